@@ -7,16 +7,13 @@ them of a plan, `stream.py` of what passes by, and `one_step.py` of the sequence
 answers that share a prompt into rows, and `search/group_bound.py` proves how few rows there can be.
 """
 
-from packlib.packing.assigning import assign
 from packlib.packing.documents import CUTTING_RULES, DocumentRows, document_rows, least_cuts
-from packlib.packing.filling import fill_places
-from packlib.packing.greedy import spread_evenly
 from packlib.packing.groups import GroupRows, pack_groups
 from packlib.packing.least_squares import nonnegative_least_squares
 from packlib.packing.methods import METHODS, Method, plan
 from packlib.packing.nnls import full_strategies, num_full_strategies, strategy_matrix
 from packlib.packing.one_step import balance_step
 from packlib.packing.packs import Packs, Schedule, balance
-from packlib.packing.plans import PackingPlan
+from packlib.packing.plans import PackingPlan, assign
 from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound
 from packlib.packing.stream import StreamPacker

@@ -1,14 +1,14 @@
 """From a plan to packs: which samples stand where in it."""
 
 from collections.abc import Iterable
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from packlib.checks import shown, whole_number
+from packlib.checks import whole_number
 from packlib.lengths.counting import as_lengths
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.packs import Packs
+from packlib.packing.ragged import ranges
 
 _WORTH_A_SLICE = 64  # packs of a strategy; samples of others are placed one by one
 
@@ -27,45 +27,16 @@ def order_by_length(lengths: np.ndarray, max_length: int) -> tuple[np.ndarray, n
     return order.astype(np.int32 if len(lengths) < 1 << 31 else np.int64, copy=False), starts
 
 
-@runtime_checkable
-class Planned(Protocol):
-    """What `assign` reads of a `PackingPlan`, whose method `assign` calls it."""
-
-    @property
-    def histogram(self) -> LengthHistogram: ...
-    @property
-    def items(self) -> np.ndarray: ...
-    @property
-    def offsets(self) -> np.ndarray: ...
-    @property
-    def repeats(self) -> np.ndarray: ...
-    @property
-    def sizes(self) -> np.ndarray: ...
-
-
-def assign(plan: Planned, lengths: Iterable[int], seed: int | None = None) -> Packs:
-    """Choose the samples for every pack of a `PackingPlan`; each sample lands in exactly one.
-
-    >>> from packlib.packing import assign, plan
-    >>> lengths = [5, 3, 3, 2, 8]
-    >>> packs = assign(plan(lengths, max_length=8), lengths)
-    >>> [samples.tolist() for samples in packs]
-    [[4], [0, 1], [2, 3]]
-
-    Args:
-        lengths: the tokens of every sample, those that the plan's histogram was made from, in any order. Where
-            the histogram truncated or dropped overlong samples, so does this.
-        seed: permutes the samples of equal length, so that an epoch can have other company; None keeps their order.
-
-    Returns:
-        Packs in the plan's order (their order in training is the loader's business).
-
-    Raises:
-        TypeError, ValueError: if there is no plan, or it was made for other lengths.
-    """
-    if not isinstance(plan, Planned):
-        raise TypeError(f"plan must be a PackingPlan, not {shown(plan)}.")
-    histogram, top = plan.histogram, plan.histogram.max_length
+def place_samples(
+    histogram: LengthHistogram,
+    items: np.ndarray,
+    sizes: np.ndarray,
+    repeats: np.ndarray,
+    lengths: Iterable[int],
+    seed: int | None,
+) -> Packs:
+    """The packs of `PackingPlan.assign`; the first four are those of the plan."""
+    top = histogram.max_length
     lengths = as_lengths(lengths)
     if (histogram.truncated or histogram.dropped) and int(lengths.max()) > top:
         lengths = lengths.clip(max=top + bool(histogram.dropped))  # what is dropped sorts behind all others
@@ -77,26 +48,25 @@ def assign(plan: Planned, lengths: Iterable[int], seed: int | None = None) -> Pa
         _shuffle(order[: histogram.num_sequences], starts, whole_number("seed", seed, 0))
 
     # Each place of each strategy takes the next samples of its length, as many as the strategy has packs.
-    repeats, sizes = np.repeat(plan.repeats, plan.sizes), np.repeat(plan.sizes, plan.sizes)
-    by_length = np.argsort(plan.items, kind="stable")
+    place = ranges(np.cumsum(repeats * sizes) - repeats * sizes, sizes)
+    ends = np.concatenate([[0], np.cumsum(np.repeat(sizes, repeats))])
+    repeats, sizes = np.repeat(repeats, sizes), np.repeat(sizes, sizes)
+    by_length = np.argsort(items, kind="stable")
     first = np.empty(len(repeats), np.int64)
     first[by_length] = np.cumsum(repeats[by_length]) - repeats[by_length]
-    column = np.arange(len(sizes)) - np.repeat(plan.offsets[:-1], plan.sizes)
-    place = np.repeat(np.cumsum(plan.repeats * plan.sizes) - plan.repeats * plan.sizes, plan.sizes) + column
     sample_ids = np.empty(histogram.num_sequences, order.dtype)
     held = np.empty(histogram.num_sequences, np.int32)
     few = np.flatnonzero(repeats < _WORTH_A_SLICE)
-    pack = np.arange(int(repeats[few].sum())) - np.repeat(np.cumsum(repeats[few]) - repeats[few], repeats[few])
+    pack = ranges(np.zeros_like(few), repeats[few])
     few = np.repeat(few, repeats[few])
     at = place[few] + pack * sizes[few]
-    sample_ids[at], held[at] = order[first[few] + pack], plan.items[few]
+    sample_ids[at], held[at] = order[first[few] + pack], items[few]
     often = np.flatnonzero(repeats >= _WORTH_A_SLICE)
-    columns = place, sizes, first, repeats, plan.items
+    columns = place, sizes, first, repeats, items
     for at, size, begin, n, length in zip(*(column[often].tolist() for column in columns), strict=True):
         sample_ids[at : at + n * size : size] = order[begin : begin + n]
         held[at : at + n * size : size] = length
-    offsets = np.concatenate([[0], np.cumsum(np.repeat(plan.sizes, plan.repeats))])
-    return Packs._of(sample_ids=sample_ids, offsets=offsets, lengths=held, max_length=top)
+    return Packs._of(sample_ids=sample_ids, offsets=ends, lengths=held, max_length=top)
 
 
 def _shuffle(order: np.ndarray, starts: np.ndarray, seed: int) -> None:

@@ -4,12 +4,10 @@ Johnson, Near-Optimal Bin Packing Algorithms (1973).
 """
 
 from collections import Counter
-from collections.abc import Iterable
 
 import numpy as np
 
 from packlib.checks import whole_number
-from packlib.lengths.counting import as_lengths
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.greedy import Group, from_long_to_short
 
@@ -21,28 +19,18 @@ def unpacked(histogram: LengthHistogram, max_sequences_per_pack: int | None = No
     return [((length,), n) for length, n in from_long_to_short(histogram)]
 
 
-def next_fit(
-    histogram: LengthHistogram,
-    max_sequences_per_pack: int | None = None,
-    order: Iterable[int] | None = None,
-    seed: int = 0,
-) -> list[Group]:
+def next_fit(histogram: LengthHistogram, max_sequences_per_pack: int | None = None, seed: int = 0) -> list[Group]:
     """One open pack; a sequence that does not fit closes it. What a loader does that concatenates as it reads.
 
     Args:
-        order: the lengths in the order they come; by default shuffled by `seed`.
+        seed: shuffles the sequences.
     """
-    if order is None:
-        if histogram.num_sequences > _MOST_ONE_BY_ONE:
-            raise ValueError(
-                f"next_fit takes sequences one by one, at most {_MOST_ONE_BY_ONE:,}; {histogram.name} has "
-                f"{histogram.num_sequences:,}."
-            )
-        lengths = np.random.default_rng(whole_number("seed", seed, 0)).permutation(histogram.expand())
-    else:
-        lengths = as_lengths(order)
-        if LengthHistogram.from_lengths(lengths, max(histogram.max_length, int(lengths.max()))) != histogram:
-            raise ValueError(f"The order must hold the lengths of {histogram.name}, each as often as it occurs.")
+    if histogram.num_sequences > _MOST_ONE_BY_ONE:
+        raise ValueError(
+            f"next_fit takes sequences one by one, at most {_MOST_ONE_BY_ONE:,}; {histogram.name} has "
+            f"{histogram.num_sequences:,}."
+        )
+    lengths = np.random.default_rng(whole_number("seed", seed, 0)).permutation(histogram.expand())
     packs: Counter[tuple[int, ...]] = Counter()
     pack, used = list[int](), 0
     for length in lengths.tolist():

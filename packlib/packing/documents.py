@@ -131,11 +131,6 @@ class DocumentRows(Ragged):
         """Tokens of all documents that stand in no row."""
         return int(self.document_lengths.sum()) - self.tokens
 
-    @property
-    def dropped_documents(self) -> int:
-        """Documents of which nothing is kept."""
-        return int((self._pieces_of == 0).sum())
-
     @cached_property
     def cuts(self) -> int:
         """Places within a document where its next token does not follow in the same row: in another piece, or lost."""

@@ -86,12 +86,6 @@ class GroupRows(Ragged):
         """Tokens of all answers, each with a prompt of its own."""
         return int((self.lengths + self.prompts[self.groups]).sum())
 
-    @cached_property
-    def least_tokens(self) -> int:
-        """No rows for these groups hold fewer tokens: each group lies in as few rows as its tokens need at least."""
-        shared, branches = self.prompts - 1, np.bincount(self.groups, self.lengths + 1, len(self.prompts))
-        return int((_fewest_rows(shared, branches.astype(np.int64), self.max_length) * shared).sum() + branches.sum())
-
     @property
     def efficiency(self) -> float:
         """Share of the slots that hold a token."""
@@ -265,13 +259,12 @@ class _Filler:
             if branches[-1] > left or _highest(_reached(branches, left, reached[-1])[-1]) <= filled:
                 continue
             others = _reached([sizes[other] for other in whole if other != group], left)  # without itself, whole
-            if (more := _highest(_reached(branches, left, others[-1])[-1])) > filled:
-                filled, part = more, group
+            sums = _reached(branches, left, others[-1])
+            if _highest(sums[-1]) > filled:
+                filled, part, beside, of_part = _highest(sums[-1]), group, others, sums
         if part is not None:
-            left, whole = room - self.shared[part], [group for group in whole if group != part]
-            branches = [self.branches[part][i] for i in pool[part]]
-            reached = _reached([sizes[group] for group in whole], left)
-            held, filled = _chosen(branches, _reached(branches, left, reached[-1]), filled)
+            whole, reached = [group for group in whole if group != part], beside
+            held, filled = _chosen([self.branches[part][i] for i in pool[part]], of_part, filled)
             taken = {part: [pool[part][i] for i in held]} if held else {}
         held, _ = _chosen([sizes[group] for group in whole], reached, filled)
         row |= taken | {whole[i]: pool[whole[i]] for i in held}

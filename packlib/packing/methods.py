@@ -73,10 +73,8 @@ def plan(
     rounds: int | None = None,
     progress: bool | Callable[[Progress], bool | None] | None = None,
     seed: int | None = None,
-    order: Iterable[int] | None = None,
     cutoff: int | None = None,
     weight: float | None = None,
-    penalty: float | None = None,
     rounding: Literal["down", "nearest"] | None = None,
 ) -> PackingPlan:
     """Plan how to pack sequences of these lengths, and verify the plan.
@@ -100,9 +98,7 @@ def plan(
         progress: of `optimal`: True for a bar, False for none, or a function to call with the `Progress` after every
             round; by default a bar where stderr is a terminal and the search takes more than two seconds.
         seed: of `next_fit`: shuffles the lengths; by default 0.
-        order: of `next_fit`: the lengths in the order they come, instead of shuffled.
         cutoff, weight: of `nnlshp`: lengths up to `cutoff` tokens (8) have this weight (0.09), all others 1.
-        penalty: of `ennlshp`: what it costs to leave sequences uncovered (100).
         rounding: of `nnlshp` and `ennlshp`, "down" (the default) or to "nearest".
 
     Raises:
@@ -116,10 +112,8 @@ def plan(
         rounds=rounds,
         progress=progress,
         seed=seed,
-        order=order,
         cutoff=cutoff,
         weight=weight,
-        penalty=penalty,
         rounding=rounding,
     )
     options = {option: value for option, value in given.items() if value is not None}
@@ -139,11 +133,6 @@ def plan(
 
 
 def _histogram(lengths: Any, max_length: Any) -> LengthHistogram:
-    if isinstance(max_length, str):
-        raise TypeError(
-            f"max_length must be a whole number, not {shown(max_length)}: the method comes after it, as in "
-            "plan(lengths, 512, method), or is named, as in plan(histogram, method=method)."
-        )
     if not isinstance(lengths, LengthHistogram):
         if isinstance(lengths, str | bytes) or not hasattr(lengths, "__iter__"):
             makers = "LengthHistogram.from_lengths and packlib.lengths.load make one"

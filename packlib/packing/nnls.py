@@ -16,8 +16,8 @@ from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.filling import fill_places
 from packlib.packing.greedy import Group, lpfhp
 from packlib.packing.least_squares import nonnegative_least_squares
-from packlib.packing.search.knapsack import common_divisor
 
+_PENALTY = 100  # the K of the extended variant
 _MOST_BYTES = 2 << 30
 _ENTRY_BYTES = 100  # each entry of a strategy takes so many while the problem is set up and solved
 
@@ -94,9 +94,8 @@ def nnlshp(
             place later.
         rounding: of x, "down" or to "nearest" (as published).
     """
-    small, unit = _in_units(histogram)
-    x = nonnegative_least_squares(*nnls_problem(small, max_sequences_per_pack, cutoff // unit, weight))
-    return _round_and_fill(small, unit, max_sequences_per_pack, x, rounding)
+    x = nonnegative_least_squares(*nnls_problem(histogram, max_sequences_per_pack, cutoff, weight))
+    return _round_and_fill(histogram, max_sequences_per_pack, x, rounding)
 
 
 def nnls_problem(
@@ -111,45 +110,29 @@ def nnls_problem(
 
 
 def ennlshp(
-    histogram: LengthHistogram,
-    max_sequences_per_pack: int = 3,
-    penalty: float = 100,
-    rounding: Literal["down", "nearest"] = "down",
+    histogram: LengthHistogram, max_sequences_per_pack: int = 3, rounding: Literal["down", "nearest"] = "down"
 ) -> list[Group]:
     """Extended NNLSHP: every sequence is covered, and padding has a price.
 
     A variable y[l] moves a place from l to l - 1 (Y has -1 in row l and 1 in row l - 1). Minimizes, over x, y >= 0,
     the squares of K(Ax + Yy - counts) and of y / L. The paper writes one padding variable for each length instead;
     taken literally, that prices padding and no packs, and loses badly.
-
-    Args:
-        penalty: K, large: what it costs to leave sequences uncovered. Beyond a thousand the prices of padding get
-            lost in the rounding of large counts.
+    K is large: it costs much to leave sequences uncovered.
     """
     from scipy.sparse import block_array, diags_array, eye_array  # here, since it takes a while to import
 
-    number("penalty", penalty, above=0)
-    small, unit = _in_units(histogram)
-    top = small.max_length
+    top = histogram.max_length
     shift = diags_array([np.ones(top - 1), -np.ones(top)], offsets=[1, 0])
     matrix = _sparse_strategy_matrix(top, max_sequences_per_pack)
-    both = block_array([[penalty * matrix, penalty * shift], [None, eye_array(top) / top]])
-    target = np.concatenate([penalty * small.counts[1:], np.zeros(top)])
+    both = block_array([[_PENALTY * matrix, _PENALTY * shift], [None, eye_array(top) / top]])
+    target = np.concatenate([_PENALTY * histogram.counts[1:], np.zeros(top)])
     x = nonnegative_least_squares(both, target)[: matrix.shape[1]]
-    return _round_and_fill(small, unit, max_sequences_per_pack, x, rounding)
+    return _round_and_fill(histogram, max_sequences_per_pack, x, rounding)
 
 
-def _in_units(histogram: LengthHistogram) -> tuple[LengthHistogram, int]:
-    """The histogram with all lengths divided by their common divisor, which is the second value."""
-    unit = common_divisor(np.flatnonzero(histogram.counts))
-    small = LengthHistogram(histogram.counts[::unit], max_length=histogram.max_length // unit)
-    return (small, unit) if unit > 1 else (histogram, 1)
-
-
-def _round_and_fill(histogram: LengthHistogram, unit: int, limit: int, x: np.ndarray, rounding: str) -> list[Group]:
+def _round_and_fill(histogram: LengthHistogram, limit: int, x: np.ndarray, rounding: str) -> list[Group]:
     one_of("rounding", rounding, ("down", "nearest"))
     repeats = np.floor(x + 1e-6) if rounding == "down" else np.rint(x)
     strategies = zip(full_strategies(histogram.max_length, limit), map(int, repeats.tolist()), strict=True)
     filled, left = fill_places([s for s in strategies if s[1]], histogram.counts)
-    packs = filled + (lpfhp(LengthHistogram(left), limit) if left.any() else [])
-    return [(tuple(unit * length for length in lengths), repeats) for lengths, repeats in packs] if unit > 1 else packs
+    return filled + (lpfhp(LengthHistogram(left), limit) if left.any() else [])

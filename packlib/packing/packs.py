@@ -1,10 +1,9 @@
 """Packs: which samples share a row; and schedules: which rank trains on which packs in which step."""
 
-import heapq
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from packlib.packing.ragged import Ragged, ranges
 from packlib.work.cost import Work, check_work
 from packlib.work.windows import deal_in_windows, in_windows, least_times
 
+_SAVED = "sample_ids", "offsets", "lengths", "max_length"  # in a file of packs
 _AT_ONCE = 1 << 14  # packs that are copied at once, so that what this takes stays near the processor
 
 
@@ -45,9 +45,6 @@ class Packs(Ragged):
     lengths: np.ndarray
     max_length: int
     _called = "pack", "packs"
-    _kind: ClassVar = "Packs"  # of file; what adds nothing to it is saved as it
-    _in_a_file: ClassVar = "packs"
-    _numbers: ClassVar[tuple[str, ...]] = ("max_length",)  # the fields that are one number
 
     def __post_init__(self) -> None:
         ids, ends = as_integers(self.sample_ids, "sample_id"), as_integers(self.offsets, "offset")
@@ -163,30 +160,21 @@ class Packs(Ragged):
         return f"Packs({len(self):,} packs of {self.max_length}, {len(self.sample_ids):,} samples, {full})"
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write all of it to one file, which is whole or not there."""
-        save_arrays(path, self._kind, self._arrays())
+        """Write the packs to one file, which is whole or not there; those of a schedule in the order of training."""
+        save_arrays(path, "Packs", {name: np.atleast_1d(getattr(self, name)) for name in _SAVED})
 
-    @classmethod
-    def load(cls, path: str | os.PathLike, verify: bool = True) -> Self:
+    @staticmethod
+    def load(path: str | os.PathLike) -> "Packs":
         """Map a file that `save` wrote: the arrays are read from disk where they are used.
 
-        Args:
-            verify: compare the checksum, which reads the whole file once (about a second a gigabyte).
+        The checksum is compared, which reads the whole file once (about a second a gigabyte).
 
         Raises:
-            FileNotFoundError, ValueError: if there is no such file, or it is no whole file of what was saved.
+            FileNotFoundError, ValueError: if there is no such file, or it is no whole file of packs.
         """
-        with naming(path, f"whole file of {cls._in_a_file}") as file:
-            names = [field.name for field in fields(cls)]
-            return cls._of_arrays(map_arrays(file, cls._kind, names, verify=verify))
-
-    def _arrays(self) -> dict[str, np.ndarray]:
-        found = {name: getattr(self, name) for name in ("sample_ids", "offsets", "lengths")}
-        return found | {name: np.array([getattr(self, name)]) for name in self._numbers}
-
-    @classmethod
-    def _of_arrays(cls, arrays: dict[str, Any]) -> Self:
-        return cls(**arrays | {name: arrays[name].item() for name in cls._numbers})
+        with naming(path, "whole file of packs") as file:
+            arrays: dict[str, Any] = dict(map_arrays(file, "Packs", _SAVED))
+            return Packs(**arrays | {"max_length": arrays["max_length"].item()})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -203,9 +191,6 @@ class Schedule(Packs):
     packs_per_rank: int
     window: int
     work: Work
-    _kind: ClassVar = "Schedule"
-    _in_a_file: ClassVar = "a schedule"
-    _numbers: ClassVar[tuple[str, ...]] = ("max_length", "ranks", "packs_per_rank", "window")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -250,14 +235,6 @@ class Schedule(Packs):
         window_of = np.arange(self.steps) // min(self.window, self.steps)
         return np.lexsort((rng.random(self.steps), rng.permutation(window_of[-1] + 1)[window_of]))
 
-    def _arrays(self) -> dict[str, np.ndarray]:
-        costs = np.array([self.work.per_token, self.work.per_square], np.float64)
-        return super()._arrays() | {"work": costs.view(np.int64)}  # a file holds integers only
-
-    @classmethod
-    def _of_arrays(cls, arrays: dict[str, Any]) -> Self:
-        return super()._of_arrays(arrays | {"work": Work(*arrays["work"].view("<f8").tolist())})
-
     def __repr__(self) -> str:
         return (
             f"Schedule({self.steps:,} steps of {self.ranks} ranks × {self.packs_per_rank} packs of {self.max_length}, "
@@ -274,27 +251,19 @@ def _cut(
     So many times, the heaviest of the last packs that holds several sequences is cut where its parts are most alike. If
     the `last` packs have too few places between two sequences, more packs count as the last.
     """
-    starts, sizes, each = packs.offsets[order], np.diff(packs.offsets)[order], each[order]
-    ends, first = starts + sizes, max(0, len(order) - last)
+    sizes, first = np.diff(packs.offsets)[order], max(0, len(order) - last)
+    starts, ends, each = (
+        np.append(values[order], np.zeros(cuts, values.dtype)) for values in (packs.offsets, packs.offsets[1:], each)
+    )
     if (sizes[first:] - 1).sum() < cuts:
         first = len(order) - 1 - int(np.searchsorted(np.cumsum(sizes[::-1] - 1), cuts))
-    several = first + np.flatnonzero(sizes[first:] > 1)
-    taken = several[np.argsort(-each[several], kind="stable")[:cuts]]
-    heap = list(zip((-each[taken]).tolist(), starts[taken].tolist(), ends[taken].tolist(), strict=True))
-    heapq.heapify(heap)
-    parts = list[tuple[float, int, int]]()
-    for _ in range(cuts):
-        _, start, end = heapq.heappop(heap)
-        up_to = np.cumsum(work.of(packs.lengths[start:end]))
+    for new in range(len(order), len(order) + cuts):
+        several = ends[first:new] - starts[first:new] > 1
+        heaviest = first + int(np.where(several, each[first:new], -1.0).argmax())
+        up_to = np.cumsum(work.of(packs.lengths[starts[heaviest] : ends[heaviest]]))
         at = int(np.abs(up_to[:-1] - up_to[-1] / 2).argmin())
-        for one in ((-up_to[at], start, start + at + 1), (up_to[at] - up_to[-1], start + at + 1, end)):
-            heapq.heappush(heap, one) if one[2] - one[1] > 1 else parts.append(one)
-    of_parts, first_of_parts, last_of_parts = np.array(parts + heap).reshape(-1, 3).T
-    kept = np.delete(np.arange(first, len(order)), taken - first)
-    starts, ends, each = (
-        np.concatenate([whole[:first], whole[kept], of.astype(whole.dtype)])
-        for whole, of in ((starts, first_of_parts), (ends, last_of_parts), (each, -of_parts))
-    )
+        starts[new], ends[new], each[new] = starts[heaviest] + at + 1, ends[heaviest], up_to[-1] - up_to[at]
+        ends[heaviest], each[heaviest] = starts[new], up_to[at]
     return starts, ends, each
 
 

@@ -14,7 +14,7 @@ from packlib.checks import depth_limit, in_html, one_line, one_of, shown, text, 
 from packlib.files import has_exactly, naming, naming_text, parse_json, read_text, write_text
 from packlib.lengths.counting import INT64_MAX, as_int64
 from packlib.lengths.histogram import LengthHistogram
-from packlib.packing.assigning import assign
+from packlib.packing.assigning import place_samples
 from packlib.packing.packs import Packs
 from packlib.packing.search.bound import certified_bound, direct_bound, exact_dot
 from packlib.packing.search.whole_packs import ruled_out
@@ -135,13 +135,24 @@ class PackingPlan:
         return self.num_packs - self.lower_bound
 
     def assign(self, lengths: Iterable[int], seed: int | None = None) -> Packs:
-        """Choose the samples for every pack; see `packlib.packing.assign`.
+        """Choose the samples for every pack; each sample lands in exactly one.
 
         >>> from packlib.packing import plan
         >>> [samples.tolist() for samples in plan([5, 3, 3, 2, 8]).assign([8, 2, 3, 3, 5])]
         [[0], [4, 2], [3, 1]]
+
+        Args:
+            lengths: the tokens of every sample, those that the plan's histogram was made from, in any order. Where
+                the histogram truncated or dropped overlong samples, so does this.
+            seed: permutes the samples of equal length, so that an epoch can have other company; None keeps their order.
+
+        Returns:
+            Packs in the plan's order (their order in training is the loader's business).
+
+        Raises:
+            TypeError, ValueError: if the plan was made for other lengths.
         """
-        return assign(self, lengths, seed)
+        return place_samples(self.histogram, self.items, self.sizes, self.repeats, lengths, seed)
 
     def _proven_bound(self) -> int:
         counts, depth = self.histogram.counts, self.max_sequences_per_pack
@@ -281,3 +292,17 @@ class PackingPlan:
         more = f"<div>and {len(self.repeats) - 8} more strategies</div>" if len(self.repeats) > 8 else ""
         text = in_html(repr(self).removeprefix("PackingPlan(").removesuffix(")"))
         return f"<div><div>{text}</div><table>{''.join(rows)}</table>{more}</div>"
+
+
+def assign(plan: PackingPlan, lengths: Iterable[int], seed: int | None = None) -> Packs:
+    """Choose the samples for every pack, as `PackingPlan.assign` does; arguments, result and errors are its own.
+
+    >>> from packlib.packing import assign, plan
+    >>> lengths = [5, 3, 3, 2, 8]
+    >>> packs = assign(plan(lengths, max_length=8), lengths)
+    >>> [samples.tolist() for samples in packs]
+    [[4], [0, 1], [2, 3]]
+    """
+    if not isinstance(plan, PackingPlan):
+        raise TypeError(f"plan must be a PackingPlan, not {shown(plan)}.")
+    return plan.assign(lengths, seed)

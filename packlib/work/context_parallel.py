@@ -5,13 +5,13 @@ therefore cut what they share into 2 cp equal chunks, for cp ranks, and rank r g
 from the head and one from the tail. What they cut must have a multiple of 2 cp tokens, and is padded to it.
 """
 
-import heapq
 from typing import NamedTuple
 
 import numpy as np
 
 from packlib.checks import one_of, shown, whole_number
 from packlib.work.cost import LengthsOfPacks, Work, check_work
+from packlib.work.rank_groups import dealt
 
 SHARDINGS = ("sequence", "pack", "whole")
 
@@ -70,7 +70,8 @@ def context_shards(packs: LengthsOfPacks, ranks: int, sharding: str = "sequence"
     held, padding = np.add.reduceat(each, starts), np.zeros(len(starts), np.int64)
     if sharding == "whole" or ranks == 1:
         of_packs = np.split(work.of(each), starts[1:])
-        return ContextShards(np.array([_longest_first(of_pack, ranks) for of_pack in of_packs]), padding)
+        done = np.array([dealt(np.ones(len(of_pack), np.int64), of_pack, ranks)[1] for of_pack in of_packs])
+        return ContextShards(-np.sort(-done, axis=1), padding)
     if sharding == "sequence":
         padded = -(-each // chunks) * chunks
         tokens, squares = (np.add.reduceat(values, starts) for values in (padded, padded**2))
@@ -84,11 +85,3 @@ def context_shards(packs: LengthsOfPacks, ranks: int, sharding: str = "sequence"
     squares = np.diff(before[at] + (cuts - ends[at] + each[at]) ** 2, axis=1)
     of_chunks = work.total(tokens[:, None], squares)
     return ContextShards((of_chunks + of_chunks[:, ::-1])[:, :ranks], padding)
-
-
-def _longest_first(work: np.ndarray, ranks: int) -> list[float]:
-    """The work of each rank if the sequences, from the most work to the least, go to the rank with the least."""
-    done = [0.0] * ranks
-    for one in np.sort(work)[::-1].tolist():
-        heapq.heapreplace(done, done[0] + one)
-    return sorted(done, reverse=True)

@@ -69,25 +69,20 @@ class Work:
         heads: int = 32,
         key_value_heads: int = 8,
         head_width: int = 128,
-        vocabulary: int = 0,
     ) -> "Work":
         """FLOP of a causal decoder with grouped queries and a gated feed-forward, forward; by default Llama 3 8B's.
 
         With q = heads × head_width and v = key_value_heads × head_width, a token costs 2 width (2 q + 2 v) for the
-        projections and 6 width × feed_forward for the gated feed-forward's three matrices in each layer, and
-        2 width × vocabulary once. The l (l + 1) / 2 pairs of a causal sequence cost 4 q each. The count of matrix
-        products is that of Korthikanti et al. 2022 (arXiv 2205.05198, appendix A); the grouped queries are those of
-        Ainslie et al. 2023 (arXiv 2305.13245), the gate that of Shazeer 2020 (arXiv 2002.05202).
-
-        Args:
-            vocabulary: rows of the matrix that gives the logits; 0 leaves them out.
+        projections and 6 width × feed_forward for the gated feed-forward's three matrices in each layer. The
+        l (l + 1) / 2 pairs of a causal sequence cost 4 q each. The count of matrix products is that of Korthikanti et
+        al. 2022 (arXiv 2205.05198, appendix A); the grouped queries are those of Ainslie et al. 2023 (arXiv
+        2305.13245), the gate that of Shazeer 2020 (arXiv 2002.05202).
         """
         sizes = dict(layers=layers, width=width, feed_forward=feed_forward, heads=heads, head_width=head_width)
         layers, width, feed_forward, heads, head_width = (whole_number(name, sizes[name], 1) for name in sizes)
         queries, keys = heads * head_width, whole_number("key_value_heads", key_value_heads, 1, heads) * head_width
         layer = 2 * width * (2 * queries + 2 * keys) + 6 * width * feed_forward + 2 * queries
-        logits = 2 * width * whole_number("vocabulary", vocabulary, 0)
-        return cls(layers * layer + logits, layers * 2 * queries)
+        return cls(layers * layer, layers * 2 * queries)
 
     @classmethod
     def fitted(cls, tokens: Iterable[int], squares: Iterable[int], seconds: Iterable[float]) -> "Work":

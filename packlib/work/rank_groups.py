@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from packlib.checks import number, whole_number
+from packlib.checks import whole_number
 from packlib.lengths.counting import as_lengths
 from packlib.work.cost import Work, check_work
 
+_NEAR = 0.05  # of the bound
 _SHARES = 2.0 ** -np.arange(0, 12, 0.5)  # of a step, that a rank spends on one sequence at most
 
 
@@ -52,13 +53,12 @@ class RankGroups:
         return f"RankGroups({on} of {len(self.rank_work)} ranks, the slowest {self.above_bound:.2%} above the bound)"
 
 
-def share_sequences(
-    lengths: Iterable[int], ranks: int, max_length: int, *, work: Work | None = None, tolerance: float = 0.05
-) -> RankGroups:
+def share_sequences(lengths: Iterable[int], ranks: int, max_length: int, *, work: Work | None = None) -> RankGroups:
     """Share the heavy sequences of a step among groups of 1, 2, 4, … ranks, until the ranks are done together.
 
     A sequence is shared by as few ranks as let each hold its part and spend no more than a certain share of the step
-    on it. The share begins at the whole step, and falls until the slowest rank is within `tolerance` of the bound.
+    on it. The share begins at the whole step, and falls until the slowest rank is at most 5 % above the bound; the
+    less, the more is shared and sent. Where no sharing comes so near, the nearest is returned.
     From the largest groups to the smallest, and from the most work to the least, a sequence goes to the group that is
     done first (Graham 1969). So the slowest rank does at most one part more than the average.
 
@@ -73,8 +73,6 @@ def share_sequences(
         ranks: that train together. A group's size divides them.
         max_length: tokens of one sequence that a rank can hold.
         work: what a sequence costs, by default `Work.decoder()`.
-        tolerance: how far the slowest rank may be above the bound, as a share of it; the less, the more is shared and
-            sent. Where no sharing comes so near, the nearest is returned.
 
     Raises:
         TypeError, ValueError: naming the argument that is wrong, or a sequence that the largest group cannot hold.
@@ -82,7 +80,6 @@ def share_sequences(
     check_work(work := Work.decoder() if work is None else work)
     lengths, ranks = as_lengths(lengths).astype(np.int64), whole_number("ranks", ranks, 1)
     whole_number("max_length", max_length, 1)
-    number("tolerance", tolerance, at_least=0)
     sizes = 2 ** np.arange((ranks & -ranks).bit_length())
     chunks = np.where(sizes > 1, 2 * sizes, 1)  # of which each rank of a group gets two
     padded = -(-lengths[:, None] // chunks) * chunks
@@ -101,15 +98,15 @@ def share_sequences(
     for share in _SHARES:
         light = fits & (part <= share * bound)
         chosen = np.where(light.any(axis=1), light.argmax(axis=1), largest)
-        first, done = _dealt(sizes[chosen], part[np.arange(len(lengths)), chosen], ranks)
+        first, done = dealt(sizes[chosen], part[np.arange(len(lengths)), chosen], ranks)
         exchanged = int((lengths * (sizes[chosen] - 1)).sum())
         made.append(RankGroups(sizes[chosen], first, done, bound, exchanged))
-        if made[-1].above_bound <= tolerance or (chosen == largest).all():
+        if made[-1].above_bound <= _NEAR or (chosen == largest).all():
             break
     return min(made, key=lambda groups: groups.slowest)
 
 
-def _dealt(sizes: np.ndarray, part: np.ndarray, ranks: int) -> tuple[np.ndarray, np.ndarray]:
+def dealt(sizes: np.ndarray, part: np.ndarray, ranks: int) -> tuple[np.ndarray, np.ndarray]:
     """The first rank of each sequence's group, and what each rank has to do."""
     first, done = np.empty(len(sizes), np.int64), np.zeros(ranks)
     for size in np.unique(sizes)[::-1].tolist():  # so far all ranks of such a group have done the same

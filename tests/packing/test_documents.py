@@ -55,7 +55,6 @@ def test_pieces_and_counts_are_those_of_plain_loops(rule, lengths, top):
            if (i, at) in kept and ((i, at), (i, at + 1)) not in follows]  # fmt: skip
     assert rows.cuts == len(cut) and rows.cut_documents == len({i for i, _ in cut})
     assert rows.tokens == len(kept) and rows.lost_tokens == sum(lengths) - len(kept)
-    assert rows.dropped_documents == len(set(range(len(lengths))) - {i for i, _ in kept})
     seen = [place for piece in expected for place in range(len(piece))]
     assert rows.mean_context == pytest.approx(np.mean(seen)) and rows.square_sum == sum(len(p) ** 2 for p in expected)
     assert rows.efficiency == len(kept) / (top * len(rows))

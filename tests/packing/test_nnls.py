@@ -137,27 +137,12 @@ def test_weights_and_cutoff():
     for options in ({"weight": 0}, {"weight": float("nan")}, {"cutoff": -1}, {"rounding": "up"}):
         with pytest.raises(ValueError, match=str(*options)):
             plan(histogram, method="nnlshp", max_sequences_per_pack=3, **options)
-    with pytest.raises(ValueError, match="penalty"):
-        plan(histogram, method="ennlshp", max_sequences_per_pack=3, penalty=-1)
 
 
 @pytest.mark.slow
 def test_squad_as_published():
     """40,778 packs, rounded to the nearest and with empty slots; rounded down and filled, no more are needed."""
     assert plan(load("squad"), method="nnlshp", max_sequences_per_pack=3).num_packs <= 40_778
-
-
-@pytest.mark.parametrize("method", ["nnlshp", "ennlshp"])
-def test_lengths_with_a_common_divisor_are_packed_as_the_numbers_that_it_leaves(method):
-    rng = np.random.default_rng(0)
-    small = LengthHistogram.from_lengths(rng.integers(1, 33, 500), 32)
-    counts = np.zeros(64 * 32 + 60, np.int64)
-    counts[: 64 * 32 + 1 : 64] = small.counts
-    options = {} if method == "ennlshp" else {"cutoff": 3 * 64 + 63}
-    made = plan(LengthHistogram(counts), method=method, **options)
-    alone = plan(small, method=method, **({} if method == "ennlshp" else {"cutoff": 3}))
-    assert made.num_packs == alone.num_packs
-    assert [tuple(64 * length for length in pack) for pack in alone.strategies] == list(made.strategies)
 
 
 def test_a_long_solution_is_not_silent_on_a_terminal(monkeypatch):

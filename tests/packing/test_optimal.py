@@ -24,7 +24,6 @@ from packlib.packing.search.knapsack import NOT_FOR_SALE, _by_length, _by_slot, 
 from packlib.packing.search.long_rows import LongSearch
 from packlib.packing.search.master import MasterProblem
 from packlib.packing.search.optimal import _Search
-from packlib.packing.search.whole_packs import Answer
 
 
 def drawn(pool, top, sequences):
@@ -393,7 +392,7 @@ def test_a_search_that_gains_nothing_ends(monkeypatch):
         "packlib.packing.search.optimal.swap_search",
         lambda lengths, *given: work.append(100 * len(lengths) * given[4]),
     )
-    monkeypatch.setattr("packlib.packing.search.optimal.choose", lambda *given: Answer.UNKNOWN)
+    monkeypatch.setattr("packlib.packing.search.optimal.choose", lambda *given: None)
     monkeypatch.setattr("packlib.packing.search.optimal.dive_among", lambda *given: None)
     monkeypatch.setattr(_Search, "dive", lambda self, attempt: dives.append(attempt) or dive(self, attempt))
     assert plan(LengthHistogram.from_lengths(lengths, 1000), method="optimal").gap == 1

@@ -52,12 +52,11 @@ def test_a_decoder_costs_what_its_matrix_products_do():
     )
     linear = sum(2 * rows * inside * columns for rows, inside, columns in products)
     pairs = sum(2 * 2 * each * heads for query in range(length) for _ in range(query + 1))  # a score, and its sum
-    logits = 2 * length * width * 7
-    work = Work.decoder(layers, width, inner, heads, groups, each, vocabulary=7)
-    assert work.of([length]) == [layers * (linear + pairs) + logits]
+    work = Work.decoder(layers, width, inner, heads, groups, each)
+    assert work.of([length]) == [layers * (linear + pairs)]
     llama = dict(layers=32, width=4096, feed_forward=14336, heads=32, key_value_heads=8, head_width=128)
-    assert Work.decoder() == Work.decoder(**llama, vocabulary=0)
-    assert Work.decoder(1, 1, 1, 1, 1, 1, 1) == Work(8 + 6 + 2 + 2, 2)
+    assert Work.decoder() == Work.decoder(**llama)
+    assert Work.decoder(1, 1, 1, 1, 1, 1) == Work(8 + 6 + 2, 2)
 
 
 def test_measured_seconds_give_their_costs_back():
@@ -90,11 +89,8 @@ def test_the_squares_of_the_longest_rows_are_exact():
             (lambda name=name: Work.decoder(**{name: 0}), f"{name} must be at least 1, not 0.")
             for name in ("layers", "width", "feed_forward", "heads", "head_width")
         ),
-        (lambda: Work.decoder(vocabulary=-1), "vocabulary must be at least 0, not -1."),
         (lambda: Work.decoder(key_value_heads=33), "key_value_heads must be from 1 to 32, not 33."),
         (lambda: Work.fitted([1], [1], [1]), "tokens, squares and seconds must be two or more"),
-        (lambda: Work.fitted([1, 2], [1, 2], [1, -1]), "seconds must be at least 0 and finite, not [1.0, -1.0]."),
-        (lambda: Work.fitted([-1, 2], [1, 2], [1, 1]), "tokens must be at least 0 and finite, not [-1.0, 2.0]."),
         (lambda: Work.fitted([1, 2], [1, np.inf], [1, 1]), "squares must be at least 0 and finite, not [1.0, inf]."),
         (lambda: Work(1, 1).of(made()[0]), "Lengths must be an array or a list of whole numbers, not PackingPlan("),
         (lambda: Work(1, 1).of([3, 0]), "Length 0 at position 1 is not allowed: lengths start at 1."),

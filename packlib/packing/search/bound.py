@@ -11,8 +11,6 @@ best of all packs, and for long rows `relaxed_knapsack.py` finds a p that may be
 but not false. Prices, p and the division are integers, so no rounding error can make it false either.
 """
 
-import math
-
 import numpy as np
 
 from packlib.packing.search.knapsack import NOT_FOR_SALE, common_divisor, solve_knapsack
@@ -50,14 +48,11 @@ def certified_bound(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pa
     by_token = int((prices[lengths] // lengths).max() + 1) * (len(prices) - 1)
     if min(by_token, int(prices[occurs].max()) * (max_sequences_per_pack or by_token)) > _MOST_WORTH:
         raise ValueError(f"The prices must leave every pack worth at most 2^60; here one can be worth {by_token}.")
-    return -(-exact_dot(counts[occurs], prices[occurs]) // _best_pack(prices, occurs, max_sequences_per_pack))
-
-
-def _best_pack(prices: np.ndarray, occurs: np.ndarray, max_sequences_per_pack: int | None) -> int:
-    """What the most valuable pack is worth, or little more."""
     if is_long(occurs, max_sequences_per_pack):
-        return relaxed_best(np.clip(prices, 0, PRICE_OF_A_PACK), occurs, max_sequences_per_pack)
-    return solve_knapsack(np.where(occurs, prices, NOT_FOR_SALE), max_sequences_per_pack).best
+        best = relaxed_best(np.clip(prices, 0, PRICE_OF_A_PACK), occurs, max_sequences_per_pack)
+    else:
+        best = solve_knapsack(np.where(occurs, prices, NOT_FOR_SALE), max_sequences_per_pack).best
+    return -(-exact_dot(counts[occurs], prices[occurs]) // best)
 
 
 def is_long(counts: np.ndarray, max_sequences_per_pack: int | None, steps: int = EXACT_STEPS) -> bool:
@@ -70,13 +65,8 @@ def is_long(counts: np.ndarray, max_sequences_per_pack: int | None, steps: int =
     return lengths * slots * layers > most or slots > _MOST_SLOTS or slots * layers > _MOST_ENTRIES
 
 
-def exact_steps(counts: np.ndarray, max_sequences_per_pack: int | None) -> int:
-    """How many additions the exact knapsack takes."""
-    return math.prod(exact_size(counts, max_sequences_per_pack))
-
-
 def exact_size(counts: np.ndarray, max_sequences_per_pack: int | None) -> tuple[int, int, int]:
-    """The lengths, slots and layers of the exact knapsack."""
+    """The lengths, slots and layers of the exact knapsack; their product is its additions."""
     lengths = np.flatnonzero(counts)
     unit = common_divisor(lengths)
     slots = (len(counts) - 1) // unit

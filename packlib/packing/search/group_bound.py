@@ -33,20 +33,15 @@ _NEVER = 1 << 61  # what is worth so much is not there
 
 
 class _Groups:
-    """Groups in tokens: what their branches share, all branches, the shortest, and how many they are; int64."""
+    """Groups in tokens: a row each for what their branches share, all of them, the shortest, and how many; int64."""
 
-    def __init__(
-        self, shared: np.ndarray, branches: np.ndarray, shortest: np.ndarray, most: np.ndarray, max_length: int
-    ) -> None:
-        self.shared, self.branches, self.shortest, self.most = shared, branches, shortest, most
-        self.steps = 0  # additions so far
+    def __init__(self, tokens: np.ndarray, max_length: int) -> None:
+        self.tokens, self.max_length, self.steps = tokens, max_length, 0  # additions so far
         self.unit = -(-max_length // _LEVELS)
-        self.levels, self.max_length = max_length // self.unit, max_length
+        self.levels = max_length // self.unit
 
     def some(self, which: slice | np.ndarray) -> "_Groups":
-        return _Groups(
-            self.shared[which], self.branches[which], self.shortest[which], self.most[which], self.max_length
-        )
+        return _Groups(self.tokens[:, which], self.max_length)
 
     def cheapest_cuts(self, worths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What the cheapest cut of each group is worth, shape (groups,), and its parts by level, (groups, levels + 1).
@@ -58,10 +53,11 @@ class _Groups:
         them. So it matters only how many parts there are and how high their levels are together. Levels are allowed
         one after the other, from high to low, and a group is cut when all are that have room for its shortest branch.
         """
-        lowest = np.minimum((self.shared + self.shortest) // self.unit, self.levels)
+        shared, branches, shortest, _ = self.tokens
+        lowest = np.minimum((shared + shortest) // self.unit, self.levels)
         parts = self._most_parts(worths, lowest)
         number = np.arange(int(parts.max()) + 1)
-        needed = -(-(self.branches[:, None] + number * (self.shared[:, None] + 1)) // self.unit)
+        needed = -(-(branches[:, None] + number * (shared[:, None] + 1)) // self.unit)
         needed[number > parts[:, None]] = 0  # these are not looked at
         needed = np.minimum(needed, number * (self.levels + 1) + 1)  # more than that is out of reach
         # by the number of parts, and the sum of their levels, each plus 1: the least worth, and a level of such parts
@@ -92,10 +88,11 @@ class _Groups:
         There are no more than branches. Parts of the lowest level that hold everything are enough, and so are parts
         that are worth as much as a whole cut into equal parts.
         """
-        parts = np.minimum(self.most, -(-self.branches // ((lowest + 1) * self.unit - 1 - self.shared)))
+        shared, branches, _, most = self.tokens
+        parts = np.minimum(most, -(-branches // ((lowest + 1) * self.unit - 1 - shared)))
         cheapest = np.full(len(parts), _NEVER)
         for number in range(1, int(parts.max()) + 1):
-            level = -(-(self.branches + number * (self.shared + 1)) // (self.unit * number)) - 1
+            level = -(-(branches + number * (shared + 1)) // (self.unit * number)) - 1
             level = np.maximum(level, lowest)
             fits = (level <= self.levels) & (number <= parts)
             cheapest[fits] = np.minimum(cheapest[fits], number * worths[level[fits]])
@@ -116,7 +113,7 @@ def group_bound(
     """
     if most.max() > _PARTS:
         return 0
-    groups = _Groups(shared, branches, shortest, most, max_length)
+    groups = _Groups(np.array([shared, branches, shortest, most]), max_length)
     order = np.argsort(shared + branches, kind="stable")
     number = min(len(order), _SAMPLE)
     sample = groups.some(order[(np.arange(number) * len(order) + len(order) // 2) // number])
@@ -169,7 +166,7 @@ class _Master(MasterProblem):
 
     def __init__(self, groups: _Groups) -> None:
         super().__init__(np.append(0, np.ones(groups.levels, np.int64)))
-        n = len(groups.shared)
+        n = groups.tokens.shape[1]
         empty = np.zeros(n, np.int32), np.zeros(0, np.int32), np.zeros(0)
         self._highs.addRows(n, np.ones(n), np.full(n, np.inf), 0, *empty)
         self.cuts: set[tuple[int, bytes]] = set()

@@ -16,71 +16,47 @@ _STEP = 0.97  # and through lengths down to this part of the longest, at most
 _AT_ONCE = 8  # a round goes through this part of the packs at least, where lengths are that much alike
 
 
-class _Round(NamedTuple):
-    """What a round did: it made groups behind the first `groups`, out of `parents`; those at `at` took `lengths`."""
-
-    groups: int
-    parents: np.ndarray
-    at: np.ndarray
-    lengths: np.ndarray
-
-
 class Filled(NamedTuple):
-    """Packs that were filled evenly.
+    """Packs that were filled evenly, in groups of equal packs; those of the beginning come first, then what split off.
 
     Attributes:
-        packs: how many there are in each group of equal packs; int64. The groups at the beginning come first, then
-            those that were split off.
-        rounds: what was done to them.
-        left: how many sequences of each length found no pack; int64.
+        packs: how many there are in each group; int64.
+        origins: the group of the beginning that each was split from; int64.
+        last: for each group, where in `taken` its last sequence is; -1 for none; int64.
+        taken: the length of each sequence that a group took, and where in `taken` the one before it is.
+        left: how many sequences found no pack.
     """
 
     packs: np.ndarray
-    rounds: list[_Round]
-    left: np.ndarray
-
-    def contents(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The group that each group was split from at first; and the groups and the lengths of all that was taken.
-
-        Returns:
-            int64, shapes (groups,), (sequences of one pack of each group,), and the same. Ascending groups, and the
-            sequences of each from long to short.
-        """
-        ancestor, groups, lengths = np.arange(len(self.packs)), [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        for done in reversed(self.rounds):
-            took = np.zeros(done.groups + len(done.parents), np.int64)
-            took[done.at] = done.lengths
-            took = took[ancestor]
-            groups.append(np.flatnonzero(took))
-            lengths.append(took[groups[-1]])
-            ancestor = np.append(np.arange(done.groups), done.parents)[ancestor]
-        group, length = np.concatenate(groups[::-1]), np.concatenate(lengths[::-1])
-        order = np.argsort(group, kind="stable")
-        return ancestor, group[order], length[order]
+    origins: np.ndarray
+    last: np.ndarray
+    taken: tuple[np.ndarray, np.ndarray]
+    left: int
 
     def strategies(self, begun: list[Group]) -> list[Group]:
         """The groups of packs with sequences; `begun[i]` is what the i-th group held before, the first one nothing."""
-        origins, group, length = self.contents()
-        ends = np.searchsorted(group, np.arange(len(origins)), side="right").tolist()
-        items, packs = length.tolist(), self.packs.tolist()
-        filled = (
-            ((*begun[origin][0], *items[a:b]), n)
-            for origin, n, a, b in zip(origins.tolist(), packs, [0, *ends], ends, strict=False)
-        )
-        return [(lengths, n) for lengths, n in filled if n and lengths]
+        (taken, before), filled = (array.tolist() for array in self.taken), list[Group]()
+        for origin, at, packs in zip(self.origins.tolist(), self.last.tolist(), self.packs.tolist(), strict=True):
+            lengths = list[int]()
+            while at >= 0:
+                lengths.append(taken[at])
+                at = before[at]
+            if packs and (lengths or begun[origin][0]):
+                filled.append(((*begun[origin][0], *reversed(lengths)), packs))
+        return filled
 
 
-def fill_evenly(
-    lengths: np.ndarray, counts: np.ndarray, space: np.ndarray, places: np.ndarray, packs: np.ndarray
-) -> Filled:
+def fill_evenly(counts: np.ndarray, space: np.ndarray, places: np.ndarray, packs: np.ndarray) -> Filled:
     """Give sequences to packs that have space and places.
 
     Args:
-        lengths, counts: how many sequences there are of each length, longest first; int64.
+        counts: `counts[l]` sequences have length l; int64.
         space, places, packs: the groups of equal packs to fill: how many tokens and sequences each pack still takes,
             and how many packs there are; int64.
     """
-    rounds, left = list[_Round](), np.zeros_like(counts)
+    lengths = np.flatnonzero(counts)[::-1]
+    counts, origins, last = counts[lengths], np.arange(len(packs)), np.full(len(packs), -1)
+    chains, size, left = [(np.zeros(0, np.int64), np.zeros(0, np.int64))], 0, 0
     ends, done, tokens = np.cumsum(counts), 0, int(counts @ lengths)
     while done < ends[-1]:
         first = int(np.searchsorted(ends, done, side="right"))
@@ -89,9 +65,8 @@ def fill_evenly(
         if not len(able):  # the next that fits
             most = int(space[(packs > 0) & (places > 0)].max(initial=0))
             fits = int(np.searchsorted(-lengths, -most))
-            left[first:fits] = np.diff(ends[first:fits], prepend=done)
-            tokens -= int(left[first:fits] @ lengths[first:fits])
-            done = int(ends[fits - 1])
+            tokens -= int(np.diff(ends[first:fits], prepend=done) @ lengths[first:fits])
+            left, done = left + int(ends[fits - 1]) - done, int(ends[fits - 1])
             continue
         mean = tokens / (ends[-1] - done)
         key = space[able] - places[able] * mean
@@ -103,8 +78,8 @@ def fill_evenly(
         now = int(min(max(near, -(-upto[-1] // _AT_ONCE)), alike))
         # Lay the groups and the sequences beside each other: a group that more than one length meets is split.
         upto = np.minimum(upto[: np.searchsorted(upto, now) + 1], now)
-        last = int(np.searchsorted(ends, done + now)) + 1
-        given = np.minimum(ends[first:last] - done, now)
+        until = int(np.searchsorted(ends, done + now)) + 1
+        given = np.minimum(ends[first:until] - done, now)
         cuts = np.union1d(upto, given)
         group, taken = able[np.searchsorted(upto, cuts)], lengths[first + np.searchsorted(given, cuts)]
         number = np.diff(cuts, prepend=0)
@@ -112,14 +87,18 @@ def fill_evenly(
         rest = int(packs[able[: len(upto)]].sum()) - now
         if rest:
             group, taken, number = np.append(group, group[-1]), np.append(taken, 0), np.append(number, rest)
-        split = group[1:] == group[:-1]
-        split = np.append(False, split)
+        split = np.append(False, group[1:] == group[:-1])
         at = group.copy()
         at[split] = len(packs) + np.arange(np.count_nonzero(split))
-        rounds.append(_Round(len(packs), group[split], at, taken))
-        space, places, packs = (np.append(x, x[group[split]]) for x in (space, places, packs))
+        space, places, packs, origins, last = (
+            np.append(x, x[group[split]]) for x in (space, places, packs, origins, last)
+        )
         space[at] -= taken
         places[at] -= taken > 0
         packs[at] = number
-        tokens, done = tokens - int(taken[: len(cuts)] @ number[: len(cuts)]), done + now
-    return Filled(packs, rounds, left)
+        at, taken, number = at[taken > 0], taken[taken > 0], number[taken > 0]
+        chains.append((taken, last[at]))
+        last[at] = size + np.arange(len(at))
+        size, tokens, done = size + len(at), tokens - int(taken @ number), done + now
+    of, before = (np.concatenate(column) for column in zip(*chains, strict=True))
+    return Filled(packs, origins, last, (of, before), left)

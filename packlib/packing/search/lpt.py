@@ -45,46 +45,37 @@ def lpt_until(deadline: Deadline, histogram: LengthHistogram, max_sequences_per_
     packs = OpenPacks(limit)
     for length, n in from_long_to_short(histogram):
         if before is None and tokens * limit <= _SCARCE * top * sequences:
-            before = list(packs.closed), packs.still_open(), left.copy()
+            before = (
+                list(packs.closed),
+                packs.still_open(),
+                left.copy(),
+            )  # the full ones, those that are open, the rest
         best_fit(packs, length, n, top)
         tokens, sequences, left[length] = tokens - n * length, sequences - n, 0
     best, bound = packs.equal_packs(), direct_bound(histogram.counts, max_sequences_per_pack)
     if before is None:
         return best
-    return _fewer(*before, top, limit, best, bound, deadline, time.thread_time() - started)
 
-
-def _fewer(closed, still_open, left, top, limit, best, bound, deadline, seconds) -> list[Group]:  # type: ignore[no-untyped-def]
-    """Fill packs evenly, as few as a search finds to be enough, if they are fewer than those of `best`.
-
-    The fewer sequences find no pack, the less does one more pack help: a line through two trials ends before the
-    number that is enough.
-
-    Args:
-        closed, still_open, left: where best fit stopped: the groups that are full, those that are open with their
-            space, and the counts left.
-        top, limit: tokens and sequences that fit into a pack.
-        deadline: of the search.
-        seconds: what the first trial may take: the CPU time of best fit. Each later one may take as long as the last.
-    """
+    # Fill as few packs evenly as a search finds to be enough, if they are fewer than those of best fit. The fewer
+    # sequences find no pack, the less does one more pack help: a line through two trials ends before the number that
+    # is enough.
+    closed, still_open, left = before
     groups = [((), 0), *(group for _, group in still_open)]
     space = np.array([top] + [space for space, _ in still_open])
     places = limit - np.array([len(lengths) for lengths, _ in groups])
-    packs = np.array([n for _, n in groups])
+    number = np.array([n for _, n in groups])
     opened = sum(n for _, n in closed + groups)
-    lengths = np.flatnonzero(left)[::-1].copy()
-
+    seconds = time.thread_time() - started  # that a trial may take: those of best fit, and then those of the last
     too_few, enough, near = max(bound, opened) - 1, sum(n for _, n in best), max(1, bound // _NEAR)
     left_out = 0  # sequences that find no pack where there are too few
     gain, measured = float(limit * _EFFECT), False  # how many fewer are left out for one more pack
     tried, filled = too_few + 1, None
     while enough - too_few > near and deadline.seconds_left() > seconds:
-        packs[0] = tried - opened
-        before = time.thread_time()
-        trial = fill_evenly(lengths, left[lengths], space, places, packs)
-        seconds = time.thread_time() - before
-        now = int(trial.left.sum())
-        if now:
+        number[0] = tried - opened
+        started = time.thread_time()
+        trial = fill_evenly(left, space, places, number)
+        seconds = time.thread_time() - started
+        if now := trial.left:
             measured = left_out > now
             gain = (left_out - now) / (tried - too_few) if measured else gain / 2
             too_few, left_out = tried, now

@@ -27,7 +27,7 @@ from packlib.lengths.counting import float_unit
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.filling import fill_places
 from packlib.packing.greedy import Group, lpfhp, spread_evenly
-from packlib.packing.search.bound import EXACT_STEPS, PRICE_OF_A_PACK, direct_bound, exact_dot, exact_steps, is_long
+from packlib.packing.search.bound import EXACT_STEPS, PRICE_OF_A_PACK, direct_bound, exact_dot, exact_size, is_long
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.knapsack import NOT_FOR_SALE, Knapsack, Multiset, solve_knapsack
 from packlib.packing.search.long_rows import LongSearch
@@ -35,7 +35,7 @@ from packlib.packing.search.lpt import lpt_until
 from packlib.packing.search.master import TOLERANCE, MasterProblem
 from packlib.packing.search.progress import Callback, Progress, shown
 from packlib.packing.search.swapping import swap_search
-from packlib.packing.search.whole_packs import LISTED, NODES, WHOLE, Answer, choose, dive_among, flat
+from packlib.packing.search.whole_packs import LISTED, NODES, WHOLE, choose, dive_among, flat
 
 _SLACK = PRICE_OF_A_PACK >> 28  # a pack must be worth so much more than it costs
 _STEPS_A_ROUND = 10**7  # of the exact knapsack, above which prices are found on few lengths
@@ -76,7 +76,9 @@ def optimal(
     """
     limit = math.inf if time_limit is None else number("time_limit", time_limit, at_least=0)
     most = math.inf if rounds is None else whole_number("rounds", rounds, 0)
-    depth, kind = max_sequences_per_pack, LongSearch if takes_long(histogram, max_sequences_per_pack) else _Search
+    depth, few = max_sequences_per_pack, np.count_nonzero(histogram.counts) <= _FEW_LENGTHS
+    takes_long = is_long(histogram.counts, depth, EXACT_STEPS if few else _STEPS_A_ROUND)
+    kind = LongSearch if takes_long else _Search
     with shown(progress) as callback:
         search = kind(histogram, depth, callback, Deadline(limit, most))
         try:
@@ -86,16 +88,6 @@ def optimal(
                 raise
             warnings.warn("The search was interrupted: this is the best plan so far.", RuntimeWarning, stacklevel=2)
         return search.best, {"prices": search.proof, "listed": search.listed}
-
-
-def takes_long(histogram: LengthHistogram, max_sequences_per_pack: int | None) -> bool:
-    """Whether the search takes the way for long rows: it depends on the lengths and the depth limit alone."""
-    few = np.count_nonzero(histogram.counts) <= _FEW_LENGTHS
-    return is_long(histogram.counts, max_sequences_per_pack, EXACT_STEPS if few else _STEPS_A_ROUND)
-
-
-def _many_steps(histogram: LengthHistogram, max_sequences_per_pack: int | None) -> bool:
-    return exact_steps(histogram.counts, max_sequences_per_pack) > _STEPS_A_ROUND
 
 
 class _Search:
@@ -113,7 +105,8 @@ class _Search:
         self.lengths = np.flatnonzero(self.counts)
         self.deadline, self.work_left = deadline, _WORK
         # what the knapsack takes, a guess at first; the check of the plan solves one more
-        self.knapsack_seconds = exact_steps(self.counts, max_sequences_per_pack) * _STEP
+        steps = math.prod(exact_size(self.counts, max_sequences_per_pack))
+        self.knapsack_seconds = steps * _STEP
         # Prices by the token are always sound: they prove the area bound. So is one price for every sequence.
         self.lower_bound = direct_bound(self.counts, max_sequences_per_pack)
         self.proof: np.ndarray | None = None
@@ -126,7 +119,7 @@ class _Search:
             same_price = np.full(len(self.lengths), PRICE_OF_A_PACK // max_sequences_per_pack)
             self.prove(same_price, int(same_price[0]) * max_sequences_per_pack)
             starts.append(spread_evenly(histogram, max_sequences_per_pack, self.lower_bound))
-            if _many_steps(histogram, max_sequences_per_pack):  # it may be long until there is a better plan
+            if steps > _STEPS_A_ROUND:  # it may be long until there is a better plan
                 starts.append(lpt_until(deadline, histogram, max_sequences_per_pack))
         self.best = min(starts, key=_packs)
         self.num_packs = _packs(self.best)
@@ -330,13 +323,12 @@ class _Search:
         for seed in range(_LISTED_DIVES):
             if seed == _FIRST_DIVES and len(listed) <= WHOLE and not self.done():
                 answer = choose(listed, self.counts, target, NODES, self.time_left())
-                if isinstance(answer, list):
-                    self.improve(Counter(), answer)
-                elif answer is Answer.NONE and waste == spare and self.time_left() > time.perf_counter() - started:
-                    # there is time for the plan's own check
-                    self.lower_bound, self.listed, self.proof = target + 1, True, self.by_length(self.prices, 0)
-                if answer is Answer.NONE:
+                if answer == []:
+                    if waste == spare and self.time_left() > time.perf_counter() - started:
+                        # there is time for the plan's own check
+                        self.lower_bound, self.listed, self.proof = target + 1, True, self.by_length(self.prices, 0)
                     return
+                self.improve(Counter(), answer)
             if not self.done():
                 self.improve(Counter(), dive_among(listed, self.counts, target, seed, self.time_left))
 

@@ -45,23 +45,14 @@ def swap_search(
     packs, outside = _best_fit(lengths, max_length, limit, num_packs - 1, rng if seed else None)
     if len(outside) > _WAITING:
         return None
-    # No sequence is the last of `lengths`, which is 0. Each pack of the table ends with one.
-    none, lengths, worth = len(lengths), np.append(lengths, 0), np.append(worth, 0)
+    lengths, worth = np.append(lengths, 0), np.append(worth, 0)  # the last one is no sequence
     free_from = np.zeros(len(lengths), np.int64)  # the step from which a sequence may move again
-    width = max(map(len, packs)) + 2  # packs may grow; then the table is made anew
-    members = _table(packs, width, none)
-    sizes, rooms = np.array([len(pack) for pack in packs]), max_length - lengths[members].sum(axis=1)
     for step in range(steps):
         if lengths[outside].sum() <= max_length and len(outside) <= limit:
             return [tuple(lengths[pack].tolist()) for pack in (*packs, outside) if len(pack)]
         if seconds_left() <= 0:
             return None
-        # What may come in: one or two of those that wait, in order of their tokens.
-        able = np.array([*(sequence for sequence in outside if free_from[sequence] <= step), none])
-        first, second = _choices(len(able) - 1)
-        come = np.stack([able[first], able[second]], axis=1)[:-1]
-        come = come[np.argsort(lengths[come].sum(axis=1), kind="stable")]
-        found = _best_exchange(lengths, worth, members, sizes, rooms, limit, free_from <= step, come, rng)
+        found = _best_exchange(lengths, worth, packs, outside, max_length, limit, free_from <= step, rng)
         if found is None:
             free_from[:] = 0
             continue
@@ -72,12 +63,6 @@ def swap_search(
         for sequences, hold in holds:
             for sequence in sequences:
                 free_from[sequence] = step + 1 + int(hold * rng.random())
-        sizes[pack] = len(packs[pack])
-        rooms[pack] += lengths[out].sum() - lengths[into].sum()
-        if sizes[pack] >= members.shape[1]:
-            members = _table(packs, int(sizes[pack]) + 2, none)
-        else:
-            members[pack] = packs[pack] + [none] * (members.shape[1] - len(packs[pack]))
     return None
 
 
@@ -105,33 +90,32 @@ def _choices(n: int) -> tuple[np.ndarray, np.ndarray]:
     return np.append(first, n), np.append(second, n)
 
 
-def _table(packs: list[list[int]], width: int, none: int) -> np.ndarray:
-    return np.array([pack + [none] * (width - len(pack)) for pack in packs])
-
-
 def _best_exchange(
-    lengths: np.ndarray, worth: np.ndarray, members: np.ndarray, sizes: np.ndarray, rooms: np.ndarray, limit: int,
-    free: np.ndarray, come: np.ndarray, rng: np.random.Generator,
+    lengths: np.ndarray, worth: np.ndarray, packs: list[list[int]], outside: list[int], max_length: int, limit: int,
+    free: np.ndarray, rng: np.random.Generator,
 ) -> tuple[int, list[int], list[int]] | None:  # fmt: skip
     """The pack, what goes out of it and what comes in, so that it gains most; None if nothing can move.
 
     Args:
-        members: the sequences of each pack, and behind them the one that is none; shape (packs, width).
-        sizes, rooms: sequences and free slots of each pack.
         free: whether a sequence may move.
-        come: pairs of sequences that may come in, from few to many tokens; shape (pairs, 2).
     """
-    if not len(come):
+    none, nothing = len(lengths) - 1, max(map(len, packs))  # the column in which no pack has a sequence
+    able = np.array([*(sequence for sequence in outside if free[sequence]), none])
+    if len(able) == 1:
         return None
-    none, nothing = len(lengths) - 1, int(sizes.max())  # the column in which no pack has a sequence
+    first, second = _choices(len(able) - 1)
+    come = np.stack([able[first], able[second]], axis=1)[:-1]
+    come = come[np.argsort(lengths[come].sum(axis=1), kind="stable")]
+    members = np.array([pack + [none] * (nothing + 1 - len(pack)) for pack in packs])
     first, second = _choices(nothing)
     one, other = members[:, first], members[:, second]
     can = ((one != none) | (first == nothing)) & ((other != none) | (second == nothing)) & free[one] & free[other]
     gone, going = lengths[one] + lengths[other], (one != none).astype(int) + (other != none)
-    places = limit - sizes[:, None] + going
+    rooms = max_length - lengths[members].sum(axis=1, keepdims=True)
+    places = limit - np.array([[len(pack)] for pack in packs]) + going
     # the most valuable of those that fit; where there is one place, the most valuable single one
     tokens, value, alone = lengths[come].sum(axis=1), worth[come].sum(axis=1), come[:, 1] == none
-    fits = np.searchsorted(tokens, rooms[:, None] + gone, side="right") - 1
+    fits = np.searchsorted(tokens, rooms + gone, side="right") - 1
     best = np.where(places > 1, _highest(value)[fits], _highest(np.where(alone, value, -1))[fits])
     can &= (places > 0) & (fits >= 0) & (alone[best] | (places > 1))
     can &= ~((tokens[best] == gone) & (going == 1) & alone[best])  # the same length would come back

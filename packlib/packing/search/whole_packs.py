@@ -8,7 +8,7 @@ sequences that are left is small enough. HiGHS solves them, by way of SciPy.
 
 import math
 from collections.abc import Callable
-from enum import Enum
+from typing import Any
 
 import numpy as np
 
@@ -21,16 +21,9 @@ WHOLE, LISTED, NODES, FEW_NODES = 3000, 10_000, 300, 60
 _LEFT = 0.55  # of the sequences, which a dive leaves to the integer program
 
 
-class Answer(Enum):
-    """Why there is no choice of packs: there is none, or the search for it gave up."""
-
-    NONE = "none"
-    UNKNOWN = "unknown"
-
-
 def choose(
     packs: list[Multiset], counts: np.ndarray, fewest: int, nodes: int, seconds: float = math.inf
-) -> list[Group] | Answer:
+) -> list[Group] | None:
     """Choose among packs so that they hold exactly these sequences, in `fewest` packs.
 
     Args:
@@ -40,15 +33,15 @@ def choose(
         seconds: after which it gives up, too.
 
     Returns:
-        The strategies, or `Answer.NONE` if no choice takes so few, or `Answer.UNKNOWN`.
+        The strategies; an empty list if no choice takes so few; None if it gave up.
     """
     if not packs or seconds <= 0:
-        return Answer.UNKNOWN if packs else Answer.NONE
-    found = _solve(packs, counts, fewest, np.ones(len(packs)), 1, {"node_limit": nodes}, seconds)
+        return None if packs else []
+    found = _solve(packs, counts, fewest, np.ones(len(packs)), nodes, seconds)
     if found.x is not None:
         chosen = np.rint(found.x).astype(np.int64)
         return [(flat(packs[i]), int(chosen[i])) for i in np.flatnonzero(chosen)]
-    return Answer.NONE if found.status == 2 else Answer.UNKNOWN
+    return [] if found.status == 2 else None
 
 
 def dive_among(
@@ -71,7 +64,7 @@ def dive_among(
     while left.sum() > few:
         if not packs or seconds_left() <= 0:
             return None
-        found = _solve(packs, left, fewest - len(taken), np.array([costs[p] for p in packs]), 0, {}, seconds_left())
+        found = _solve(packs, left, fewest - len(taken), np.array([costs[p] for p in packs]), None, seconds_left())
         if found.x is None:
             return None
         most = np.argsort(-found.x, kind="stable")[: max(1, np.count_nonzero(found.x > 0.5) // 3)]
@@ -82,15 +75,17 @@ def dive_among(
                     left[length] -= copies
         packs = [pack for pack in packs if _fits(pack, left)]
     rest = choose(packs, left, fewest - len(taken), FEW_NODES, seconds_left())
-    return taken + rest if isinstance(rest, list) else None
+    return taken + rest if rest else None
 
 
 def _fits(pack: Multiset, left: np.ndarray) -> bool:
     return all(copies <= left[length] for length, copies in pack)
 
 
-def _solve(packs, counts, fewest, costs, whole, options, seconds):  # type: ignore[no-untyped-def]
-    """The program of `choose`, with what each pack costs, and in whole packs or in fractions."""
+def _solve(
+    packs: list[Multiset], counts: np.ndarray, fewest: int, costs: np.ndarray, nodes: int | None, seconds: float
+) -> Any:
+    """The program of `choose`, with what each pack costs, as SciPy solves it; in fractions where `nodes` is None."""
     from scipy.optimize import LinearConstraint, milp  # here, since it takes a while to import
     from scipy.sparse import csc_array
 
@@ -103,8 +98,8 @@ def _solve(packs, counts, fewest, costs, whole, options, seconds):  # type: igno
         LinearConstraint(matrix, counts[lengths], counts[lengths]),
         LinearConstraint(np.ones(len(packs)), 0, fewest),
     )
-    options = options | ({} if math.isinf(seconds) else {"time_limit": seconds})
-    return milp(costs, constraints=rules, integrality=np.full(len(packs), whole), options=options)
+    options = dict(node_limit=nodes, time_limit=None if math.isinf(seconds) else seconds)
+    return milp(costs, constraints=rules, integrality=np.full(len(packs), nodes is not None), options=options)
 
 
 def flat(pack: Multiset) -> tuple[int, ...]:
@@ -127,4 +122,4 @@ def ruled_out(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pack: in
     if not 0 <= waste < knapsack.best:
         return waste < 0
     listed = knapsack.packs_worth(knapsack.best - waste, counts, LISTED)
-    return listed is not None and choose(listed, counts, packs, NODES) is Answer.NONE
+    return listed is not None and choose(listed, counts, packs, NODES) == []
