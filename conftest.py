@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests import kernels
-
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # kernels that notebooks start inherit it too
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 cache = tempfile.TemporaryDirectory(prefix="packlib-datasets-")
@@ -27,9 +25,7 @@ if str(OFFLINE) not in sys.path:  # else Python has loaded it at its start
     import sitecustomize  # noqa: F401
 os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, [str(OFFLINE), os.environ.get("PYTHONPATH")])))
 
-collect_ignore_glob = [
-    "notebooks/solutions/*"
-]  # tests/workbook/test_notebooks.py runs them, without a kernel for each
+collect_ignore_glob = ["notebooks/solutions/*"]  # tests/workbook/test_notebooks.py runs them
 examples = 100 if os.environ.get("PACKLIB_ALL") else 50  # they are the same in each run
 settings.register_profile("packlib", deadline=None, derandomize=True, max_examples=examples)
 settings.load_profile("packlib")
@@ -71,11 +67,6 @@ def fail_if_network_was_touched():
         pytest.fail(f"The network was touched: {said}", pytrace=False)
 
 
-def pytest_configure():
-    kernels.begin()
-
-
 def pytest_unconfigure():
-    kernels.end()
     Path(network).unlink(missing_ok=True)
     cache.cleanup()
