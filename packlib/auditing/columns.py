@@ -161,18 +161,20 @@ def _pieces(
             _refuse(_sums(lengths < 0, depths) > 0, at, f"has a sequence of fewer than 0 tokens by its {kind}")
             lengths, depths = lengths[lengths > 0], _sums(lengths > 0, depths)
         starts = np.empty(0, np.int64)
-        if widths is not None and (hashed or kind.startswith("cu_")):  # else what a slot holds is not looked at
+        if widths is not None and (hashed or real is not None):  # else what a slot holds is not looked at
             whole = lengths + (kind == NEMO)
             free = widths - _sums(whole, depths)  # slots at the end of each row
             starts = np.cumsum(whole) - whole + np.repeat(np.cumsum(free) - free, depths)
     keep = np.ones(len(lengths), bool)
     if real is None and len(ids) and len(lengths) and (kind == "position_ids" or kind.startswith("cu_")):
-        keep = ~_padding(starts, lengths, depths, ids)
+        ends = np.cumsum(columns["input_ids"][0])
+        keep = ~_padding(ends - columns["input_ids"][0], lengths, depths, ids)
     elif real is not None and kind.startswith("cu_"):
         seen = np.concatenate([[0], np.cumsum(real)])
         keep = seen[np.minimum(starts + lengths, len(real))] > seen[np.minimum(starts, len(real))]
     if not keep.all():
-        starts, lengths, depths = starts[keep], lengths[keep], _sums(keep, depths)
+        lengths, depths = lengths[keep], _sums(keep, depths)
+        starts = starts[keep] if len(starts) else starts
         firsts = None if firsts is None else firsts[keep]
     return _Pieces(starts, lengths, depths, firsts)
 
@@ -186,23 +188,24 @@ def _blank(values: np.ndarray, depths: np.ndarray) -> np.ndarray:
     return (values == -1) | (last & (values == 0) & (begins != 0))
 
 
-def _padding(starts: np.ndarray, lengths: np.ndarray, depths: np.ndarray, ids: np.ndarray) -> np.ndarray:
+def _padding(begins: np.ndarray, lengths: np.ndarray, depths: np.ndarray, ids: np.ndarray) -> np.ndarray:
     """Which pieces are padding that no mask tells: at the end of a row one piece, or several of one token, of one id.
 
-    The id is the same in all rows; a row of that id alone is none, and one slot of it is only if other rows have more.
+    Rows begin at the slots `begins`. The id is the same in all rows; a row of that id alone is none, and one slot of
+    it is only if other rows have more.
     """
     found = np.zeros(len(lengths), bool)
-    some = depths[depths > 0]
+    some, begins = depths[depths > 0], begins[depths > 0]
     last = np.cumsum(some) - 1
-    first, begin, end = last - some + 1, starts[last], starts + lengths - 1
-    if end[-1] >= len(ids):
+    first, end = last - some + 1, begins + _sums(lengths, some) - 1
+    if end.max() >= len(ids):
         return found  # what tells this is refused
-    token = ids[end[last]]
+    token, begin = ids[end], end - lengths[last] + 1
     single = lengths[last] == 1
     singles = single & (lengths[last - 1] == 1) & (last - first > 1)  # several pieces of one token end the row
     tails, many = list[int](), list[int]()
     for row in np.flatnonzero((last > first) & (singles | (~single & (ids[begin] == token)))):
-        line = ids[starts[first[row]] : end[last[row]] + 1]
+        line = ids[begins[row] : end[row] + 1]
         run = _run(line == token[row])
         pieces = min(run, _run(lengths[first[row] + 1 : last[row] + 1] == 1)) if single[row] else 1
         if lengths[last[row]] <= run < len(line) and pieces > single[row]:

@@ -300,3 +300,8 @@ def test_hashes_are_equal_where_sequences_are(sequences):
     for at, one in enumerate(sequences):
         for other, ids in enumerate(sequences):
             assert (found[at] == found[other]) == (one == ids)
+
+
+def test_padding_that_bounds_hold_is_seen_without_a_source():
+    found = audit(Dataset.from_dict(bounds_to_the_end()))
+    assert (found.sequences, found.tokens) == (len(SOURCE), sum(map(len, SOURCE))) and not found.problems
