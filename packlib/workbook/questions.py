@@ -144,6 +144,6 @@ class Questions(dict[str, Question]):
         draw(seen, color=INK, linestyle=(0, (2, 3)), linewidth=1.5)
         beside = {"xycoords": ax.get_xaxis_transform() if axis == "x" else ax.get_yaxis_transform()}
         beside["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 1}  # it may stand on a bar
-        ax.annotate(
-            "your guess", place, xytext=(-4, -4), textcoords="offset points", ha="right", va="top", color=INK, **beside
-        )
+        left = axis == "x" and seen < limits[0] + (limits[1] - limits[0]) / 4  # no room there for the words
+        where = {"xytext": (4 if left else -4, -4), "textcoords": "offset points", "ha": "left" if left else "right"}
+        ax.annotate("your guess", place, **where, va="top", color=INK, **beside)

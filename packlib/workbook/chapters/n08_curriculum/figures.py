@@ -62,6 +62,7 @@ def show_long_runs(ended: dict[str, np.ndarray]) -> None:
     fig, ax = new_figure()
     draw_intervals(ax, shown)
     ax.set_xlabel(f"held-out loss less that of full rows ({full:.2f}), 95 % interval")
+    ax.set_ylabel("duration, way, and own rate")
     lower = sum(one.verdict == "lower" for one in shown.values())
     ax.set_title(f"{lower} of {len(shown)} ways with short rows first end lower than full rows")
     listed = "; ".join(f"{name} {one}, {one.verdict}" for name, one in shown.items())
