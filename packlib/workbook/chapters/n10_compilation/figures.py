@@ -39,7 +39,8 @@ def draw_padding(ax: Axes, histogram: LengthHistogram, buckets: Buckets) -> None
     ax.fill_between(x[:last], bins[0, :last], bins[:, :last].sum(axis=0), step="post", color=PADDING)
     for edge in edges:
         ax.axvline(edge, color=INK, linestyle=":", linewidth=1)
-    ax.set(xlim=(0, top), ylim=(0, 1.05 * bins[:, :last].sum(axis=0).max(initial=1)))
+    # so that tokens stay where they are while padding shrinks; of one or two buckets the highest padding is cut off
+    ax.set(xlim=(0, top), ylim=(0, 3 * bins[0, :last].max(initial=1)))
 
 
 def draw_choices(histogram: LengthHistogram, choices: dict[str, Buckets]) -> tuple[Figure, str]:

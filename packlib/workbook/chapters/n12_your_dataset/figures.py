@@ -66,7 +66,8 @@ def draw_slots(ax: Axes, advice: Advice) -> None:
         ax.barh(row, slots / 1e6, height=0.7, color=series(color)["color"])
         times = "" if name == "packed" else f", {slots / advice.slots:.2f} times"
         ax.text(slots / 1e6, row, f" {slots / 1e6:,.4g}{times}", va="center")
-    name_rows(ax, [f"today: {bars[0][0]}", *(name for name, *_ in bars[1:]), "packed"])
+    said = [f"today: {bars[0][0]}", *(name for name, *_ in bars[1:]), "packed"]
+    name_rows(ax, said, above=0.9)  # room for the name of a guess
     most = max(advice.slots, *(slots for *_, slots in bars)) / 1e6
     ax.set(xlim=(0, 1.45 * most), xlabel="slots of one pass, in millions")
 

@@ -72,7 +72,7 @@ def draw_savings(ax: Axes, answer_tokens: int, counts: Sequence[int], top: int) 
     ticks = [2**k for k in range(4, int(np.log2(top)) + 1, 2)]
     ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
     ax.minorticks_off()
-    ax.set(xlabel="tokens of the prompt", ylabel="times fewer tokens", ylim=(0.9, None))
+    ax.set(xlabel="tokens of the prompt", ylabel="times fewer tokens", ylim=(0, None))
     label_ends(lines)
     return curves
 

@@ -47,7 +47,7 @@ class SharedTree(Explorer):
         fig, (left, right) = new_figure(1, 2, width_ratios=(5, 4))
         figures.draw_tree(left, seen, columns["answer_ids"])
         strangers = int((seen & ~right_pairs).sum())
-        left.set_title(f"{int(seen.sum())} pairs, {strangers} of them between answers", fontsize=12)
+        left.set_title(f"{seen.sum():,} pairs, {strangers:,} of them between answers", fontsize=12)
         for at, (name, tokens) in enumerate({"prompt once": once, "a prompt each": each}.items()):
             right.barh(at, tokens, height=0.6, color=figures.PROMPT if at else figures.ANSWERS[0])
             right.text(tokens + 5, at, f"{tokens} tokens", va="center", fontsize=11)
@@ -55,7 +55,8 @@ class SharedTree(Explorer):
         right.set(yticks=[], xlim=(0, 380), ylim=(1.6, -0.8), xlabel="tokens")
         right.set_title(f"{each / once:.2f} times fewer tokens", fontsize=12)
         mask = "with the tree mask" if tree else "with a causal mask alone"
-        words = f"A prompt of {prompt} with {answers} answers of {length}, {mask}: {once} tokens in place of {each}, "
+        group = f"A prompt of {prompt} with {answers} answer{'s' * (answers > 1)} of {length}"
+        words = f"{group}, {mask}: {once} tokens in place of {each}, "
         return fig, f"{words}{each / once:.2f} times fewer; {strangers} pairs let an answer see another."
 
 

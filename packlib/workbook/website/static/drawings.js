@@ -358,7 +358,7 @@ const Drawings = (() => {
     const fewer = fixed(each / once, 2);
     const mask = {
       x: [-0.5, once - 0.5], y: [once - 0.5, -0.5], xticks: [], yticks: [], weight: 5, left: 30, xlabel: "sees", ylabel: "slot",
-      title: `${seen} pairs, ${strangers} of them between answers`,
+      title: `${told(seen)} pairs, ${told(strangers)} of them between answers`,
       draw: ({ bar, line }) => {
         bar(-0.5, once - 0.5, (once - 1) / 2, "tight hidden", once);
         for (let query = 0; query < once; query++) {
@@ -385,7 +385,8 @@ const Drawings = (() => {
     };
     return {
       svg: picture(width, "", [mask, savings]),
-      alt: `A prompt of ${prompt} with ${answers} answers of ${length}, ${tree ? "with the tree mask" : "with a causal mask alone"}: `
+      alt: `A prompt of ${prompt} with ${answers} answer${answers > 1 ? "s" : ""} of ${length}, `
+        + `${tree ? "with the tree mask" : "with a causal mask alone"}: `
         + `${once} tokens in place of ${each}, ${fewer} times fewer; ${strangers} pairs let an answer see another.`,
     };
   }
