@@ -161,25 +161,6 @@ class DocumentRows(Ragged):
         """
         return (self.square_sum / self.tokens - 1) / 2
 
-    def verify(self) -> "DocumentRows":
-        """Check from the arrays alone that no row is too long and no token stands twice; return the rows.
-
-        Raises:
-            ValueError: with the first thing that is wrong.
-        """
-        used = np.add.reduceat(self.lengths, self.offsets[:-1])
-        if self.lengths.min() < 1 or used.max() > self.max_length:
-            raise ValueError(f"Row {used.argmax()} holds {used.max()} tokens; the maximum is {self.max_length}.")
-        order = np.lexsort((self.starts, self.documents))
-        documents, starts = self.documents[order], self.starts[order]
-        ends = starts + self.lengths[order]
-        same = documents[1:] == documents[:-1]
-        if starts.min() < 0 or (ends > self.document_lengths[documents]).any():
-            raise ValueError("A piece reaches beyond its document.")
-        if (twice := same & (starts[1:] < ends[:-1])).any():
-            raise ValueError(f"A token of document {documents[twice.argmax()]} stands in two pieces.")
-        return self
-
     def __repr__(self) -> str:
         return (
             f"DocumentRows({self.rule}: {len(self.document_lengths):,} documents in {len(self):,} rows of "

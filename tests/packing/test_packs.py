@@ -56,16 +56,6 @@ def test_every_order_of_equal_samples_is_as_likely():
     assert sum((n - 200) ** 2 / 200 for n in orders.values()) < 49.7
 
 
-def test_where_a_sample_of_many_goes_is_as_likely_everywhere():
-    lengths = np.full(1000, 3)
-    made = plan(LengthHistogram.from_lengths(lengths, 3), method="unpacked")
-    places = np.zeros((10, 10))  # a tenth of the samples by a tenth of the places
-    for seed in range(200):
-        np.add.at(places, (assign(made, lengths, seed).sample_ids // 100, np.arange(1000) // 100), 1)
-    # 81 degrees of freedom, once in a thousand
-    assert ((places - 2000) ** 2 / 2000).sum() < 126.1
-
-
 def test_overlong_samples_as_the_histogram_treated_them():
     lengths = [9, 4, 4, 12, 3]
     cut = LengthHistogram.from_lengths(lengths, 8, overlong="truncate")

@@ -48,17 +48,6 @@ def test_the_interval_covers_what_every_deal_costs_in_95_of_100_draws():
     assert wide == pytest.approx(2 * 1.96 * np.std([one.mean for one in found]), rel=0.2)
 
 
-def test_against_a_long_run_and_the_interval_covers_it():
-    rng = np.random.default_rng(7)
-    each = rng.lognormal(0, 0.7, 3000)
-    steps = np.array([rng.choice(each, 32, replace=False).reshape(8, 4).sum(axis=1) for _ in range(20_000)])
-    by_hand = 1 - steps.mean(axis=1).sum() / steps.max(axis=1).sum()
-    found = waiting(each, ranks=8, packs_per_rank=4)
-    assert 0 < found.high - found.low < 0.005
-    assert abs(found.mean - by_hand) < found.high - found.low
-    assert found == waiting(each, ranks=8, packs_per_rank=4, seed=0) != waiting(each, 8, 4, seed=1)
-
-
 @pytest.mark.parametrize("packs_per_rank", [1, 3])
 def test_in_windows_as_a_schedule_waits(packs_per_rank):
     lengths = np.random.default_rng(7).lognormal(5, 1, 4000).clip(1, 1024).astype(int)
@@ -67,7 +56,8 @@ def test_in_windows_as_a_schedule_waits(packs_per_rank):
         found = waiting(work.of(packs), 4, packs_per_rank, window)
         made = [packs.balance(4, packs_per_rank, window, work=work, seed=seed).waiting for seed in range(20)]
         assert np.mean(made) == pytest.approx(found.mean, rel=0.1) and found.low <= found.mean <= found.high
-    assert found.mean < waiting(work.of(packs), 4, packs_per_rank).mean / 2
+    at_random, again, other = (waiting(work.of(packs), 4, packs_per_rank, seed=seed) for seed in (0, 0, 1))
+    assert found.mean < at_random.mean / 2 and at_random == again != other
 
 
 @pytest.mark.parametrize(
