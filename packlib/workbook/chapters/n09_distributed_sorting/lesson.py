@@ -87,7 +87,7 @@ QUESTIONS = Questions.beside(
         "pile": lambda imbalance, spike, jump, ranks: round(imbalance, 2),
         "more_ranks": lambda few, many, jump: "larger" if many > few else "smaller" if many < few else "equal",
         "rounds": lambda rounds, low, high: int(high - low).bit_length(),
-        "in_turn": lambda imbalance, ranks: round(imbalance, 2),
+        "in_turn": lambda imbalance, ranks, longer: round(imbalance, 2),
         "what_is_sent": lambda sent: max(sent, key=sent.get),
         "seconds": lambda seconds: (
             "under a second" if seconds < 1 else "over an hour" if seconds > 3600 else "about a minute"
@@ -107,11 +107,11 @@ QUESTIONS = Questions.beside(
             f"Each round halves the lengths that are left. From {low} to {high} there are {high - low + 1}. At "
             f"this cut it took {rounds}."
         ),
-        "in_turn": lambda imbalance, ranks: (
+        "in_turn": lambda imbalance, ranks, longer: (
             "The number of ranks is odd, so every rank is dealt short and long ones alike."
             if ranks % 2
-            else "Some ranks are dealt the short samples and others the long ones. Sorting within a rank cannot change "
-            "that."
+            else "Some ranks are dealt the short samples and others the long ones, which have "
+            f"{longer:.2f} times the average. Sorting within a rank cannot change that."
         ),
         "what_is_sent": lambda sent: (
             "Each rank sends "
