@@ -4,6 +4,7 @@ Source: "Attention is all you need" (Vaswani et al. 2017, section 5.1), where a 
 source tokens and 25,000 target tokens.
 """
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -72,6 +73,7 @@ class TokenBatches(Ragged):
 def batch_by_tokens(
     lengths: Iterable[int],
     max_tokens: int,
+    min_batch: int = 1,
     max_batch: int | None = None,
     order: str = "dataset",
     same_shape_every: int = 1,
@@ -93,7 +95,9 @@ def batch_by_tokens(
     Args:
         lengths: tokens of each sample.
         max_tokens: the budget of a batch.
-        max_batch: the most samples of a batch.
+        min_batch, max_batch: the fewest and the most samples of a batch. Only the last batch (or the last k, see
+            `same_shape_every`) may have fewer than `min_batch`. Where a batch that is as full as it can be would leave
+            too few samples for a later one, it takes fewer.
         order: "dataset", "random", or "ascending" or "descending" by length. For an order of your own, such as by
             `difficulties`, give the lengths in that order.
         same_shape_every: k batches in turn, such as the micro-batches of an update in a pipeline, get one shape: the
@@ -105,13 +109,14 @@ def batch_by_tokens(
         seed: of the random order; and of that of equally long samples, which by default is the data set's.
 
     Raises:
-        TypeError, ValueError: for bad arguments; naming the samples that are too long.
+        TypeError, ValueError: for bad arguments; naming the samples that are too long; if no cut keeps `min_batch`.
     """
     one_of("order", order, ORDERS)
     flag("count_padding", count_padding)
     lengths = as_lengths(lengths)
     every = whole_number("same_shape_every", same_shape_every, 1)
-    most = len(lengths) if max_batch is None else whole_number("max_batch", max_batch, 1)
+    whole_number("min_batch", min_batch, 1)
+    most = len(lengths) if max_batch is None else whole_number("max_batch", max_batch, min_batch)
     if over := len(lengths) % every:
         raise ValueError(f"same_shape_every {every} does not divide {len(lengths)} samples: leave out {over} of them.")
     whole_number("the sum of lengths", int(lengths.sum(dtype=np.float64)), 1, _MOST_TOKENS)
@@ -131,7 +136,15 @@ def batch_by_tokens(
     elif max_target_tokens is not None:
         raise ValueError("max_target_tokens needs target_lengths, the target tokens of each sample.")
 
-    starts = _padded_starts(rows, budgets[0], most) if count_padding else _starts(rows, budgets, most)
+    if min_batch > 1:
+        starts = _starts_with_fewest(_furthest_ends(rows, budgets, most, count_padding), min_batch)
+        if not starts:
+            raise ValueError(
+                f"min_batch {min_batch} cannot be kept: in this order, every cut within max_tokens {max_tokens} leaves "
+                "fewer samples to a batch before the last. Lower min_batch, or raise max_tokens."
+            )
+    else:
+        starts = _padded_starts(rows, budgets[0], most) if count_padding else _starts(rows, budgets, most)
     if every > 1:  # each column of a group of rows is a batch
         groups = np.split(samples.reshape(-1, every), starts[1:])
         samples = np.concatenate([group.T.ravel() for group in groups])
@@ -193,4 +206,51 @@ def _padded_starts(rows: np.ndarray, budget: int, most: int) -> list[int]:
         if size * widest > budget or size > most:
             starts.append(end - 1)
             widest = length
+    return starts
+
+
+def _furthest_ends(rows: np.ndarray, budgets: list[int], most: int, padded: bool) -> list[int]:
+    """For each row, where the largest group ends that starts there."""
+    number = len(rows)
+    if not padded:
+        furthest = np.minimum(np.arange(number) + min(most, number), number)
+        for column, budget in zip(rows.T, np.broadcast_to(budgets, rows.shape[1]), strict=True):
+            totals = np.concatenate([[0], np.cumsum(column, dtype=np.int64)])
+            furthest = np.minimum(furthest, totals.searchsorted(totals[:-1] + budget, "right") - 1)
+        return furthest.tolist()
+    longest, ends, end = rows.max(1).tolist(), [0] * number, number
+    widest = deque[int]()  # from the group's longest row to its first, each shorter than the one before
+    for start in reversed(range(number)):
+        while widest and longest[widest[-1]] <= longest[start]:
+            widest.pop()
+        widest.append(start)
+        while end - start > most or (end - start) * longest[widest[0]] > budgets[0]:
+            end -= 1
+            if widest[0] == end:
+                widest.popleft()
+        ends[start] = end
+    return ends
+
+
+def _starts_with_fewest(ends: list[int], fewest: int) -> list[int]:
+    """The first row of each group where all but the last have `fewest` rows, each as many as that allows.
+
+    `ends[i]` is where a group that starts at row i ends at most. Empty if there is no such cut.
+    """
+    number = len(ends)
+    following = [0] * number  # where a group ends that starts there, if all that comes after it can be cut
+    possible, at = [number], 0  # the rows from which on the rest can be cut, the last first
+    for start in reversed(range(number)):
+        while at < len(possible) and possible[at] > ends[start]:
+            at += 1
+        if at == len(possible):
+            return []
+        if possible[at] == number or possible[at] - start >= fewest:
+            following[start] = possible[at]
+            possible.append(start)
+    if not following[0]:
+        return []
+    starts = [0]
+    while following[starts[-1]] < number:
+        starts.append(following[starts[-1]])
     return starts

@@ -6,5 +6,5 @@ Read first `histogram.py`: a `LengthHistogram` is how often each length occurs, 
 
 from packlib.lengths.histogram import LengthHistogram
 from packlib.lengths.sources import available, data_path, load, tokenizer_path
-from packlib.lengths.synthetic import log_normal, two_humped, uniform
+from packlib.lengths.synthetic import image_patch_like, log_normal, protein_like, two_humped, uniform
 from packlib.lengths.waste import HABITS, PaddingWaste, padding_waste

@@ -92,6 +92,48 @@ def test_source_and_target_have_a_budget_each(pairs, budget, targets, order, mos
     assert found.tokens.tolist() == [sum(source[i] for i in batch) for batch in expected]
 
 
+def every_cut(lengths, fewest, room):
+    """The sizes of the batches of every cut in which all but the last have `fewest` samples at least."""
+    if not lengths:
+        yield ()
+    for size in range(1, len(lengths) + 1):
+        if room(lengths[:size]) and (size >= fewest or size == len(lengths)):
+            for rest in every_cut(lengths[size:], fewest, room):
+                yield (size, *rest)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=11),
+    st.integers(9, 24),
+    st.integers(2, 4),
+    st.integers(0, 2),
+    st.sampled_from(["sum", "padding", "targets", "one shape"]),
+)
+@example([(n, 1) for n in (4, 4, 4, 3, 7, 5, 9, 1, 1)], 15, 3, 9, "sum")  # 4 samples leave two for the next batch
+@example([(n, 1) for n in (4, 4, 4, 3, 7, 5, 9, 1)], 15, 3, 9, "sum")  # no cut keeps it
+def test_min_batch_takes_the_greediest_of_all_cuts_and_refuses_only_where_there_is_none(
+    pairs, budget, fewest, more, kind
+):
+    def room(rows):
+        source, target = zip(*rows, strict=True)
+        if kind == "padding":
+            return len(rows) * max(source) <= budget and len(rows) <= fewest + more
+        return max(sum(source), 0 if kind == "sum" else sum(target)) <= budget and len(rows) <= fewest + more
+
+    source, target = map(list, zip(*pairs, strict=True))
+    options = {"sum": {}, "padding": {"count_padding": True}, "targets": {"target_lengths": target}}
+    if kind == "one shape":  # each pair is a row of two batches
+        source, options[kind] = [n for pair in pairs for n in pair], {"same_shape_every": 2}
+    options = {"min_batch": fewest, "max_batch": fewest + more, **options[kind]}
+    cuts = list(every_cut(pairs, fewest, room))
+    if cuts:
+        found = batch_by_tokens(source, budget, **options)
+        assert tuple(found.sizes.tolist()[:: found.same_shape_every]) == max(cuts)
+    else:
+        with pytest.raises(ValueError, match=f"^min_batch {fewest} cannot be kept: .* max_tokens {budget} leaves"):
+            batch_by_tokens(source, budget, **options)
+
+
 def test_a_seed_permutes_what_is_equally_difficult():
     lengths = [5, 3, 5, 3, 5, 3] * 20
     plain = batch_by_tokens(lengths, 15, order="ascending").sample_ids
@@ -104,7 +146,8 @@ def test_a_seed_permutes_what_is_equally_difficult():
 
 
 def test_numbers_beyond_64_bits_set_no_limit_or_are_refused():
-    assert [*map(list, batch_by_tokens([5, 3, 4, 1], 2**70, 2**70))] == [[0, 1, 2, 3]]
+    for fewest in (1, 2):
+        assert [*map(list, batch_by_tokens([5, 3, 4, 1], 2**70, fewest, 2**70))] == [[0, 1, 2, 3]]
     with pytest.raises(ValueError, match="the sum of lengths must be from 1 to 4611686018427387904"):
         batch_by_tokens([2**60] * 8, 2**63 - 1)
 
@@ -113,7 +156,7 @@ def test_numbers_beyond_64_bits_set_no_limit_or_are_refused():
     ("options", "sentence"),
     [
         ({"order": "sorted"}, "not 'sorted'"),
-        ({"max_batch": 0}, "max_batch must be at least 1, not 0"),
+        ({"min_batch": 3, "max_batch": 2}, "max_batch must be at least 3, not 2"),
         ({"same_shape_every": 2}, "same_shape_every 2 does not divide 3 samples: leave out 1 of them"),
         ({"max_target_tokens": 9}, "max_target_tokens needs target_lengths"),
         ({"target_lengths": [1, 2]}, "target_lengths must have one length for each of the 3 samples"),

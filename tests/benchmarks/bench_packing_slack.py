@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from packlib.lengths import LengthHistogram, load, two_humped
-from packlib.lengths.counting import apportion
+from packlib.lengths import LengthHistogram, load
+from packlib.lengths.synthetic import protein_like, two_humped
 from packlib.packing import plan
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.knapsack import Multiset
@@ -78,8 +78,6 @@ def shapes() -> Iterator[tuple[str, np.ndarray]]:
     longer = np.concatenate([squad, np.zeros(512 - len(squad))])
     docs = np.append(docstrings[:511], docstrings[511:].sum())
     far_apart = two_humped(1_000_000, 1024, (90.0, 700.0), (40.0, 120.0), 0.8)
-    proteins = np.arange(1, 12_001) * np.exp(-np.arange(1, 12_001) / 100)  # a gamma distribution with the mean 200
-    proteins = np.append(proteins[:511], proteins[511:].sum())
     many, few = 16_279_552, 88_641
     for seed, (name, n, shares) in enumerate(
         [
@@ -97,7 +95,7 @@ def shapes() -> Iterator[tuple[str, np.ndarray]]:
             ("two humps on 1,024", 500_000, far_apart.counts[1:]),
             ("docstrings", 2_000_000, docs),
             ("docstrings and wikipedia", many, docs + wikipedia),
-            ("proteins", 3_000_000, apportion(proteins, 1_000_000)),
+            ("proteins", 3_000_000, protein_like(1_000_000, 512, 200.0).counts[1:]),
             ("squad on 768", few, stretched(squad, 768)),
             ("wikipedia without the longest", many, wikipedia[:-1]),
             ("squad and squad, 150 longer", few, 0.6 * squad + 0.4 * np.roll(squad, 150)),

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from packlib import installed
-from packlib.lengths import available, data_path, load, two_humped
-from packlib.lengths.synthetic import FAMILIES, log_normal, uniform
+from packlib.lengths import LengthHistogram, available, data_path, load, protein_like, two_humped
+from packlib.lengths.synthetic import FAMILIES, image_patch_like, log_normal, uniform
 
 
 def test_every_name_loads_and_says_what_it_is():
@@ -33,7 +33,7 @@ def test_the_published_histograms(name, sequences, tokens, top, shortest, full):
     assert (histogram.num_sequences, histogram.num_tokens, histogram.max_length) == (sequences, tokens, top)
     assert (histogram.counts[-1], np.flatnonzero(histogram.counts)[0]) == (full, shortest)
     assert (histogram.kind, histogram.truncated) == ("measured", 0) and "arXiv 2107.02027" in histogram.source
-    assert load("docstrings").truncated == 5_780
+    assert load("docstrings").truncated == 5_780 and load("image-patch-like").max_length == 576
 
 
 @pytest.mark.parametrize("name", ["wordnet", "wikipedia"])
@@ -73,12 +73,33 @@ def test_log_normal_follows_its_distribution():
         assert histogram.counts[-1] == pytest.approx(10_000_000 * (1 - exact[-1]), abs=1)
 
 
+def test_protein_like_follows_the_gamma_distribution():
+    from scipy.stats import gamma
+
+    exact = gamma(2, scale=236).cdf(np.arange(1024) + 0.5)
+    histogram = protein_like(1_000_000, 1024, mean=472, shape=2)
+    assert np.abs(np.cumsum(histogram.counts)[:-1] / 1_000_000 - exact).max() < 1e-3
+    assert protein_like(max_length=20_000).mean_length == pytest.approx(472, abs=0.5)
+    assert protein_like(shape=1e5).counts.argmax() == pytest.approx(472, abs=1)
+
+
 def test_uniform_and_two_humped_are_what_they_say():
     assert set(uniform(500, 60, shortest=11).counts[11:]) == {10}
     humped = two_humped(1_000_000, 512, centers=(64, 384), widths=(10, 20), share=0.3)
     assert humped.counts[:200].sum() == pytest.approx(300_000, abs=200)
     assert humped.counts[:200].argmax() == 64 and 200 + humped.counts[200:].argmax() == 384
     assert two_humped(share=1.0).counts[300:].sum() == 0
+
+
+def test_image_patches_are_counted_one_by_one():
+    stretches = [2 ** ((i - 100) / 200) for i in range(201)]
+    lengths = [
+        math.floor(side * stretch / 4) * math.floor(side / stretch / 4)
+        for side in (9, 10, 11)
+        for stretch in stretches
+    ]
+    histogram = image_patch_like(len(lengths), patch=4, sides=(9, 11), widest=2.0)
+    assert histogram == LengthHistogram.from_lengths(lengths, 7)
 
 
 @pytest.mark.parametrize(
@@ -89,6 +110,8 @@ def test_uniform_and_two_humped_are_what_they_say():
         (lambda: uniform(max_length=5, shortest=6), "shortest must be from 1 to 5, not 6"),
         (lambda: two_humped(share=1.5), "share must be at least 0 and at most 1, not 1.5"),
         (lambda: two_humped(widths=(0, 1)), "a width must be above 0"),
+        (lambda: protein_like(mean=1e12), "mean must be above 0 and at most 1000000"),
+        (lambda: image_patch_like(sides=(64, 32)), r"sides\[1\] must be from 64"),
     ],
 )
 def test_bad_parameters_are_named(make, message):

@@ -1,7 +1,10 @@
-"""LAMB against the paper's formulas, and against Adam where it is Adam."""
+"""LAMB against another implementation, against the paper's formulas, and against Adam where it is Adam."""
+
+import math
 
 import numpy as np
 import pytest
+import pytorch_optimizer
 import torch
 from model_cases import make_model
 
@@ -24,6 +27,27 @@ def train(optimizer, params, steps=20):
         for p, gradient in zip(params, gradients(step), strict=True):
             p.grad = gradient.clone()
         optimizer.step()
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_twenty_steps_as_pytorch_optimizers_lamb(weight_decay):
+    """It has no bias correction (with `adam_debias`, which leaves out a factor of its own on the step). Without ε, the
+    correction makes m / √v larger by one factor, which the ratio takes out again if λ is divided by it. It caps ‖x‖
+    at 10, which these weights do not reach.
+    """
+    ours, theirs, (beta1, beta2) = layers(), layers(), (0.9, 0.99)
+    settings = {"lr": 0.02, "betas": (beta1, beta2), "weight_decay": weight_decay, "eps": 0.0}
+    optimizer = Lamb(ours, **settings)
+    other = pytorch_optimizer.Lamb(theirs, **settings, weight_decouple=False, adam_debias=True)
+    for t in range(1, 21):
+        factor = math.sqrt(1 - beta2**t) / (1 - beta1**t)
+        other.param_groups[0]["weight_decay"] = weight_decay / factor
+        for a, b, gradient in zip(ours, theirs, gradients(t), strict=True):
+            a.grad, b.grad = gradient.clone(), gradient.clone()
+        optimizer.step(), other.step()
+    for a, b, start in zip(ours, theirs, layers(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-12)
+        assert (a - start).norm() > 0.01
 
 
 def test_twenty_steps_as_the_paper_writes_them():
