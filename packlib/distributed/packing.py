@@ -1,11 +1,12 @@
 """Pack what is spread over many ranks: small histograms travel to all, sample ids go to their packs, lengths stay.
 
 The ranks' samples count as one data set, rank after rank. A plan needs only the histogram of all: rank 0 makes it from
-the ranks' histograms and sends it to all. The histograms also tell which samples of each length a rank holds among
-all, and thus which packs they go to, without another word. Pack i of the plan goes to rank i modulo the number of
-ranks: all get as many packs of every strategy, give or take one.
+the ranks' histograms and sends it to all. The histograms also tell how many samples of each length the ranks before
+hold, and thus which places of the plan a rank's own samples fill, without another word. Pack i of the plan goes to
+rank i modulo the number of ranks: all get as many packs of every strategy, give or take one.
 """
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -18,7 +19,6 @@ from packlib.lengths.counting import MAX_LENGTH, as_lengths
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing import Method, PackingPlan, Packs, plan
 from packlib.packing.assigning import order_by_length
-from packlib.packing.ragged import ranges
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -88,36 +88,51 @@ def pack_distributed(
             best = plan(everyones, method=method, max_sequences_per_pack=max_sequences_per_pack)
     made: PackingPlan = ranks.broadcast(best if ranks.rank == 0 else None)
 
-    # A sample's number is its place in the order of all by length, rank and id; each item of the plan takes the next
-    # numbers of its length. Where do those of each length and rank begin, and those of each item?
-    begins = np.cumsum(histograms.T) - histograms.T.ravel()
-    by_length = np.argsort(made.items, kind="stable")
-    repeats = np.repeat(made.repeats, made.sizes)
-    of_items = np.cumsum(repeats[by_length]) - repeats[by_length]
-    first_packs = np.repeat(np.cumsum(made.repeats) - made.repeats, made.sizes)  # of each item's strategy
+    # For each item of the plan: its first sample, among all of its length, and how many of its packs the ranks
+    # before r fill; samples_before[r] counts the samples of that length on them.
+    first_samples = _first_samples(made)
+    samples_before = np.concatenate([np.zeros_like(histograms[:1]), np.cumsum(histograms, 0)])[:, made.items]
+    filled = np.clip(samples_before - first_samples, 0, np.repeat(made.repeats, made.sizes))
+    first_packs = np.repeat(np.cumsum(made.repeats) - made.repeats, made.sizes)
 
-    mine = lengths[order].astype(np.intp)
-    numbers = begins[mine * ranks.size + ranks.rank] + np.arange(len(mine)) - starts[mine]
-    at = np.searchsorted(of_items, numbers, "right") - 1
-    goals = (first_packs[by_length[at]] + numbers - of_items[at]) % ranks.size
+    pieces: list[list[np.ndarray]] = [[] for _ in range(ranks.size)]  # what this rank sends to each
+    low, high = filled[ranks.rank], filled[ranks.rank + 1]
+    mine = starts[made.items] + first_samples + low - samples_before[ranks.rank]
+    for first, pack, count in np.stack([mine, first_packs + low, high - low], axis=1)[low < high].tolist():
+        for i in range(min(ranks.size, count)):
+            pieces[(pack + i) % ranks.size].append(order[first + i : first + count : ranks.size])
     sizes = histograms.sum(1)
     id_type = np.int32 if sizes.max() < 2**31 else np.int64  # ids travel as places on their rank
-    ids = order[np.argsort(goals, kind="stable")].astype(id_type)
-    received = ranks.exchange(ids[:, None], np.bincount(goals, minlength=ranks.size))[:, 0]
+    ids = np.concatenate([np.empty(0, id_type), *itertools.chain(*pieces)], dtype=id_type)
+    received = ranks.exchange(ids[:, None], [sum(map(len, some)) for some in pieces])[:, 0]
 
-    # What this rank's packs hold, as items of the plan; by their numbers it is known who sent each sample, and when.
-    strategies = np.repeat(np.arange(len(made.repeats)), deal(made, ranks.rank, ranks.size))
-    held = ranges(made.offsets[strategies], made.sizes[strategies])
-    packs = np.repeat(np.arange(ranks.rank, made.num_packs, ranks.size), made.sizes[strategies])
-    numbers = of_items[np.argsort(by_length)[held]] + packs - first_packs[held]
-    senders = (np.searchsorted(begins, numbers, "right") - 1) % ranks.size
-    came = np.lexsort((numbers, senders))
-    sample_ids = np.empty(len(held), np.int32 if sizes.sum() < 2**31 - 1 else np.int64)
-    sample_ids[came] = received + (np.cumsum(sizes) - sizes)[senders[came]]
-    offsets = np.concatenate([[0], np.cumsum(made.sizes[strategies])])
+    share = deal(made, ranks.rank, ranks.size)
+    ends = np.concatenate([[0], np.cumsum(np.repeat(made.sizes, share))])
+    sample_ids = np.empty(ends[-1], np.int32 if sizes.sum() < 2**31 - 1 else np.int64)
+    first_places = np.repeat(np.cumsum(share * made.sizes) - share * made.sizes - made.offsets[:-1], made.sizes)
+    first_places += np.arange(len(made.items))
+    # how many of its packs that are this rank's the ranks before r fill: every `ranks.size`th is
+    filled = -(((ranks.rank - first_packs) % ranks.size - filled) // ranks.size)
+    first_ids, done = np.cumsum(sizes) - sizes, 0
+    for sender, (low, high) in enumerate(itertools.pairwise(filled)):
+        steps = np.repeat(made.sizes, made.sizes)
+        places = np.stack([first_places + low * steps, steps, high - low], axis=1)
+        for first, step, count in places[low < high].tolist():
+            goal = sample_ids[first : first + count * step : step]
+            np.add(received[done : done + count], first_ids[sender], out=goal, dtype=goal.dtype)
+            done += count
+    strategies = np.split(made.items.astype(np.int32), made.offsets[1:-1])
+    held = np.concatenate([np.tile(items, n) for items, n in zip(strategies, share.tolist(), strict=True)])
     sent = {"histograms": for_histograms, "sample ids": ranks.bytes_sent - for_histograms}
-    held_lengths = made.items[held].astype(np.int32)
-    return PackShare(sample_ids, offsets, held_lengths, max_length, made, ranks.rank, ranks.size, sent)
+    return PackShare(sample_ids, ends, held, max_length, made, ranks.rank, ranks.size, sent)
+
+
+def _first_samples(plan: PackingPlan) -> np.ndarray:
+    """For each item of the plan, how many samples of its length the items before it take."""
+    order = np.argsort(plan.items, kind="stable")
+    lengths, taken = plan.items[order], np.repeat(plan.repeats, plan.sizes)[order]
+    before = np.cumsum(taken) - taken
+    return (before - before[np.searchsorted(lengths, lengths)])[np.argsort(order)]
 
 
 def deal(plan: PackingPlan, ranks: int | np.ndarray, world_size: int) -> np.ndarray:
