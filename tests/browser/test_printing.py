@@ -29,7 +29,7 @@ def report(request, tmp_path_factory):
         folder
     )  # whose pooler asks for the depths too
     advice = advise(path, 512, ranks=8, model=folder, memory="80GB", source=LENGTHS)
-    assert advice.depths and advice.loss and advice.upstream and advice.dealt
+    assert advice.depths and advice.loss and advice.upstream and advice.waiting
     return report_page(advice, f"packlib report {path} --max-length 512 --ranks 8 --source all.npy")
 
 

@@ -58,7 +58,7 @@ def site(tmp_path_factory):
     """The folder of the site, and what Sphinx warned of."""
     folder = tmp_path_factory.mktemp("site") / "site"
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(browser_explorers, "MOST", 2)  # pictures of an explorer
+        patched.setattr(browser_explorers, "MOST", 4)  # pictures of an explorer
         return folder, building.build(folder, building.all_notebooks(), "someone/packing")
 
 

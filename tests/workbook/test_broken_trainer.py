@@ -28,7 +28,7 @@ def test_the_check_finds_the_four_faults_and_no_other():
     assert failed - {"same as alone"} == {"isolation from earlier sequences", "positions", "mean", "accumulation"}
     assert {question.split()[0] for question in failed - {"same as alone"}} == set(lab.FAULTS)
     weighed = checked["accumulation"].evidence
-    assert "Micro-batches hold 1 and 7 sequences" in weighed and "right is 0.125 and 0.875" in weighed
+    assert "Micro-batches hold 6 and 2 sequences" in weighed and "right is 0.75 and 0.25" in weighed
 
 
 def test_nothing_is_told_before_the_faults_are_named():

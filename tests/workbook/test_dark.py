@@ -56,4 +56,6 @@ def test_a_heat_map_keeps_its_light_ground_on_every_dark_page():
         *((ROOM / page).read_text(encoding="utf-8") for page in ("notebook.html", "website/static/site.css")),
     ]
     for page in pages:
-        assert all(rule.rstrip().endswith(":not(.packlib-map) {") for rule in re.findall(r".*{(?= *filter)", page))
+        assert all(
+            rule.rstrip().endswith(":not(.packlib-map) {") for rule in re.findall(r".*{(?= *filter: invert)", page)
+        )
