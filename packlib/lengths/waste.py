@@ -14,6 +14,7 @@ import numpy as np
 from packlib.checks import one_of, whole_number
 from packlib.lengths.histogram import LengthHistogram
 
+_FEW = 1024  # sequences in a batch: up to so many it takes less to look at them one after the other
 HABITS = ("maximum", "random", "sorted", "buckets", "megabatches")
 
 
@@ -131,6 +132,11 @@ def _window_slots(counts: np.ndarray, sample: int, batch_size: int) -> float:
     shorter = np.concatenate([[0], np.cumsum(counts[used])[:-1]])
     steps = np.diff(used, prepend=0)  # the probability stays the same from one used length to the next
     total = int(counts.sum())
+    if len(ranks) == 1 and sample <= _FEW:  # one batch is shorter than l if each of its sequences is
+        all_shorter = np.ones(len(used))
+        for drawn in range(sample):
+            all_shorter *= np.maximum(shorter - drawn, 0) / (total - drawn)
+        return float(sample * (steps @ (1 - all_shorter)))
     longer = [rows @ _at_most(ranks - 1, total, few, sample) for few in shorter.tolist()]
     return float(steps @ longer)
 
