@@ -296,7 +296,8 @@ def test_what_shows_an_answer_is_blurred_until_a_guess(visit):
     assert asks.count() == questions - 1 and blurred.count() < outputs  # the steps that lead to five packs
     asks.first.get_by_role("button", name="Show it").click()
     assert asks.count() == questions - 2 and page.locator(".guess").nth(1).locator("details p").is_visible()
-    assert page.said == []
+    asks.first.get_by_role("button", name="Show all on this page").click()
+    assert asks.count() == blurred.count() == 0 and page.said == []
     page.close()
 
 

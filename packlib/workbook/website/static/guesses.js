@@ -127,11 +127,15 @@ const Guesses = (() => {
       if (outputs.length) blurred.push(...since.splice(0), ...outputs);
     }
     if (!blurred.length) return;
-    const show = make("button", { type: "button", onclick: () => { answer.open = true; } }, "Show it");
-    blurred[0].closest(".cell").before(make("p", { className: "waits" }, "What is blurred here shows the answer. Guess first, or ", show));
+    const shows = (name, find) => make("button", { type: "button", onclick: () => {
+      for (const folded of find()) folded.open = true;
+    } }, name);
+    const note = make("p", { className: "waits" }, "What is blurred here shows the answer. Guess first, or ",
+      shows("Show it", () => [answer]), " ", shows("Show all on this page", () => document.querySelectorAll(".guess details")));
+    blurred[0].closest(".cell").before(note);
     for (const shown of blurred) shown.inert = true;
     answer.addEventListener("toggle", () => {
-      show.parentElement.remove();
+      note.remove();
       for (const shown of blurred) shown.inert = false;
     }, { once: true });
   }
