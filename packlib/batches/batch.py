@@ -21,8 +21,7 @@ class PackedBatch(Mapping):
     """B packs of T slots that hold S sequences: `model(**batch)`.
 
     All tensors are int64. Only `input_ids` and `segment_ids` must be given; the others follow from them (and
-    are token type 0 and no label of a sequence). A batch without `labels` has no such key. Where sequences start, and
-    both numbers, always follow from `segment_ids`.
+    are token type 0 and no label of a sequence). A batch without `labels` has no such key.
 
     Attributes:
         input_ids: shape (B, T), the tokens.
@@ -204,16 +203,18 @@ def _completed(values: dict[str, Any]) -> dict[str, Any]:
     if count == 0:
         raise ValueError("A batch needs at least one sequence; this one has none.")
 
-    places = len(values.get("sequence_starts", starts))
-    if places < count:
-        raise ValueError(f"sequence_starts has {places} places for {count} sequences.")
-    starts = torch.cat([starts, starts.new_full((places - count,), segments.numel())])
-    out = {**values, "sequence_starts": starts, "num_sequences": count, "useful_tokens": int(useful.sum())}
+    out = {**values}
+    given = out.setdefault("sequence_starts", starts)
+    if not torch.equal(given[:count], starts) or (given[count:] != segments.numel()).any():
+        raise ValueError("sequence_starts must say where the segment ids begin, and B·T in empty places.")
+    for name, right in (("num_sequences", count), ("useful_tokens", int(useful.sum()))):
+        if out.setdefault(name, right) != right:
+            raise ValueError(f"{name} is {out[name]}, but the segment ids hold {right}.")
     if "position_ids" not in out:
         out["position_ids"] = reset_positions(segments)
     out.setdefault("token_type_ids", torch.zeros_like(segments))
-    out.setdefault("sequence_labels", torch.full_like(starts, IGNORED))
-    out.setdefault("sample_ids", torch.full_like(starts, -1))
+    out.setdefault("sequence_labels", torch.full_like(given, IGNORED))
+    out.setdefault("sample_ids", torch.full_like(given, -1))
     for name in (*_BY_TOKEN, *_BY_SEQUENCE):
         like = "segment_ids" if name in _BY_TOKEN else "sequence_starts"
         if out[name] is not None and out[name].shape != out[like].shape:

@@ -88,6 +88,15 @@ class Recipe:
         steps = ("total_steps", "warmup_steps")
         for name in values:
             one_of("a field of a recipe", name, [*(field.name for field in fields(cls)), *steps])
+        if values.keys() & steps:
+            if both := sorted(values.keys() & {"total_sequences", "warmup_sequences"}):
+                raise ValueError(f"Give a recipe its totals in steps or in sequences: {both[0]} is too much.")
+            if "total_steps" not in values:
+                raise ValueError("A recipe with warmup_steps needs total_steps.")
+        for name in ("micro_batch", "learning_rate", "total_sequences"):
+            if name not in values and not (name == "total_sequences" and "total_steps" in values):
+                or_steps = " (or total_steps)" if name == "total_sequences" else ""
+                raise ValueError(f"A recipe needs {name}{or_steps}.")
         return cls.from_steps(**values) if values.keys() & steps else cls(**values)
 
     def to_json(self) -> str:

@@ -117,7 +117,8 @@ IDS, SEGMENTS = torch.tensor([[5, 6, 7, 8, 0]]), torch.tensor([[1, 1, 2, 2, 0]])
         ({"segment_ids": SEGMENTS[0]}, r"must have the shape \(packs, slots\), not \(5,\)"),
         ({"labels": torch.full((1, 4), -100)}, r"labels has the shape \(1, 4\); segment_ids has \(1, 5\)"),
         ({"labels": torch.zeros(1, 5, dtype=torch.int64)}, "labels must be -100 on padding"),
-        ({"sequence_starts": torch.tensor([0])}, "sequence_starts has 1 places for 2 sequences"),
+        ({"sequence_starts": torch.tensor([0, 1])}, "where the segment ids begin"),
+        ({"num_sequences": 3}, "num_sequences is 3, but the segment ids hold 2"),
         (
             {"sequence_starts": torch.tensor([0, 2, 5]), "sequence_labels": torch.tensor([1, 0, 1])},
             "sequence_labels must be -100 in empty places",

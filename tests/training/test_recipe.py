@@ -198,8 +198,8 @@ def test_a_bad_file_is_refused_in_one_sentence(tmp_path):
     for text, says in (
         ("[]", "must hold one JSON object"),
         (PAPER.to_json().replace('"micro_batch": 15', '"micro_batch": 0'), "micro_batch must be at least 1, not 0"),
-        ('{"micro_batch": 3}', "missing 2 required positional arguments: 'learning_rate' and 'total_sequences'"),
-        (f'{{"micro_batch": 3, {steps}}}', "got multiple values for keyword argument 'total_sequences'"),
+        ('{"micro_batch": 3}', "A recipe needs learning_rate"),
+        (f'{{"micro_batch": 3, {steps}}}', "total_sequences is too much"),
     ):
         path.write_text(text)
         with pytest.raises(ValueError, match=f"recipe.json is no recipe: .*{says}"):
@@ -209,3 +209,17 @@ def test_a_bad_file_is_refused_in_one_sentence(tmp_path):
         ValueError, match=r"recipe.json is no recipe: It has 67,108,865 bytes; at most 67,108,864 are read\."
     ):
         Recipe.load(path)
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"micro_batch": 3}, "A recipe needs learning_rate."),
+        ({"micro_batch": 3, "total_steps": 9}, "A recipe needs learning_rate."),
+        ({"warmup_steps": 4}, "A recipe with warmup_steps needs total_steps."),
+        ({"total_steps": 4, "total_sequences": 8}, "total_sequences is too much."),
+    ],
+)
+def test_what_a_recipe_lacks_is_named(values, says):
+    with pytest.raises(ValueError, match=says):
+        Recipe.from_dict(values)
