@@ -120,13 +120,13 @@ notebooks: .venv/.ready
 figures: .venv/.ready
 	@$(PY) -m packlib.workbook.gallery figures $(CHAPTERS)
 
-# Chromium prints a deck, a slide a page. $(1): the names of decks
+# Chromium prints a deck, a slide a page, and not before its letters are there. $(1): the names of decks
 CHROMIUM = $(firstword $(shell command -v chromium chromium-browser google-chrome))
 define as_pdf
 @test -n "$(CHROMIUM)" || { echo "make: a PDF needs Chromium: install it (sudo apt-get install chromium)." >&2; exit 1; }
 @for deck in $(1); do \
-  $(CHROMIUM) --headless --no-sandbox --disable-gpu --no-pdf-header-footer --print-to-pdf=slides/$$deck.pdf \
-    "file://$(CURDIR)/slides/$$deck.html" >/dev/null 2>&1 && echo slides/$$deck.pdf || exit 1; done
+  $(CHROMIUM) --headless --no-sandbox --disable-gpu --no-pdf-header-footer --virtual-time-budget=10000 \
+    --print-to-pdf=slides/$$deck.pdf "file://$(CURDIR)/slides/$$deck.html" >/dev/null 2>&1 && echo slides/$$deck.pdf || exit 1; done
 endef
 
 slides: figures

@@ -304,7 +304,7 @@ const PackingGame = (() => {
       board.replaceChildren(
         make("div", {}, make("h3", {}, `You: ${many(packs.length, "pack")}`), make("div", { className: "pg-line" }, desk),
           make("ol", { "aria-label": "Packs" }, ...rows), make("div", { className: "pg-line" }, open, empty)),
-        make("div", { className: "pg-rule" }, make("h3", {}, `SPFHP after as many sequences: ${many(theirs.length, "pack")}`),
+        make("div", { className: "pg-rule" }, make("h3", {}, `SPFHP so far: ${many(theirs.length, "pack")}`),
           make("ol", { "aria-label": "Packs of SPFHP" }, ...theirs)),
       );
       const name = (button) => button.getAttribute("aria-label"); // the focus stays on the table, or where it was
