@@ -1,8 +1,6 @@
 """The code that applies a plan and a recipe: the packs, and training on them in each of four trainers."""
 
-import re
-
-from packlib.advice.words import filled
+from packlib.advice.words import filled, parts_of
 from packlib.lengths import LengthHistogram
 from packlib.training.recipe import Recipe
 
@@ -47,5 +45,4 @@ def code_for(
         recompute=recompute,
         shared=shared,
     )
-    _, *parts = re.split("^=== (.*)\n", text, flags=re.MULTILINE)
-    return {name: part.rstrip() for name, part in zip(parts[::2], parts[1::2], strict=True)}
+    return {name: part.rstrip() for name, part in parts_of(text).items()}

@@ -7,7 +7,7 @@ from packlib.advice.depths import fewest_packs
 from packlib.advice.micro_batch import EVIDENCE
 from packlib.advice.outcome import Outcome
 from packlib.advice.row_lengths import WORTH, RowLength, choose, count_cut, cut, cuts_less
-from packlib.advice.words import filled
+from packlib.advice.words import filled, parts_of
 from packlib.training.adjustment import TOLERATED
 
 
@@ -40,8 +40,7 @@ def decisions(found: Outcome) -> tuple[Decision, ...]:
         lost_otherwise=0 if otherwise == "split" else count_cut(found.whole, found.row_length, otherwise)[1],
         packs_otherwise=fewest_packs(cut(found.whole, found.row_length, otherwise), found.plan.max_sequences_per_pack),
     )
-    _, *parts = re.split("^=== (.*)\n", text, flags=re.MULTILINE)
-    return tuple(Decision(about, *_paragraphs(part)) for about, part in zip(parts[::2], parts[1::2], strict=True))
+    return tuple(Decision(about, *_paragraphs(part)) for about, part in parts_of(text).items())
 
 
 def notes(found: Outcome) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """Counts and shares in words, and the templates that are filled with them."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -69,3 +70,9 @@ def filled(name: str, autoescape: bool = False, **values: Any) -> str:
     templates = Environment(loader=loader, autoescape=autoescape, trim_blocks=True, lstrip_blocks=True)
     templates.filters |= _FILTERS
     return templates.get_template(name).render(values)
+
+
+def parts_of(text: str) -> dict[str, str]:
+    """What stands below each line "=== NAME", by name."""
+    _, *parts = re.split("^=== (.*)\n", text, flags=re.MULTILINE)
+    return dict(zip(parts[::2], parts[1::2], strict=True))
