@@ -252,7 +252,7 @@ class CheckedBatch(CalledBatch):
         for piece in self.pieces if names else []:
             alone, slots = self._collated(piece) or ({"input_ids": self.ids}, piece.slots)
             mine = {name: self.batch[name].flatten()[piece.slots] for name in names}
-            names = [name for name in names if _fits(alone, name, slots)
+            names = [name for name in names if has_slots(alone.get(name), alone["input_ids"])
                      and torch.equal(alone[name].flatten()[slots], mine[name])]  # fmt: skip
         return names
 
@@ -277,11 +277,11 @@ class CheckedBatch(CalledBatch):
     def differing(self, batch: dict | None = None) -> dict[int, float]:
         """The pieces whose outputs in a batch differ from what they are alone, and how far."""
         seen = self.seen if batch is None else self.called.runs(batch)
-        found = {}
-        for number, (piece, alone) in enumerate(zip(self.pieces, self.alone, strict=True)):
-            if alone is not None:
-                own = np.inf if seen is None else self.apart(seen.outputs[piece.slots], alone.outputs).max().item()
-                found[number] = own
+        found = {
+            number: np.inf if seen is None else self.apart(seen.outputs[piece.slots], alone.outputs).max().item()
+            for number, (piece, alone) in enumerate(zip(self.pieces, self.alone, strict=True))
+            if alone is not None
+        }
         return {number: far for number, far in found.items() if not far <= self.limit}
 
     @cached_property
@@ -306,7 +306,7 @@ class CheckedBatch(CalledBatch):
             return 0.0
         if not self.bare:
             fields = {name: _put(alone.batch[name], alone.slots, part) for name, part in fields.items()
-                      if _fits(alone.batch, name, alone.slots)}  # fmt: skip
+                      if has_slots(alone.batch.get(name), alone.batch["input_ids"])}  # fmt: skip
         seen = self.called.runs({**alone.batch, **fields}) if fields else None
         return 0.0 if seen is None else self.apart(seen.outputs[alone.slots], alone.outputs).max().item()
 
@@ -317,9 +317,10 @@ class CheckedBatch(CalledBatch):
             return None
         ids = self.alone_batch(self.pieces[0])["input_ids"]
         whole = [Piece(0, np.arange(ids.numel()), self.pieces[0].places)]
-        given = [{POSITIONS: restarting(ids, whole, start)} for start in range(5)]
-        starts = (start for start in range(5) if self.changed(0, given[start]) <= self.limit)
-        return next(starts, None)
+        for start in range(5):
+            if self.changed(0, {POSITIONS: restarting(ids, whole, start)}) <= self.limit:
+                return start
+        return None
 
     @cached_property
     def late_alone(self) -> bool:
@@ -331,10 +332,6 @@ class CheckedBatch(CalledBatch):
 def has_slots(value: Any, ids: Tensor) -> bool:
     """Whether a field of a batch holds something for each slot."""
     return isinstance(value, Tensor) and value.shape == ids.shape
-
-
-def _fits(batch: dict, name: str, slots: np.ndarray) -> bool:
-    return has_slots(batch.get(name), batch["input_ids"]) and batch["input_ids"].numel() > slots[-1]
 
 
 def _put(value: Tensor, slots: np.ndarray, part: Tensor) -> Tensor:

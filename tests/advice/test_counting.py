@@ -293,6 +293,9 @@ def test_the_update(case):
     assert decision["reason"].startswith(held)
     assert ("rate and betas stay" in decision["reason"]) == (after["betas"] == before["betas"])
     assert f"the {slots:,.0f} slots of an average batch today." in decision["reason"]
+    if other := re.match(r"([\d,]+) × ([\d,]+): (.*) of the sequences, ", decision["runner_up"]):
+        packs = math.prod(int(count.replace(",", "")) for count in other.groups()[:2])
+        assert other[3] == signed(packs * plan["packing_factor"] / wanted - 1)
 
 
 def test_one_pass_and_what_is_cut(case):
