@@ -200,11 +200,8 @@ def test_the_update_is_the_largest_micro_batch_within_two_percent(size, steps, d
     assert found.after.betas == pytest.approx(betas) and found.after.learning_rate == 1e-3
     assert found.after.replicas == devices and found.after.packing_factor == factor
     enough = math.ceil(wanted / devices / factor)  # packs of a device in an update
-    others = [pair for pair in off if pair != chosen and pair[0] <= enough and pair[1] <= enough]
-    others = [pair for pair in others if pair[0] > chosen[0]] or others
-    nearest = min(others, key=lambda pair: (abs(off[pair]), -pair[0]), default=None)
-    assert (found.runner_up is None) == (nearest is None)
-    assert nearest is None or abs(off[found.runner_up]) == pytest.approx(abs(off[nearest]))
+    if larger := [abs(off[pair]) for pair in off if chosen[0] < pair[0] <= enough]:
+        assert found.runner_up[0] > chosen[0] and abs(off[found.runner_up]) == pytest.approx(min(larger))
 
 
 def test_what_fits_into_the_memory_is_taken_and_one_more_does_not_fit():
