@@ -1,6 +1,7 @@
 """Counts and shares in words, and the templates that are filled with them."""
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -64,12 +65,17 @@ _FILTERS = {
 }  # fmt: skip
 
 
-def filled(name: str, autoescape: bool = False, **values: Any) -> str:
-    """A template of this folder, with these values."""
+@cache
+def _templates(autoescape: bool) -> Environment:
     loader = FileSystemLoader(Path(__file__).parent)
     templates = Environment(loader=loader, autoescape=autoescape, trim_blocks=True, lstrip_blocks=True)
     templates.filters |= _FILTERS
-    return templates.get_template(name).render(values)
+    return templates
+
+
+def filled(name: str, autoescape: bool = False, **values: Any) -> str:
+    """A template of this folder, with these values."""
+    return _templates(autoescape).get_template(name).render(values)
 
 
 def parts_of(text: str) -> dict[str, str]:
