@@ -7,8 +7,9 @@ from functools import cached_property
 from typing import Any
 
 from packlib.advice.applying import code_for
-from packlib.advice.decisions import Decision, about_loss, decisions, notes
+from packlib.advice.decisions import Decision, decisions, notes
 from packlib.advice.outcome import Outcome
+from packlib.advice.words import share_of
 from packlib.files import write_text
 
 
@@ -28,7 +29,13 @@ class Advice(Outcome):
     @property
     def loss(self) -> str:
         """How many tokens the loss sees, in a sentence; empty where the data does not say."""
-        return about_loss(self)
+        if self.trained is None:
+            return ""
+        share, tokens = self.trained / self.whole.num_tokens, self.tokens_an_update
+        return (
+            f"{share_of(share)} of the tokens ({self.trained:,}) are trained on, as labels or masks say, so that the "
+            f"loss of an update sees about {share * tokens:,.0f} of its {tokens:,.0f} tokens."
+        )
 
     @property
     def code(self) -> dict[str, str]:

@@ -2,14 +2,12 @@
 
 import platform
 import time
-from pathlib import Path
 
 import numpy as np
-from jinja2 import Environment, FileSystemLoader
 
 from packlib.advice.advice import Advice
 from packlib.advice.today import TODAY
-from packlib.advice.words import many, share_of, signed
+from packlib.advice.words import filled
 from packlib.installed import __version__
 
 _BARS = 60  # of the picture of the lengths, at most
@@ -26,12 +24,10 @@ def page(advice: Advice, command: str = "") -> str:
     Args:
         command: what made the report, to be shown on the page.
     """
-    pages = Environment(
-        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
-    pages.filters |= {"many": many, "share": share_of, "signed": signed, "count": lambda value: f"{value:,.0f}"}
     made = f"{time.strftime('%Y-%m-%d')}, packlib {__version__}, Python {platform.python_version()}"
-    return pages.get_template("page.html").render(
+    return filled(
+        "page.html",
+        autoescape=True,
         advice=advice,
         bars=_bars(advice),
         habits=[(TODAY[one.habit][1].capitalize(), one.slots) for one in (advice.today, *advice.habits)],

@@ -1,4 +1,13 @@
-"""Counts and shares in words."""
+"""Counts and shares in words, and the templates that are filled with them."""
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader
+
+from packlib.lengths import LengthHistogram
 
 
 def share_of(part: float, whole: float = 1) -> str:
@@ -29,9 +38,47 @@ def compared(value: float, base: float, noun: str) -> str:
 
 def many(count: int, noun: str) -> str:
     """A count with its noun: "1 pack", "2,000 packs", "3 batches"."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}{'es' if noun.endswith('ch') else 's'}"
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}{'es' if noun.endswith(('ch', 'ss')) else 's'}"
 
 
 def gigabytes(number: float) -> str:
     """Bytes in words: "79.5 GB"."""
     return f"{number / 1e9:,.1f} GB" if number >= 5e7 else f"{number / 1e9:,.3g} GB"
+
+
+def large(number: float) -> str:
+    """A number in words: "18.5 million"."""
+    for size, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if number >= size:
+            return f"{number / size:,.3g} {name}"
+    return f"{number:,.0f}"
+
+
+def longest(lengths: LengthHistogram) -> int:
+    """The longest length that a sequence has."""
+    return int(lengths.counts.nonzero()[0][-1])
+
+
+_FILTERS = {
+    "share": share_of, "signed": signed, "compared": compared, "many": many, "gigabytes": gigabytes, "large": large,
+    "longest": longest, "count": "{:,.0f}".format,
+}  # fmt: skip
+
+
+@cache
+def _templates(autoescape: bool) -> Environment:
+    loader = FileSystemLoader(Path(__file__).parent)
+    templates = Environment(loader=loader, autoescape=autoescape, trim_blocks=True, lstrip_blocks=True)
+    templates.filters |= _FILTERS
+    return templates
+
+
+def filled(name: str, autoescape: bool = False, **values: Any) -> str:
+    """A template of this folder, with these values."""
+    return _templates(autoescape).get_template(name).render(values)
+
+
+def parts_of(text: str) -> dict[str, str]:
+    """What stands below each line "=== NAME", by name."""
+    _, *parts = re.split("^=== (.*)\n", text, flags=re.MULTILINE)
+    return dict(zip(parts[::2], parts[1::2], strict=True))

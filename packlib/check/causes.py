@@ -4,7 +4,7 @@ First by force, in the operations: if the leak is gone when every softmax over k
 borders, it was that; if it stays, a state carries it. Then, for attention, in the batch, which says how to mend it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,16 +27,16 @@ class Cut(TorchDispatchMode):
 
     Args:
         owner: shape (rows, T), the number of the sequence in each slot, below 0 for none.
-        attention, convolution: which to cut.
+        what: "attention", "convolution", or both.
 
     Attributes:
         kernel: how many slots a convolution that was cut reaches back.
         seen: pairs (slot that looks, slot of another sequence that it sees), from the first attention that has any.
     """
 
-    def __init__(self, owner: np.ndarray, attention: bool, convolution: bool) -> None:
+    def __init__(self, owner: np.ndarray, what: str) -> None:
         super().__init__()
-        self.owner, self.attention, self.convolution = torch.from_numpy(owner), attention, convolution
+        self.owner, self.what = torch.from_numpy(owner), what
         self.foreign = self.owner[:, :, None] != self.owner[:, None, :]
         self.tokens = (self.owner[:, :, None] >= 0) & (self.owner[:, None, :] >= 0)
         self.seen, self.kernel = np.empty((0, 2), int), 0
@@ -50,12 +50,12 @@ class Cut(TorchDispatchMode):
             pairs = ((by_row.amax(1)[..., :slots] > 0).cpu() & self.foreign & self.tokens).nonzero().numpy()
             if len(pairs) and not len(self.seen):
                 self.seen = pairs[:, :1] * slots + pairs[:, 1:]
-            if self.attention:
+            if "attention" in self.what:
                 hidden = by_row.masked_fill(foreign[:, None].to(made.device), 0).view_as(made)
                 return hidden if name == "exp" else hidden / hidden.sum(-1, keepdim=True).clamp(min=1e-30)
         if (
             name == "convolution"
-            and self.convolution
+            and "convolution" in self.what
             and made.dim() == 3
             and min(made.shape[2], args[0].shape[2]) >= slots
         ):
@@ -112,13 +112,23 @@ def why_leaks(checked: CheckedBatch) -> Why:
         return Why(["rows"], place)
     if not leaks(batch):
         with called.mode(train=True):
-            stops = leaks(batch) and not leaks(batch, Cut(owner, attention=True, convolution=True))
+            stops = leaks(batch) and not leaks(batch, Cut(owner, "attention and convolution"))
         return Why(["training" if stops else "rows"], place)
-    causes, cured, name = _leak_causes(checked, leaks, reach)
-    if called.share_rows and causes == ["state"]:  # which may be an attention: no rank has all of it to be cut
-        return Why(["shared rows"], place)
-    both = causes == ["state"] and checked.own_leak("later")
-    return Why([*causes, *(["rows"] if both else [])], place, cured, name)
+    cuts = {name: Cut(owner, name) for name in ("attention", "convolution", "attention and convolution")}
+    stopped = next((name for name, cut in cuts.items() if not leaks(batch, cut)), "state")
+    if stopped == "convolution" and reach > cuts["convolution"].kernel:
+        stopped = "state and convolution"  # which faded to less than rounding
+    causes = [name for name in ("state", "convolution") if name in stopped]
+    if "attention" in stopped:
+        tried = (found for found in _cures(checked) if not leaks(found[1]))
+        first, cured, name = next(tried, ("attention", None, ""))
+        return Why([_of_attention(checked, cuts["attention"].seen, first, not causes), *causes], place, cured, name)
+    if causes == ["state"]:
+        if called.share_rows:  # which may be an attention: no rank has all of it to be cut
+            causes = ["shared rows"]
+        elif checked.own_leak("later"):
+            causes = ["state", "rows"]
+    return Why(causes, place)
 
 
 def _cures(checked: CheckedBatch) -> Iterator[tuple[str, dict, str]]:
@@ -148,35 +158,26 @@ def _cures(checked: CheckedBatch) -> Iterator[tuple[str, dict, str]]:
         yield wrong, {**batch, name: allowed}, ""
 
 
-def _leak_causes(checked: CheckedBatch, leaks: Callable[..., bool], reach: int) -> tuple[list[str], dict | None, str]:
-    """The names in causes.csv of what lets sequences in, the batch that is cured of it, and the field to blame.
+def _of_attention(checked: CheckedBatch, seen: np.ndarray, cured: str, alone: bool) -> str:
+    """The name in causes.csv of what lets sequences in through attention.
 
     Args:
-        leaks: whether a batch leaks, or the batch as it is while some operations are `Cut`.
-        reach: how many slots back the part of the model reaches where sequences meet.
+        seen: pairs of slots, as a `Cut` has them.
+        cured: the cause that a cure of the batch proves; "attention" if there is none.
+        alone: whether nothing but attention lets them in.
     """
-    cuts = {name: Cut(checked.owner, "attention" in name, "convolution" in name) for name in
-            ("attention", "convolution", "attention and convolution")}  # fmt: skip
-    stopped = next((name for name, cut in cuts.items() if not leaks(checked.batch, cut)), "state")
-    if stopped == "convolution" and reach > cuts["convolution"].kernel:
-        stopped = "state and convolution"  # which faded to less than rounding
-    causes = [name for name in ("state", "convolution") if name in stopped]
-    if "attention" not in stopped:
-        return causes, None, ""
-    looks, sees = (set(slots.tolist()) for slots in cuts["attention"].seen.T)
+    looks, sees = (set(slots.tolist()) for slots in seen.T)
     starts, ends = ({int(piece.slots[at]) for piece in checked.pieces} for at in (0, -1))
-    tried = (found for found in _cures(checked) if not leaks(found[1]))
-    first, cured, name = next(tried, ("attention", None, ""))
     hooks = [hook for part in checked.called.module.modules() for hook in part._forward_pre_hooks.values()]
     if looks and not any(slot % checked.ids.shape[-1] for slot in sees):
-        first = "sink"
-    elif looks and (looks <= starts or sees <= ends) and first in ("none", "mask", "attention"):
-        first = "border"
-    elif first == "attention" and not causes and _partly(checked):
-        first = "some"
-    elif first in _NO_MASK and any("context_parallel" in getattr(hook, "__qualname__", "") for hook in hooks):
-        first = "context parallel"
-    return [first, *causes], cured, name
+        return "sink"
+    if looks and (looks <= starts or sees <= ends) and cured in ("none", "mask", "attention"):
+        return "border"
+    if cured == "attention" and alone and _partly(checked):
+        return "some"
+    if cured in _NO_MASK and any("context_parallel" in getattr(hook, "__qualname__", "") for hook in hooks):
+        return "context parallel"
+    return cured
 
 
 def _partly(checked: CheckedBatch) -> bool:

@@ -8,7 +8,7 @@ import sysconfig
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,24 +36,31 @@ def check_target(target: str, collate: str | None = None, progress: bool = False
     Raises:
         ValueError, OSError: in one sentence, whatever stopped the check: a `SystemExit` of the code under check too.
     """
-    with _importable(target, collate or ""):
-        if Path(target).is_dir():
-            found = _of_folder(Path(target))
-        else:
-            function = _function(target)
-            with _in_one_sentence(target):
-                made = function()
-            if isinstance(made, tuple | list) and len(made) == len(_PARTS):
-                made = dict(zip(_PARTS, made, strict=True))
-            if not isinstance(made, dict) or not set(_PARTS) <= made.keys():
-                raise ValueError(f"{named(target)} must return model, collate and sequences, not {shown(made)}.")
-            found = made
+    before, files = sys.path[:], [Path(one.rpartition(":")[0]) for one in (target, collate or "")]
+    # modules are found in this folder, and beside each file that is named, as with `python file.py`
+    sys.path[:0] = [str(file.resolve().parent) for file in files if file.suffix == ".py"] + [os.getcwd()]
+    try:
+        made = _of_folder(Path(target)) if Path(target).is_dir() else _of_function(target)
         if collate is not None:
-            found = {**found, "collate": _function(collate)}
+            made = {**made, "collate": _function(collate)}
         from packlib.check.checking import check_packing  # loads torch, which a refusal does not need
 
         with _in_one_sentence(target):
-            return check_packing(**{"progress": progress} | found | asked)
+            return check_packing(**{"progress": progress} | made | asked)
+    finally:
+        sys.path[:] = before
+
+
+def _of_function(target: str) -> dict[str, Any]:
+    """What a function returns to be checked, by names."""
+    function = _function(target)
+    with _in_one_sentence(target):
+        made = function()
+    if isinstance(made, tuple | list) and len(made) == len(_PARTS):
+        return dict(zip(_PARTS, made, strict=True))
+    if not isinstance(made, dict) or not set(_PARTS) <= made.keys():
+        raise ValueError(f"{named(target)} must return model, collate and sequences, not {shown(made)}.")
+    return made
 
 
 def _function(target: str) -> Callable:
@@ -67,20 +74,6 @@ def _function(target: str) -> Callable:
     if name not in found:
         raise ValueError(f"There is no function {target!r}: {where} has no {name!r}.")
     return found[name]
-
-
-@contextmanager
-def _importable(*targets: str) -> Iterator[None]:
-    """In here modules are found in this folder, and beside each file that is named, as with `python file.py`."""
-    files = [Path(target.rpartition(":")[0]) for target in targets]
-    folders = [str(file.resolve().parent) for file in files if file.suffix == ".py"] + [os.getcwd()]
-    sys.path[:0] = folders
-    try:
-        yield
-    finally:
-        for folder in folders:
-            with suppress(ValueError):  # the code under check may have changed the path
-                sys.path.remove(folder)
 
 
 @contextmanager
@@ -100,9 +93,7 @@ def _cause(error: BaseException) -> str:
     frames, said = list(traceback.extract_tb(error.__traceback__)), one_line(str(error), 400)
     if frames[-1].filename.startswith(_PACKLIB) and isinstance(error, (ValueError, TypeError)):
         return said  # a sentence of ours
-    ways = (__file__, importlib.__file__)  # how it came to be called
-    frames = [frame for frame in frames if frame.filename not in ways and frame.filename[0] != "<"]
-    theirs = [frame for frame in frames if not frame.filename.startswith(_INSTALLED)] or frames
+    theirs = [frame for frame in frames if not frame.filename.startswith((_PACKLIB, *_INSTALLED, "<"))]
     place = f" ({Path(theirs[-1].filename).name}, line {theirs[-1].lineno})" if theirs else ""
     return f"{': '.join(filter(None, [type(error).__name__, said.rstrip('.')]))}{place}."
 

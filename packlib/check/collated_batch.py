@@ -97,9 +97,7 @@ class CheckedBatch(CalledBatch):
         self.called, self._collate, self.given, self.few, self.grouped = called, collate, given, few, group is not None
         names = list(range(len(few))) if group is None else [row[group] for row in few]
         self.unit_of = [names.index(name) for name in names]
-        (batch, *more) = self.collate(few)
-        if more:
-            raise ValueError(f"collate must return one batch of {len(few)} short sequences, not {1 + len(more)}.")
+        batch = self.collate(few)
         pieces = found_in(batch, few)
         if not pieces:
             raise ValueError("collate must keep the tokens of the sequences: none of them is in its input_ids.")
@@ -107,20 +105,18 @@ class CheckedBatch(CalledBatch):
         self.padding = np.flatnonzero(self.owner < 0)
         self.rows = np.array([piece.slots[0] // self.ids.shape[-1] for piece in self.pieces])
 
-    def collate(self, sequences: list[dict]) -> list[dict]:
-        """The batches that the collator makes, as tensors."""
+    def collate(self, sequences: list[dict]) -> dict:
+        """The batch that the collator makes, of tensors."""
         self.called.reseed()
         with in_one_sentence(f"collate must take a list of sequences, here of {len(sequences)}"):
             made = self._collate(deepcopy(sequences))
-        batches = []
-        for batch in made if isinstance(made, list | tuple) else [made]:
-            if not isinstance(batch, Mapping) or "input_ids" not in batch:
-                raise TypeError(f"collate must return a mapping with input_ids, not {shown(batch)}.")
-            batches.append({key: torch.from_numpy(x) if isinstance(x, np.ndarray) else x for key, x in batch.items()})
-            ids = batches[-1]["input_ids"]
-            if not isinstance(ids, Tensor) or ids.is_floating_point() or not ids.numel():
-                raise TypeError(f"input_ids of a batch must be a tensor of whole numbers, not {shown(ids)}.")
-        return batches
+        if not isinstance(made, Mapping) or "input_ids" not in made:
+            raise TypeError(f"collate must return a mapping with input_ids, not {shown(made)}.")
+        batch = {key: torch.from_numpy(x) if isinstance(x, np.ndarray) else x for key, x in made.items()}
+        ids = batch["input_ids"]
+        if not isinstance(ids, Tensor) or ids.is_floating_point() or not ids.numel():
+            raise TypeError(f"input_ids of a batch must be a tensor of whole numbers, not {shown(ids)}.")
+        return batch
 
     def slopes(self, batch: dict) -> np.ndarray | None:
         """The gradients of each piece's outputs by slot, relative to the largest, shape (P, N); None without any."""
@@ -215,10 +211,6 @@ class CheckedBatch(CalledBatch):
             (flat[p.slots] != np.asarray(self.few[p.sequence]["input_ids"])[p.places]).any() for p in self.pieces
         )
 
-    def unit_batches(self, unit: int) -> list[dict]:
-        """What the collator makes of a unit alone."""
-        return self.collate(self.of_units([unit]))
-
     def part_of(self, value: Any, piece: Piece, ids: Tensor | None = None) -> Any:
         """What a field of a batch holds for a piece, as of a batch of one row; None if it has no such part."""
         ids = self.ids if ids is None else ids
@@ -260,16 +252,16 @@ class CheckedBatch(CalledBatch):
         for piece in self.pieces if names else []:
             alone, slots = self._collated(piece) or ({"input_ids": self.ids}, piece.slots)
             mine = {name: self.batch[name].flatten()[piece.slots] for name in names}
-            names = [name for name in names if _fits(alone, name, slots)
+            names = [name for name in names if has_slots(alone.get(name), alone["input_ids"])
                      and torch.equal(alone[name].flatten()[slots], mine[name])]  # fmt: skip
         return names
 
     def _collated(self, piece: Piece) -> tuple[dict, np.ndarray] | None:
-        for batch in self.unit_batches(self.unit_of[piece.sequence]):
-            for found in found_in(batch, self.few):
-                if found.sequence == piece.sequence and len(found.slots) == len(piece.slots):
-                    return batch, found.slots
-        return None
+        """The batch that the collator makes of its unit alone, and the slots of the piece there."""
+        batch = self.collate(self.of_units([self.unit_of[piece.sequence]]))
+        whole = [found.slots for found in found_in(batch, self.few)
+                 if found.sequence == piece.sequence and len(found.slots) == len(piece.slots)]  # fmt: skip
+        return (batch, whole[0]) if whole else None
 
     @cached_property
     def alone(self) -> list[Alone | None]:
@@ -285,11 +277,11 @@ class CheckedBatch(CalledBatch):
     def differing(self, batch: dict | None = None) -> dict[int, float]:
         """The pieces whose outputs in a batch differ from what they are alone, and how far."""
         seen = self.seen if batch is None else self.called.runs(batch)
-        found = {}
-        for number, (piece, alone) in enumerate(zip(self.pieces, self.alone, strict=True)):
-            if alone is not None:
-                own = np.inf if seen is None else self.apart(seen.outputs[piece.slots], alone.outputs).max().item()
-                found[number] = own
+        found = {
+            number: np.inf if seen is None else self.apart(seen.outputs[piece.slots], alone.outputs).max().item()
+            for number, (piece, alone) in enumerate(zip(self.pieces, self.alone, strict=True))
+            if alone is not None
+        }
         return {number: far for number, far in found.items() if not far <= self.limit}
 
     @cached_property
@@ -314,7 +306,7 @@ class CheckedBatch(CalledBatch):
             return 0.0
         if not self.bare:
             fields = {name: _put(alone.batch[name], alone.slots, part) for name, part in fields.items()
-                      if _fits(alone.batch, name, alone.slots)}  # fmt: skip
+                      if has_slots(alone.batch.get(name), alone.batch["input_ids"])}  # fmt: skip
         seen = self.called.runs({**alone.batch, **fields}) if fields else None
         return 0.0 if seen is None else self.apart(seen.outputs[alone.slots], alone.outputs).max().item()
 
@@ -325,9 +317,10 @@ class CheckedBatch(CalledBatch):
             return None
         ids = self.alone_batch(self.pieces[0])["input_ids"]
         whole = [Piece(0, np.arange(ids.numel()), self.pieces[0].places)]
-        given = [{POSITIONS: restarting(ids, whole, start)} for start in range(5)]
-        starts = (start for start in range(5) if self.changed(0, given[start]) <= self.limit)
-        return next(starts, None)
+        for start in range(5):
+            if self.changed(0, {POSITIONS: restarting(ids, whole, start)}) <= self.limit:
+                return start
+        return None
 
     @cached_property
     def late_alone(self) -> bool:
@@ -339,10 +332,6 @@ class CheckedBatch(CalledBatch):
 def has_slots(value: Any, ids: Tensor) -> bool:
     """Whether a field of a batch holds something for each slot."""
     return isinstance(value, Tensor) and value.shape == ids.shape
-
-
-def _fits(batch: dict, name: str, slots: np.ndarray) -> bool:
-    return has_slots(batch.get(name), batch["input_ids"]) and batch["input_ids"].numel() > slots[-1]
 
 
 def _put(value: Tensor, slots: np.ndarray, part: Tensor) -> Tensor:

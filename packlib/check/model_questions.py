@@ -30,10 +30,9 @@ def tokens(checked: CheckedBatch, asked: np.ndarray) -> Finding:
     Args:
         asked: shape (N,), the slots that the loss asks for, or asks.
     """
-    said = dict[str, str]()
-    last = False
+    said, last = dict[str, str](), False
     for rows in (checked.given, checked.few):
-        pieces = [piece for batch in checked.collate(rows) for piece in found_in(batch, rows)]
+        pieces = found_in(checked.collate(rows), rows)
         for index, row in enumerate(rows):
             mine = [piece.places for piece in pieces if piece.sequence == index]
             held = np.bincount(np.concatenate([np.empty(0, int), *mine]), minlength=len(row["input_ids"]))

@@ -6,7 +6,6 @@ have the usual faults. Where no rule fits all batches, or a gradient changes in 
 """
 
 import itertools
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
@@ -19,48 +18,45 @@ from packlib.check.slot_gradients import IGNORED, Loss
 REDUCTIONS = "token", "sequence", "group", "constant"
 
 
-Held = Counter[str | int]
-
-
-def held(loss: Loss, by_labels: bool) -> Held:
+def held(loss: Loss, by_labels: bool, unit: int | None = None) -> dict[str, int]:
     """What a batch has of what a loss may be divided by.
 
-    How many "tokens" are predicted, and of how many "sequences" and "groups"; its "length", "rows" and "slots"; and by
-    the number of each unit, the predicted tokens of the row that it begins in. Tokens count as the loss predicts them,
-    or as the data label them: a clipped one has no gradient.
+    How many "tokens" are predicted, and of how many "sequences" and "groups"; its "length", "rows" and "slots"; and the
+    predicted tokens "in the row" of a unit. Tokens count as the loss predicts them, or as the data label them: a
+    clipped one has no gradient.
     """
     width, unit_of = loss.batch["input_ids"].shape[-1], loss.checked.unit_of
     asked = loss.wanted != IGNORED if by_labels else loss.predicted
-    in_row = (asked & (loss.owner >= 0)).reshape(-1, width).sum(1)
     some = {piece.sequence for piece in loss.pieces if asked[piece.slots].any()}
-    found = Held({unit_of[p.sequence]: max(1, int(in_row[p.slots[0] // width])) for p in loss.pieces})
-    found.update(
-        tokens=max(1, int(asked.sum())),
-        sequences=max(1, len(some)),
-        groups=max(1, len({unit_of[number] for number in some})),
-        length=int((loss.owner >= 0).sum()),
-        rows=len(asked) // width,
-        slots=len(asked),
-    )
-    return found
+    in_row = (asked & (loss.owner >= 0)).reshape(-1, width).sum(1)
+    row = next((piece.slots[0] // width for piece in loss.pieces if unit_of[piece.sequence] == unit), 0)
+    return {
+        "tokens": max(1, int(asked.sum())),
+        "sequences": max(1, len(some)),
+        "groups": max(1, len({unit_of[number] for number in some})),
+        "length": int((loss.owner >= 0).sum()),
+        "rows": len(asked) // width,
+        "slots": len(asked),
+        "in the row": max(1, int(in_row[row])),
+    }
 
 
-Rule = Callable[[Held, int], float]
+Rule = Callable[[dict[str, int]], float]
 RULES: dict[str, Rule] = {  # what a token, or a sequence, of a unit weighs
-    "token": lambda held, unit: 1 / held["tokens"],
-    "sequence": lambda held, unit: 1 / held["sequences"],
-    "group": lambda held, unit: 1 / held["groups"],
-    "constant": lambda held, unit: 1,
-    "length": lambda held, unit: 1 / held["length"],
+    "token": lambda held: 1 / held["tokens"],
+    "sequence": lambda held: 1 / held["sequences"],
+    "group": lambda held: 1 / held["groups"],
+    "constant": lambda held: 1,
+    "length": lambda held: 1 / held["length"],
 }
 FAULTS: dict[str, Rule] = {
-    "pack mean": lambda held, unit: 1 / (held["rows"] * held[unit]),
-    "slot mean": lambda held, unit: 1 / held["slots"],
-    "multiplied by the number of rows": lambda held, unit: held["rows"] / held["tokens"],
-    "divided by the number of rows": lambda held, unit: 1 / held["tokens"] / held["rows"],
-    "multiplied by the number of slots": lambda held, unit: held["slots"] / held["tokens"],
-    "multiplied by the number of sequences": lambda held, unit: held["sequences"] / held["tokens"],
-    "divided by the number of sequences": lambda held, unit: 1 / held["tokens"] / held["sequences"],
+    "pack mean": lambda held: 1 / held["rows"] / held["in the row"],
+    "slot mean": lambda held: 1 / held["slots"],
+    "multiplied by the number of rows": lambda held: held["rows"] / held["tokens"],
+    "divided by the number of rows": lambda held: 1 / held["tokens"] / held["rows"],
+    "multiplied by the number of slots": lambda held: held["slots"] / held["tokens"],
+    "multiplied by the number of sequences": lambda held: held["sequences"] / held["tokens"],
+    "divided by the number of sequences": lambda held: 1 / held["tokens"] / held["sequences"],
 }
 
 
@@ -102,10 +98,7 @@ class Weighed:
             alone = [Piece(pieces[0].sequence, np.arange(len(pieces[0].slots)), pieces[0].places)]
             return Loss(checked, checked.alone_batch(pieces[0], self.loss.batch), alone)
         if unit not in known:
-            batches = checked.unit_batches(unit)
-            if len(batches) != 1:
-                return None
-            known[unit] = Loss(checked, batches[0])
+            known[unit] = Loss(checked, checked.collate(checked.of_units([unit])))
         return known[unit]
 
 
@@ -128,9 +121,9 @@ class Weighing:
 
     def __init__(self, checked: CheckedBatch, wanted: str | None) -> None:
         self.checked, self.near, self.wanted = checked, 0.05 if checked.rounding > 1e-4 else 0.01, wanted
-        batches = [batch for rows in (checked.few[::-1], *checked.parts) for batch in checked.collate(rows)]
+        batches = checked.batch, *(checked.collate(rows) for rows in (checked.few[::-1], *checked.parts))
         known: dict[int, Loss] = {}
-        self.batches = [Weighed(checked, batch, known) for batch in (checked.batch, *batches)]
+        self.batches = [Weighed(checked, batch, known) for batch in batches]
 
     @property
     def limit(self) -> float:
@@ -163,8 +156,10 @@ class Weighing:
             return False
         near = self.near if self.by_gradient else max(1e-5, 8 * self.checked.rounding)
         for batch in self.batches:
-            mine = held(batch.loss, by_labels)
-            wanted = {unit: rule(mine, unit) / rule(held(its, by_labels), unit) for unit, its in batch.alone.items()}
+            wanted = {
+                unit: rule(held(batch.loss, by_labels, unit)) / rule(held(alone, by_labels, unit))
+                for unit, alone in batch.alone.items()
+            }
             pairs = [(weight, wanted[unit]) for unit, weight in batch.weight.items()]
             if not self.by_gradient:
                 total = sum(wanted[unit] * (its.value or 0) for unit, its in batch.alone.items())
@@ -194,10 +189,9 @@ class Weighing:
     def shares(self, parts: Sequence[Loss]) -> list[float]:
         """What each of these batches weighs in an update of all of them, by the rule."""
         name, by_labels = self.rule or ("token", False)
-        units = [self.checked.unit_of[part.pieces[0].sequence] for part in parts]
         if name == "own":
             totals = [sum(self.whole.weight[self.checked.unit_of[p.sequence]] for p in part.pieces) for part in parts]
             return [total / sum(totals) for total in totals]
-        counts = [held(part, by_labels) for part in parts]
-        whole, rule = sum(counts, Held()), RULES[name]
-        return [rule(whole, unit) / rule(mine, unit) for mine, unit in zip(counts, units, strict=True)]
+        counts, rule = [held(part, by_labels) for part in parts], RULES[name]
+        whole = {what: sum(mine[what] for mine in counts) for what in counts[0]}
+        return [rule(whole) / rule(mine) for mine in counts]

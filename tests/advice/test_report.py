@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from packlib import cli
-from packlib.advice import advise
+from packlib.advice import advise, words
 from packlib.advice.page import page
 from packlib.checks import one_line
 from packlib.lengths import LengthHistogram
@@ -124,6 +124,20 @@ def test_a_name_is_text_in_the_page(text):
     said = page(advise(whole), command=text)
     assert not Elements(said).faults() and text in Elements(said).text
     assert Elements(said).names == Elements(page(advise([3, 5, 8]), command="x")).names
+
+
+def test_numbers_in_words():
+    shares = [words.share_of(share) for share in (0, 0.00004, 0.00006, 1 / 3, 0.9994, 0.99997, 1, 12.5)]
+    assert shares == ["0.0 %", "under 0.01 %", "0.01 %", "33.3 %", "99.94 %", "over 99.99 %", "100.0 %", "1,250.0 %"]
+    assert [words.signed(off) for off in (0.031, -0.002, -0.00004)] == ["+3.1 %", "−0.20 %", "±0 %"]
+    pairs = (200, 100), (99.8, 100.0), (100.004, 100.0), (7, 7), (100_001, 100_000)
+    more = [words.compared(value, base, "packs").removesuffix(" packs") for value, base in pairs]
+    assert more == ["100.0 % more", "0.20 % fewer", "as many", "as many", "under 0.01 % more"]
+    counted = [words.many(1, "batch"), words.many(2, "batch"), words.many(2000, "pack"), words.many(2, "forward pass")]
+    assert counted == ["1 batch", "2 batches", "2,000 packs", "2 forward passes"]
+    large = [words.large(number) for number in (999_999, 18_520_000, 1e9, 2.5e12)]
+    assert large == ["999,999", "18.5 million", "1 billion", "2.5 trillion"]
+    assert (words.gigabytes(79.46e9), words.gigabytes(3_210_000)) == ("79.5 GB", "0.00321 GB")
 
 
 def test_scripts_get_the_advice_as_json(tmp_path, capsys):

@@ -303,13 +303,17 @@ def test_what_cannot_be_checked_is_refused_in_one_sentence(arguments, error, say
 
 
 def test_the_model_is_left_as_it_was_also_when_interrupted():
-    model, collate, rows = own("attention", fault="dropout")
-    model.parts[0].eval()
+    model, collate = cases.OfTorch(statistics=True).train(), dense(**SEGMENTS, causal=False)
+    model.encoder.eval()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     modes, threads = [part.training for part in model.modules()], torch.get_num_threads()
     torch.manual_seed(5)
     expected = torch.rand(3)
     calls = []
+
+    def step(model, batches):
+        sum(model(**batch)[0] for batch in batches).backward()
+        torch.optim.SGD(model.parameters(), lr=0.1).step()
 
     def stop(module, arguments):
         calls.append(torch.is_grad_enabled())
@@ -321,10 +325,10 @@ def test_the_model_is_left_as_it_was_also_when_interrupted():
         torch.manual_seed(5)
         if interrupted:
             with pytest.raises(KeyboardInterrupt):
-                check_packing(model, collate, rows)
+                check_packing(model, collate, ENCODED)
             handle.remove()
         else:
-            check_packing(model, collate, rows, step=today.update)
+            check_packing(model, collate, ENCODED, step=step)
         assert torch.equal(torch.rand(3), expected)
         assert modes == [part.training for part in model.modules()] and torch.get_num_threads() == threads
         assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
@@ -413,6 +417,8 @@ def test_locate_finds_a_sequence_of_which_most_was_replaced():
 
 
 MINE = """
+import sys
+
 import check_cases as cases
 
 
@@ -425,8 +431,25 @@ def wrong():
     return dict(zip(("model", "collate", "sequences"), parts)) | {"reduction": "token"}
 
 
+def untold():
+    model, collate, rows = make()
+    return model, lambda some: {**collate(some), "labels": None}, rows
+
+
 def nothing():
     return 3
+
+
+def ends():
+    sys.exit(0)
+
+
+def ends_in_step():
+    return wrong() | {"step": lambda model, batches: sys.exit(0)}
+
+
+def broken():
+    return {}["x"]
 
 
 collate = cases.dense(slots=90, mask="ones")
@@ -472,33 +495,13 @@ def test_the_command_refuses_in_one_sentence(here, capsys, arguments, says):
     assert says in said and said.count("\n") == 1
 
 
-ENDS = """
-import sys
-
-from my_training import wrong
-
-
-def function():
-    sys.exit(0)
-
-
-def step():
-    return wrong() | {"step": lambda model, batches: sys.exit(0)}
-
-
-def broken():
-    return {}["x"]
-"""
-
-
 @pytest.mark.parametrize("name, says", [
-    ("function", "SystemExit: 0 (ends.py, line 8)."), ("step", "SystemExit: 0 (ends.py, line 12)."),
-    ("broken", "KeyError: 'x' (ends.py, line 16)."),
+    ("ends", "SystemExit: 0 (my_training.py, line 26)."), ("ends_in_step", "SystemExit: 0 (my_training.py, line 30)."),
+    ("broken", "KeyError: 'x' (my_training.py, line 34)."),
 ])  # fmt: skip
 def test_code_that_ends_the_process_is_no_verdict(here, capsys, name, says):
-    (here / "ends.py").write_text(ENDS)
-    assert main(["check", f"ends.py:{name}", "--no-progress"]) == 2
-    assert capsys.readouterr().err == f"packlib: ends.py:{name} could not be checked: {says}\n"
+    assert main(["check", f"my_training.py:{name}", "--no-progress"]) == 2
+    assert capsys.readouterr().err == f"packlib: my_training.py:{name} could not be checked: {says}\n"
 
 
 def test_a_file_in_another_folder_finds_what_is_beside_it(here, capsys):
@@ -594,13 +597,6 @@ def test_a_folder_is_checked_in_padding_free_batches(here, capsys):
     assert "all ones" in capsys.readouterr().out
 
 
-def test_statistics_of_batches_are_left_as_they_were():
-    model = cases.OfTorch(statistics=True).train()
-    before = model.statistics.running_mean.clone()
-    check_packing(model, dense(**SEGMENTS, causal=False), ENCODED)
-    assert torch.equal(model.statistics.running_mean, before) and model.training
-
-
 def test_what_is_cut_is_said_and_keeps_the_last_token():
     model, collate, rows = today.RIGHT["the cut keeps the end"]()
     found = check_packing(model, collate, rows)
@@ -629,21 +625,8 @@ def test_checkpointing_that_takes_no_gradients_of_parts_is_refused():
 
 
 def test_the_command_has_a_code_for_what_cannot_be_told_and_a_log(here, capsys):
-    (here / "untold.py").write_text(
-        "import check_cases as cases\n\n\ndef make():\n    model, collate, rows = cases.Tiny('attention'), "
-        "cases.dense(segments=True, mask=None), cases.sequences()\n"
-        "    return model, lambda some: {**collate(some), 'labels': None}, rows\n"
-    )
-    codes = [
-        main(["check", f"{name}.py:make", "--no-progress", "--log", "checks.jsonl"])
-        for name in ("untold", "my_training")
-    ]
-    assert (
-        codes == [2, 0]
-        and "Cannot be told: targets at borders, labels, mean, accumulation." in capsys.readouterr().out
-    )
+    targets = ["my_training.py:untold", "my_training.py:make"]
+    assert [main(["check", one, "--no-progress", "--log", "checks.jsonl"]) for one in targets] == [2, 0]
+    assert "Cannot be told: targets at borders, labels, mean, accumulation." in capsys.readouterr().out
     lines = [json.loads(line) for line in (here / "checks.jsonl").read_text().splitlines()]
-    assert [(line["target"], line["exact"]) for line in lines] == [
-        ("untold.py:make", None),
-        ("my_training.py:make", True),
-    ]
+    assert [(line["target"], line["exact"]) for line in lines] == [*zip(targets, (None, True), strict=True)]

@@ -4,7 +4,6 @@ import check_cases as cases
 import pytest
 import torch
 import torch.distributed as dist
-from processes import check_on_two_ranks
 from torch import nn
 from torch.nn import functional as F
 
@@ -108,10 +107,3 @@ def test_rows_on_two_ranks_are_exact_or_the_fault_is_named():
         assert causes[None] == causes["embeds whole rows"] == {}
         for fault, (question, words) in FAULTS.items():
             assert words in causes[fault][question], causes[fault]
-
-
-def test_torchrun_checks_rows_on_two_ranks(tmp_path):
-    text = "import test_check_shared_rows as rows\n\n\ndef make():\n    return rows.asked('each numbers its own')\n"
-    done = check_on_two_ranks(tmp_path, text)
-    assert done.returncode == 1
-    assert "isolation from earlier sequences: failed" in done.stdout and "They lie on 2 ranks." in done.stdout
