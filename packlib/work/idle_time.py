@@ -56,8 +56,7 @@ def waiting(each: Sequence[float] | np.ndarray, ranks: int, packs_per_rank: int 
     deals = [rng.permutation(each) for _ in range(min(_DEALS, -(-_DEALT // len(each))))]
     of_ranks = np.concatenate(deals).reshape(-1, ranks, packs_per_rank).sum(axis=2)
     mean, slow = of_ranks.mean(axis=1), of_ranks.max(axis=1)
-    ratio = mean.sum() / slow.sum()
-    error = 1.96 * (mean - ratio * slow).std() / np.sqrt(len(mean)) / slow.mean()  # of a ratio of two means
     top = min(1.0, each.sum() / ranks / least_times(each[None], ranks, packs_per_rank)[0])
-    ratio = min(ratio, top)  # they may differ by a rounding
+    ratio = min(top, mean.sum() / slow.sum())  # they may differ by a rounding
+    error = 1.96 * (mean - ratio * slow).std() / np.sqrt(len(mean)) / slow.mean()  # of a ratio of two means
     return Waiting(*(float(1 - share) for share in (ratio, min(top, ratio + error), ratio - error, top)))

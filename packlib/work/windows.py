@@ -3,8 +3,9 @@
 A step takes as long as its slowest rank. Packs come in a random order, as from any loader, and are cut into windows of
 a few steps. In a window each rank of each step gets a bundle of packs. Bundles of about equal work are made: the
 heaviest packs of the window with lighter packs beside them, then the heaviest of what is left, and so on. The bundles
-are sorted by their work, and make the steps. The steps of the window come in random order, and a window has the mix of
-a random deal.
+are sorted by their work, and make the steps. Then the ranks of a step deal their first packs anew, the heaviest to the
+rank with least in its other places, which is the best they can do with these packs; and so on for each place. The steps
+of the window come in random order, and a window has the mix of a random deal.
 
 With one pack a rank, no deal of a window's packs to its steps is faster. Sort the steps of any deal by their heaviest
 pack: the second is no lighter than the pack that follows the `ranks` heaviest ones of the window, the third no lighter
@@ -14,7 +15,7 @@ than the one that follows the 2 × `ranks` heaviest, and so on. In steps of sort
 import numpy as np
 
 _PARTS = 32  # of a window with several packs a rank, that are made one after the other: one or more steps each
-_CHUNK = 1 << 17  # packs that are dealt at once, so that what this takes stays near the processor
+_CHUNK = 1 << 17  # packs that are dealt at once, about, so that what this takes stays near the processor
 
 
 def deal_in_windows(
@@ -28,12 +29,10 @@ def deal_in_windows(
     """
     dealt, step = [np.empty(0, np.int64)], ranks * packs_per_rank
     for windows in in_windows(each, step * window):
-        at_once = max(1, _CHUNK // windows.shape[1])
-        for work in np.split(windows, range(at_once, len(windows), at_once)):
-            steps = _bundles(work, ranks, packs_per_rank).reshape(len(work), -1, step)
+        for some in np.array_split(windows, min(len(windows), -(-windows.size // _CHUNK))):
+            steps = _bundles(some, ranks, packs_per_rank).reshape(len(some), -1, step)
             order = rng.permuted(np.indices(steps.shape[:2])[1], axis=1)
-            first = sum(map(len, dealt)) + np.arange(len(work))[:, None, None] * work.shape[1]
-            dealt.append((np.take_along_axis(steps, order[:, :, None], axis=1) + first).ravel())
+            dealt.append(sum(map(len, dealt)) + np.take_along_axis(steps, order[:, :, None], axis=1).ravel())
     return np.concatenate(dealt).reshape(-1, ranks, packs_per_rank)
 
 
@@ -81,21 +80,30 @@ def _sums(values: np.ndarray) -> np.ndarray:
     return np.pad(np.cumsum(values, axis=1), ((0, 0), (1, 0)))
 
 
-def _bundles(work: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
-    """The packs of each bundle, so that neighbors make a step; shape (windows, bundles, packs_per_rank)."""
-    order = np.argsort(work, axis=1, kind="stable")
+def _bundles(windows: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
+    """The packs of each bundle, so that neighbors make a step; positions in `windows.ravel()`.
+
+    Args:
+        windows: the work of the packs, shape (windows, packs of a window).
+    """
+    work, window = windows.ravel(), np.arange(len(windows))[:, None]
+    order = np.argsort(windows, axis=1, kind="stable") + window * windows.shape[1]
     if packs_per_rank == 1:
-        return order[:, :, None]
-    each = np.take_along_axis(work, order, axis=1)
-    each = each / each[:, -1:] / packs_per_rank + np.arange(len(each))[:, None]  # all windows are one ascending row
-    number, made = work.shape[1] // packs_per_rank, list[np.ndarray]()
-    at_once = -(-number // ranks // _PARTS) * ranks
-    for first in range(0, number, at_once):
-        some, order, each = _alike(order, each, min(at_once, number - first), packs_per_rank)
+        return order
+    each = work[order] / work[order[:, -1:]] / packs_per_rank + window  # all windows are one ascending row
+    made, steps = list[np.ndarray](), np.arange(windows.shape[1] // (ranks * packs_per_rank))
+    for part in np.array_split(steps, min(_PARTS, len(steps))):
+        some, order, each = _alike(order, each, len(part) * ranks, packs_per_rank)
         made.append(some)
     bundles = np.concatenate(made, axis=1)
-    done = np.take_along_axis(work[:, :, None], bundles, axis=1).sum(axis=2)
-    return np.take_along_axis(bundles, np.argsort(done, axis=1, kind="stable")[:, :, None], axis=1)
+    order = np.argsort(work[bundles].sum(axis=2), axis=1, kind="stable")
+    packs = np.take_along_axis(bundles, order[:, :, None], axis=1).reshape(-1, ranks, packs_per_rank)
+    for place in range(packs_per_rank):  # the heaviest pack to the rank with least in its other places
+        here = packs[:, :, place]
+        least = np.argsort(work[packs].sum(axis=2) - work[here], axis=1, kind="stable")
+        falling = np.take_along_axis(here, np.argsort(-work[here], axis=1, kind="stable"), axis=1)
+        np.put_along_axis(here, least, falling, axis=1)
+    return packs
 
 
 def _alike(order: np.ndarray, each: np.ndarray, number: int, packs_per_rank: int) -> tuple[np.ndarray, ...]:
@@ -115,11 +123,9 @@ def _alike(order: np.ndarray, each: np.ndarray, number: int, packs_per_rank: int
     made, done = np.empty((len(each), number, 0), np.int64), np.zeros((len(each), number))
     for place in range(packs_per_rank):
         first = window * each.shape[1]
-        at = np.tile(first + each.shape[1], number)  # the heaviest
-        if place:
-            room = (goal - done - lightest[:, [packs_per_rank - 1 - place]]).clip(0)
-            at = np.minimum(at, np.searchsorted(each.ravel(), (room + window).ravel(), "right").reshape(at.shape))
-        at -= 1 + bundle
+        room = (goal - done - lightest[:, [packs_per_rank - 1 - place]]).clip(0) + 1e-9  # which is rounded
+        at = np.searchsorted(each.ravel(), (room + window).ravel(), side="right").reshape(room.shape)
+        at = np.minimum(at, first + each.shape[1]) - 1 - bundle
         at = np.maximum(np.minimum.accumulate(at[:, ::-1], axis=1)[:, ::-1], first) + bundle  # no pack twice
         made = np.concatenate([made, order.ravel()[at][:, :, None]], axis=2)
         done += each.ravel()[at] - window
