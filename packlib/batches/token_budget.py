@@ -132,7 +132,9 @@ def batch_by_tokens(
         rows = np.stack([ordered, targets[samples]], axis=1)
 
     ends = _padded_ends(rows, budget, most) if count_padding else _ends(rows, budget, most)
-    if min_batch > 1 and not (ends := _leaving_enough(ends.tolist(), min_batch)):
+    if min_batch > 1:
+        ends = _leaving_enough(ends.tolist(), min_batch)
+    if not ends[0]:
         raise ValueError(
             f"min_batch {min_batch} cannot be kept: in this order, every cut within max_tokens {max_tokens} leaves "
             "fewer samples to a batch before the last. Lower min_batch, or raise max_tokens."
@@ -204,20 +206,21 @@ def _padded_ends(rows: np.ndarray, budget: int, most: int) -> np.ndarray:
     return ends
 
 
-def _leaving_enough(ends: list[int], fewest: int) -> list[int]:
-    """For each row, where the largest group ends that starts there if all but the last group have `fewest` rows.
+def _leaving_enough(ends: list[int], fewest: int) -> np.ndarray:
+    """The same, if all but the last group have `fewest` rows; 0 where no such group starts.
 
-    0 where none can start; the whole is empty if no cut keeps it.
+    Args:
+        ends: where the largest group ends that starts at each row, whatever comes after it.
     """
     number = len(ends)
-    following = [0] * number
+    following = np.zeros(number, np.int64)
     possible, at = [number], 0  # the rows from which on the rest can be cut, the last first
     for start in reversed(range(number)):
         while at < len(possible) and possible[at] > ends[start]:
             at += 1
         if at == len(possible):
-            return []
+            return np.zeros(number, np.int64)
         if possible[at] == number or possible[at] - start >= fewest:
             following[start] = possible[at]
             possible.append(start)
-    return following if following[0] else []
+    return following
