@@ -47,7 +47,7 @@ def test_the_fewest_micro_batches_and_hardly_any_waiting(draw):
     assert (often.steps, often.packs_per_rank) == (made.packs_per_rank, 1)
     assert sorted(often.sample_ids) == [*range(len(lengths))]
     least = least_waiting(lengths, 8, draw[2], often.steps, Work.decoder())
-    assert least <= often.waiting <= least + 0.0025
+    assert least <= often.waiting <= least + 0.003
 
 
 FEW = [
