@@ -118,7 +118,7 @@ def _exchanged(made: Schedule) -> Schedule:
         step = int(excess.argmax())
         if excess[step] <= _NOTHING * longest[step]:
             break
-        spare = 0.9 * (longest[:, None] - done)  # if all, two ranks could give the same to and fro
+        spare = 0.9 * (longest[:, None] - done)  # if all, two ranks could give the same back and forth
         slowest = step * made.ranks + int(done[step].argmax())
         own = np.flatnonzero(rank_of == slowest)[:: 1 + made.packs_per_rank // 16]  # of many, some are enough
         less = work[own, None] - work
