@@ -57,7 +57,6 @@ def waits_of(lengths: np.ndarray, depths: np.ndarray, ranks: int, packs_per_rank
     offsets = np.concatenate([[0], ends[:packs]])
     lengths = lengths[: offsets[-1]]
     dealt = Packs(np.arange(len(lengths)), offsets, lengths, int(np.add.reduceat(lengths, offsets[:-1]).max()))
-    each = work.of(dealt)
-    mean, low, high, least = waiting(each, ranks, packs_per_rank)
-    balanced = waiting(each, ranks, packs_per_rank, _WINDOW).mean
+    mean, low, high, least = waiting(work.of(dealt), ranks, packs_per_rank)
+    balanced = dealt.balance(ranks, packs_per_rank, _WINDOW, work=work).waiting
     return Waits(ranks, packs_per_rank, packs, work, mean, (low, high), least, balanced)

@@ -79,7 +79,6 @@ def batch_by_tokens(
     same_shape_every: int = 1,
     *,
     target_lengths: Iterable[int] | None = None,
-    max_target_tokens: int | None = None,
     count_padding: bool = False,
     seed: int | Sequence[int] | None = None,
 ) -> TokenBatches:
@@ -102,9 +101,8 @@ def batch_by_tokens(
             `difficulties`, give the lengths in that order.
         same_shape_every: k batches in turn, such as the micro-batches of an update in a pipeline, get one shape: the
             samples are dealt to the k in turn, so their number must be a multiple of k.
-        target_lengths: a second length of each sample, such as that of its translation, with a budget of its own. It
+        target_lengths: a second length of each sample, such as that of its translation, with as large a budget. It
             goes with neither `same_shape_every` nor `count_padding`, which know one width of a batch.
-        max_target_tokens: the budget of these; None for `max_tokens`.
         count_padding: the budget counts padding too: samples × longest, and not the sum of lengths.
         seed: of the random order; and of that of equally long samples, which by default is the data set's.
 
@@ -120,7 +118,7 @@ def batch_by_tokens(
     if over := len(lengths) % every:
         raise ValueError(f"same_shape_every {every} does not divide {len(lengths)} samples: leave out {over} of them.")
     whole_number("the sum of lengths", int(lengths.sum(dtype=np.float64)), 1, _MOST_TOKENS)
-    budgets = [_budget("max_tokens", max_tokens, lengths)]
+    budget = _budget("lengths", max_tokens, lengths)
     samples = _ordered(lengths, order, seed)
     ordered = lengths[samples]
     rows = ordered.reshape(-1, every)
@@ -130,21 +128,20 @@ def batch_by_tokens(
         targets = as_lengths(target_lengths)
         if len(targets) != len(lengths):
             raise ValueError(f"target_lengths must have one length for each of the {len(lengths)} samples.")
-        own = max_tokens if max_target_tokens is None else max_target_tokens
-        budgets.append(_budget("max_target_tokens", own, targets))
+        _budget("target_lengths", max_tokens, targets)
         rows = np.stack([ordered, targets[samples]], axis=1)
-    elif max_target_tokens is not None:
-        raise ValueError("max_target_tokens needs target_lengths, the target tokens of each sample.")
 
+    ends = _padded_ends(rows, budget, most) if count_padding else _ends(rows, budget, most)
     if min_batch > 1:
-        starts = _starts_with_fewest(_furthest_ends(rows, budgets, most, count_padding), min_batch)
-        if not starts:
-            raise ValueError(
-                f"min_batch {min_batch} cannot be kept: in this order, every cut within max_tokens {max_tokens} leaves "
-                "fewer samples to a batch before the last. Lower min_batch, or raise max_tokens."
-            )
-    else:
-        starts = _padded_starts(rows, budgets[0], most) if count_padding else _starts(rows, budgets, most)
+        ends = _leaving_enough(ends.tolist(), min_batch)
+    if not ends[0]:
+        raise ValueError(
+            f"min_batch {min_batch} cannot be kept: in this order, every cut within max_tokens {max_tokens} leaves "
+            "fewer samples to a batch before the last. Lower min_batch, or raise max_tokens."
+        )
+    starts = [0]
+    while ends[starts[-1]] < len(rows):
+        starts.append(int(ends[starts[-1]]))
     if every > 1:  # each column of a group of rows is a batch
         groups = np.split(samples.reshape(-1, every), starts[1:])
         samples = np.concatenate([group.T.ravel() for group in groups])
@@ -159,12 +156,12 @@ def batch_by_tokens(
 
 def _budget(name: str, budget: int, lengths: np.ndarray) -> int:
     """The budget, checked: no length is above it."""
-    over = np.flatnonzero(lengths > whole_number(name, budget, 1))
+    over = np.flatnonzero(lengths > whole_number("max_tokens", budget, 1))
     if over.size:
         some = ", ".join(f"sample {i} with {lengths[i]}" for i in over[:5].tolist())
         raise ValueError(
-            f"{name} {budget} allows {budget} tokens a sample; {len(over)} have more: {some}"
-            f"{', …' if len(over) > 5 else ''}. Raise {name}, or cut or leave out these samples."
+            f"max_tokens {budget} allows {budget} tokens a sample; {len(over)} of {name} have more: {some}"
+            f"{', …' if len(over) > 5 else ''}. Raise max_tokens, or cut or leave out these samples."
         )
     return min(budget, _MOST_TOKENS)
 
@@ -183,48 +180,25 @@ def _ordered(lengths: np.ndarray, order: str, seed: int | Sequence[int] | None) 
     return shuffled[np.argsort(keys if order == "ascending" else ~keys, kind="stable")]
 
 
-def _starts(rows: np.ndarray, budgets: list[int], most: int) -> list[int]:
-    """The first row of each group, whose columns add up to their budgets at most; lengths have the shape (rows, k)."""
-    totals = [np.concatenate([[0], np.cumsum(column, dtype=np.int64)]) for column in rows.T]
-    if len(budgets) < len(totals):
-        budgets = budgets * len(totals)
-    starts, end = [0], 0
-    while True:
-        pairs = zip(totals, budgets, strict=True)
-        ends = [int(total.searchsorted(total[end] + budget, "right")) - 1 for total, budget in pairs]
-        end = min(*ends, end + most)
-        if end == len(rows):
-            return starts
-        starts.append(end)
-
-
-def _padded_starts(rows: np.ndarray, budget: int, most: int) -> list[int]:
-    """The first row of each group, in which rows × longest is at most the budget."""
-    starts, widest = [0], 0
-    for end, length in enumerate(rows.max(1).tolist(), 1):
-        widest, size = max(widest, length), end - starts[-1]
-        if size * widest > budget or size > most:
-            starts.append(end - 1)
-            widest = length
-    return starts
-
-
-def _furthest_ends(rows: np.ndarray, budgets: list[int], most: int, padded: bool) -> list[int]:
-    """For each row, where the largest group ends that starts there."""
+def _ends(rows: np.ndarray, budget: int, most: int) -> np.ndarray:
+    """For each row, where the largest group ends that starts there: each column adds up to the budget at most."""
     number = len(rows)
-    if not padded:
-        furthest = np.minimum(np.arange(number) + min(most, number), number)
-        for column, budget in zip(rows.T, np.broadcast_to(budgets, rows.shape[1]), strict=True):
-            totals = np.concatenate([[0], np.cumsum(column, dtype=np.int64)])
-            furthest = np.minimum(furthest, totals.searchsorted(totals[:-1] + budget, "right") - 1)
-        return furthest.tolist()
-    longest, ends, end = rows.max(1).tolist(), [0] * number, number
-    widest = deque[int]()  # from the group's longest row to its first, each shorter than the one before
-    for start in reversed(range(number)):
+    ends = np.minimum(np.arange(number) + min(most, number), number)
+    for column in rows.T:
+        totals = np.concatenate([[0], np.cumsum(column, dtype=np.int64)])
+        ends = np.minimum(ends, totals.searchsorted(totals[:-1] + budget, "right") - 1)
+    return ends
+
+
+def _padded_ends(rows: np.ndarray, budget: int, most: int) -> np.ndarray:
+    """The same, if rows × longest is the budget at most."""
+    longest, end = rows.max(1).tolist(), len(rows)
+    ends, widest = np.empty(end, np.int64), deque[int]()  # from the longest row to the first, each shorter than before
+    for start in reversed(range(end)):
         while widest and longest[widest[-1]] <= longest[start]:
             widest.pop()
         widest.append(start)
-        while end - start > most or (end - start) * longest[widest[0]] > budgets[0]:
+        while end - start > most or (end - start) * longest[widest[0]] > budget:
             end -= 1
             if widest[0] == end:
                 widest.popleft()
@@ -232,25 +206,21 @@ def _furthest_ends(rows: np.ndarray, budgets: list[int], most: int, padded: bool
     return ends
 
 
-def _starts_with_fewest(ends: list[int], fewest: int) -> list[int]:
-    """The first row of each group where all but the last have `fewest` rows, each as many as that allows.
+def _leaving_enough(ends: list[int], fewest: int) -> np.ndarray:
+    """The same, if all but the last group have `fewest` rows; 0 where no such group starts.
 
-    `ends[i]` is where a group that starts at row i ends at most. Empty if there is no such cut.
+    Args:
+        ends: where the largest group ends that starts at each row, whatever comes after it.
     """
     number = len(ends)
-    following = [0] * number  # where a group ends that starts there, if all that comes after it can be cut
+    following = np.zeros(number, np.int64)
     possible, at = [number], 0  # the rows from which on the rest can be cut, the last first
     for start in reversed(range(number)):
         while at < len(possible) and possible[at] > ends[start]:
             at += 1
         if at == len(possible):
-            return []
+            return np.zeros(number, np.int64)
         if possible[at] == number or possible[at] - start >= fewest:
             following[start] = possible[at]
             possible.append(start)
-    if not following[0]:
-        return []
-    starts = [0]
-    while following[starts[-1]] < number:
-        starts.append(following[starts[-1]])
-    return starts
+    return following

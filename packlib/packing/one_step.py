@@ -1,6 +1,7 @@
 """One step of many ranks, whose sequences are known only when it begins, as in reinforcement learning."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -11,7 +12,8 @@ from packlib.packing.methods import plan
 from packlib.packing.packs import Schedule
 from packlib.work.cost import Work, check_work
 
-_LITTLE = 0.001  # of the time is waited: no other way is tried
+_LITTLE = 0.004  # of the time is waited: exchanges are enough
+_NOTHING = 0.0001  # of a step's time: no exchange is for so little
 
 
 def balance_step(
@@ -54,14 +56,15 @@ def balance_step(
     best = plan(lengths, max_length, "lpfhp")
     if -(-best.num_packs // ranks) > -(-best.lower_bound // ranks):
         best = plan(lengths, max_length, "optimal")
-    each, packs = -(-best.num_packs // ranks), best.assign(lengths)
-    shape = (ranks, each) if meet == "step" else (ranks * each, 1)
-    made = [packs.balance(ranks, shape[1], window=each, work=work, seed=seed)]
-    times = _times(np.sort(work.of(lengths))[::-1], ranks, shape[0] // ranks)
-    for even in (False, True):
-        if made[-1].waiting > _LITTLE and (dealt := _dealt(lengths, times, shape[1], max_length, work, even)):
-            made.append(dealt if meet == "step" else dealt.balance(ranks, 1, window=each, work=work, seed=seed))
-    return min(made, key=lambda schedule: schedule.slowest)
+    each = -(-best.num_packs // ranks)
+    meetings, of_a_rank = (1, each) if meet == "step" else (each, 1)
+    made = best.assign(lengths).balance(ranks, of_a_rank, window=each, work=work, seed=seed)
+    if made.waiting > _LITTLE:
+        times = _times(np.sort(work.of(lengths))[::-1], ranks, meetings)
+        if dealt := _dealt(lengths, times, of_a_rank, max_length, work):
+            dealt = dealt if meet == "step" else dealt.balance(ranks, window=each, work=work, seed=seed)
+            made = min(made, dealt, key=lambda schedule: schedule.slowest)
+    return _exchanged(made)
 
 
 def _times(falling: np.ndarray, ranks: int, meetings: int) -> np.ndarray:
@@ -76,27 +79,19 @@ def _times(falling: np.ndarray, ranks: int, meetings: int) -> np.ndarray:
     return np.array(times)
 
 
-def _dealt(
-    lengths: np.ndarray, times: np.ndarray, each: int, max_length: int, work: Work, even: bool
-) -> Schedule | None:
+def _dealt(lengths: np.ndarray, times: np.ndarray, each: int, max_length: int, work: Work) -> Schedule | None:
     """One step whose ranks have about as much work as `times` says, or None if a sequence finds no room.
 
-    From long to short, each sequence goes to the rank that lacks most work (as Graham 1969), in its emptiest pack.
-
-    Args:
-        even: keep the tokens of the ranks about equal, too, where packs are nearly full: what counts then is the work
-            beyond what a rank's tokens would have on average over the sequences that are left. A rank of few tokens
-            will get more work yet.
+    From long to short, each sequence goes to the rank that lacks most work for a token of its room, in its emptiest
+    pack. Graham (1969) takes the rank that lacks most work, but a rank with little room must get sequences that are
+    long for it, since those have the most work for their tokens.
     """
     work_of, pack_of = work.of(lengths), np.empty(len(lengths), np.int64)
-    ranks, done = len(times), -times
-    room, empty = np.full((ranks, each), max_length), ranks * each
-    left, left_tokens, left_work = len(lengths), float(lengths.sum()), float(work_of.sum())
-    for i in np.argsort(-lengths, kind="stable").tolist():
-        tokens = each * max_length - room.sum(axis=1)
+    done, room, empty = -times, np.full((len(times), each), max_length), len(times) * each
+    for left, i in zip(range(len(lengths), 0, -1), np.argsort(-lengths, kind="stable").tolist(), strict=True):
         widest = room.max(axis=1)
         fits = widest == max_length if left == empty else widest >= lengths[i]  # the last ones go to empty packs
-        rank = int(np.where(fits, done - even * left_work / left_tokens * tokens, np.inf).argmin())
+        rank = int(np.where(fits, done / np.maximum(room.sum(axis=1), 1), np.inf).argmin())
         if not fits[rank]:
             return None
         pack = int(room[rank].argmax())
@@ -104,6 +99,36 @@ def _dealt(
         pack_of[i] = rank * each + pack
         room[rank, pack] -= lengths[i]
         done[rank] += work_of[i]
-        left, left_tokens, left_work = left - 1, left_tokens - lengths[i], left_work - work_of[i]
-    sizes, ids = np.bincount(pack_of, minlength=ranks * each), np.argsort(pack_of, kind="stable")
-    return Schedule(ids, np.concatenate([[0], np.cumsum(sizes)]), lengths[ids], max_length, ranks, each, 1, work)
+    sizes, ids = np.bincount(pack_of), np.argsort(pack_of, kind="stable")
+    return Schedule(ids, np.concatenate([[0], np.cumsum(sizes)]), lengths[ids], max_length, len(times), each, 1, work)
+
+
+def _exchanged(made: Schedule) -> Schedule:
+    """Exchange sequences of two packs until no exchange makes a step shorter, and no other step longer.
+
+    The rank that a step waits for gives a sequence to another rank for one of less work.
+    """
+    pack_of, tokens = np.repeat(np.arange(len(made)), np.diff(made.offsets)), made.lengths.astype(np.int64)
+    work, tried = made.work.of(tokens), np.zeros(made.steps, bool)
+    while True:
+        rank_of, room = pack_of // made.packs_per_rank, made.max_length - np.bincount(pack_of, tokens)
+        done = np.bincount(rank_of, work).reshape(made.steps, made.ranks)
+        longest = done.max(axis=1)
+        excess = np.where(tried, 0, longest - done.mean(axis=1))
+        step = int(excess.argmax())
+        if excess[step] <= _NOTHING * longest[step]:
+            break
+        spare = 0.9 * (longest[:, None] - done)  # if all, two ranks could give the same back and forth
+        slowest = step * made.ranks + int(done[step].argmax())
+        own = np.flatnonzero(rank_of == slowest)[:: 1 + made.packs_per_rank // 16]  # of many, some are enough
+        less = work[own, None] - work
+        fits = (less <= spare.ravel()[rank_of]) & (tokens[own, None] - tokens <= room[pack_of])
+        gain = np.where(fits, np.minimum(less, 2 * excess[step] - less), 0)
+        i, j = np.unravel_index(gain.argmax(), gain.shape)
+        tried[step] = gain[i, j] <= _NOTHING * longest[step]
+        if not tried[step]:
+            tried[rank_of[j] // made.ranks] = False
+            pack_of[own[i]], pack_of[j] = pack_of[j], pack_of[own[i]]
+    ids = np.argsort(pack_of, kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(pack_of))])
+    return replace(made, sample_ids=made.sample_ids[ids], offsets=offsets, lengths=made.lengths[ids])

@@ -1,12 +1,12 @@
 """How long ranks wait for the slowest, from the work of each pack alone."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from packlib.checks import shown, whole_number
-from packlib.work.windows import deal_in_windows, in_windows, least_times
+from packlib.work.windows import least_times
 
 _DEALT, _DEALS = 1 << 20, 1000  # packs that are dealt at random, in so many deals at most
 
@@ -25,10 +25,8 @@ class Waiting(NamedTuple):
     least: float
 
 
-def waiting(
-    each: Iterable[float], ranks: int, packs_per_rank: int = 1, window: int | None = None, *, seed: int = 0
-) -> Waiting:
-    """How long ranks wait for the slowest, from the work of each pack alone.
+def waiting(each: Sequence[float] | np.ndarray, ranks: int, packs_per_rank: int = 1, *, seed: int = 0) -> Waiting:
+    """How long ranks wait for the slowest where packs are dealt to steps and ranks at random, as a loader deals them.
 
     Packs that make no whole step are left out, the last ones first.
 
@@ -40,7 +38,6 @@ def waiting(
     Args:
         each: the work of each pack, shape (number of packs,).
         ranks, packs_per_rank: every rank trains on so many packs in every step.
-        window: as in `Packs.balance`; None deals the packs to steps and ranks at random, as a loader does.
         seed: of the deals; at most 1,000 of them, or about a million packs.
 
     Raises:
@@ -48,28 +45,18 @@ def waiting(
     """
     ranks, packs_per_rank = whole_number("ranks", ranks, 1), whole_number("packs_per_rank", packs_per_rank, 1)
     rng, step = np.random.default_rng(whole_number("seed", seed, 0)), ranks * packs_per_rank
-    of_a_unit = 1 if window is None else whole_number("window", window, 1)  # steps that do not depend on others
-    each = np.asarray(list(each) if isinstance(each, Iterator) else each, np.float64)
+    each = np.asarray(each, np.float64)
     if each.ndim != 1:
         raise ValueError(f"each must have one dimension, not the shape {each.shape}.")
     if step > len(each):
         raise ValueError(f"ranks × packs_per_rank must be at most {len(each)}, the number of packs, not {step}.")
-    steps = len(each) // step
-    each = each[: steps * step]
+    each = each[: len(each) // step * step]
     if not (fine := (each > 0) & (each <= np.finfo(np.float64).max / len(each))).all():
         raise ValueError(f"each must be above 0 and finite in all, not {shown(float(each[~fine][0]))}.")
-    means, slowest = list[np.ndarray](), list[np.ndarray]()
-    for _ in range(min(_DEALS, -(-_DEALT // len(each)))):
-        if window is None:
-            of_ranks = rng.permutation(each).reshape(steps, ranks, packs_per_rank).sum(axis=2)
-        else:
-            shuffled = rng.permutation(each)
-            of_ranks = shuffled[deal_in_windows(shuffled, ranks, packs_per_rank, window, rng)].sum(axis=2)
-        for values, found in ((of_ranks.mean(axis=1), means), (of_ranks.max(axis=1), slowest)):
-            found += [part.sum(axis=1) for part in in_windows(values, of_a_unit)]
-    mean, slow = np.concatenate(means), np.concatenate(slowest)
-    ratio = mean.sum() / slow.sum()
-    error = 1.96 * (mean - ratio * slow).std() / np.sqrt(len(mean)) / slow.mean()  # of a ratio of two means
+    deals = [rng.permutation(each) for _ in range(min(_DEALS, -(-_DEALT // len(each))))]
+    of_ranks = np.concatenate(deals).reshape(-1, ranks, packs_per_rank).sum(axis=2)
+    mean, slow = of_ranks.mean(axis=1), of_ranks.max(axis=1)
     top = min(1.0, each.sum() / ranks / least_times(each[None], ranks, packs_per_rank)[0])
-    ratio = min(ratio, top)  # they may differ by a rounding
+    ratio = min(top, mean.sum() / slow.sum())  # they may differ by a rounding
+    error = 1.96 * (mean - ratio * slow).std() / np.sqrt(len(mean)) / slow.mean()  # of a ratio of two means
     return Waiting(*(float(1 - share) for share in (ratio, min(top, ratio + error), ratio - error, top)))

@@ -3,8 +3,9 @@
 A step takes as long as its slowest rank. Packs come in a random order, as from any loader, and are cut into windows of
 a few steps. In a window each rank of each step gets a bundle of packs. Bundles of about equal work are made: the
 heaviest packs of the window with lighter packs beside them, then the heaviest of what is left, and so on. The bundles
-are sorted by their work, and make the steps. Then the ranks of a step exchange packs. The steps of the window come in
-random order, and a window has the mix of a random deal.
+are sorted by their work, and make the steps. Then the ranks of a step deal their first packs anew, the heaviest to the
+rank with least in its other places, which is the best they can do with these packs; and so on for each place. The steps
+of the window come in random order, and a window has the mix of a random deal.
 
 With one pack a rank, no deal of a window's packs to its steps is faster. Sort the steps of any deal by their heaviest
 pack: the second is no lighter than the pack that follows the `ranks` heaviest ones of the window, the third no lighter
@@ -14,8 +15,7 @@ than the one that follows the 2 × `ranks` heaviest, and so on. In steps of sort
 import numpy as np
 
 _PARTS = 32  # of a window with several packs a rank, that are made one after the other: one or more steps each
-_EXCHANGES = 16  # of packs between two ranks of a step, at most
-_CHUNK = 1 << 17  # packs that are dealt at once, so that what this takes stays near the processor
+_CHUNK = 1 << 17  # packs that are dealt at once, about, so that what this takes stays near the processor
 
 
 def deal_in_windows(
@@ -29,12 +29,10 @@ def deal_in_windows(
     """
     dealt, step = [np.empty(0, np.int64)], ranks * packs_per_rank
     for windows in in_windows(each, step * window):
-        at_once = max(1, _CHUNK // windows.shape[1])
-        for work in np.split(windows, range(at_once, len(windows), at_once)):
-            steps = _bundles(work, ranks, packs_per_rank).reshape(len(work), -1, step)
+        for some in np.array_split(windows, min(len(windows), -(-windows.size // _CHUNK))):
+            steps = _bundles(some, ranks, packs_per_rank).reshape(len(some), -1, step)
             order = rng.permuted(np.indices(steps.shape[:2])[1], axis=1)
-            first = sum(map(len, dealt)) + np.arange(len(work))[:, None, None] * work.shape[1]
-            dealt.append((np.take_along_axis(steps, order[:, :, None], axis=1) + first).ravel())
+            dealt.append(sum(map(len, dealt)) + np.take_along_axis(steps, order[:, :, None], axis=1).ravel())
     return np.concatenate(dealt).reshape(-1, ranks, packs_per_rank)
 
 
@@ -53,13 +51,9 @@ def least_times(each: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray
     (ranks - 1) × packs_per_rank + 1 packs, at most the heaviest ones. The other steps hold what is left, and last at
     least a rank's share of it. Lighter packs beside the heaviest ones save more in the first steps than they add to
     this share, so the lightest count. The best of the bounds for k = 0, 1, … is returned, or one from the n heaviest
-    packs, if that is better:
-
-    - Two of them are in different steps: as above, but the second step has a pack that is no lighter than the nth.
-    - Or two of them are on one rank, with packs_per_rank - 2 others.
-    - Or they are on n ranks of one step, which lasts at least as long as these ranks work on average, and as the nth
-      pack with the heaviest of the n × (packs_per_rank - 1) lightest ones. The n ranks hold no more than they can work
-      on in this time, and the other ranks no more than the heaviest packs that are left.
+    packs, if that is better. Two of them are in different steps: as above, but the second step has a pack that is no
+    lighter than the nth. Or two of them are on one rank. Or n ranks of one step have one each, and one of these ranks
+    also the heaviest of the n × (packs_per_rank - 1) lightest packs, or a heavier one.
 
     Args:
         each: the work of the packs, shape (windows, packs of a window).
@@ -75,12 +69,7 @@ def least_times(each: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray
     if ranks == 1 or packs_per_rank == 1:
         return bound
     n, nth = np.arange(2, ranks + 1), falling[:, 1:ranks]
-    together = np.maximum(
-        (held[:, n] + lightest[:, n * beside]) / n,
-        nth + lightest[:, [beside - 1]] + falling[:, -n * beside],
-    )
-    left = total - held[:, n + (ranks - n) * packs_per_rank] + held[:, n]
-    several = np.minimum(together * (1 - n / ranks) + left / ranks, lasts(2 * nth, one * (beside - 1), one * step))
+    several = lasts(nth + np.minimum(nth, falling[:, -n * beside]), one * (beside - 1), one * step)
     if len(steps) > 2:
         several = np.minimum(several, lasts(falling[:, :1] + nth, one * 2 * beside, one * 2 * step))
     return np.maximum(bound, several.max(axis=1))
@@ -91,29 +80,34 @@ def _sums(values: np.ndarray) -> np.ndarray:
     return np.pad(np.cumsum(values, axis=1), ((0, 0), (1, 0)))
 
 
-def _bundles(work: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
-    """The packs of each bundle, so that neighbors make a step; shape (windows, bundles, packs_per_rank)."""
-    order = np.argsort(work, axis=1, kind="stable")
+def _bundles(windows: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
+    """The packs of each bundle, so that neighbors make a step; positions in `windows.ravel()`.
+
+    Args:
+        windows: the work of the packs, shape (windows, packs of a window).
+    """
+    work, window = windows.ravel(), np.arange(len(windows))[:, None]
+    order = np.argsort(windows, axis=1, kind="stable") + window * windows.shape[1]
     if packs_per_rank == 1:
-        return order[:, :, None]
-    each = np.take_along_axis(work, order, axis=1)
-    each = each / each[:, -1:] / packs_per_rank + np.arange(len(each))[:, None]  # all windows are one ascending row
-    left, bundles = work.shape[1] // packs_per_rank, list[np.ndarray]()
-    at_once = -(-left // ranks // _PARTS) * ranks
-    while left:
-        made, order, each = _alike(order, each, min(left, at_once), packs_per_rank)
-        bundles.append(made)
-        left -= made.shape[1]
-    packs = np.concatenate(bundles, axis=1)
-    done = np.take_along_axis(work, packs.reshape(len(work), -1), axis=1).reshape(packs.shape).sum(axis=2)
-    falling = np.argsort(-done, axis=1, kind="stable")
-    return _exchanged(np.take_along_axis(packs, falling[:, :, None], axis=1), work, ranks)
+        return order
+    each = work[order] / work[order[:, -1:]] / packs_per_rank + window  # all windows are one ascending row
+    made, steps = list[np.ndarray](), np.arange(windows.shape[1] // (ranks * packs_per_rank))
+    for part in np.array_split(steps, min(_PARTS, len(steps))):
+        some, order, each = _alike(order, each, len(part) * ranks, packs_per_rank)
+        made.append(some)
+    bundles = np.concatenate(made, axis=1)
+    order = np.argsort(work[bundles].sum(axis=2), axis=1, kind="stable")
+    packs = np.take_along_axis(bundles, order[:, :, None], axis=1).reshape(-1, ranks, packs_per_rank)
+    for place in range(packs_per_rank):  # the heaviest pack to the rank with least in its other places
+        here = packs[:, :, place]
+        least = np.argsort(work[packs].sum(axis=2) - work[here], axis=1, kind="stable")
+        falling = np.take_along_axis(here, np.argsort(-work[here], axis=1, kind="stable"), axis=1)
+        np.put_along_axis(here, least, falling, axis=1)
+    return packs
 
 
-def _alike(
-    order: np.ndarray, each: np.ndarray, number: int, packs_per_rank: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """So many bundles of about equal work in each window, the heaviest first; the packs that are left, and their work.
+def _alike(order: np.ndarray, each: np.ndarray, number: int, packs_per_rank: int) -> tuple[np.ndarray, ...]:
+    """So many bundles of about equal work in each window; the packs that are left, and their work.
 
     They begin with the heaviest packs, and are to become as heavy as bundles of what is left are on average, or as the
     heaviest pack with the lightest ones, if that is more. In each other place a bundle gets the heaviest pack that
@@ -124,52 +118,18 @@ def _alike(
         each: their work, as a share of what no bundle exceeds, plus the number of the window; same shape.
     """
     window, bundle = np.arange(len(each))[:, None], np.arange(number)
-
-    def of_lightest(packs: int) -> np.ndarray:
-        return (each[:, :packs] - window).sum(axis=1, keepdims=True)
-
-    average = each.mean(axis=1, keepdims=True) - window
-    goal = np.maximum(packs_per_rank * average, each[:, -1:] - window + of_lightest(packs_per_rank - 1))
-    made = np.empty((len(each), number, packs_per_rank), np.int64)
-    done, whose = np.zeros(made.shape[:2]), np.tile(bundle, (len(each), 1))  # from the bundle with the most work
+    average, lightest = each.mean(axis=1, keepdims=True) - window, _sums(each[:, : packs_per_rank - 1] - window)
+    goal = np.maximum(packs_per_rank * average, each[:, -1:] - window + lightest[:, -1:])
+    made, done = np.empty((len(each), number, 0), np.int64), np.zeros((len(each), number))
     for place in range(packs_per_rank):
-        at = np.full(done.size, each.size)  # the heaviest
-        if place:
-            room = (goal - done - of_lightest(packs_per_rank - 1 - place)).clip(0)
-            at = np.searchsorted(each.ravel(), (room + window).ravel(), side="right")
         first = window * each.shape[1]
-        at = np.minimum(at.reshape(done.shape), first + each.shape[1]) - 1 - bundle
+        room = (goal - done - lightest[:, [packs_per_rank - 1 - place]]).clip(0) + 1e-9  # which is rounded
+        at = np.searchsorted(each.ravel(), (room + window).ravel(), side="right").reshape(room.shape)
+        at = np.minimum(at, first + each.shape[1]) - 1 - bundle
         at = np.maximum(np.minimum.accumulate(at[:, ::-1], axis=1)[:, ::-1], first) + bundle  # no pack twice
-        made[window, whose, place] = order.ravel()[at]
+        made = np.concatenate([made, order.ravel()[at][:, :, None]], axis=2)
         done += each.ravel()[at] - window
-        falling = np.argsort(-done, axis=1, kind="stable") + window * number
-        done, whose = done.ravel()[falling], whose.ravel()[falling]
-        left = np.ones(each.size, bool)
-        left[at] = False
-        kept = np.flatnonzero(left).reshape(len(each), -1)
-        order, each = order.ravel()[kept], each.ravel()[kept]
+        falling = np.argsort(-done, axis=1, kind="stable")
+        made, done = np.take_along_axis(made, falling[:, :, None], axis=1), np.take_along_axis(done, falling, axis=1)
+        order, each = (np.delete(values, at).reshape(len(each), -1) for values in (order, each))
     return made, order, each
-
-
-def _exchanged(bundles: np.ndarray, work: np.ndarray, ranks: int) -> np.ndarray:
-    """Exchange a pack between the heaviest bundle of a step and its lightest, while they become more alike by that."""
-    packs = bundles.reshape(-1, ranks, bundles.shape[2])
-    each = np.take_along_axis(work, bundles.reshape(len(work), -1), axis=1).reshape(packs.shape)
-    done, step = each.sum(axis=2), np.arange(len(packs))
-    for _ in range(_EXCHANGES):
-        heavy, light = done[step].argmax(axis=1), done[step].argmin(axis=1)
-        wanted = (done[step, heavy] - done[step, light]) / 2
-        off = np.abs(each[step, heavy][:, :, None] - each[step, light][:, None, :] - wanted[:, None, None])
-        off = off.reshape(len(step), packs.shape[2] ** 2)
-        best = off.argmin(axis=1)
-        better = off[np.arange(len(step)), best] < (1 - 1e-9) * wanted
-        step, heavy, light = step[better], heavy[better], light[better]
-        give, take = np.divmod(best[better], packs.shape[2])
-        moved = each[step, heavy, give] - each[step, light, take]
-        for values in (packs, each):
-            given = values[step, heavy, give]
-            values[step, heavy, give] = values[step, light, take]
-            values[step, light, take] = given
-        done[step, heavy] -= moved
-        done[step, light] += moved
-    return packs.reshape(bundles.shape)

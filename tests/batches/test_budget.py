@@ -70,20 +70,17 @@ def test_it_is_the_plain_loop(lengths, budget, every, order, count_padding, most
 @given(
     st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=60),
     st.integers(12, 60),
-    st.one_of(st.none(), st.integers(12, 60)),
     st.sampled_from(ORDERS),
     st.integers(1, 9),
 )
-@example([(1, 9), (1, 9), (9, 1)], 12, None, "dataset", 9)  # the target alone ends the first batch
-def test_source_and_target_have_a_budget_each(pairs, budget, targets, order, most):
+@example([(1, 9), (1, 9), (9, 1)], 12, "dataset", 9)  # the target alone ends the first batch
+def test_source_and_target_have_a_budget_each(pairs, budget, order, most):
     source, target = map(list, zip(*pairs, strict=True))
-    found = batch_by_tokens(
-        source, budget, max_batch=most, order=order, target_lengths=target, max_target_tokens=targets
-    )
+    found = batch_by_tokens(source, budget, max_batch=most, order=order, target_lengths=target)
     expected: list[list[int]] = []
     for i in in_order(source, order):
         more = [*expected[-1], i] if expected else []
-        room = sum(source[j] for j in more) <= budget and sum(target[j] for j in more) <= (targets or budget)
+        room = sum(source[j] for j in more) <= budget and sum(target[j] for j in more) <= budget
         if expected and room and len(more) <= most:
             expected[-1] = more
         else:
@@ -158,10 +155,11 @@ def test_numbers_beyond_64_bits_set_no_limit_or_are_refused():
         ({"order": "sorted"}, "not 'sorted'"),
         ({"min_batch": 3, "max_batch": 2}, "max_batch must be at least 3, not 2"),
         ({"same_shape_every": 2}, "same_shape_every 2 does not divide 3 samples: leave out 1 of them"),
-        ({"max_target_tokens": 9}, "max_target_tokens needs target_lengths"),
         ({"target_lengths": [1, 2]}, "target_lengths must have one length for each of the 3 samples"),
-        ({"target_lengths": [1, 2, 11]}, "max_target_tokens 10 allows 10 tokens a sample; 1 have more"),
-        ({"target_lengths": [1, 2, 3], "max_target_tokens": 0}, "max_target_tokens must be at least 1, not 0"),
+        (
+            {"target_lengths": [1, 2, 11]},
+            "max_tokens 10 allows 10 tokens a sample; 1 of target_lengths have more: sample 2 with 11",
+        ),
         ({"target_lengths": [1, 2, 3], "count_padding": True}, "goes with neither same_shape_every nor count_padding"),
         ({"target_lengths": [1, 2, 3], "same_shape_every": 3}, "goes with neither same_shape_every nor count_padding"),
     ],
@@ -174,7 +172,8 @@ def test_bad_input_gets_one_sentence(options, sentence):
 def test_overlong_samples_are_named_and_nothing_is_dropped():
     """The public code drops them."""
     with pytest.raises(
-        ValueError, match=r"max_tokens 30 .* 6 have more: sample 1 with 31, .* sample 7 with 33, …\. Raise max_tokens"
+        ValueError,
+        match=r"max_tokens 30 .* 6 of lengths have more: sample 1 with 31, .* sample 7 with 33, …\. Raise max_tokens",
     ):
         batch_by_tokens([5, 31, 7, 40, 30, 31, 32, 33, 34], 30)
 

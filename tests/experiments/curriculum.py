@@ -36,7 +36,7 @@ from packlib.batches import PackedBatch, SequenceLengthWarmup, VariableBatchLR
 from packlib.batches.variable_rate import RATE_RULES
 from packlib.checks import one_of, whole_number
 from packlib.model import packed_output
-from packlib.workbook.chapters.n17_evidence.runs import best_rates
+from packlib.workbook.chapters.n17_evidence.runs import best_rates, swept
 from tests.experiments import documents
 from tests.experiments.batchings import BATCHINGS, SEQUENCES, Update, batched_updates, batches, padded_loss
 from tests.experiments.recording import Runs, arguments, path_of
@@ -223,7 +223,7 @@ def rates_of(experiment: str, name: str, sweep: bool) -> dict[str, float]:
         return {f"{name}, {rate:g}": rate for rate in SWEEP_RATES}
     if experiment.startswith("length"):
         return {name: {**LENGTH_ARMS, **TWICE_THE_RATE}[name].rate}
-    return {name: best_rates(f"curriculum-{experiment}-sweep")["padded" if name == "nested" else name]}
+    return {name: best_rates(swept(f"curriculum-{experiment}-sweep"))["padded" if name == "nested" else name]}
 
 
 def main() -> None:

@@ -1,9 +1,13 @@
 """The recorded experiments: every arm makes a valid recipe, and the ablations do what their names say."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
-from experiments.arms import WithoutMask, WithoutReset
+from experiments import pretraining
+from experiments.arms import EXPERIMENTS, WithoutMask, WithoutReset
+from experiments.curriculum import ARMS, rates_of
 from experiments.documents import laid_out
 from experiments.heads import END, START, LexnameObjective, SpanLabels, SpanObjective, TaskModel, longest_shared_runs
 from model_cases import make_batch, make_model
@@ -11,6 +15,28 @@ from model_cases import make_batch, make_model
 from packlib.batches import PackedBatch, TokenStore, pad
 from packlib.packing import document_rows
 from packlib.training import CausalObjective
+
+
+@pytest.mark.parametrize("name", ["ablations", "checkpoints"])
+def test_an_arm_is_trained_and_evaluated_on_its_own_losses(name, tmp_path):
+    experiment, rng = EXPERIMENTS[name], np.random.default_rng(0)
+    text, padded = (
+        pretraining.TEXTS[experiment.text],
+        replace(experiment.padded, total_sequences=60, warmup_sequences=6),
+    )
+    samples = [{"input_ids": rng.integers(5, 200, n), "label": n % 2} for n in rng.integers(2, 40, 50).tolist()]
+    stores = TokenStore.from_samples(samples[:40]), TokenStore.from_samples(samples[40:])
+    arm = next(iter(experiment.arms.values()))
+    records = pretraining.run(arm, padded, 0, tmp_path, text, stores)
+    last = pretraining.rows(records)[-1]
+    assert last["update"] == len(records) and 3 < last["held_out_loss"] < 12 and last["cpu_seconds"] > 0
+
+
+def test_every_arm_of_a_curriculum_has_its_rate():
+    for experiment, arms in ARMS.items():
+        for arm in arms:
+            ((name, rate),) = rates_of(experiment, arm, False).items()
+            assert name == arm and 0 < rate < 1
 
 
 @pytest.mark.parametrize("objective", [WithoutMask(), WithoutReset()])
