@@ -135,8 +135,7 @@ def batches(dataset: Any, only: Collection[str] | None = None) -> Iterator[pa.Re
         if only is not None:
             dataset = dataset.select_columns([name for name in dataset.column_names if name in only])
         for table in dataset.with_format("arrow").iter(_ROWS):
-            # each selected row is a chunk by itself; others stay where they are
-            yield from (table if dataset._indices is None else table.combine_chunks()).to_batches()
+            yield from table.combine_chunks().to_batches()  # each row that was selected is a chunk by itself
     elif not isinstance(dataset, Mapping) and (hasattr(dataset, "__iter__") or hasattr(dataset, "__getitem__")):
         rows = dataset if hasattr(dataset, "__iter__") else map(dataset.__getitem__, range(len(dataset)))
         yield from of_rows(rows, _ROWS, only)

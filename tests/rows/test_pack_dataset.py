@@ -5,7 +5,6 @@ import json
 import re
 import subprocess
 import sys
-import tracemalloc
 from itertools import islice
 
 import datasets
@@ -22,7 +21,7 @@ import packlib
 from packlib.batches import TokenStore
 from packlib.lengths import LengthHistogram
 from packlib.packing import PackingPlan, StreamPacker, plan
-from packlib.rows import PackedStream, pack_dataset, packed_rows, row_columns, row_sources, stored_columns
+from packlib.rows import PackedStream, pack_dataset, packed_rows, row_sources, stored_columns
 
 
 @pytest.fixture(autouse=True)
@@ -296,7 +295,7 @@ def test_an_interrupt_leaves_no_half_written_file(cache, monkeypatch):
     for place, name in (
         (packed_rows, "make_plan"),
         (packed_rows, "with_labels"),
-        (stored_columns.StoredColumns, "add"),
+        (stored_columns.Spool, "add"),
     ):
         with monkeypatch.context() as patched:
             patched.setattr(place, name, stop)
@@ -333,27 +332,6 @@ print((peak[0] - before) / 1024)
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert float(said) < 160, said
     assert pq.read_metadata(tmp_path / "out.parquet").num_rows == 25_000
-
-
-def test_a_data_set_on_disk_is_read_where_it_lies(tmp_path, monkeypatch):
-    """Neither copied into memory nor, unless it is shuffled, into a file."""
-    offsets, ids = np.arange(0, 1_000_001, 800), pa.array(np.arange(1_000_000, dtype=np.int32))
-    column = pa.ListArray.from_arrays(offsets.astype(np.int32), ids)
-    Dataset(pa.table({"input_ids": column, "labels": column})).save_to_disk(tmp_path / "data")
-    dataset, files = datasets.load_from_disk(tmp_path / "data"), []
-    made = stored_columns.tempfile.TemporaryFile
-    monkeypatch.setattr(stored_columns.tempfile, "TemporaryFile", lambda dir: files.append(dir) or made(dir=dir))
-    before = pa.total_allocated_bytes()
-    tracemalloc.start()
-    read = packed_rows.read(dataset, tmp_path, row_columns.Columns(), progress=False)
-    held = tracemalloc.get_traced_memory()[0] + pa.total_allocated_bytes() - before
-    tracemalloc.stop()
-    assert held < 800_000 and not files, f"{held:,} of 8,000,000 bytes; {files}"
-    assert read.columns["labels"].take(np.array([800]), np.array([1600])).to_pylist() == list(range(800, 1600))
-    shuffled = dataset.shuffle(0)
-    assert [len(batch) for batch in row_sources.batches(shuffled)] == [1250]  # not one by one, which is slow
-    packed_rows.read(shuffled, tmp_path, row_columns.Columns(), progress=False)
-    assert files == [tmp_path, tmp_path]
 
 
 def test_the_name_at_the_top_loads_no_torch():
