@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from packlib import cli
-from packlib.auditing import audit, audit_waits, auditing
+from packlib.auditing import audit, audit_waits
 from packlib.lengths import LengthHistogram
 from packlib.packing import assign, plan
 from packlib.work import Work
@@ -66,14 +66,11 @@ def test_a_log_normal_file_is_dealt_as_a_plain_loop_deals_it(place):
     assert found.least < found.at_random and found.balanced < 0.4 * found.at_random
 
 
-def test_memory_is_bounded(place, monkeypatch):
-    for module in (audit_waits, auditing):
-        monkeypatch.setattr(module, "MOST_HELD", 5)
+def test_a_bounded_number_of_packs_is_dealt(place, monkeypatch):
+    monkeypatch.setattr(audit_waits, "_MOST", 3)
     written(place, [[8], [4, 4], [8], [4, 4], [8], [8]], row_group_size=1)
     found = audit(place, ranks=2, batch_size=1, work=ATTENTION)
     assert found.packs == 6 and found.waits.packs == 2 and "the first 2 packs" in found.waits.sentence
-    seen = auditing._Seen(auditing.open_packed(place), None, False, hold=True)
-    assert sum(len(lengths) for lengths, _ in seen.held) <= 6
 
 
 def test_what_cannot_be_told_is_said(place):
