@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tqdm.auto import tqdm
@@ -22,22 +22,15 @@ from packlib.packing import plan
 from packlib.packing.search.bound import direct_bound
 from packlib.work import Work
 
+if TYPE_CHECKING:
+    import datasets
+
 _NO_WAITS = "How long ranks wait cannot be told: that takes the lengths in each pack, and packs for a whole update."
 
 
-class Packed(Protocol):
-    """What is read of a `datasets.Dataset`."""
-
-    @property
-    def column_names(self) -> list[str]: ...
-    @property
-    def num_rows(self) -> int: ...
-    def with_format(self, type: str | None = None) -> Any: ...
-
-
 def audit(
-    data: str | os.PathLike | Packed,
-    source: str | os.PathLike | Packed | LengthHistogram | Iterable[int] | None = None,
+    data: "str | os.PathLike | datasets.Dataset",
+    source: "str | os.PathLike | datasets.Dataset | LengthHistogram | Iterable[int] | None" = None,
     *,
     column: str | None = None,
     max_length: int | None = None,

@@ -41,16 +41,9 @@ class RowsByNumber(Protocol):
     def __getitem__(self, index: int, /) -> Any: ...
 
 
-class RowsInPassing(Protocol):
-    """A data set whose rows pass by: a `datasets.IterableDataset`."""
-
-    def __iter__(self) -> Iterator[Any]: ...
-    def set_epoch(self, epoch: int) -> None: ...
-
-
 @overload
 def pack_dataset(
-    dataset: RowsInPassing,
+    dataset: "datasets.IterableDataset",
     max_length: int,
     *,
     max_sequences_per_pack: int | None = None,

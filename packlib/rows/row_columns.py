@@ -43,7 +43,7 @@ class Columns:
     """
 
     def __init__(
-        self, tokenizer: Any = None, labels: bool = True, max_length: float = math.inf, overlong: Overlong = "error"
+        self, tokenizer: Any = None, labels: bool = True, max_length: float = math.inf, overlong: str = "error"
     ) -> None:
         self.found, self.overlong = dict[str, str](), 0
         self._tokenizer, self._labels, self._max_length, self._how = tokenizer, labels, max_length, overlong

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.json as pj
-import pyarrow.parquet as pq
 
 from packlib.checks import listed, one_line, one_of, shown
 from packlib.files import arrow_errors, named, naming, parse_json
@@ -105,20 +104,6 @@ def part(dataset: Any, number: int, of: int) -> tuple[Any, str]:
     return dataset.shard(of, number, contiguous=True), f"part {number + 1} of {of}"
 
 
-def column_names(dataset: Any) -> list[str]:
-    """The columns of what `opened` returned for a path, as its first file or its first row has them."""
-    if not _are_files(dataset):
-        if isinstance(dataset, Mapping):
-            raise _no_rows(dataset)
-        return dataset.column_names
-    path = dataset[0]
-    if path.suffix.lower() in _LINES:
-        with naming(path, _JSON) as path, path.open(encoding="utf-8") as file:
-            return next((list(_plain(row, 0)) for row in _rows(file)), [])
-    with naming(path, _PARQUET) as path, arrow_errors():
-        return pq.read_schema(path).names
-
-
 def batches(dataset: Any, only: Collection[str] | None = None) -> Iterator[pa.RecordBatch]:
     """The rows of what `opened` returned, so many at a time that memory is bounded.
 
@@ -179,7 +164,8 @@ def _whole_numbers(path: Path, only: Collection[str]) -> Iterator[pa.RecordBatch
 
     It ends before anything else, right or wrong, which is left to `of_rows`.
     """
-    first = column_names([path])
+    with path.open(encoding="utf-8") as file:
+        first = next((list(_plain(row, 0)) for row in _rows(file)), [])
     schema = pa.schema([(name, pa.list_(pa.int64())) for name in only])
     parsing = pj.ParseOptions(schema, newlines_in_values=False, unexpected_field_behavior="ignore")
     with suppress(pa.ArrowException):
