@@ -106,13 +106,6 @@ def test_packs_are_packed_anew(source, borders):
 
 
 @pytest.mark.parametrize("source", ["dataset", "rows", "stream"])
-def test_rows_with_their_own_positions_are_sequences(source):
-    rows = [{"input_ids": [4] * n, "position_ids": list(range(n)), "seq_lengths": [n], "who": n} for n in (3, 1, 2)]
-    plain = [{"input_ids": row["input_ids"], "who": row["who"]} for row in rows]
-    assert unpacked(pack_dataset(of(source, rows), 4)) == unpacked(pack_dataset(of(source, plain), 4))
-
-
-@pytest.mark.parametrize("source", ["dataset", "rows", "stream"])
 def test_chats_are_tokenized_and_only_the_assistant_is_trained_on(source):
     rows = [{"messages": chat, "who": at} for at, chat in enumerate(CHATS)]
     mine = tokenizer()

@@ -14,8 +14,10 @@ from torch.utils.data import DataLoader
 
 from packlib import cli
 from packlib.distributed import run_ranks
+from packlib.distributed.collectives import Collectives, RankError
 from packlib.packing import StreamPacker
 from packlib.rows import PackedStream
+from packlib.rows.parquet_packs import pack_parquet
 
 # What each rank runs: the command. Rank 1 kills itself in its second file if the environment says so.
 COMMAND = """
@@ -61,11 +63,11 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
-def test_ranks_write_the_files_that_one_process_writes(capsys, ranks):
+def test_ranks_write_the_files_that_one_process_writes(capsys):
+    """Four ranks, more than there are files; the next test has two."""
     assert cli.main(["pack", "shards/*.parquet", *ARGUMENTS, "whole"]) == 0
     said = capsys.readouterr().out.replace("whole", "out")
-    done = on_ranks(ranks, "shards/*.parquet", *ARGUMENTS, "out")
+    done = on_ranks(4, "shards/*.parquet", *ARGUMENTS, "out")
     assert done.returncode == 0 and done.stdout == said, done.stderr[-3000:]
     assert contents("out") == contents("whole") and len(contents("whole")) > 4
 
@@ -87,27 +89,30 @@ def test_ranks_go_on_when_one_was_killed(capsys):
     assert contents("out") == contents("whole")
 
 
-@pytest.mark.parametrize("row, says", [
-    ({"input_ids": []}, "With rows counted from shards/b.parquet on: Row 4 of the data set has no token."),
-    ({"input_ids": [1], "more": 3}, "The column 'more' is in some rows only"),
+def told(rank, place):
+    """What a rank is told that packs into files with others."""
+    try:
+        pack_parquet(f"{place}/shards/*.parquet", f"{place}/out", 64, False, packs_per_file=3, ranks=Collectives())
+    except RankError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize(("name", "rows", "says"), [
+    ("b", [[1], []], "With rows counted from {}/shards/b.parquet on: Row 1 of the data set has no token."),
+    ("c", [[1]], "The column 'completion_mask' is in some rows only"),
 ])  # fmt: skip
-def test_what_is_wrong_on_one_rank_is_one_sentence(row, says):
-    rows = [{"input_ids": [1]}, {"input_ids": [2]}]
-    Dataset.from_list(rows).to_parquet("shards/a.parquet")
-    Dataset.from_list(rows).to_parquet("shards/b.parquet")
-    Dataset.from_list([one | row for one in rows] if "more" in row else [*rows, row]).to_parquet("shards/c.parquet")
-    done = on_ranks(2, "shards/*.parquet", *ARGUMENTS, "out")
-    assert done.returncode and done.stderr.count("packlib: ") == 1 == done.stderr.count(says), done.stderr
-    assert (
-        "Traceback (most recent call last)" not in done.stderr.partition("packlib: ")[0] and not Path("out").exists()
-    )
+def test_what_is_wrong_on_one_rank_is_said_on_all(tmp_path, name, rows, says):
+    """Also what is wrong only beside what another rank has read."""
+    Dataset.from_list([{"input_ids": ids} for ids in rows]).to_parquet(f"shards/{name}.parquet")
+    found = run_ranks(told, 2, str(tmp_path))
+    assert found[0] == found[1] and says.format(tmp_path) in found[0] and not Path("out").exists()
 
 
-def test_one_file_is_not_for_several_ranks():
+def test_what_is_wrong_under_torchrun_is_one_sentence():
     done = on_ranks(2, "shards/*.parquet", "--max-length", "64", "--out", "packed.parquet")
-    assert (
-        done.stderr.count("packs_per_file must be given on several ranks, each of which writes files of its own.") == 1
-    )
+    says = "packs_per_file must be given on several ranks, each of which writes files of its own."
+    assert done.returncode and done.stderr.count("packlib: ") == 1 == done.stderr.count(says), done.stderr
+    assert "Traceback (most recent call last)" not in done.stderr.partition("packlib: ")[0]
 
 
 def test_one_process_loads_no_torch():
