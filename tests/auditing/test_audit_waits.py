@@ -83,14 +83,6 @@ def test_what_cannot_be_told_is_said(place):
     assert alone.waits is None and "wait" not in " ".join(alone.notes)
 
 
-def test_work_is_refused_where_nobody_waits(place):
-    written(place, [[8], [4, 4]])
-    with pytest.raises(ValueError, match="ranks must be at least 2 where the work of a model is given, not 1"):
-        audit(place, work=ATTENTION)
-    with pytest.raises(TypeError, match="work must be Work, not 3"):
-        audit(place, work=3, ranks=2, batch_size=1)
-
-
 def test_the_shell_takes_a_model_and_prints_what_it_costs(place, capsys):
     written(place, [[8], [4, 4], [8], [8]])
     config = place.parent / "config.json"

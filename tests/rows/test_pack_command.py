@@ -215,7 +215,7 @@ def test_an_interrupt_while_pandas_loads_is_not_lost(tmp_path):
     assert (ended.returncode, ended.stderr.count("\n")) == (130, 1) and not Path("packed.parquet").exists()
 
 
-def test_the_command_packs_by_a_plan_and_refuses_one_of_other_lengths(tmp_path, capsys):
+def test_the_command_packs_by_a_plan_and_names_what_is_wrong_with_it(tmp_path, capsys):
     made = plan(LengthHistogram.from_lengths(LENGTHS, 32, "truncate"), method="spfhp", max_sequences_per_pack=3)
     made.save("plan.json")
     arguments = ["pack", "x.parquet", "--no-progress", "--plan", "plan.json", "--out"]
@@ -227,10 +227,6 @@ def test_the_command_packs_by_a_plan_and_refuses_one_of_other_lengths(tmp_path, 
     capsys.readouterr()
     for says, wrong in {
         "The plan was made for other lengths: of length": ["--overlong", "drop"],
-        "max_length must be 32, that of the plan, not 64.": ["--max-length", "64"],
-        "max_length must be at least 1, not 0.": ["--max-length", "0"],
-        "must be left out with a plan, which has both.": ["--method", "lpfhp"],
-        "There is no file other.json": ["--plan", "other.json"],
         "x.parquet is no packing plan": ["--plan", "x.parquet"],
     }.items():
         assert cli.main([*arguments, "no.parquet", *wrong]) == 2
