@@ -159,12 +159,11 @@ class Columns:
         if "position_ids" in read:
             self._same_lengths("position_ids", read["position_ids"][0], tokens)
         if "seq_lengths" in read:
-            sizes, lengths = read["seq_lengths"]
-            row_of = np.repeat(np.arange(len(tokens)), sizes)
-            sums, least = np.zeros(len(tokens), np.int64), np.ones(len(tokens), np.int64)
-            np.add.at(sums, row_of, lengths)
-            np.minimum.at(least, row_of, lengths)
-            if (wrong := (sums != tokens) | (least < 1)).any():
+            inside, lengths = read["seq_lengths"]
+            row_of = np.repeat(np.arange(len(tokens)), inside)
+            wrong = np.bincount(row_of, lengths, len(tokens)) != tokens
+            wrong[row_of[lengths < 1]] = True
+            if wrong.any():
                 at = int(wrong.argmax())
                 raise ValueError(
                     f"The seq_lengths of row {self.rows + at} must be from 1 up and add up to its {tokens[at]} tokens, "
@@ -174,16 +173,15 @@ class Columns:
             begins = read["position_ids"][1] == 0
             begins[np.cumsum(tokens) - tokens] = True
             starts = np.flatnonzero(begins)
-            lengths = np.diff(starts, append=len(begins)).astype(np.int64)
+            lengths = np.diff(starts, append=len(begins))
             row_of = np.searchsorted(np.cumsum(tokens), starts, side="right")
-        if "position_ids" in read:
-            expected = np.arange(tokens.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-            if (wrong := read["position_ids"][1] != expected).any():
-                row = self._row(int(wrong.argmax()), tokens)
-                raise ValueError(f"The position_ids of row {row} must count from 0 in each of its sequences.")
+            inside = np.bincount(row_of)
+        lengths = lengths.astype(np.int64)
+        if "position_ids" in read and (wrong := read["position_ids"][1] != ranges(0 * lengths, lengths)).any():
+            row = self._row(int(wrong.argmax()), tokens)
+            raise ValueError(f"The position_ids of row {row} must count from 0 in each of its sequences.")
         self.found |= dict.fromkeys(borders, "says where the sequences of a row end, and is made anew")
         if len(lengths) > len(tokens):  # each row has one at least
-            inside = np.bincount(row_of)
             for name, column in columns.items():
                 columns[name] = self._regrouped(name, column, tokens, inside, lengths, row_of)
         return pa.RecordBatch.from_pydict(columns)

@@ -35,15 +35,14 @@ def opened(dataset: Any, split: str | None = None) -> Any:
     Raises:
         OSError, ValueError: naming what is not there, or what kind of file it is.
     """
-    if isinstance(dataset, (list, tuple)) and dataset and all(isinstance(one, (str, os.PathLike)) for one in dataset):
-        if split is not None:
-            raise ValueError("split must be left out for several paths.")
-        return [path for one in dataset for path in _files(one)]
-    if not isinstance(dataset, (str, os.PathLike)):
+    several = isinstance(dataset, (list, tuple)) and bool(dataset)
+    paths = dataset if several else [dataset]
+    if not all(isinstance(one, (str, os.PathLike)) for one in paths):
         return dataset
-    if split is not None and not os.path.lexists(dataset) and _is_hub_name(os.fspath(dataset)):
+    there = os.path.lexists(paths[0])
+    if split is not None and not (several or there) and _is_hub_name(os.fspath(dataset)):
         return _from_hub(os.fspath(dataset), split)
-    if (Path(dataset) / "dataset_dict.json").is_file() or (Path(dataset) / "state.json").is_file():
+    if not several and any((Path(dataset) / name).is_file() for name in ("dataset_dict.json", "state.json")):
         import datasets
 
         with arrow_errors(f"{named(dataset)} is no whole data set: "):
@@ -52,9 +51,9 @@ def opened(dataset: Any, split: str | None = None) -> Any:
             return saved
         if isinstance(saved, Mapping):
             return saved[one_of("split", split, saved)]
-    if split is not None and os.path.lexists(dataset):
-        raise ValueError(f"split must be left out for {named(dataset)}, which has no splits.")
-    return _files(dataset)
+    if split is not None and there:
+        raise ValueError(f"split must be left out for {named(paths[0])}, which has no splits.")
+    return [file for path in paths for file in _files(path)]
 
 
 def _is_hub_name(name: str) -> bool:

@@ -167,7 +167,6 @@ def test_a_data_set_of_the_hub_is_packed_by_its_name_and_split(monkeypatch, caps
         "The data set no/body of the hub cannot be loaded: Couldn't reach 'no/body' on the Hub": ["no/body"],
         "split must be 'train' or 'test', not 'valid'": ["owner/name"],
         "split must be left out for x.parquet, which has no splits.": ["x.parquet"],
-        "split must be left out for several paths.": ["x.parquet", "owner/name"],
         "There is no file no.parquet": ["no.parquet"],
     }.items():
         assert cli.main(["pack", *data, "--split", "valid", *options, "no"]) == 2
