@@ -3,7 +3,6 @@
 import json
 import operator
 
-import datasets
 import numpy as np
 import pytest
 from datasets import Dataset
@@ -26,11 +25,6 @@ CHATS = [
     * (1 + n % 2)
     for n in range(20)
 ]
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
 
 
 def tokenizer(template=TEMPLATE, **special):

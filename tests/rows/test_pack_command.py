@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -25,7 +26,6 @@ ROWS = [{"input_ids": list(range(9, 9 + length)), "who": f"é{at}"} for at, leng
 
 @pytest.fixture(autouse=True)
 def place(tmp_path, monkeypatch):
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     monkeypatch.chdir(tmp_path)
     Dataset.from_list(ROWS).to_parquet("x.parquet")
 
@@ -92,7 +92,7 @@ def test_nothing_is_replaced_and_what_is_not_there_is_named(capsys):
     assert Path("there.parquet").read_text() == Path("full/mine.txt").read_text() == "mine"
 
 
-# A run of the command that kills itself in the middle of its fourth file
+# The command; the process of rank KILLED_RANK kills itself in the middle of its file KILLED_FILE
 KILLED = """
 import os, signal, sys
 import pyarrow.parquet as pq
@@ -100,11 +100,11 @@ from packlib import cli
 writer, files = pq.ParquetWriter, []
 def last(path, *more, **options):
     files.append(made := writer(path, *more, **options))
-    if len(files) == 4:
+    if os.environ.get("RANK") == os.environ.get("KILLED_RANK") and len(files) == int(os.environ["KILLED_FILE"]):
         os.kill(os.getpid(), signal.SIGKILL)
     return made
 pq.ParquetWriter = last
-cli.main(sys.argv[1:])
+sys.exit(cli.main(sys.argv[1:]))
 """
 
 
@@ -114,7 +114,9 @@ def test_a_killed_run_into_a_folder_goes_on(capsys):
         return ["pack", data, *sizes, "--out", out, "--no-progress"]
 
     assert cli.main(arguments("x.parquet", "whole")) == 0
-    killed = subprocess.run([sys.executable, "-c", KILLED, *arguments("x.parquet", "out")], capture_output=True)
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, *arguments("x.parquet", "out")], env={**os.environ, "KILLED_FILE": "4"}
+    )
     assert killed.returncode == -signal.SIGKILL
     kept = {path: path.stat().st_mtime_ns for path in sorted(Path("out").glob("*.parquet"))}
     assert len(kept) == 3 < len(list(Path("whole").iterdir()))

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from datasets import Dataset
+from test_pack_command import KILLED
 from torch.utils.data import DataLoader
 
 from packlib import cli
@@ -19,20 +20,6 @@ from packlib.packing import StreamPacker
 from packlib.rows import PackedStream
 from packlib.rows.parquet_packs import pack_parquet
 
-# What each rank runs: the command. Rank 1 kills itself in its second file if the environment says so.
-COMMAND = """
-import os, signal, sys
-import pyarrow.parquet as pq
-from packlib import cli
-writer, files = pq.ParquetWriter, []
-def last(path, *more, **options):
-    files.append(made := writer(path, *more, **options))
-    if len(files) == 2 and os.environ["RANK"] == os.environ.get("KILLED"):
-        os.kill(os.getpid(), signal.SIGKILL)
-    return made
-pq.ParquetWriter = last
-sys.exit(cli.main(sys.argv[1:]))
-"""
 ARGUMENTS = ["--max-length", "64", "--packs-per-file", "3", "--no-progress", "--out"]
 
 
@@ -50,12 +37,12 @@ def place(tmp_path, monkeypatch):
             }
             for at, n in enumerate(lengths)
         ]).to_parquet(f"shards/{name}.parquet")  # fmt: skip
-    Path("command.py").write_text(COMMAND)
+    Path("command.py").write_text(KILLED)
 
 
 def on_ranks(ranks, *arguments, **environment):
     run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "command.py"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment}
+    environment = {**os.environ, "KILLED_RANK": "none", "PYTHONPATH": os.pathsep.join(sys.path), **environment}
     return subprocess.run([*run, "pack", *arguments], capture_output=True, text=True, env=environment, timeout=200)
 
 
@@ -75,7 +62,7 @@ def test_ranks_write_the_files_that_one_process_writes(capsys):
 def test_ranks_go_on_when_one_was_killed(capsys):
     Dataset.from_parquet("shards/c.parquet", cache_dir="hub").save_to_disk("saved")
     assert cli.main(["pack", "saved", *ARGUMENTS, "whole"]) == 0
-    killed = on_ranks(2, "saved", *ARGUMENTS, "out", KILLED="1")
+    killed = on_ranks(2, "saved", *ARGUMENTS, "out", KILLED_RANK="1", KILLED_FILE="2")
     assert killed.returncode and f"exitcode  : -{signal.SIGKILL:d}" in killed.stderr
     assert "00001" in " ".join(sorted(path.name for path in Path("out").glob("*.parquet")))
     assert Path("out/.packlib.json").exists() and contents("whole").keys() - {
