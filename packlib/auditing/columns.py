@@ -86,7 +86,7 @@ def read_rows(kinds: list[str], columns: Columns, at: int, hashed: bool) -> Rows
     }
     mine = pieces[kind]
     for name, other in pieces.items():
-        if NEMO not in (name, kind):
+        if name != kind and NEMO not in (name, kind):
             same = hashes(mine.lengths, mine.depths) == hashes(other.lengths, other.depths)
             say(f"{kind} and {name} tell other sequences", (mine.depths != other.depths) | ~same)
         if name in SEGMENTS:
@@ -171,17 +171,24 @@ def _padding(begins: np.ndarray, lengths: np.ndarray, depths: np.ndarray, ids: n
     Rows begin at the slots `begins`. The id is that of most rows that end in two such slots or more. The first piece
     of a row is none, nor is any where the whole row is of one id.
     """
+    padding = np.zeros(len(lengths), bool)
     begins, depths = begins[depths > 0], depths[depths > 0]
-    tokens = sums(lengths, depths)
-    if (begins + tokens).max() > len(ids):
-        return np.zeros(len(lengths), bool)  # what tells this is refused
-    token = ids[begins + tokens - 1]
-    other = ids[ranges(begins, tokens)] != np.repeat(token, tokens)
+    ends = begins + sums(lengths, depths)
+    if ends.max() > len(ids):
+        return padding  # what tells this is refused
+    some = (depths > 1) & (
+        ids[ends - 1] == ids[ends - lengths[np.cumsum(depths) - 1]]
+    )  # the only rows that may have it
+    among, begins, ends, depths = some.repeat(depths), begins[some], ends[some], depths[some]
+    lengths, token = lengths[among], ids[ends - 1]
+    other = ids[ranges(begins, ends - begins)] != token.repeat(ends - begins)
     number, first = np.arange(len(lengths)), np.cumsum(depths) - depths
     last_other = np.maximum.reduceat(np.where(sums(other, lengths) > 0, number, first.repeat(depths)), first)
-    found = (number > last_other.repeat(depths)) & (sums(other, tokens) > 0).repeat(depths)
+    found = (number > last_other.repeat(depths)) & (sums(other, ends - begins) > 0).repeat(depths)
     kinds, times = np.unique(token[sums(lengths * found, depths) > 1], return_counts=True)
-    return found & (token == kinds[times.argmax()]).repeat(depths) if len(kinds) else np.zeros_like(found)
+    if len(kinds):
+        padding[among] = found & (token == kinds[times.argmax()]).repeat(depths)
+    return padding
 
 
 def _between(kind: str, sizes: np.ndarray, values: np.ndarray, widths: np.ndarray | None, at: int) -> tuple:
