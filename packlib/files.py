@@ -11,8 +11,8 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Container, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -74,15 +74,20 @@ def _same(one: Path, other: Path) -> bool:
         return False
 
 
-@contextmanager
-def room_for(path: str | os.PathLike) -> Iterator[None]:
+def room_for(path: str | os.PathLike) -> AbstractContextManager[None]:
     """Let the error of a full disk say what was to be written; the system's own names no file."""
+    return _says_where(path, _FULL)
+
+
+@contextmanager
+def _says_where(path: str | os.PathLike, errors: Container[int] | None = None) -> Iterator[None]:
+    """Let the system's error, or one of these, be one sentence that names the place."""
     try:
         yield
     except OSError as error:
-        if error.errno not in _FULL:
+        if error.errno is None or (errors is not None and error.errno not in errors):
             raise
-        raise OSError(f"{shown(os.fspath(path))} cannot be written: {os.strerror(error.errno)}.") from None
+        raise type(error)(f"{shown(os.fspath(path))} cannot be written: {os.strerror(error.errno)}.") from None
 
 
 @contextmanager
@@ -106,17 +111,6 @@ def atomic_path(path: str | os.PathLike) -> Iterator[Path]:
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
-
-
-@contextmanager
-def _says_where(path: Path) -> Iterator[None]:
-    """Let the system's error be one sentence that names the place."""
-    try:
-        yield
-    except OSError as error:
-        if error.strerror is None:  # it is a sentence
-            raise
-        raise type(error)(f"{shown(str(path))} cannot be written: {error.strerror}.") from None
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:
@@ -173,19 +167,14 @@ def _acquire(lock: FileLock, out: Path) -> None:
             ) from None
 
 
-def parse_json(text: str, constants: bool = False) -> Any:
-    """Parse JSON text.
-
-    Args:
-        constants: take NaN, Infinity and -Infinity for numbers, which Python writes and the standard does not know.
+def parse_json(text: str) -> Any:
+    """Parse JSON text; NaN and Infinity, which Python writes and the standard does not know, are numbers.
 
     Raises:
-        ValueError: if it is no JSON, a name comes twice, a number is no number of JSON or has thousands of digits,
-            or it is nested too deeply.
+        ValueError: if it is no JSON, a name comes twice, a number has thousands of digits, or it is nested too deeply.
     """
     try:
-        constant = float if constants else _refuse
-        return json.loads(text, object_pairs_hook=_object, parse_constant=constant)
+        return json.loads(text, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
         raise ValueError(f"It is not JSON: {error}.") from None
     except ValueError as error:
@@ -213,10 +202,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError(f"The name {shown(name)} comes twice.")
         found[name] = value
     return found
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no number.")
 
 
 def named(path: str | os.PathLike) -> str:
@@ -334,10 +319,10 @@ def read_text(path: Path, most_bytes: int = 1 << 26) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def read_json(path: str | os.PathLike, needed: str, constants: bool = False) -> dict[str, Any]:
+def read_json(path: str | os.PathLike, needed: str) -> dict[str, Any]:
     """Read a JSON file that holds one object; arguments and errors as in `naming` and `parse_json`."""
     with naming(path, needed) as path:
-        values = parse_json(read_text(path), constants)
+        values = parse_json(read_text(path))
         if not isinstance(values, dict):
             raise ValueError("It must hold one JSON object.")
     return values

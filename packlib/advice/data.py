@@ -13,7 +13,7 @@ from packlib.checks import listed, one_line, one_of
 from packlib.files import named
 from packlib.lengths import LengthHistogram, available, load
 from packlib.rows.row_columns import BORDERS, IGNORED, MASKS, Columns, is_list, refuse_gaps, with_labels
-from packlib.rows.row_sources import FILES, batches, column_names, opened
+from packlib.rows.row_sources import FILES, batches, opened
 
 _UNCUT = 1 << 20  # tokens: longer than any sequence of the data sets that come with the workbook
 _TOKENS = "input_ids"
@@ -82,7 +82,8 @@ class _Rows:
 
     def __init__(self, path: Path, column: str | None) -> None:
         self._path, self._rows = path, opened(path)
-        names = column_names(self._rows)
+        first = next(batches(self._rows), None)
+        names = [] if first is None else first.schema.names
         self._column = _column(path, column, names)
         about = (*_BESIDE, *_LOSS) if self._column == _TOKENS else _LOSS if _TOKENS not in names else ()
         self._read = {self._column, *about}

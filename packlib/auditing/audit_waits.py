@@ -1,13 +1,13 @@
-"""How long ranks wait for each other when they train on packs that others made, from the lengths in the packs."""
+"""How long ranks wait for each other when they train on packs that others made, from the work of each pack."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from packlib.packing import Packs
 from packlib.work import Work, waiting
+from packlib.work.windows import deal_in_windows
 
-MOST_HELD = 1 << 20  # sequences whose lengths are kept, 8 bytes each and 8 a pack; the packs after them are not dealt
+_MOST = 1 << 20  # packs that are dealt: more would take minutes
 _WINDOW = 8  # of `Packs.balance`, by default
 
 
@@ -17,7 +17,7 @@ class Waits:
 
     Attributes:
         ranks, packs_per_rank: every rank trains on so many packs in every update.
-        packs: how many were dealt, from the first of the file on: whole updates, of at most `MOST_HELD` sequences.
+        packs: how many were dealt, from the first of the file on: whole updates, of about a million at most.
         work: what a pack costs.
         at_random, interval: where packs are dealt at random, and the interval of 95 % or more.
         least: in any deal of these packs.
@@ -45,18 +45,14 @@ class Waits:
         )
 
 
-def waits_of(lengths: np.ndarray, depths: np.ndarray, ranks: int, packs_per_rank: int, work: Work) -> Waits | None:
-    """How long ranks wait on packs of `depths` sequences each; None where these fill no update.
-
-    Args:
-        lengths: of all sequences, pack after pack.
-    """
-    ends, step = np.cumsum(depths), ranks * packs_per_rank
-    if not (packs := int(np.searchsorted(ends, MOST_HELD, "right")) // step * step):
+def waits_of(each: np.ndarray, ranks: int, packs_per_rank: int, work: Work) -> Waits | None:
+    """How long ranks wait on packs, by the work of each; None where they fill no update."""
+    step = ranks * packs_per_rank
+    if not (packs := min(len(each), max(_MOST, step)) // step * step):
         return None
-    offsets = np.concatenate([[0], ends[:packs]])
-    lengths = lengths[: offsets[-1]]
-    dealt = Packs(np.arange(len(lengths)), offsets, lengths, int(np.add.reduceat(lengths, offsets[:-1]).max()))
-    mean, low, high, least = waiting(work.of(dealt), ranks, packs_per_rank)
-    balanced = dealt.balance(ranks, packs_per_rank, _WINDOW, work=work).waiting
+    mean, low, high, least = waiting(each[:packs], ranks, packs_per_rank)
+    rng = np.random.default_rng(0)
+    shuffled = rng.permutation(each[:packs])
+    of_ranks = shuffled[deal_in_windows(shuffled, ranks, packs_per_rank, _WINDOW, rng)].sum(axis=2)
+    balanced = max(0.0, 1 - float(of_ranks.mean(axis=1).sum() / of_ranks.max(axis=1).sum()))
     return Waits(ranks, packs_per_rank, packs, work, mean, (low, high), least, balanced)

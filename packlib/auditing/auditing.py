@@ -5,13 +5,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tqdm.auto import tqdm
 
-from packlib.auditing.audit_waits import MOST_HELD, waits_of
-from packlib.auditing.columns import NEMO, Labels, hashes
+from packlib.auditing.audit_waits import waits_of
+from packlib.auditing.columns import NEMO, OTHER_LABELS, TRAINED, hashes, sums
 from packlib.auditing.packed_files import MEGATRON, PackedData, open_packed, token_lists
 from packlib.auditing.packing_audit import PackingAudit, Updates
 from packlib.auditing.source_comparison import compare
@@ -22,22 +22,15 @@ from packlib.packing import plan
 from packlib.packing.search.bound import direct_bound
 from packlib.work import Work
 
+if TYPE_CHECKING:
+    import datasets
+
 _NO_WAITS = "How long ranks wait cannot be told: that takes the lengths in each pack, and packs for a whole update."
 
 
-class Packed(Protocol):
-    """What is read of a `datasets.Dataset`."""
-
-    @property
-    def column_names(self) -> list[str]: ...
-    @property
-    def num_rows(self) -> int: ...
-    def with_format(self, type: str | None = None) -> Any: ...
-
-
 def audit(
-    data: str | os.PathLike | Packed,
-    source: str | os.PathLike | Packed | LengthHistogram | Iterable[int] | None = None,
+    data: "str | os.PathLike | datasets.Dataset",
+    source: "str | os.PathLike | datasets.Dataset | LengthHistogram | Iterable[int] | None" = None,
     *,
     column: str | None = None,
     max_length: int | None = None,
@@ -101,8 +94,8 @@ def audit(
     if wanted is not None and packed.kind == NEMO:
         wanted = LengthHistogram(np.concatenate([[0], wanted.counts[2:]]))
     contents = contents if packed.tokens else None
-    given, hold = top is not None, ranks > 1 and not joined
-    seen = _Seen(packed, None if joined else top, flag("progress", progress), hold, contents is not None)
+    given, work = top is not None, (work or Work.decoder()) if ranks > 1 and not joined else None
+    seen = _Seen(packed, None if joined else top, flag("progress", progress), work, contents is not None)
     top = top or seen.widest
     packs = (seen.tokens - 1) // top if joined and seen.tokens else seen.packs
     if packs < 1 or not seen.tokens:
@@ -138,9 +131,8 @@ def audit(
         rows = loaded * gradient_accumulation_steps
         updates = Updates.of(packs, seen.sequences, rows, loaded * (ranks > 1), steps)
         problems += updates.problems
-        if seen.held:
-            lengths, depths = map(np.concatenate, zip(*seen.held, strict=True))
-            waits = waits_of(lengths, depths, ranks, rows // ranks, work or Work.decoder())
+        if work and seen.work:
+            waits = waits_of(np.concatenate(seen.work), ranks, rows // ranks, work)
         notes += [waits.sentence if waits else _NO_WAITS] * (ranks > 1)
     return PackingAudit(
         packed.name, packed.kind, packs, seen.sequences, tokens, None if joined else seen.deepest, top,
@@ -149,74 +141,68 @@ def audit(
 
 
 class _Seen:
-    """All that is counted, in one pass over the rows."""
+    """All that is counted, in one pass over the rows; with `work`, that of each pack is kept."""
 
-    def __init__(self, packed: PackedData, max_length: int | None, progress: bool, hold: bool, hashed: bool = False):
-        self.packed, self.max_length, self.progress = packed, max_length, progress
-        self.hold, self.hashed = hold, hashed
-        self.hashes, self.labels = list[np.ndarray](), Labels()
+    def __init__(self, packed: PackedData, max_length: int | None, progress: bool, work: Work | None, hashed: bool):
+        self.packed, self.max_length = packed, max_length
+        self.hashes, self.work = list[np.ndarray](), list[np.ndarray]()
         self.wrong: dict[str, tuple[int, int]] = {}  # how many rows, and the first
-        self.held: list[tuple[np.ndarray, np.ndarray]] = []  # lengths, and how many each pack has
         self.packs = self.tokens = self.stored = self.widest = self.over = self.depths = self.depth = 0
-        self.labeled, self.trained = False, Counter[str]()
-        self.first, self.at_first = MAX_LENGTH, 0  # where positions start, and how many sequences start there
-        chunks = self._lengths()
+        self.marked, self.starts = Counter[str](), Counter[int]()  # `Rows.counts`; positions that sequences start at
+        chunks = self._lengths(progress, work, hashed)
         first = next(chunks, None)  # where no lengths are known, this goes through all rows
         self.counts = None if first is None else count_lengths(chain([first], chunks), None, "error")[0]
         known = packed.kind != "input_ids"
         self.sequences: int | None = self.depths if known else None
         self.deepest: int | None = self.depth if known else None
+        other_labels, _ = self.wrong.get(OTHER_LABELS, (0, 0))
+        most = other_labels > self.marked["labeled"] / 2
+        self.masked = most and self.marked["masked"] > self.marked["others"] / 2  # they stand where one token does
+        if self.masked:
+            del self.wrong[OTHER_LABELS]
 
-    def _lengths(self) -> Iterator[np.ndarray]:
-        options: dict[str, Any] = {"leave": False, "disable": not self.progress, "delay": 1}
+    def _lengths(self, progress: bool, work: Work | None, hashed: bool) -> Iterator[np.ndarray]:
+        options: dict[str, Any] = {"leave": False, "disable": not progress, "delay": 1}
         with tqdm(total=self.packed.num_rows, desc="audit", unit=" rows", **options) as bar:
-            for lengths, depths, used, widths, firsts, wrong, hashes, labels, trained in self.packed.rows(self.hashed):
-                for sentence, at in wrong.items():
+            for rows in self.packed.rows(hashed):
+                for sentence, at in rows.wrong.items():
                     many, first = self.wrong.get(sentence, (0, int(at[0])))
                     self.wrong[sentence] = many + len(at), first
-                self.trained.update(trained)
-                self.hashes += [] if hashes is None else [hashes]
-                self.labels = self.labels.plus(labels or Labels())
-                self.labeled |= labels is not None
-                self.packs += len(used)
-                self.tokens += int(used.sum(dtype=np.int64))
-                self.stored += int(widths.sum(dtype=np.int64))
-                self.widest = max(self.widest, int(widths.max(initial=0)))
-                self.depths += int(depths.sum())
-                self.depth = max(self.depth, int(depths.max(initial=0)))
-                if firsts is not None and len(firsts):
-                    if firsts.min() < self.first:
-                        self.first, self.at_first = int(firsts.min()), 0
-                    self.at_first += int(np.count_nonzero(firsts == self.first))
-                self.over += 0 if self.max_length is None else int(np.count_nonzero(widths > self.max_length))
-                bar.update(len(used))
-                if lengths is not None and len(lengths):
-                    if self.hold and self.depths - len(lengths) < MOST_HELD:
-                        self.held.append((lengths.astype(np.int64), depths[depths > 0]))
-                    yield lengths
+                self.marked.update(rows.counts)
+                self.hashes += [] if rows.hashes is None else [rows.hashes]
+                self.packs += len(rows.used)
+                self.tokens += int(rows.used.sum(dtype=np.int64))
+                self.stored += int(rows.widths.sum(dtype=np.int64))
+                self.widest = max(self.widest, int(rows.widths.max(initial=0)))
+                self.depths += int(rows.depths.sum())
+                self.depth = max(self.depth, int(rows.depths.max(initial=0)))
+                if rows.firsts is not None:
+                    positions, times = np.unique(rows.firsts, return_counts=True)
+                    self.starts.update(dict(zip(positions.tolist(), times.tolist(), strict=True)))
+                self.over += 0 if self.max_length is None else int(np.count_nonzero(rows.widths > self.max_length))
+                bar.update(len(rows.used))
+                if rows.lengths is not None and len(rows.lengths):
+                    if work:
+                        squares = sums(rows.lengths.astype(np.int64) ** 2, rows.depths)
+                        self.work.append(work.total(rows.used, squares)[rows.depths > 0])
+                    yield rows.lengths
 
     def problems(self, top: int) -> list[str]:
-        resumed, labels = self.depths - self.at_first if self.at_first else 0, self.labels
-        later = f"Sequences that do not start at position {self.first}, as what goes on after a cut: {resumed:,}."
-        start = f"Sequences start at position {self.first}: models number from 0 (RoBERTa from 2)."
-        others = f"Labels are neither the tokens of their row nor the next ones in {labels.rows - labels.right:,} "
+        first = min(self.starts, default=0)
+        resumed = self.starts.total() - self.starts[first]
+        later = f"Sequences that do not start at position {first}, as what goes on after a cut: {resumed:,}."
         said = {
             f"Packs with more than {top:,} slots: {self.over:,}.": self.over,
             later: resumed,
-            start: self.at_first and self.first not in (0, 2),
-            "All labels are -100: nothing would be trained on.": self.labeled and not labels.rows,
-            f"{others}rows, the first is {labels.first}.": labels.others and not self._masked,
-            **{f"{name} is 0 for all tokens: nothing would be trained on.": not n for name, n in self.trained.items()},
+            f"Sequences start at position {first}: models number from 0 (RoBERTa from 2).": first not in (0, 2),
+            "All labels are -100: nothing would be trained on.": self.marked.get("labeled", 1) == 0,
         }
+        untrained = [name for name in TRAINED if self.marked.get(name, 1) == 0]
+        said |= {f"{name} is 0 for all tokens: nothing would be trained on.": True for name in untrained}
         found = [sentence for sentence, true in said.items() if true]
         return found + [
             f"{what}, in {many:,} rows, the first of which is {at}." for what, (many, at) in self.wrong.items()
         ]
-
-    @property
-    def _masked(self) -> bool:
-        """Whether labels are those of a masked model: most of them stand where one token does."""
-        return self.labels.right < self.labels.rows / 2 and self.labels.masked > self.labels.others / 2
 
     def untold(self) -> list[str]:
         """What the file cannot tell."""
@@ -227,7 +213,7 @@ class _Seen:
 
     def notes(self, source: LengthHistogram | None) -> list[str]:
         """What else was seen, and what was not looked at."""
-        padding, cut = self.stored - self.tokens, self._at_the_longest()
+        padding, labeled, cut = self.stored - self.tokens, self.marked["labeled"], self._at_the_longest()
         if source is not None and self.counts is not None and len(source.counts) >= len(self.counts):
             cut = cut if cut > source.counts[len(self.counts) - 1] else 0
         label = "A sequence of n tokens counts as n - 1: as NeMo has it, the last one is a label only."
@@ -236,10 +222,8 @@ class _Seen:
             label: self.packed.kind == NEMO,
             f"The rows themselves hold {padding:,} tokens of padding.": padding,
             f"Sequences of exactly the longest length: {cut:,}, {as_if}": cut,
-            "Labels are those of a masked model.": self.labels.others and self._masked,
-            f"Rows without any label: {self.packs - self.labels.rows:,} of {self.packs:,}.": (
-                0 < self.labels.rows < self.packs
-            ),
+            "Labels are those of a masked model.": self.masked,
+            f"Rows without any label: {self.packs - labeled:,} of {self.packs:,}.": 0 < labeled < self.packs,
             f"Not looked at: the columns {', '.join(self.packed.unread)}.": self.packed.unread,
         }
         return [sentence for sentence, true in said.items() if true]

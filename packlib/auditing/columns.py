@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from packlib.packing.ragged import ranges
 from packlib.rows.row_columns import IGNORED
 
 NEMO = "seq_start_id"
@@ -12,28 +13,8 @@ KINDS = ("seq_lengths", "cu_seqlens", "cu_seq_lens_q", "cu_seq_lens", NEMO, "pos
 TRAINED = "loss_mask", "assistant_masks", "completion_mask"  # 0 for what is not trained on
 BY_TOKEN = ("labels", "attention_mask", *TRAINED, "token_type_ids", "position_ids", *SEGMENTS)
 READ = tuple(dict.fromkeys((*KINDS, *BY_TOKEN)))
+OTHER_LABELS = "Labels are neither the tokens of their row nor the next ones"
 Columns = dict[str, tuple[np.ndarray, np.ndarray]]  # how many numbers each row has, and all of them
-
-
-class Labels(NamedTuple):
-    """Counts of the labels of some rows.
-
-    Attributes:
-        rows, right: rows with labels, and those of them whose labels are their tokens or the next ones.
-        others, masked: labels of the rows that are not right, and how many stand at one token, as those of a mask do.
-        first: the number of the first row that is not right; -1 if there is none.
-    """
-
-    rows: int = 0
-    right: int = 0
-    others: int = 0
-    masked: int = 0
-    first: int = -1
-
-    def plus(self, other: "Labels") -> "Labels":
-        first = self.first if self.first >= 0 else other.first
-        counts = [a + b for a, b in zip(self[:4], other[:4], strict=True)]
-        return Labels(counts[0], counts[1], counts[2], counts[3], first)
 
 
 class Rows(NamedTuple):
@@ -46,8 +27,7 @@ class Rows(NamedTuple):
         firsts: the position at which each sequence starts; None where there are no positions.
         wrong: sentences about rows, and the numbers of the rows that they are true of.
         hashes: of the tokens of each sequence; None unless they are asked for.
-        labels: what the labels are; None without any.
-        trained: for each mask of the loss, for how many tokens it is not 0.
+        counts: for each mask of the loss, for how many tokens it is not 0; and what `_labels` counts.
     """
 
     lengths: np.ndarray | None
@@ -57,8 +37,7 @@ class Rows(NamedTuple):
     firsts: np.ndarray | None = None
     wrong: dict[str, np.ndarray] = {}  # noqa: RUF012
     hashes: np.ndarray | None = None
-    labels: Labels | None = None
-    trained: dict[str, int] = {}  # noqa: RUF012
+    counts: dict[str, int] = {}  # noqa: RUF012
 
 
 class _Pieces(NamedTuple):
@@ -77,6 +56,11 @@ def read_rows(kinds: list[str], columns: Columns, at: int, hashed: bool) -> Rows
         ValueError: naming a row in which a column of bounds cannot be right.
     """
     kind, wrong = kinds[0], dict[str, np.ndarray]()
+
+    def say(sentence: str, rows: np.ndarray) -> None:
+        if rows.any():
+            wrong[sentence] = at + np.flatnonzero(rows)
+
     sizes, ids = columns.get("input_ids", (None, np.empty(0)))
     mask = columns.get("attention_mask")
     if kind in ("position_ids", *SEGMENTS, "input_ids"):
@@ -84,46 +68,41 @@ def read_rows(kinds: list[str], columns: Columns, at: int, hashed: bool) -> Rows
             _refuse([] if given is None else given != columns[kind][0], at, f"has not as many {name} as {kind}")
         sizes = columns[kind][0]
     for name in BY_TOKEN if sizes is not None else ():
-        if name in columns and (others := np.flatnonzero(columns[name][0] != sizes)).size:
-            wrong[f"{name} has not as many numbers as input_ids"] = at + others
+        if name in columns:
+            say(f"{name} has not as many numbers as input_ids", columns[name][0] != sizes)
     real = None if mask is None or sizes is None or (mask[0] != sizes).any() else mask[1] != 0
     short = {sentence.split()[0] for sentence in wrong}
-    labels = None
+    counts = {name: int(np.count_nonzero(columns[name][1])) for name in TRAINED if name in columns}
     if sizes is not None and len(ids) and "labels" in columns and "labels" not in short:
-        labels = _labels(sizes, ids, columns["labels"][1], at)
-    trained = {name: int(np.count_nonzero(columns[name][1])) for name in TRAINED if name in columns}
+        found, others = _labels(sizes, ids, columns["labels"][1])
+        counts |= found
+        say(OTHER_LABELS, others)
     if kind == "input_ids":
         widths = columns[kind][0]
-        used = widths if real is None else _sums(real, widths)
-        return Rows(None, np.zeros_like(used), used, widths, None, wrong, None, labels, trained)
+        used = widths if real is None else sums(real, widths)
+        return Rows(None, np.zeros_like(used), used, widths, wrong=wrong, counts=counts)
     pieces = {
-        name: _pieces(name, columns, sizes, real, ids, at, hashed)
-        for name in kinds
-        if name not in ("input_ids", *short)
+        name: _pieces(name, columns, sizes, real, ids, at) for name in kinds if name not in ("input_ids", *short)
     }
     mine = pieces[kind]
     for name, other in pieces.items():
         if name != kind and NEMO not in (name, kind):
-            same = (mine.depths == other.depths) & (
-                hashes(mine.lengths, mine.depths) == hashes(other.lengths, other.depths)
-            )
-            if not same.all():
-                wrong[f"{kind} and {name} tell other sequences"] = at + np.flatnonzero(~same)
-    for name in SEGMENTS:
-        if name in pieces and (again := _again(pieces[name], columns[name][1])).any():
-            wrong[f"{name} give two sequences of the row the same number"] = at + np.flatnonzero(again)
-    used = _sums(mine.lengths, mine.depths)
+            same = hashes(mine.lengths, mine.depths) == hashes(other.lengths, other.depths)
+            say(f"{kind} and {name} tell other sequences", (mine.depths != other.depths) | ~same)
+        if name in SEGMENTS:
+            say(f"{name} give two sequences of the row the same number", _again(other, columns[name][1]))
+    used = sums(mine.lengths, mine.depths)
     widths = used if kind == NEMO or sizes is None else sizes
     _refuse(used > widths, at, f"has more tokens by its {kind} than input_ids")
-    if real is not None and kind != NEMO and (others := np.flatnonzero(_sums(real, widths) != used)).size:
-        wrong[f"attention_mask has not as many tokens as {kind}"] = at + others
-    found = None
+    if real is not None and kind != NEMO:
+        say(f"attention_mask has not as many tokens as {kind}", sums(real, widths) != used)
+    tokens = None
     if hashed:
         whole = mine.lengths + (kind == NEMO)
-        slots = np.repeat(mine.starts - np.cumsum(whole) + whole, whole) + np.arange(whole.sum())
-        found = hashes(ids[slots] if len(slots) < len(ids) else ids, whole)
+        slots = ranges(mine.starts, whole)
+        tokens = hashes(ids[slots] if len(slots) < len(ids) else ids, whole)
     firsts = pieces["position_ids"].firsts if "position_ids" in pieces else None
-    return Rows(mine.lengths, mine.depths, used, widths, firsts, wrong, found, labels, trained)
+    return Rows(mine.lengths, mine.depths, used, widths, firsts, wrong, tokens, counts)
 
 
 def _pieces(
@@ -133,7 +112,6 @@ def _pieces(
     real: np.ndarray | None,
     ids: np.ndarray,
     at: int,
-    hashed: bool,
 ) -> _Pieces:
     """The sequences that one column tells, without padding."""
     sizes, values = columns[kind]
@@ -141,39 +119,38 @@ def _pieces(
     if kind == "position_ids" or kind in SEGMENTS:
         slots = np.arange(len(values)) if real is None else np.flatnonzero(real)
         if real is not None:
-            sizes, values = _sums(real, sizes), values[slots]
+            sizes, values = sums(real, sizes), values[slots]
         begins = np.ones(len(values), bool)
         step = values.dtype.type(kind == "position_ids")
         np.not_equal(values[1:], values[:-1] + step, out=begins[1:])
         begins[(np.cumsum(sizes) - sizes)[sizes > 0]] = True
         where = np.flatnonzero(begins)
-        starts, lengths, depths = slots[where], np.diff(where, append=len(values)), _sums(begins, sizes)
+        starts, lengths, depths = slots[where], np.diff(where, append=len(values)), sums(begins, sizes)
         firsts = values[where]
-        if kind in SEGMENTS and real is None:
-            keep = ~_blank(firsts, depths)
-            starts, lengths, firsts, depths = starts[keep], lengths[keep], firsts[keep], _sums(keep, depths)
     else:
         if kind == "seq_lengths":
             lengths, depths = values.astype(np.int64), sizes
         else:
             lengths, depths = _between(kind, sizes, values.astype(np.int64), widths, at)
         if lengths.min(initial=1) < 1:
-            _refuse(_sums(lengths < 0, depths) > 0, at, f"has a sequence of fewer than 0 tokens by its {kind}")
-            lengths, depths = lengths[lengths > 0], _sums(lengths > 0, depths)
+            _refuse(sums(lengths < 0, depths) > 0, at, f"has a sequence of fewer than 0 tokens by its {kind}")
+            lengths, depths = lengths[lengths > 0], sums(lengths > 0, depths)
         starts = np.empty(0, np.int64)
-        if widths is not None and (hashed or real is not None):  # else what a slot holds is not looked at
+        if widths is not None:
             whole = lengths + (kind == NEMO)
-            free = widths - _sums(whole, depths)  # slots at the end of each row
+            free = widths - sums(whole, depths)  # slots at the end of each row
             starts = np.cumsum(whole) - whole + np.repeat(np.cumsum(free) - free, depths)
     keep = np.ones(len(lengths), bool)
-    if real is None and len(ids) and len(lengths) and (kind == "position_ids" or kind.startswith("cu_")):
+    if real is None and kind in SEGMENTS:
+        keep = ~_blank(values[where], depths)
+    elif real is None and len(ids) and len(lengths) and (kind == "position_ids" or kind.startswith("cu_")):
         ends = np.cumsum(columns["input_ids"][0])
         keep = ~_padding(ends - columns["input_ids"][0], lengths, depths, ids)
     elif real is not None and kind.startswith("cu_"):
         seen = np.concatenate([[0], np.cumsum(real)])
         keep = seen[np.minimum(starts + lengths, len(real))] > seen[np.minimum(starts, len(real))]
     if not keep.all():
-        lengths, depths = lengths[keep], _sums(keep, depths)
+        lengths, depths = lengths[keep], sums(keep, depths)
         starts = starts[keep] if len(starts) else starts
         firsts = None if firsts is None else firsts[keep]
     return _Pieces(starts, lengths, depths, firsts)
@@ -189,40 +166,29 @@ def _blank(values: np.ndarray, depths: np.ndarray) -> np.ndarray:
 
 
 def _padding(begins: np.ndarray, lengths: np.ndarray, depths: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    """Which pieces are padding that no mask tells: at the end of a row one piece, or several of one token, of one id.
+    """Which pieces are padding that no mask tells: the last ones of a row, if they hold the id of padding alone.
 
-    Rows begin at the slots `begins`. The id is the same in all rows; a row of that id alone is none, and one slot of
-    it is only if other rows have more.
+    Rows begin at the slots `begins`. The id is that of most rows that end in two such slots or more. The first piece
+    of a row is none, nor is any where the whole row is of one id.
     """
-    found = np.zeros(len(lengths), bool)
-    some, begins = depths[depths > 0], begins[depths > 0]
-    last = np.cumsum(some) - 1
-    first, end = last - some + 1, begins + _sums(lengths, some) - 1
-    if end.max() >= len(ids):
-        return found  # what tells this is refused
-    token, begin = ids[end], end - lengths[last] + 1
-    single = lengths[last] == 1
-    singles = single & (lengths[last - 1] == 1) & (last - first > 1)  # several pieces of one token end the row
-    tails, many = list[int](), list[int]()
-    for row in np.flatnonzero((last > first) & (singles | (~single & (ids[begin] == token)))):
-        line = ids[begins[row] : end[row] + 1]
-        run = _run(line == token[row])
-        pieces = min(run, _run(lengths[first[row] + 1 : last[row] + 1] == 1)) if single[row] else 1
-        if lengths[last[row]] <= run < len(line) and pieces > single[row]:
-            tails.append(int(row))
-            many.append(pieces)
-    if tails:
-        kinds, counts = np.unique(token[tails], return_counts=True)
-        pad = kinds[counts.argmax()]
-        for at, pieces in zip(tails, many, strict=True):
-            found[last[at] - pieces + 1 : last[at] + 1] = token[at] == pad
-        found[last[single & ~singles & (last > first) & (token == pad)]] = True
-    return found
-
-
-def _run(true: np.ndarray) -> int:
-    """How many are true at the end."""
-    return len(true) if true.all() else int((~true[::-1]).argmax())
+    padding = np.zeros(len(lengths), bool)
+    begins, depths = begins[depths > 0], depths[depths > 0]
+    ends = begins + sums(lengths, depths)
+    if ends.max() > len(ids):
+        return padding  # what tells this is refused
+    some = (depths > 1) & (
+        ids[ends - 1] == ids[ends - lengths[np.cumsum(depths) - 1]]
+    )  # the only rows that may have it
+    among, begins, ends, depths = some.repeat(depths), begins[some], ends[some], depths[some]
+    lengths, token = lengths[among], ids[ends - 1]
+    other = ids[ranges(begins, ends - begins)] != token.repeat(ends - begins)
+    number, first = np.arange(len(lengths)), np.cumsum(depths) - depths
+    last_other = np.maximum.reduceat(np.where(sums(other, lengths) > 0, number, first.repeat(depths)), first)
+    found = (number > last_other.repeat(depths)) & (sums(other, ends - begins) > 0).repeat(depths)
+    kinds, times = np.unique(token[sums(lengths * found, depths) > 1], return_counts=True)
+    if len(kinds):
+        padding[among] = found & (token == kinds[times.argmax()]).repeat(depths)
+    return padding
 
 
 def _between(kind: str, sizes: np.ndarray, values: np.ndarray, widths: np.ndarray | None, at: int) -> tuple:
@@ -244,18 +210,20 @@ def _again(pieces: _Pieces, values: np.ndarray) -> np.ndarray:
     return np.bincount(pairs[0], minlength=len(pieces.depths)) < pieces.depths
 
 
-def _labels(sizes: np.ndarray, ids: np.ndarray, labels: np.ndarray, at: int) -> Labels:
-    """Whether labels are the tokens, or the next ones."""
+def _labels(sizes: np.ndarray, ids: np.ndarray, labels: np.ndarray) -> tuple[dict[str, int], np.ndarray]:
+    """Whether labels are the tokens, or the next ones.
+
+    Returns:
+        How many rows are "labeled"; how many labels of those that are neither stand at another token ("others"), and
+        how many of these at the one token that has most, as those of a mask do ("masked"). And which rows are neither.
+    """
     asked = labels != IGNORED
     other, later = asked & (labels != ids), asked & (labels != np.append(ids[1:], -1))
     later[np.cumsum(sizes)[sizes > 0] - 1] = False  # the token after the row is not known
-    some = _sums(asked, sizes) > 0
-    off = some & (_sums(other, sizes) > 0) & (_sums(later, sizes) > 0)
-    if not off.any():
-        return Labels(int(some.sum()), int(some.sum()))
+    labeled, off = sums(asked, sizes) > 0, (sums(other, sizes) > 0) & (sums(later, sizes) > 0)
     at_them = ids[other & np.repeat(off, sizes)]
-    masked = int(np.unique(at_them, return_counts=True)[1].max())
-    return Labels(int(some.sum()), int((some & ~off).sum()), len(at_them), masked, at + int(off.argmax()))
+    masked = int(np.unique(at_them, return_counts=True)[1].max(initial=0))
+    return {"labeled": int(labeled.sum()), "others": len(at_them), "masked": masked}, off
 
 
 def hashes(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
@@ -268,7 +236,7 @@ def hashes(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return np.fromiter((hash(data[start:end]) for start, end in spans), np.int64, len(sizes))
 
 
-def _sums(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def sums(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """The sum of the first `sizes[0]` values, of the next `sizes[1]`, and so on."""
     if len(sizes) and sizes.min() > 0:
         return np.add.reduceat(values, np.cumsum(sizes) - sizes, dtype=np.int64)

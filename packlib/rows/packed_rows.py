@@ -21,9 +21,9 @@ from packlib.packing import Method, PackingPlan, Packs, StreamPacker
 from packlib.packing import plan as make_plan
 from packlib.packing.methods import method_name
 from packlib.packing.ragged import ranges
-from packlib.rows.row_columns import LAYOUTS, NEMO_READS, Columns, nemo_columns, with_labels
+from packlib.rows.row_columns import LAYOUTS, NEMO_READS, OVERLONG, Columns, Overlong, nemo_columns, with_labels
 from packlib.rows.row_sources import batches, opened
-from packlib.rows.stored_columns import OVERLONG, Overlong, Pieces, StoredColumns
+from packlib.rows.stored_columns import Spool, StoredColumns
 
 if TYPE_CHECKING:
     import datasets
@@ -41,16 +41,9 @@ class RowsByNumber(Protocol):
     def __getitem__(self, index: int, /) -> Any: ...
 
 
-class RowsInPassing(Protocol):
-    """A data set whose rows pass by: a `datasets.IterableDataset`."""
-
-    def __iter__(self) -> Iterator[Any]: ...
-    def set_epoch(self, epoch: int) -> None: ...
-
-
 @overload
 def pack_dataset(
-    dataset: RowsInPassing,
+    dataset: "datasets.IterableDataset",
     max_length: int,
     *,
     max_sequences_per_pack: int | None = None,
@@ -155,30 +148,29 @@ def pack_dataset(
             tokenizer=tokenizer,
         )
     packing = Packing(max_length, method, max_sequences_per_pack, overlong, labels, seed, plan, window)
-    columns = Columns(tokenizer, labels)
+    columns = packing.columns(tokenizer)
     folder = output_path(cache_dir or Path(datasets.config.HF_DATASETS_CACHE) / "packlib", folder=True)
     folder.mkdir(parents=True, exist_ok=True)
-    stored = read(opened(dataset), folder, columns, flag("progress", progress))
+    spool = read(opened(dataset), folder, columns, flag("progress", progress))
     asked = asdict(replace(packing, plan=None)) | {"plan": plan and plan.to_json()}
-    text = json.dumps([__version__, asked, stored.digest(), columns.finish()])
+    text = json.dumps([__version__, asked, spool.digest, columns.finish()])
     path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.arrow"
     if not path.exists():
-        packing.write(stored, columns, path, pa.ipc.new_stream, progress)
+        packing.write(StoredColumns([spool]), columns, path, pa.ipc.new_stream, progress)
     with pa.memory_map(str(path)) as file:
         found = pa.ipc.open_stream(file).schema.metadata[b"packlib"].decode()
     return datasets.Dataset.from_file(str(path), info=datasets.DatasetInfo(description=found))
 
 
-def read(dataset: Any, folder: Path, columns: Columns, progress: bool, named: bool = False) -> StoredColumns:
-    """The sequences of what `opened` returned; `named` as in `StoredColumns`."""
-    in_order = getattr(dataset, "_indices", dataset) is None  # of a `datasets.Dataset`: not shuffled, nothing selected
-    stored = StoredColumns(folder, in_order, named)
+def read(dataset: Any, folder: Path, columns: Columns, progress: bool, named: bool = False) -> Spool:
+    """The sequences of what `opened` returned; `named` as in `Spool`."""
+    spool = Spool(folder, named)
     with tqdm(desc="reading", unit=" sequences", disable=not progress, delay=1) as bar:
         for batch in batches(dataset):
-            lengths, read = columns.read(batch)
-            stored.add(batch, lengths, read)
-            bar.update(len(lengths))
-    return stored
+            spool.add(*columns.read(batch))
+            bar.update(len(batch))
+    spool.finish()
+    return spool
 
 
 @dataclass(frozen=True)
@@ -222,31 +214,28 @@ class Packing:
         if self.method is not None or self.max_sequences_per_pack is not None:
             raise ValueError("method and max_sequences_per_pack must be left out with a plan, which has both.")
 
-    def pieces(self, stored: StoredColumns) -> Pieces:
-        """What is packed of the sequences that were read."""
-        pieces = Pieces(stored.lengths, self.max_length, self.overlong)
-        if not len(pieces.lengths):
-            raise ValueError("The data set has no sequence to pack.")
-        return pieces
+    def columns(self, tokenizer: Any) -> Columns:
+        """What reads the sequences that are packed."""
+        return Columns(tokenizer, self.labels, self.max_length, self.overlong)
 
-    def plan_of(self, pieces: Pieces, progress: bool) -> PackingPlan:
+    def plan_of(self, lengths: np.ndarray, progress: bool) -> PackingPlan:
         """The plan that was given, or one that is made."""
-        return self.plan or self._plan(LengthHistogram.from_lengths(pieces.lengths, self.max_length), progress)
+        return self.plan or self._plan(LengthHistogram.from_lengths(lengths, self.max_length), progress)
 
     def write(self, stored: StoredColumns, columns: Columns, path: Path, writer: Callable, progress: bool) -> dict:
         """Plan all, and write it to one file; returns what `PackedRows` found."""
-        pieces = self.pieces(stored)
-        rows = self.rows(stored, pieces, self.plan_of(pieces, progress), columns.finish())
+        rows = self.rows(stored, self.plan_of(stored.lengths, progress), columns)
         with rows.bar(len(rows.order), progress) as bar:
             rows.write(rows.order, path, writer, bar)
         return rows.found
 
-    def rows(self, stored: StoredColumns, pieces: Pieces, made: PackingPlan, became: dict[str, str]) -> "PackedRows":
+    def rows(self, stored: StoredColumns, made: PackingPlan, columns: Columns) -> "PackedRows":
         """The rows of all packs, in their order."""
-        packs = self._in_order(pieces.lengths) if self.window else made.assign(pieces.lengths, self.seed)
+        lengths, became = stored.lengths, columns.finish()
+        packs = self._in_order(lengths) if self.window else made.assign(lengths, self.seed)
         found = {"method": f"window {self.window}" if self.window else made.method, "num_packs": len(packs)}
-        found |= {"lower_bound": made.lower_bound, "max_length": self.max_length, "sequences": len(pieces.lengths)}
-        found |= {"tokens": int(pieces.lengths.sum()), "overlong_sequences": pieces.overlong}
+        found |= {"lower_bound": made.lower_bound, "max_length": self.max_length, "sequences": len(lengths)}
+        found |= {"tokens": int(lengths.sum()), "overlong_sequences": columns.overlong}
         found |= {"columns": became}
         order = np.arange(len(packs))
         if self.seed is not None and not self.window:
@@ -254,7 +243,7 @@ class Packing:
         if self.layout == "nemo":
             left = {name: "left out, as NeMo reads it from no file" for name in became if name not in NEMO_READS}
             found["columns"] = became | left
-        return PackedRows(stored, pieces, packs, order, found, self.labels, self.layout)
+        return PackedRows(stored, packs, order, found, self.labels, self.layout)
 
     def _in_order(self, lengths: np.ndarray) -> Packs:
         """Packs as a `StreamPacker` closes them."""
@@ -288,7 +277,6 @@ class PackedRows:
     """
 
     stored: StoredColumns
-    pieces: Pieces
     packs: Packs
     order: np.ndarray
     found: dict[str, Any]
@@ -310,21 +298,15 @@ class PackedRows:
 
     def _batches(self, order: np.ndarray) -> Iterator[pa.RecordBatch]:
         """The packs of this order, about a million tokens at a time."""
-        pieces, packs = self.pieces, self.packs
-        sizes = np.diff(packs.offsets)
+        packs, sizes = self.packs, np.diff(self.packs.offsets)
         step, small = max(1, _TOKENS // packs.max_length), np.int16 if packs.max_length < 1 << 15 else np.int32
         for some in (order[at : at + step] for at in range(0, len(order), step)):
             mine = packs.sample_ids[ranges(packs.offsets[some], sizes[some])]
-            ends = np.cumsum(lengths := pieces.lengths[mine])
+            ends = np.cumsum(lengths := self.stored.lengths[mine])
             positions = np.arange(ends[-1], dtype=np.int32) - np.repeat((ends - lengths).astype(np.int32), lengths)
-            sequences, starts = pieces.sequences[mine], pieces.starts[mine]
             by_sequence = np.concatenate([[0], np.cumsum(sizes[some])])
             by_token = np.concatenate([[0], ends])[by_sequence]
-            taken = {}
-            for name, column in self.stored.columns.items():
-                span = (starts, starts + lengths) if column.by_token else (sequences, sequences + 1)
-                taken[name] = column.take(*span), column.by_token
-            row, columns = {}, with_labels(taken, ends - lengths, self.labels)
+            row, columns = {}, with_labels(self.stored.take(mine), ends - lengths, self.labels)
             if self.layout == "nemo":
                 columns = nemo_columns(columns, ends)
                 starts_in_row = ends - lengths - np.repeat(by_token[:-1], sizes[some])

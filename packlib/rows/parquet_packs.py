@@ -18,7 +18,7 @@ from packlib.installed import __version__
 from packlib.rows.packed_rows import Packing, read
 from packlib.rows.row_columns import Columns
 from packlib.rows.row_sources import opened, part
-from packlib.rows.stored_columns import StoredColumns
+from packlib.rows.stored_columns import Spool, StoredColumns
 
 if TYPE_CHECKING:
     from packlib.distributed.collectives import Collectives
@@ -89,7 +89,8 @@ def pack_parquet(
             whole_number("packs_per_file", packs_per_file, 1)
         elif ranks.size > 1:
             raise ValueError("packs_per_file must be given on several ranks, each of which writes files of its own.")
-        packing, columns = Packing(max_length, **asked), Columns(tokenizer, asked.get("labels", True))
+        packing = Packing(max_length, **asked)
+        columns = packing.columns(tokenizer)
         given = [data] if isinstance(data, (str, os.PathLike)) else data
         out = output_path(out, folder=in_files, reads=given)
         if out.is_file() or (in_files and not (out / RECORD).exists() and _holds_something(out)):
@@ -101,7 +102,7 @@ def pack_parquet(
         if packs_per_file is not None:
             return _into_folder(dataset, out, packing, columns, progress, packs_per_file, ranks)
         beside = next(folder for folder in out.parents if folder.exists())
-        stored = read(dataset, beside, columns, progress)
+        stored = StoredColumns([read(dataset, beside, columns, progress)])
         return packing.write(stored, columns, out, pq.ParquetWriter, progress)
 
 
@@ -126,15 +127,16 @@ def _into_folder(
             if ranks.rank == 0:
                 until_all_have_ended.enter_context(work_folder(out))
                 _refuse_another(out, asked)
-        stored, columns, digest = _read_together(dataset, out / WORK, columns, progress, ranks)
+        spools, columns = _read_together(dataset, out / WORK, columns, progress, ranks)
         with ranks.agree_on_errors():
-            pieces, became = packing.pieces(stored), columns.finish()
-            made = packing.plan_of(pieces, progress) if ranks.rank == 0 else None
+            stored = StoredColumns(spools)
+            columns.finish()
+            made = packing.plan_of(stored.lengths, progress) if ranks.rank == 0 else None
         made = ranks.broadcast(made)  # one makes it: other processors may round otherwise
         with ranks.agree_on_errors():
-            rows = packing.rows(stored, pieces, made, became)
+            rows = packing.rows(stored, made, columns)
             if ranks.rank == 0:
-                asked |= {"data": digest, "plan": _digest(made.to_json())}
+                asked |= {"data": _digest(" ".join(spool.digest for spool in spools)), "plan": _digest(made.to_json())}
                 _refuse_another(out, asked)
                 write_text(out / RECORD, json.dumps(asked, indent=2) + "\n")
         with ranks.agree_on_errors():
@@ -156,8 +158,8 @@ def _into_folder(
 
 def _read_together(
     dataset: Any, work: Path, columns: Columns, progress: bool, ranks: "Collectives | Alone"
-) -> tuple[StoredColumns, Columns, str]:
-    """What all ranks have read, each its part, in the order of the data; and a digest of it."""
+) -> tuple[list[Spool], Columns]:
+    """What each of the ranks has read, its part, in the order of the data."""
     if isinstance(dataset, list):
         dataset = ranks.broadcast(dataset)  # another machine may not see a new file yet
     with ranks.agree_on_errors():
@@ -165,21 +167,17 @@ def _read_together(
         folder.mkdir()
         mine, begin = part(dataset, ranks.rank, ranks.size)
         try:
-            stored = read(mine, folder, columns, progress, named=ranks.size > 1)
+            spool = read(mine, folder, columns, progress, named=True)
         except (TypeError, ValueError) as error:
             if ranks.rank == 0:
                 raise
             raise type(error)(f"With rows counted from {begin} on: {error}") from None
-        digest = stored.digest()
-        shared = stored.shared() if ranks.size > 1 else None
-    digests = ranks.gather_objects(digest)
-    if shared:
-        stored = StoredColumns.of_shared(ranks.gather_objects(shared), folder)
-        columns, *others = ranks.gather_objects(columns.without_tokenizer())
-        with ranks.agree_on_errors():
-            for other in others:
-                columns.add(other)
-    return stored, columns, _digest(" ".join(digests))
+    spools = ranks.gather_objects(spool)
+    columns, *others = ranks.gather_objects(columns)
+    with ranks.agree_on_errors():
+        for other in others:
+            columns.add(other)
+    return spools, columns
 
 
 def _refuse_another(out: Path, asked: Mapping[str, Any]) -> None:

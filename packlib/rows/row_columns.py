@@ -1,8 +1,7 @@
 """What the columns of a data set are to packing: tokens, masks of the loss, borders, or one value for each sequence."""
 
-import copy
-from collections.abc import Mapping
-from typing import Any
+import math
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -10,8 +9,14 @@ import pyarrow.compute as pc
 
 from packlib.checks import listed, one_line, shown
 from packlib.lengths.own_files import refuse_doubles
+from packlib.packing.documents import drop, split, truncate
+from packlib.packing.ragged import ranges
 from packlib.rows.tokenizing import SOURCES, tokenized
 
+Read: TypeAlias = dict[str, tuple[pa.Array, bool]]  # values laid end to end, and whether each token has one
+Overlong = Literal["error", "truncate", "drop", "split"]
+OVERLONG: tuple[Overlong, ...] = get_args(Overlong)
+_CUTS = {"truncate": truncate, "drop": drop, "split": split}
 IGNORED = -100  # as in packlib.batches, which loads torch
 MASKS = ("assistant_masks", "completion_mask")  # as transformers and TRL name them: 1 for a token that is trained on
 LAYOUTS = "packlib", "nemo"
@@ -29,20 +34,24 @@ class Columns:
     Args:
         tokenizer: a tokenizer of transformers that makes tokens of `messages` or `text`, or None.
         labels: as in `pack_dataset`.
+        max_length, overlong: as in `pack_dataset`; without a maximum all of each sequence is returned.
 
     Attributes:
         found: what became of each column, by name, in the order in which they came.
         rows: how many sequences were read.
+        overlong: how many of them were too long.
     """
 
-    def __init__(self, tokenizer: Any = None, labels: bool = True) -> None:
-        self.found = dict[str, str]()
-        self._tokenizer, self._labels = tokenizer, labels
+    def __init__(
+        self, tokenizer: Any = None, labels: bool = True, max_length: float = math.inf, overlong: str = "error"
+    ) -> None:
+        self.found, self.overlong = dict[str, str](), 0
+        self._tokenizer, self._labels, self._max_length, self._how = tokenizer, labels, max_length, overlong
         self._names, self._kinds = set[str](), dict[str, pa.DataType]()
         self.rows = self._tokens = 0
         self._trained = dict[str, int]()  # how many tokens a mask leaves to be trained on
 
-    def read(self, batch: pa.RecordBatch) -> tuple[np.ndarray, dict[str, tuple[pa.Array, bool]]]:
+    def read(self, batch: pa.RecordBatch) -> tuple[np.ndarray, Read]:
         """The next sequences: the tokens of each, and the values of each column laid end to end, with whether there is
         one for each token. A mask of the loss is of bool.
 
@@ -81,9 +90,27 @@ class Columns:
                 values = self._mask(name, values, by_token, lengths)
             read[name] = values, by_token
             self.found.setdefault(name, f"a value for each {'token' if by_token else 'sequence'}")
+        cut = self._cut(lengths, read)
         self.rows += len(lengths)
         self._tokens += int(lengths.sum())
-        return lengths, read
+        return cut
+
+    def _cut(self, lengths: np.ndarray, read: Read) -> tuple[np.ndarray, Read]:
+        """What is packed of sequences: all of each, or what is made of those that are too long."""
+        longer = lengths > self._max_length
+        if not longer.any():
+            return lengths, read
+        self.overlong += int(longer.sum())
+        if self._how == "error":
+            at = int(longer.argmax())
+            raise ValueError(
+                f"Row {self.rows + at} of the data set has {lengths[at]} tokens; the maximum is {self._max_length}: "
+                'pass a larger max_length, or overlong="truncate", "drop" or "split".'
+            )
+        sequences, before, kept = _CUTS[self._how](lengths, int(self._max_length))
+        tokens = ranges((np.cumsum(lengths) - lengths)[sequences] + before, kept)
+        places = {True: pa.array(tokens), False: pa.array(sequences)}
+        return kept, {name: (values.take(places[by_token]), by_token) for name, (values, by_token) in read.items()}
 
     def add(self, other: "Columns") -> None:
         """Count what another process has read as what comes next.
@@ -97,16 +124,15 @@ class Columns:
         for name, kind in other._kinds.items():
             self._same_kind(name, kind)
         self.found |= other.found
+        self.overlong += other.overlong
         self.rows += other.rows
         self._tokens += other._tokens
         for name, trained in other._trained.items():
             self._trained[name] = self._trained.get(name, 0) + trained
 
-    def without_tokenizer(self) -> "Columns":
+    def __getstate__(self) -> dict[str, Any]:
         """What another process needs for `add`."""
-        other = copy.copy(self)
-        other._tokenizer = None
-        return other
+        return vars(self) | {"_tokenizer": None}
 
     def finish(self) -> dict[str, str]:
         """What became of each column.
@@ -133,12 +159,11 @@ class Columns:
         if "position_ids" in read:
             self._same_lengths("position_ids", read["position_ids"][0], tokens)
         if "seq_lengths" in read:
-            sizes, lengths = read["seq_lengths"]
-            row_of = np.repeat(np.arange(len(tokens)), sizes)
-            sums, least = np.zeros(len(tokens), np.int64), np.ones(len(tokens), np.int64)
-            np.add.at(sums, row_of, lengths)
-            np.minimum.at(least, row_of, lengths)
-            if (wrong := (sums != tokens) | (least < 1)).any():
+            inside, lengths = read["seq_lengths"]
+            row_of = np.repeat(np.arange(len(tokens)), inside)
+            wrong = np.bincount(row_of, lengths, len(tokens)) != tokens
+            wrong[row_of[lengths < 1]] = True
+            if wrong.any():
                 at = int(wrong.argmax())
                 raise ValueError(
                     f"The seq_lengths of row {self.rows + at} must be from 1 up and add up to its {tokens[at]} tokens, "
@@ -148,16 +173,15 @@ class Columns:
             begins = read["position_ids"][1] == 0
             begins[np.cumsum(tokens) - tokens] = True
             starts = np.flatnonzero(begins)
-            lengths = np.diff(starts, append=len(begins)).astype(np.int64)
+            lengths = np.diff(starts, append=len(begins))
             row_of = np.searchsorted(np.cumsum(tokens), starts, side="right")
-        if "position_ids" in read:
-            expected = np.arange(tokens.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-            if (wrong := read["position_ids"][1] != expected).any():
-                row = self._row(int(wrong.argmax()), tokens)
-                raise ValueError(f"The position_ids of row {row} must count from 0 in each of its sequences.")
+            inside = np.bincount(row_of)
+        lengths = lengths.astype(np.int64)
+        if "position_ids" in read and (wrong := read["position_ids"][1] != ranges(0 * lengths, lengths)).any():
+            row = self._row(int(wrong.argmax()), tokens)
+            raise ValueError(f"The position_ids of row {row} must count from 0 in each of its sequences.")
         self.found |= dict.fromkeys(borders, "says where the sequences of a row end, and is made anew")
         if len(lengths) > len(tokens):  # each row has one at least
-            inside = np.bincount(row_of)
             for name, column in columns.items():
                 columns[name] = self._regrouped(name, column, tokens, inside, lengths, row_of)
         return pa.RecordBatch.from_pydict(columns)
@@ -240,9 +264,7 @@ class Columns:
             )
 
 
-def with_labels(
-    read: Mapping[str, tuple[pa.Array, bool]], begins: np.ndarray, labels: bool
-) -> dict[str, tuple[pa.Array, bool]]:
+def with_labels(read: Read, begins: np.ndarray, labels: bool) -> Read:
     """The columns with what the masks leave of their labels, in place of the masks.
 
     Where there are no labels and some are asked for, they are the tokens, and -100 for the first of each sequence.
@@ -264,7 +286,7 @@ def with_labels(
     return rest
 
 
-def nemo_columns(columns: Mapping[str, tuple[pa.Array, bool]], ends: np.ndarray) -> dict[str, tuple[pa.Array, bool]]:
+def nemo_columns(columns: Read, ends: np.ndarray) -> Read:
     """The columns by token that NeMo and Megatron Bridge read from packed Parquet.
 
     Their `loss_mask` says of a token whether the next one is trained on, so it is 0 for the last of a sequence.

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.json as pj
-import pyarrow.parquet as pq
 
 from packlib.checks import listed, one_line, one_of, shown
 from packlib.files import arrow_errors, named, naming, parse_json
@@ -36,15 +35,14 @@ def opened(dataset: Any, split: str | None = None) -> Any:
     Raises:
         OSError, ValueError: naming what is not there, or what kind of file it is.
     """
-    if isinstance(dataset, (list, tuple)) and dataset and all(isinstance(one, (str, os.PathLike)) for one in dataset):
-        if split is not None:
-            raise ValueError("split must be left out for several paths.")
-        return [path for one in dataset for path in _files(one)]
-    if not isinstance(dataset, (str, os.PathLike)):
+    several = isinstance(dataset, (list, tuple)) and bool(dataset)
+    paths = dataset if several else [dataset]
+    if not all(isinstance(one, (str, os.PathLike)) for one in paths):
         return dataset
-    if split is not None and not os.path.lexists(dataset) and _is_hub_name(os.fspath(dataset)):
+    there = os.path.lexists(paths[0])
+    if split is not None and not (several or there) and _is_hub_name(os.fspath(dataset)):
         return _from_hub(os.fspath(dataset), split)
-    if (Path(dataset) / "dataset_dict.json").is_file() or (Path(dataset) / "state.json").is_file():
+    if not several and any((Path(dataset) / name).is_file() for name in ("dataset_dict.json", "state.json")):
         import datasets
 
         with arrow_errors(f"{named(dataset)} is no whole data set: "):
@@ -53,9 +51,9 @@ def opened(dataset: Any, split: str | None = None) -> Any:
             return saved
         if isinstance(saved, Mapping):
             return saved[one_of("split", split, saved)]
-    if split is not None and os.path.lexists(dataset):
-        raise ValueError(f"split must be left out for {named(dataset)}, which has no splits.")
-    return _files(dataset)
+    if split is not None and there:
+        raise ValueError(f"split must be left out for {named(paths[0])}, which has no splits.")
+    return [file for path in paths for file in _files(path)]
 
 
 def _is_hub_name(name: str) -> bool:
@@ -105,20 +103,6 @@ def part(dataset: Any, number: int, of: int) -> tuple[Any, str]:
     return dataset.shard(of, number, contiguous=True), f"part {number + 1} of {of}"
 
 
-def column_names(dataset: Any) -> list[str]:
-    """The columns of what `opened` returned for a path, as its first file or its first row has them."""
-    if not _are_files(dataset):
-        if isinstance(dataset, Mapping):
-            raise _no_rows(dataset)
-        return dataset.column_names
-    path = dataset[0]
-    if path.suffix.lower() in _LINES:
-        with naming(path, _JSON) as path, path.open(encoding="utf-8") as file:
-            return next((list(_plain(row, 0)) for row in _rows(file)), [])
-    with naming(path, _PARQUET) as path, arrow_errors():
-        return pq.read_schema(path).names
-
-
 def batches(dataset: Any, only: Collection[str] | None = None) -> Iterator[pa.RecordBatch]:
     """The rows of what `opened` returned, so many at a time that memory is bounded.
 
@@ -135,8 +119,7 @@ def batches(dataset: Any, only: Collection[str] | None = None) -> Iterator[pa.Re
         if only is not None:
             dataset = dataset.select_columns([name for name in dataset.column_names if name in only])
         for table in dataset.with_format("arrow").iter(_ROWS):
-            # each selected row is a chunk by itself; others stay where they are
-            yield from (table if dataset._indices is None else table.combine_chunks()).to_batches()
+            yield from table.combine_chunks().to_batches()  # each row that was selected is a chunk by itself
     elif not isinstance(dataset, Mapping) and (hasattr(dataset, "__iter__") or hasattr(dataset, "__getitem__")):
         rows = dataset if hasattr(dataset, "__iter__") else map(dataset.__getitem__, range(len(dataset)))
         yield from of_rows(rows, _ROWS, only)
@@ -180,7 +163,8 @@ def _whole_numbers(path: Path, only: Collection[str]) -> Iterator[pa.RecordBatch
 
     It ends before anything else, right or wrong, which is left to `of_rows`.
     """
-    first = column_names([path])
+    with path.open(encoding="utf-8") as file:
+        first = next((list(_plain(row, 0)) for row in _rows(file)), [])
     schema = pa.schema([(name, pa.list_(pa.int64())) for name in only])
     parsing = pj.ParseOptions(schema, newlines_in_values=False, unexpected_field_behavior="ignore")
     with suppress(pa.ArrowException):

@@ -12,9 +12,8 @@ from torch.utils.data import IterableDataset, get_worker_info
 from packlib.checks import flag, one_of, shown, whole_number
 from packlib.distributed.collectives import Collectives
 from packlib.packing import StreamPacker
-from packlib.rows.row_columns import Columns, with_labels
+from packlib.rows.row_columns import OVERLONG, Columns, Overlong, with_labels
 from packlib.rows.row_sources import of_rows
-from packlib.rows.stored_columns import OVERLONG, Overlong, Pieces
 
 _ROWS = 100  # sequences that are read at once
 _FROM_THE_START: dict[str, Any] = {"source": None, "packs": 0}
@@ -92,7 +91,7 @@ class PackedStream(IterableDataset):
         if start["source"] is not None:
             source.load_state_dict(start["source"])
         origin, handed_out, rows = start["source"], start["packs"], iter(source)
-        columns = Columns(self.tokenizer, self.labels)
+        columns = Columns(self.tokenizer, self.labels, self.max_length, self.overlong)
         while some := list(islice(rows, 1)):
             packs = enumerate(self._packs(chain(some, islice(rows, self.empty_every - 1)), columns), start=1)
             for number, pack in packs:
@@ -139,15 +138,13 @@ class PackedStream(IterableDataset):
 
     def _pieces(self, batch: pa.RecordBatch, columns: Columns) -> Iterator[dict[str, list]]:
         """What is packed of sequences: by column, a list with a value for each token, or with one for the sequence."""
-        first_row = columns.rows
         lengths, read = columns.read(batch)
-        pieces = Pieces(lengths, self.max_length, self.overlong, first_row)
-        read = with_labels(read, pieces.starts, self.labels)
+        starts = np.cumsum(lengths) - lengths
+        read = with_labels(read, starts, self.labels)
         lists = {name: (column.to_pylist(), by_token) for name, (column, by_token) in read.items()}
-        places = zip(pieces.sequences.tolist(), pieces.starts.tolist(), pieces.lengths.tolist(), strict=True)
-        for sequence, start, length in places:
+        for number, (start, length) in enumerate(zip(starts.tolist(), lengths.tolist(), strict=True)):
             piece = {
-                name: values[start : start + length] if by_token else [values[sequence]]
+                name: values[start : start + length] if by_token else [values[number]]
                 for name, (values, by_token) in lists.items()
             }
             yield piece | {"position_ids": list(range(length)), "seq_lengths": [length]}

@@ -1,169 +1,133 @@
-"""A data set's columns, laid end to end, so that any sequence can be taken at once and little is in memory."""
+"""Sequences with their columns in files, so that any of them can be taken at once and little is in memory."""
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from packlib.packing.documents import drop, split, truncate
-from packlib.rows.row_columns import is_text
-
-Overlong = Literal["error", "truncate", "drop", "split"]
-OVERLONG: tuple[Overlong, ...] = get_args(Overlong)
-SharedColumn: TypeAlias = tuple[pa.DataType, bool, Path, np.ndarray]
-SharedColumns: TypeAlias = tuple[np.ndarray, dict[str, SharedColumn]]
-_CUTS = {"error": truncate, "truncate": truncate, "drop": drop, "split": split}
+from packlib.rows.row_columns import Read, is_text
 
 
-class Column:
-    """The values of one column, which can be read again in any order and are not held in memory.
+class ColumnFile:
+    """The values of one column, end to end in a file.
 
     Args:
-        folder: where they are written to a file without a name, which is gone when the process is; None if what is
-            added is a part of an Arrow file, which need not be written again.
-        name: of the file, for other processes that read it.
-
-    Attributes:
         kind: the Arrow type of a value: of fixed width, or text.
         by_token: whether there is a value for each token, or for each sequence.
+        folder: of the file.
+        name: of the file, for other processes that read it; without one it is gone when the process is.
     """
 
-    def __init__(self, kind: pa.DataType, by_token: bool, folder: Path | None, name: str | None = None) -> None:
-        self.kind, self.by_token, self._text = kind, by_token, is_text(kind)
-        self._stored = pa.uint8() if pa.types.is_boolean(kind) else pa.large_binary() if self._text else kind
-        self._width = 1 if self._text else self._stored.bit_width // 8
-        self._path = folder / name if folder and name else None
-        self._file: Any = self._path.open("w+b") if self._path else folder and tempfile.TemporaryFile(dir=folder)
-        self._seen = hashlib.sha256()
-        self._parts, self._ends = list[np.ndarray](), [np.zeros(1, np.int64)]  # in bytes; the ends are those of text
-        self._finished: tuple[list[np.ndarray], np.ndarray, np.ndarray] | None = None
-        self._keep: Callable = self._file.write if self._file else self._parts.append
+    def __init__(self, kind: pa.DataType, by_token: bool, folder: Path, name: str | None) -> None:
+        self.kind, self.by_token, self._path = kind, by_token, folder / name if name else None
+        self._in_file = pa.uint8() if pa.types.is_boolean(kind) else pa.large_binary() if is_text(kind) else kind
+        self._file: Any = self._path.open("wb") if self._path else tempfile.TemporaryFile(dir=folder)
+        self._seen: Any = hashlib.sha256()
+        self._ends = [np.zeros(1, np.int64)]  # of texts, in bytes
 
     def add(self, values: pa.Array) -> None:
-        values = values.cast(self._stored)
-        first, last = values.offset, values.offset + len(values)
-        if self._text:
+        values = values.cast(self._in_file)
+        first, last, width = values.offset, values.offset + len(values), 1
+        if is_text(self.kind):
             ends = np.frombuffer(values.buffers()[1], np.int64)[first : last + 1]
             self._ends.append(ends[1:] - ends[0] + self._ends[-1][-1])
             first, last = ends[0], ends[-1]
-        part = np.frombuffer(values.buffers()[-1] or b"", np.uint8)[first * self._width : last * self._width]
-        self._seen.update(part.data)
-        self._keep(part)
+        else:
+            width = self._in_file.bit_width // 8
+        data = np.frombuffer(values.buffers()[-1] or b"", np.uint8)[first * width : last * width]
+        self._seen.update(data.data)
+        self._file.write(data)
 
-    def shared(self) -> SharedColumn:
-        """For `add_shared` of other processes; only with a name, and when all values were added."""
-        self._file.write(b".")
-        self._file.close()
-        return self.kind, self.by_token, cast(Path, self._path), np.concatenate(self._ends)
+    def finish(self) -> str:
+        """End the file; returns a digest, the same for the same values in whatever batches they came."""
+        self._file.write(b".")  # for an empty file cannot be mapped
+        self._file.flush()
+        self._ends = [np.concatenate(self._ends)]
+        digest = f"{self.kind} {self.by_token} {_digest(self._ends[0])} {self._seen.hexdigest()}"
+        self._seen, self._file = None, None if self._path else self._file  # others open it by its path
+        return digest
 
-    def add_shared(self, path: Path, ends: np.ndarray) -> None:
-        """Add what another process has written."""
-        self._parts.append(np.asarray(np.memmap(path, np.uint8, "r"))[:-1])
-        if self._text:
-            self._ends.append(ends[1:] + self._ends[-1][-1])
-
-    def digest(self) -> str:
-        """The same for the same values, in whatever batches they came."""
-        ends = hashlib.sha256(np.concatenate(self._ends).data).hexdigest()
-        return f"{self.kind} {self.by_token} {ends} {self._seen.hexdigest()}"
-
-    def take(self, starts: np.ndarray, ends: np.ndarray) -> pa.Array:
-        """The values from each of `starts` to its end, which came in one batch. None are added any more."""
-        self._finished = self._finished or self._finish()
-        parts, begins, text_ends = self._finished
-        starts, ends = (text_ends[at] if self._text else at * self._width for at in (starts, ends))
-        which = np.searchsorted(begins, starts, side="right") - 1
-        cuts = zip(which.tolist(), (starts - begins[which]).tolist(), (ends - begins[which]).tolist(), strict=True)
-        data = np.concatenate([parts[part][start:end] for part, start, end in cuts])
-        offsets = [np.append(0, np.cumsum(ends - starts))] if self._text else []
-        count, buffers = len(starts) if self._text else len(data) // self._width, map(pa.py_buffer, [*offsets, data])
-        return pa.Array.from_buffers(self._stored, count, [None, *buffers]).cast(self.kind)
-
-    def _finish(self) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
-        """The parts, where each of them begins, and the ends of text."""
-        if self._file:
-            self._file.write(b".")  # for an empty file cannot be mapped
-            self._file.flush()
-            self._parts = [np.asarray(np.memmap(self._file, np.uint8, "r"))]
-        return self._parts, np.cumsum([0, *map(len, self._parts)])[:-1], np.concatenate(self._ends)
+    def array(self, lengths: np.ndarray) -> pa.Array:
+        """The value of each sequence, or the list of those for its tokens; they stay on disk."""
+        data = pa.py_buffer(np.memmap(self._path or self._file, np.uint8, "r"))
+        if is_text(self.kind):
+            return pa.Array.from_buffers(self._in_file, len(lengths), [None, pa.py_buffer(self._ends[0]), data])
+        offsets = np.append(0, np.cumsum(lengths))
+        count = int(offsets[-1]) if self.by_token else len(lengths)
+        values = pa.Array.from_buffers(self._in_file, count, [None, data])
+        return pa.LargeListArray.from_arrays(pa.array(offsets), values) if self.by_token else values
 
 
-class Pieces:
-    """What is packed of each sequence: all of it, or what `overlong` makes of it.
-
-    Attributes:
-        sequences: int64, shape (number of pieces,): which sequence each is a piece of.
-        starts: int64, as many: the first token of each, counted through the whole data set.
-        lengths: int64, as many.
-        overlong: how many sequences were too long.
-    """
-
-    def __init__(self, lengths: np.ndarray, max_length: int, overlong: str, first_row: int = 0) -> None:
-        longer = lengths > max_length
-        self.overlong = int(longer.sum())
-        if self.overlong and overlong == "error":
-            at, more = int(longer.argmax()), self.overlong - 1
-            raise ValueError(
-                f"Row {first_row + at} of the data set has {lengths[at]} tokens; the maximum is {max_length}"
-                f"{f' ({more} more rows are too long)' if more else ''}: pass a larger max_length, or overlong="
-                '"truncate", "drop" or "split".'
-            )
-        self.sequences, before, self.lengths = _CUTS[overlong](lengths, max_length)
-        self.starts = (np.cumsum(lengths) - lengths)[self.sequences] + before
-
-
-class StoredColumns:
-    """Takes sequences in batches, and can read all of them again.
+class Spool:
+    """Takes sequences in batches, as `Columns.read` returns them, and writes their columns to files in a folder.
 
     Args:
-        folder: where a copy is written, on disk for as long as the process lives.
-        kept: whether the batches outlive this without a copy, as parts of Arrow files do.
-        named: whether the copy is in files with names, for other processes.
+        named: whether other processes, to which this is sent, read them too.
 
     Attributes:
         columns: by name.
+        lengths: tokens of each sequence, when it is finished; int64, shape (number of sequences,).
+        digest: the same for the same sequences with the same columns, when it is finished.
     """
 
-    def __init__(self, folder: Path, kept: bool, named: bool = False) -> None:
-        self.columns = dict[str, Column]()
-        self._folder, self._kept, self._named, self._lengths = folder, kept, named, list[np.ndarray]()
+    def __init__(self, folder: Path, named: bool) -> None:
+        self._folder, self._named = folder, named
+        self.columns, self.digest = dict[str, ColumnFile](), ""
+        self._lengths = [np.zeros(0, np.int64)]
 
-    @classmethod
-    def of_shared(cls, shares: Iterable[SharedColumns], folder: Path) -> "StoredColumns":
-        """The sequences that several processes have read, one process after the other."""
-        stored = cls(folder, kept=True)
-        for lengths, columns in shares:
-            stored._lengths.append(lengths)
-            for name, (kind, by_token, path, ends) in columns.items():
-                stored.columns.setdefault(name, Column(kind, by_token, None)).add_shared(path, ends)
-        return stored
-
-    def shared(self) -> SharedColumns:
-        """For `of_shared` of other processes; only if it is named, and when all batches were added."""
-        return self.lengths, {name: column.shared() for name, column in self.columns.items()}
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Tokens of each sequence; int64, shape (number of sequences,)."""
-        return np.concatenate(self._lengths or [np.zeros(0, np.int64)])
-
-    def digest(self) -> str:
-        """The same for the same sequences with the same columns."""
-        lengths = hashlib.sha256(self.lengths.data).hexdigest()
-        return " ".join([lengths, *(f"{name!r} {column.digest()}" for name, column in self.columns.items())])
-
-    def add(self, batch: pa.RecordBatch, lengths: np.ndarray, read: dict[str, tuple[pa.Array, bool]]) -> None:
-        """Keep the next sequences, as `Columns.read` returned them for a batch."""
+    def add(self, lengths: np.ndarray, read: Read) -> None:
         for name, (values, by_token) in read.items():
             if name not in self.columns:
-                given = batch.schema.field(name).type if name in batch.schema.names else None
-                as_given = (given.value_type if given and by_token else given) == values.type != pa.bool_()
-                folder = None if self._kept and as_given and not self._named else self._folder
                 file = str(len(self.columns)) if self._named else None
-                self.columns[name] = Column(values.type, by_token, folder, file)
+                self.columns[name] = ColumnFile(values.type, by_token, self._folder, file)
             self.columns[name].add(values)
         self._lengths.append(lengths)
+
+    def finish(self) -> None:
+        self.lengths = np.concatenate(self._lengths)
+        digests = [f"{name!r} {column.finish()}" for name, column in self.columns.items()]
+        self.digest = " ".join([_digest(self.lengths), *digests])
+
+
+class StoredColumns:
+    """The sequences that one process or several have read, one process after the other.
+
+    Attributes:
+        lengths: tokens of each sequence; int64, shape (number of sequences,).
+    """
+
+    def __init__(self, spools: Sequence[Spool]) -> None:
+        self.lengths = np.concatenate([spool.lengths for spool in spools])
+        spools = [spool for spool in spools if len(spool.lengths)]
+        if not spools:
+            raise ValueError("The data set has no sequence to pack.")
+        self._columns = spools[0].columns
+        self._begins = np.cumsum([0, *(len(spool.lengths) for spool in spools)])
+        self._parts = [
+            pa.record_batch({name: column.array(spool.lengths) for name, column in spool.columns.items()})
+            for spool in spools
+        ]
+
+    def take(self, sequences: np.ndarray) -> Read:
+        """The columns of sequences, by their numbers."""
+        part_of = np.searchsorted(self._begins, sequences, side="right") - 1
+        parts = [
+            part.take(pa.array(sequences[part_of == number] - self._begins[number]))
+            for number, part in enumerate(self._parts)
+        ]
+        taken = parts[0]
+        if len(parts) > 1:
+            taken = pa.concat_batches(parts).take(pa.array(np.argsort(np.argsort(part_of, kind="stable"))))
+        found = {}
+        for name, column in self._columns.items():
+            values = taken.column(name)
+            found[name] = (values.flatten() if column.by_token else values).cast(column.kind), column.by_token
+        return found
+
+
+def _digest(values: np.ndarray) -> str:
+    return hashlib.sha256(values.data).hexdigest()

@@ -124,18 +124,6 @@ def edit(name, change, rows=(3,), *beside):
     return found | {name: values}
 
 
-def cut_to(length):
-    sequences = [ids[:length] for ids in SOURCE]
-    return columns(packs(), sequences)
-
-
-def halves():
-    sequences = [part for ids in SOURCE for part in (ids[:20], ids[20:]) if part]
-    return {
-        name: columns([[n] for n in range(len(sequences))], sequences)[name] for name in ("input_ids", "seq_lengths")
-    }
-
-
 def wrapped(**more):
     tokens = joined(SOURCE)
     rows = [tokens[at : at + TOP] for at in range(0, len(tokens) // TOP * TOP, TOP)]
@@ -163,26 +151,11 @@ def plus_one(values, lengths):
     return [value + (lengths[0] <= at < sum(lengths[:2])) for at, value in enumerate(values)]
 
 
-def labels_of_another():
-    found = only("labels", "seq_lengths")
-    order = sorted(range(len(found["labels"])), key=lambda at: len(found["labels"][at]))
-    labels = list(found["labels"])
-    for one, other in zip(order[::2], order[1::2], strict=False):
-        if len(labels[one]) == len(labels[other]):
-            labels[one], labels[other] = labels[other], labels[one]
-    return found | {"labels": labels}
-
-
 # What is wrong, and words of the problem, of the refusal, or of what cannot be told
 FAULTS = {
     "a sequence lost": (lambda: columns(without(7)), "1 or more sequences in no pack"),
-    "many lost": (lambda: columns(without(*range(50, 60))), "10 or more sequences in no pack"),
     "a sequence twice": (lambda: columns([[0], *packs()]), "1 pieces or repeats"),
-    "all twice": (lambda: columns(packs() * 2), "came 2 times"),
     "lost and another twice": (exchanged, "other sequences of the same lengths"),
-    "cut to 20": (lambda: cut_to(20), "were cut to it"),
-    "split at 20": (halves, "were split into pieces"),
-    "left out over 20": (lambda: columns(without(*[n for n, ids in enumerate(SOURCE) if len(ids) > 20])), "left out"),
     "wrapped": (wrapped, "tokens of"),
     "wrapped, positions of the row": (lambda: wrapped(position_ids=lambda row: list(range(len(row)))), "not whole"),
     "rows over the longest": (lambda: columns([joined(packs()[:2]), *packs()[2:]]), "more than 64 slots"),
@@ -215,7 +188,6 @@ FAULTS = {
     "labels one shorter": (lambda: edit("labels", lambda row: row[:-1], (3,), "seq_lengths"), "labels has not as many"),
     "labels all -100": (
         lambda: only("seq_lengths", labels=[[-100] * len(row) for row in columns()["input_ids"]]), "nothing would be"),
-    "labels of another row": (labels_of_another, "Labels are neither"),
     "labels of the token after the next": (
         lambda: only("seq_lengths", labels=[[*row[2:], -100, -100] for row in columns()["labels"]]), "neither"),
     "a mask one shorter": (
@@ -228,8 +200,6 @@ FAULTS = {
         "attention_mask has not as many tokens"),
     "a token changed": (lambda: edit("input_ids", lambda row: [*row[:-2], row[-2] + 1, row[-1]], (3,), "seq_lengths"),
                         "1 sequences not whole"),
-    "tokens of two rows exchanged": (
-        lambda: edit("input_ids", lambda row: row[::-1], (3, 4), "seq_lengths"), "sequences not whole"),
     "an end token more": (
         lambda: columns(packs(), [[*ids, 2] for ids in SOURCE]), "tokens more than there were"),
     "a gap": (lambda: only(seq_lengths=[None, *columns()["seq_lengths"][1:]]), "'seq_lengths' has no value in row 0"),

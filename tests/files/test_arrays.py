@@ -59,17 +59,10 @@ def test_a_file_that_holds_something_else_is_refused(tmp_path, columns, metadata
     assert "\n" not in str(refusal.value) and len(str(refusal.value)) < 600
 
 
-def test_the_checksum_sees_names_and_what_is_cut_off(tmp_path):
+def test_the_checksum_sees_which_numbers_have_which_name(tmp_path):
     path = tmp_path / "some"
     save_arrays(path, "Some", {"a": np.arange(4), "b": np.arange(5)})
-    whole = path.read_bytes()
-    metadata = pa.ipc.open_file(pa.memory_map(str(path))).schema.metadata
-    written(
-        path, {"a": lists([0, 1, 2, 3, 4]), "b": lists([0, 1, 2, 3])}, **{k.decode(): v for k, v in metadata.items()}
-    )
+    metadata = {k.decode(): v for k, v in pa.ipc.open_file(pa.memory_map(str(path))).schema.metadata.items()}
+    written(path, {"a": lists([0, 1, 2, 3, 4]), "b": lists([0, 1, 2, 3])}, **metadata)
     with pytest.raises(ValueError, match="the checksum differs"):
         map_arrays(path, "Some", ["a", "b"])
-    for size in (0, 10, len(whole) // 2, len(whole) - 1):
-        path.write_bytes(whole[:size])
-        with pytest.raises(ValueError):
-            map_arrays(path, "Some", ["a", "b"], verify=False)

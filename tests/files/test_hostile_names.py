@@ -105,7 +105,7 @@ def test_too_little_memory_is_said_with_the_file(tmp_path, monkeypatch, capsys):
     for error in (MemoryError("malloc of size 9 failed"), no_room):
         for place in (
             (row_sources, "parquet_batches"),
-            (stored_columns.StoredColumns, "add"),
+            (stored_columns.Spool, "add"),
             (PackingPlan, "assign"),
         ):
             with monkeypatch.context() as change:

@@ -3,7 +3,6 @@
 import json
 import operator
 
-import datasets
 import numpy as np
 import pytest
 from datasets import Dataset
@@ -26,11 +25,6 @@ CHATS = [
     * (1 + n % 2)
     for n in range(20)
 ]
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
 
 
 def tokenizer(template=TEMPLATE, **special):
@@ -103,13 +97,6 @@ def test_packs_are_packed_anew(source, borders):
         key = operator.itemgetter("who")
         assert sorted(unpacked(again), key=key) == sorted(unpacked(once), key=key)
     assert max(len(row["input_ids"]) for row in again) <= 32
-
-
-@pytest.mark.parametrize("source", ["dataset", "rows", "stream"])
-def test_rows_with_their_own_positions_are_sequences(source):
-    rows = [{"input_ids": [4] * n, "position_ids": list(range(n)), "seq_lengths": [n], "who": n} for n in (3, 1, 2)]
-    plain = [{"input_ids": row["input_ids"], "who": row["who"]} for row in rows]
-    assert unpacked(pack_dataset(of(source, rows), 4)) == unpacked(pack_dataset(of(source, plain), 4))
 
 
 @pytest.mark.parametrize("source", ["dataset", "rows", "stream"])

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -25,7 +26,6 @@ ROWS = [{"input_ids": list(range(9, 9 + length)), "who": f"é{at}"} for at, leng
 
 @pytest.fixture(autouse=True)
 def place(tmp_path, monkeypatch):
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     monkeypatch.chdir(tmp_path)
     Dataset.from_list(ROWS).to_parquet("x.parquet")
 
@@ -39,15 +39,6 @@ def test_the_command_packs_one_parquet_file_into_another(tmp_path, capsys):
     assert f"{len(packed)} packs of 64 (lpfhp); none has fewer than {len(packed)}" in capsys.readouterr().out
     assert cli.main([*arguments, "--max-sequences-per-pack", "1", "--json", "--out", "one.parquet"]) == 0
     assert json.loads(capsys.readouterr().out)["num_packs"] == 60
-    for says, wrong in {
-        "There is no file y.parquet: did you mean x.parquet?": ["pack", "y.parquet", *arguments[2:]],
-        "Row 0 of the data set has": ["pack", "x.parquet", "--max-length", "2"],
-        "is no whole Parquet file of sequences": ["pack", "bad.parquet", *arguments[2:]],
-    }.items():
-        Path("bad.parquet").write_text("no")
-        assert cli.main([*wrong, "--out", "no.parquet"]) == 2
-        said = capsys.readouterr().err
-        assert says in said and said.count("\n") == 1 and not Path("no.parquet").exists()
 
 
 def rows_of(path):
@@ -76,6 +67,7 @@ def test_shards_lines_and_folders_go_in_and_shards_come_out(tmp_path, capsys):
 
 def test_nothing_is_replaced_and_what_is_not_there_is_named(capsys):
     Path("folder").mkdir()
+    Path("bad.parquet").write_text("no")
     Path("bad.jsonl").write_text('{"input_ids": [1]}\n{"input_ids": [2]\n')
     Path("full").mkdir()
     for path in ("there.parquet", "full/mine.txt"):
@@ -83,26 +75,24 @@ def test_nothing_is_replaced_and_what_is_not_there_is_named(capsys):
     for says, data, more in [
         ("there.parquet' exists: name another file.", "x.parquet", ["--out", "there.parquet"]),
         ("full' exists: name another folder.", "x.parquet", ["--out", "full", "--packs-per-file", "3"]),
-        ("packs_per_file must be at least 1, not 0.", "x.parquet", ["--out", "no", "--packs-per-file", "0"]),
-        ("The folder folder holds no .parquet and no .jsonl file", "folder", ["--out", "no"]),
-        ("No file fits no*.parquet.", "no*.parquet", ["--out", "no"]),
-        ("There is no file no.parquet", "no.parquet", ["--out", "no"]),
-        ("bad.jsonl is no file of JSON lines: Line 2: It is not JSON", "bad.jsonl", ["--out", "no"]),
-        ("There is no folder none; a tokenizer is needed there.", "x.parquet", ["--out", "no", "--tokenizer", "none"]),
-        ("folder holds no tokenizer: ", "x.parquet", ["--out", "no", "--tokenizer", "folder"]),
-        (
-            "method and plan must be left out with",
-            "x.parquet",
-            ["--out", "no", "--window", "1", "--method", "lpfhp"],
-        ),
+        ("packs_per_file must be at least 1, not 0.", "x.parquet", ["--packs-per-file", "0"]),
+        ("The folder folder holds no .parquet and no .jsonl file", "folder", []),
+        ("No file fits no*.parquet.", "no*.parquet", []),
+        ("There is no file y.parquet: did you mean x.parquet?", "y.parquet", []),
+        ("bad.parquet is no whole Parquet file of sequences", "bad.parquet", []),
+        ("bad.jsonl is no file of JSON lines: Line 2: It is not JSON", "bad.jsonl", []),
+        ("There is no folder none; a tokenizer is needed there.", "x.parquet", ["--tokenizer", "none"]),
+        ("folder holds no tokenizer: ", "x.parquet", ["--tokenizer", "folder"]),
+        ("method and plan must be left out with", "x.parquet", ["--window", "1", "--method", "lpfhp"]),
     ]:
-        assert cli.main(["pack", data, "--max-length", "64", "--no-progress", *more]) == 2
+        out = [] if "--out" in more else ["--out", "no"]
+        assert cli.main(["pack", data, "--max-length", "64", "--no-progress", *more, *out]) == 2
         said = capsys.readouterr().err
         assert says in said and said.count("\n") == 1 and not Path("no").exists()
     assert Path("there.parquet").read_text() == Path("full/mine.txt").read_text() == "mine"
 
 
-# A run of the command that kills itself in the middle of its fourth file
+# The command; the process of rank KILLED_RANK kills itself in the middle of its file KILLED_FILE
 KILLED = """
 import os, signal, sys
 import pyarrow.parquet as pq
@@ -110,11 +100,11 @@ from packlib import cli
 writer, files = pq.ParquetWriter, []
 def last(path, *more, **options):
     files.append(made := writer(path, *more, **options))
-    if len(files) == 4:
+    if os.environ.get("RANK") == os.environ.get("KILLED_RANK") and len(files) == int(os.environ["KILLED_FILE"]):
         os.kill(os.getpid(), signal.SIGKILL)
     return made
 pq.ParquetWriter = last
-cli.main(sys.argv[1:])
+sys.exit(cli.main(sys.argv[1:]))
 """
 
 
@@ -124,7 +114,9 @@ def test_a_killed_run_into_a_folder_goes_on(capsys):
         return ["pack", data, *sizes, "--out", out, "--no-progress"]
 
     assert cli.main(arguments("x.parquet", "whole")) == 0
-    killed = subprocess.run([sys.executable, "-c", KILLED, *arguments("x.parquet", "out")], capture_output=True)
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, *arguments("x.parquet", "out")], env={**os.environ, "KILLED_FILE": "4"}
+    )
     assert killed.returncode == -signal.SIGKILL
     kept = {path: path.stat().st_mtime_ns for path in sorted(Path("out").glob("*.parquet"))}
     assert len(kept) == 3 < len(list(Path("whole").iterdir()))
@@ -177,7 +169,6 @@ def test_a_data_set_of_the_hub_is_packed_by_its_name_and_split(monkeypatch, caps
         "The data set no/body of the hub cannot be loaded: Couldn't reach 'no/body' on the Hub": ["no/body"],
         "split must be 'train' or 'test', not 'valid'": ["owner/name"],
         "split must be left out for x.parquet, which has no splits.": ["x.parquet"],
-        "split must be left out for several paths.": ["x.parquet", "owner/name"],
         "There is no file no.parquet": ["no.parquet"],
     }.items():
         assert cli.main(["pack", *data, "--split", "valid", *options, "no"]) == 2
@@ -217,16 +208,15 @@ def test_the_help_says_what_is_done_without_an_option_that_switches_off(name, ca
     assert "[default: True]" not in " ".join(capsys.readouterr().out.split())
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupt_while_pandas_loads_is_not_lost(tmp_path, number, code):
-    Path("pandas.py").write_text(f"import os\nos.kill(os.getpid(), {number:d})\n")
+def test_an_interrupt_while_pandas_loads_is_not_lost(tmp_path):
+    Path("pandas.py").write_text(f"import os\nos.kill(os.getpid(), {signal.SIGINT:d})\n")
     run = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from packlib.cli import main; sys.exit(main())"
     arguments = ["pack", "x.parquet", "--max-length", "64", "--out", "packed.parquet"]
     ended = subprocess.run([sys.executable, "-c", run, *arguments], capture_output=True, text=True)
-    assert (ended.returncode, ended.stderr.count("\n")) == (code, 1) and not Path("packed.parquet").exists()
+    assert (ended.returncode, ended.stderr.count("\n")) == (130, 1) and not Path("packed.parquet").exists()
 
 
-def test_the_command_packs_by_a_plan_and_refuses_one_of_other_lengths(tmp_path, capsys):
+def test_the_command_packs_by_a_plan_and_names_what_is_wrong_with_it(tmp_path, capsys):
     made = plan(LengthHistogram.from_lengths(LENGTHS, 32, "truncate"), method="spfhp", max_sequences_per_pack=3)
     made.save("plan.json")
     arguments = ["pack", "x.parquet", "--no-progress", "--plan", "plan.json", "--out"]
@@ -238,10 +228,6 @@ def test_the_command_packs_by_a_plan_and_refuses_one_of_other_lengths(tmp_path, 
     capsys.readouterr()
     for says, wrong in {
         "The plan was made for other lengths: of length": ["--overlong", "drop"],
-        "max_length must be 32, that of the plan, not 64.": ["--max-length", "64"],
-        "max_length must be at least 1, not 0.": ["--max-length", "0"],
-        "must be left out with a plan, which has both.": ["--method", "lpfhp"],
-        "There is no file other.json": ["--plan", "other.json"],
         "x.parquet is no packing plan": ["--plan", "x.parquet"],
     }.items():
         assert cli.main([*arguments, "no.parquet", *wrong]) == 2
@@ -263,9 +249,8 @@ def test_nemo_reads_the_sequences_from_a_layout_of_its_own(capsys):
     kinds = {"input_ids": "int32", "loss_mask": "int8", "seq_start_id": "int32"}
     assert {field.name: str(field.type.value_type) for field in read.schema} == kinds
     found = []
-    for (
-        pack
-    ) in read.to_pylist():  # as Megatron Bridge does: input and labels are a sequence without its last and first
+    # as Megatron Bridge does: input and labels are a sequence without its last and first
+    for pack in read.to_pylist():
         bounds = [*pack["seq_start_id"], len(pack["input_ids"])]
         assert bounds[0] == 0 and bounds[-1] == len(pack["loss_mask"]) <= 64
         for start, end in itertools.pairwise(bounds):

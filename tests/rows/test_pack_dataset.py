@@ -5,7 +5,6 @@ import json
 import re
 import subprocess
 import sys
-import tracemalloc
 from itertools import islice
 
 import datasets
@@ -22,7 +21,7 @@ import packlib
 from packlib.batches import TokenStore
 from packlib.lengths import LengthHistogram
 from packlib.packing import PackingPlan, StreamPacker, plan
-from packlib.rows import PackedStream, pack_dataset, packed_rows, row_columns, row_sources, stored_columns
+from packlib.rows import PackedStream, pack_dataset, packed_rows, row_sources, stored_columns
 
 
 @pytest.fixture(autouse=True)
@@ -132,10 +131,11 @@ def test_the_same_data_gives_one_file_whatever_it_came_in_and_other_data_another
         assert pack_dataset(again, 64)[:] == first[:]
     assert list(cache.iterdir()) == [file] and file.stat().st_mtime_ns == was
     content = hashlib.sha256(file.read_bytes()).hexdigest()
-    file.unlink()
     monkeypatch.setattr(row_sources, "_ROWS", 13)  # however it is read and written
-    pack_dataset(rows, 64)
-    assert hashlib.sha256(file.read_bytes()).hexdigest() == content
+    for again in (rows, whole, whole.select(range(60)[::-1]).select(range(60)[::-1])):
+        file.unlink()
+        pack_dataset(again, 64)
+        assert hashlib.sha256(file.read_bytes()).hexdigest() == content
     rows[3]["input_ids"][0] += 1
     changes = [{}, {"max_length": 65}, {"seed": 1}, {"seed": None}, {"max_sequences_per_pack": 3}, {"method": "spfhp"}]
     for number, change in enumerate(changes, start=2):
@@ -148,7 +148,8 @@ def test_arguments_reach_the_plan():
     assert sorted(pack_dataset(rows, 8, seed=None)["seq_lengths"]) == [[3, 2], [5, 3], [8]]
     assert pack_dataset(rows, 8, "unpacked").num_rows == 5
     assert max(map(len, pack_dataset(rows, 16, max_sequences_per_pack=2)["seq_lengths"])) == 2
-    assert "labels" not in pack_dataset(rows, 8, labels=False).column_names
+    for data in (rows, Dataset.from_list(rows).to_iterable_dataset()):
+        assert "labels" not in next(iter(pack_dataset(data, 8, labels=False)))
     store = TokenStore.from_samples(rows)
     assert pack_dataset(store, 8)["label"][0][0] == -100  # a TokenStore is such an iterable
 
@@ -187,43 +188,34 @@ def wrong_data():
     yield "The column 'input_ids' has no value in row 1.", [{"input_ids": [1]}, {"input_ids": None}]
     yield "The column 'input_ids' has no value in row 1.", [{"input_ids": [1]}, {"input_ids": [None, 2]}]
     yield "The column 'input_ids' must hold lists of whole numbers, not list<item: double>.", [{"input_ids": [0.5]}]
-    yield "The column 'input_ids' must hold lists of whole numbers", [{"input_ids": []}]
     yield "The column 'input_ids' must hold numbers of 32 bits", [{"input_ids": [1 << 31]}]
     yield "The rows of the data set do not fit together: ", [{"input_ids": [1]}, {"input_ids": [1 << 70]}]
-    yield "The rows of the data set do not fit together: ", [{"input_ids": [1, True]}]
     yield "must hold numbers from 0 up, not -1 as in row 1.", [{"input_ids": [1, 2]}, {"input_ids": [7, -1, 5]}]
-    yield "Row 0 of the data set has 9 tokens; the maximum is 8", [{"input_ids": [1] * 9}]
+    yield "Row 1 of the data set has 9 tokens; the maximum is 8", [{"input_ids": [1] * n} for n in (8, 9)]
     yield "'name' holds null, which no pack can carry", [{"input_ids": [1], "name": None}]
     yield "The column 'labels' has 1 values in row 0, which has 2 tokens", [{"input_ids": [1, 2], "labels": [1]}]
-    yield "which no pack can carry: remove it.", [{"input_ids": [1], "messages": [{"role": "user"}]}]
     yield "The column 'words' holds list<item: string>", [{"input_ids": [1], "words": ["a"]}]
     yield "attention_mask of row 1 hides tokens", [{"input_ids": [1, 2], "attention_mask": [1, m]} for m in (1, 0)]
-    yield (
-        "add up to its 2 tokens, not [1, 2].",
-        [{"input_ids": [1, 2], "seq_lengths": lengths} for lengths in ([2], [1, 2])],
-    )
-    yield "The seq_lengths of row 0 must be from 1 up", [{"input_ids": [1, 2], "seq_lengths": [0, 2]}]
-    yield "The seq_lengths of row 0 must be from 1 up", [{"input_ids": [1, 2], "seq_lengths": [3, -1]}]
-    yield (
-        "The position_ids of row 1 must count from 0",
-        [{"input_ids": [1, 2], "position_ids": [n, 1]} for n in (0, 1)],
-    )
-    yield "The position_ids of row 1 must count", [{"input_ids": [1], "position_ids": [n]} for n in (0, 1)]
-    yield "'position_ids' has 1 values in row 0", [{"input_ids": [1, 2], "position_ids": [0]}]
-    yield (
-        "'position_ids' must hold lists of whole numbers, not list<item: double>",
-        [{"input_ids": [1], "position_ids": [0.0]}],
-    )
+    for sizes in ([1, 2], [0, 2], [3, -1]):
+        yield (
+            f"The seq_lengths of row 1 must be from 1 up and add up to its 2 tokens, not {sizes}.",
+            [{"input_ids": [1, 2], "seq_lengths": own} for own in ([2], sizes)],
+        )
+    yield "The position_ids of row 1 must count from 0", [{"input_ids": [1], "position_ids": [n]} for n in (0, 1)]
     yield "The position_ids of row 0 must count", [{"input_ids": [1, 2], "seq_lengths": [2], "position_ids": [0, 0]}]
-    yield "The column 'chosen' belongs to pairs of answers", [{"input_ids": [1], "chosen": [1]}]
+    yield "'position_ids' has 1 values in row 0", [{"input_ids": [1, 2], "position_ids": [0]}]
+    yield "'position_ids' must hold lists of whole numbers", [{"input_ids": [1], "position_ids": [0.0]}]
     yield "The column 'rejected_ids' belongs to pairs of answers", [{"prompt_ids": [1], "rejected_ids": [1]}]
     yield "The column 'pixel_values' belongs to images", [{"input_ids": [1], "pixel_values": [[0.5]]}]
     yield (
         "assistant_masks must hold 0 and 1, not 2 as in row 1.",
         [{"input_ids": [1], "assistant_masks": [n]} for n in (1, 2)],
     )
-    yield "'completion_mask' must hold lists of 0 and 1, not double", [{"input_ids": [1], "completion_mask": [0.5]}]
-    yield "'completion_mask' must hold lists of 0 and 1, not int64", [{"input_ids": [1], "completion_mask": 1}]
+    for mask, kind in (([0.5], "double"), (1, "int64")):
+        yield (
+            f"'completion_mask' must hold lists of 0 and 1, not {kind}",
+            [{"input_ids": [1], "completion_mask": mask}],
+        )
     yield "The column 'completion_mask' is 0 for all tokens", [{"input_ids": [1, 2], "completion_mask": [0, 0]}]
     yield "it has text; a tokenizer makes them of messages or text.", [{"text": "a"}]
     yield "The column 'b' is in some rows only", [{"input_ids": [1]}, {"input_ids": [1], "b": 1}]
@@ -247,15 +239,6 @@ def test_wrong_data_is_refused_by_its_column_and_row(cache, says, data):
             list(pack_dataset(datasets.IterableDataset.from_generator(lambda: iter(data)), 8))
 
 
-def test_rows_far_apart_are_read_as_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(row_sources, "_ROWS", 7)
-    rows = list(samples())
-    whole = Dataset.from_list(rows)
-    for number, data in enumerate((rows, whole, whole.select(range(60)[::-1]))):
-        packed = pack_dataset(data, 64, cache_dir=tmp_path / str(number))
-        assert as_float32(unpacked(packed)) == as_float32(without_mask(rows))
-
-
 @pytest.mark.parametrize("name", ["", "a"])
 def test_texts_may_all_be_empty(tmp_path, name):
     rows = [{"input_ids": [1] * length, "name": name} for length in (3, 5, 2)]
@@ -275,17 +258,23 @@ def test_rows_far_apart_are_held_to_one_another(monkeypatch):
             pack_dataset([*rows, odd], 8)
 
 
-@pytest.mark.parametrize("says, change", [
-    ("max_length must be at least 1, not 0.", {"max_length": 0}),
-    ("method must be .*, not 'best'", {"method": "best"}),
-    ("overlong must be .*, not 'cut'", {"overlong": "cut"}),
-    ("labels must be True or False, not 1.", {"labels": 1}),
-    ("seed must be at least 0, not -1.", {"seed": -1}),
-    ("max_sequences_per_pack must be at least 1, not 0.", {"max_sequences_per_pack": 0}),
-])  # fmt: skip
-def test_wrong_arguments_are_refused(says, change):
-    with pytest.raises((TypeError, ValueError), match=says):
-        pack_dataset([{"input_ids": [1]}], **{"max_length": 8, **change})
+def test_wrong_arguments_are_refused():
+    rows, stream = [{"input_ids": [1]}], datasets.IterableDataset.from_generator(lambda: iter([]))
+    for says, data, change in [
+        ("max_length must be at least 1, not 0.", rows, {"max_length": 0}),
+        ("method must be .*, not 'best'", rows, {"method": "best"}),
+        ("overlong must be .*, not 'cut'", rows, {"overlong": "cut"}),
+        ("labels must be True or False, not 1.", rows, {"labels": 1}),
+        ("seed must be at least 0, not -1.", rows, {"seed": -1}),
+        ("max_sequences_per_pack must be at least 1, not 0.", rows, {"max_sequences_per_pack": 0}),
+        ("method must be left out for a stream", stream, {"method": "lpfhp"}),
+        ("window must be at least 1, not 0", stream, {"window": 0}),
+        ("overlong must be", stream, {"overlong": "cut"}),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=says):
+            pack_dataset(data, **{"max_length": 8, **change})
+    with pytest.raises(ValueError, match="state must be what state_dict"):
+        pack_dataset(stream, 8).load_state_dict({"packs": 1})
 
 
 def test_an_interrupt_leaves_no_half_written_file(cache, monkeypatch):
@@ -296,7 +285,7 @@ def test_an_interrupt_leaves_no_half_written_file(cache, monkeypatch):
     for place, name in (
         (packed_rows, "make_plan"),
         (packed_rows, "with_labels"),
-        (stored_columns.StoredColumns, "add"),
+        (stored_columns.Spool, "add"),
     ):
         with monkeypatch.context() as patched:
             patched.setattr(place, name, stop)
@@ -333,27 +322,6 @@ print((peak[0] - before) / 1024)
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert float(said) < 160, said
     assert pq.read_metadata(tmp_path / "out.parquet").num_rows == 25_000
-
-
-def test_a_data_set_on_disk_is_read_where_it_lies(tmp_path, monkeypatch):
-    """Neither copied into memory nor, unless it is shuffled, into a file."""
-    offsets, ids = np.arange(0, 1_000_001, 800), pa.array(np.arange(1_000_000, dtype=np.int32))
-    column = pa.ListArray.from_arrays(offsets.astype(np.int32), ids)
-    Dataset(pa.table({"input_ids": column, "labels": column})).save_to_disk(tmp_path / "data")
-    dataset, files = datasets.load_from_disk(tmp_path / "data"), []
-    made = stored_columns.tempfile.TemporaryFile
-    monkeypatch.setattr(stored_columns.tempfile, "TemporaryFile", lambda dir: files.append(dir) or made(dir=dir))
-    before = pa.total_allocated_bytes()
-    tracemalloc.start()
-    read = packed_rows.read(dataset, tmp_path, row_columns.Columns(), progress=False)
-    held = tracemalloc.get_traced_memory()[0] + pa.total_allocated_bytes() - before
-    tracemalloc.stop()
-    assert held < 800_000 and not files, f"{held:,} of 8,000,000 bytes; {files}"
-    assert read.columns["labels"].take(np.array([800]), np.array([1600])).to_pylist() == list(range(800, 1600))
-    shuffled = dataset.shuffle(0)
-    assert [len(batch) for batch in row_sources.batches(shuffled)] == [1250]  # not one by one, which is slow
-    packed_rows.read(shuffled, tmp_path, row_columns.Columns(), progress=False)
-    assert files == [tmp_path, tmp_path]
 
 
 def test_the_name_at_the_top_loads_no_torch():
@@ -402,18 +370,6 @@ def test_a_stream_packs_as_the_stream_packer_does_with_a_bounded_window():
     assert isinstance(stream, PackedStream) and len(list(stream)) == len(list(stream))
 
 
-def test_a_stream_keeps_what_just_fits_and_labels_only_where_it_should():
-    source = Dataset.from_list([{"input_ids": [1, 2, 3]}]).to_iterable_dataset()
-    for overlong in packed_rows.OVERLONG:
-        assert [row["labels"] for row in pack_dataset(source, 3, overlong=overlong)] == [[-100, 2, 3]]
-    (row,) = pack_dataset(source, 3, labels=False)
-    assert set(row) == {"input_ids", "position_ids", "seq_lengths"}
-    one, more = {"input_ids": [1]}, {"input_ids": [2], "score": 0.5}
-    for rows in ([one, more], [more, one]):
-        with pytest.raises(ValueError, match="The column 'score' is in some rows only"):
-            list(pack_dataset(datasets.IterableDataset.from_generator(lambda rows=rows: iter(rows)), 3))
-
-
 @pytest.mark.parametrize("empty_every", [7, 100, 100_000])
 def test_a_stream_goes_on_where_it_stopped(empty_every):
     rows = list(samples(120))
@@ -426,18 +382,17 @@ def test_a_stream_goes_on_where_it_stopped(empty_every):
         assert list(going) == whole  # the next pass is a whole one
 
 
-@pytest.mark.parametrize("name, value", [
-    ("max_length", 65), ("max_sequences_per_pack", 2), ("overlong", "drop"), ("window", 6), ("empty_every", 7),
-])  # fmt: skip
-def test_a_state_of_a_stream_of_another_setting_is_refused_by_its_name(name, value):
-    here, there = (PackedStream(stream_of(list(samples(9))).dataset, **({"max_length": 64} | other)) for other in
-                   ({}, {name: value}))  # fmt: skip
+def test_a_state_of_a_stream_of_another_setting_is_refused_by_its_name():
+    source = Dataset.from_list(list(samples(9))).to_iterable_dataset()
+    here = PackedStream(source, 64)
     before = here.state_dict()
-    with pytest.raises(
-        ValueError, match=f"The state is of a stream with {name} {value}; this one has {before[name]}."
-    ):
-        here.load_state_dict(there.state_dict())
-    assert here.state_dict() == before
+    for name, value in {
+        "max_length": 65, "max_sequences_per_pack": 2, "overlong": "drop", "window": 6, "empty_every": 7,
+    }.items():  # fmt: skip
+        says = f"The state is of a stream with {name} {value}; this one has {before[name]}."
+        with pytest.raises(ValueError, match=says):
+            here.load_state_dict(PackedStream(source, **{"max_length": 64, name: value}).state_dict())
+        assert here.state_dict() == before
 
 
 def test_workers_and_epochs_of_a_stream_are_those_of_datasets():
@@ -451,20 +406,7 @@ def test_workers_and_epochs_of_a_stream_are_those_of_datasets():
     assert list(stream) != first and unpacked(stream) == without_mask(rows)
 
 
-def test_wrong_arguments_of_a_stream_are_refused():
-    source = datasets.IterableDataset.from_generator(lambda: iter([]))
-    for says, options in {
-        "method must be left out for a stream": {"method": "lpfhp"},
-        "window must be at least 1, not 0": {"window": 0},
-        "overlong must be": {"overlong": "cut"},
-    }.items():
-        with pytest.raises(ValueError, match=says):
-            pack_dataset(source, 8, **options)
-    with pytest.raises(ValueError, match="state must be what state_dict"):
-        pack_dataset(source, 8).load_state_dict({"packs": 1})
-
-
-@pytest.mark.parametrize("max_length", [32_767, 32_768, 40_000, 65_535, 65_536, 70_000])
+@pytest.mark.parametrize("max_length", [32_767, 32_768, 65_536])
 def test_positions_of_long_rows_fit_in_their_type(max_length):
     """A type of 16 bits would hold a position of 32,768 as -32,768."""
     first = max_length - 5
@@ -477,11 +419,9 @@ def test_the_largest_token_of_32_bits_is_kept():
     assert pack_dataset([{"input_ids": [0, 65_535, 65_536, 2**31 - 1]}], 8)[0]["input_ids"][-1] == 2**31 - 1
 
 
-@pytest.mark.parametrize("names, says", [
-    (("input_ids", "input_ids"), "The data set has 2 columns named input_ids; one is needed."),
-    (("input_ids", "who", "who"), "The data set has 2 columns named who; one is needed."),
-])  # fmt: skip
-def test_a_column_that_comes_twice_is_refused(tmp_path, names, says):
-    pq.write_table(pa.Table.from_arrays([pa.array([[1, 2]])] * len(names), names=names), tmp_path / "x.parquet")
-    with pytest.raises(ValueError, match=says):
+def test_a_column_that_comes_twice_is_refused(tmp_path):
+    pq.write_table(
+        pa.Table.from_arrays([pa.array([[1, 2]])] * 3, names=["input_ids", "who", "who"]), tmp_path / "x.parquet"
+    )
+    with pytest.raises(ValueError, match="The data set has 2 columns named who; one is needed"):
         pack_dataset(tmp_path / "x.parquet", 8)

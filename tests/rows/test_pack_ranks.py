@@ -10,27 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from datasets import Dataset
+from test_pack_command import KILLED
 from torch.utils.data import DataLoader
 
 from packlib import cli
 from packlib.distributed import run_ranks
+from packlib.distributed.collectives import Collectives, RankError
 from packlib.packing import StreamPacker
 from packlib.rows import PackedStream
+from packlib.rows.parquet_packs import pack_parquet
 
-# What each rank runs: the command. Rank 1 kills itself in its second file if the environment says so.
-COMMAND = """
-import os, signal, sys
-import pyarrow.parquet as pq
-from packlib import cli
-writer, files = pq.ParquetWriter, []
-def last(path, *more, **options):
-    files.append(made := writer(path, *more, **options))
-    if len(files) == 2 and os.environ["RANK"] == os.environ.get("KILLED"):
-        os.kill(os.getpid(), signal.SIGKILL)
-    return made
-pq.ParquetWriter = last
-sys.exit(cli.main(sys.argv[1:]))
-"""
 ARGUMENTS = ["--max-length", "64", "--packs-per-file", "3", "--no-progress", "--out"]
 
 
@@ -48,12 +37,12 @@ def place(tmp_path, monkeypatch):
             }
             for at, n in enumerate(lengths)
         ]).to_parquet(f"shards/{name}.parquet")  # fmt: skip
-    Path("command.py").write_text(COMMAND)
+    Path("command.py").write_text(KILLED)
 
 
 def on_ranks(ranks, *arguments, **environment):
     run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "command.py"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment}
+    environment = {**os.environ, "KILLED_RANK": "none", "PYTHONPATH": os.pathsep.join(sys.path), **environment}
     return subprocess.run([*run, "pack", *arguments], capture_output=True, text=True, env=environment, timeout=200)
 
 
@@ -61,11 +50,11 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
-def test_ranks_write_the_files_that_one_process_writes(capsys, ranks):
+def test_ranks_write_the_files_that_one_process_writes(capsys):
+    """Four ranks, more than there are files; the next test has two."""
     assert cli.main(["pack", "shards/*.parquet", *ARGUMENTS, "whole"]) == 0
     said = capsys.readouterr().out.replace("whole", "out")
-    done = on_ranks(ranks, "shards/*.parquet", *ARGUMENTS, "out")
+    done = on_ranks(4, "shards/*.parquet", *ARGUMENTS, "out")
     assert done.returncode == 0 and done.stdout == said, done.stderr[-3000:]
     assert contents("out") == contents("whole") and len(contents("whole")) > 4
 
@@ -73,7 +62,7 @@ def test_ranks_write_the_files_that_one_process_writes(capsys, ranks):
 def test_ranks_go_on_when_one_was_killed(capsys):
     Dataset.from_parquet("shards/c.parquet", cache_dir="hub").save_to_disk("saved")
     assert cli.main(["pack", "saved", *ARGUMENTS, "whole"]) == 0
-    killed = on_ranks(2, "saved", *ARGUMENTS, "out", KILLED="1")
+    killed = on_ranks(2, "saved", *ARGUMENTS, "out", KILLED_RANK="1", KILLED_FILE="2")
     assert killed.returncode and f"exitcode  : -{signal.SIGKILL:d}" in killed.stderr
     assert "00001" in " ".join(sorted(path.name for path in Path("out").glob("*.parquet")))
     assert Path("out/.packlib.json").exists() and contents("whole").keys() - {
@@ -87,27 +76,30 @@ def test_ranks_go_on_when_one_was_killed(capsys):
     assert contents("out") == contents("whole")
 
 
-@pytest.mark.parametrize("row, says", [
-    ({"input_ids": []}, "With rows counted from shards/b.parquet on: Row 4 of the data set has no token."),
-    ({"input_ids": [1], "more": 3}, "The column 'more' is in some rows only"),
+def told(rank, place):
+    """What a rank is told that packs into files with others."""
+    try:
+        pack_parquet(f"{place}/shards/*.parquet", f"{place}/out", 64, False, packs_per_file=3, ranks=Collectives())
+    except RankError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize(("name", "rows", "says"), [
+    ("b", [[1], []], "With rows counted from {}/shards/b.parquet on: Row 1 of the data set has no token."),
+    ("c", [[1]], "The column 'completion_mask' is in some rows only"),
 ])  # fmt: skip
-def test_what_is_wrong_on_one_rank_is_one_sentence(row, says):
-    rows = [{"input_ids": [1]}, {"input_ids": [2]}]
-    Dataset.from_list(rows).to_parquet("shards/a.parquet")
-    Dataset.from_list(rows).to_parquet("shards/b.parquet")
-    Dataset.from_list([one | row for one in rows] if "more" in row else [*rows, row]).to_parquet("shards/c.parquet")
-    done = on_ranks(2, "shards/*.parquet", *ARGUMENTS, "out")
-    assert done.returncode and done.stderr.count("packlib: ") == 1 == done.stderr.count(says), done.stderr
-    assert (
-        "Traceback (most recent call last)" not in done.stderr.partition("packlib: ")[0] and not Path("out").exists()
-    )
+def test_what_is_wrong_on_one_rank_is_said_on_all(tmp_path, name, rows, says):
+    """Also what is wrong only beside what another rank has read."""
+    Dataset.from_list([{"input_ids": ids} for ids in rows]).to_parquet(f"shards/{name}.parquet")
+    found = run_ranks(told, 2, str(tmp_path))
+    assert found[0] == found[1] and says.format(tmp_path) in found[0] and not Path("out").exists()
 
 
-def test_one_file_is_not_for_several_ranks():
+def test_what_is_wrong_under_torchrun_is_one_sentence():
     done = on_ranks(2, "shards/*.parquet", "--max-length", "64", "--out", "packed.parquet")
-    assert (
-        done.stderr.count("packs_per_file must be given on several ranks, each of which writes files of its own.") == 1
-    )
+    says = "packs_per_file must be given on several ranks, each of which writes files of its own."
+    assert done.returncode and done.stderr.count("packlib: ") == 1 == done.stderr.count(says), done.stderr
+    assert "Traceback (most recent call last)" not in done.stderr.partition("packlib: ")[0]
 
 
 def test_one_process_loads_no_torch():

@@ -4,7 +4,6 @@ import re
 from itertools import chain
 from pathlib import Path
 
-import datasets
 import numpy as np
 import pytest
 import torch
@@ -43,7 +42,6 @@ def loss_alone(model, ids):
 @pytest.fixture
 def names(tmp_path, monkeypatch):
     """What the page takes as given; the rows are 4, so two batches."""
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     monkeypatch.chdir(tmp_path)
     model = a_model()
     given = {
