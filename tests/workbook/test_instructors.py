@@ -22,7 +22,7 @@ def test_lessons_take_the_minutes_that_the_notebooks_state():
     for line, names in zip(lessons, found, strict=True):
         first = [nbformat.read(notebooks()[name], as_version=4).cells[0].source for name in names]
         modules = [importlib.import_module(f"packlib.workbook.chapters.n{name}.lesson") for name in names]
-        levels = [(one.level, one.minutes) for module in modules for one in module.EXERCISES.values() if one.level]
+        levels = [(one.level, one.minutes) for module in modules for one in module.check.values() if one.level]
         at_home = sum(minutes for level, minutes in levels if level == 3)
         in_class = sum(minutes for _, minutes in levels) - at_home
         to_read = sum(int(re.search(r"(\d+) minutes to read", source)[1]) for source in first)
