@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from packlib.checks import escaped, in_html, shown, whole_number
+from packlib.checks import escaped, in_html, percent, shown, whole_number
 
 IGNORED = -100  # the label that no loss counts, as in PyTorch's cross entropy
 _BY_TOKEN = ("input_ids", "segment_ids", "position_ids", "token_type_ids", "labels")
@@ -142,7 +142,7 @@ class PackedBatch(Mapping):
     def __repr__(self) -> str:
         return (
             f"PackedBatch({self.num_packs} packs of {self.max_length}, {self.num_sequences} sequences, "
-            f"{self.useful_tokens} useful tokens, {self.efficiency:.1%} full, on {self.input_ids.device})"
+            f"{self.useful_tokens} useful tokens, {percent(self.efficiency)} full, on {self.input_ids.device})"
         )
 
     def _repr_html_(self) -> str:
