@@ -8,7 +8,6 @@ import re
 
 import numpy as np
 
-from packlib.workbook import questions
 from packlib.workbook.guesses import judge_guess
 from packlib.workbook.results import meaning
 
@@ -30,18 +29,18 @@ def guesses_at(truth, unit, choices=()):
     return told.answer, np.array(told.truth)[()], wrong, "plenty"
 
 
-def install(monkeypatch):
-    """Have each question tried; what comes from the notebook's own guess, `...`, comes last."""
-    ask = questions.Questions.reveal
+def install(lesson, monkeypatch):
+    """Have each question of a lesson tried; what comes from the notebook's own guess, `...`, comes last."""
+    asked = lesson.QUESTIONS
 
-    def ask_each(asked, name, guess, **values):
+    def ask_each(name, guess, **values):
         question = asked[name]
         truth = question.truth(**values) if callable(question.truth) else question.truth
         for tried in (*guesses_at(truth, question.unit, question.choices), guess):
             asked._guesses.pop(name, None)  # else no guess would be the one before
-            ask(asked, name, tried, **values)
+            asked.reveal(name, tried, **values)
 
-    monkeypatch.setattr(questions.Questions, "reveal", ask_each)
+    monkeypatch.setattr(lesson, "reveal", ask_each)
 
 
 def faults(executed):

@@ -3,12 +3,11 @@
 import importlib
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import nbformat
 
+from packlib.workbook import copies
 from packlib.workbook.running import notebooks
 
 ROOT = Path(__file__).parents[2]
@@ -32,8 +31,9 @@ def test_lessons_take_the_minutes_that_the_notebooks_state():
 def test_what_is_handed_out_has_no_solutions(tmp_path):
     copy, remove = re.search(r"```sh\n(.*)\n(.*)\n```", PAGE).groups()
     assert remove == "rm -r handout/solutions"
-    command = [sys.executable, *copy.split()[1:-1], str(tmp_path / "handout")]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    *module, source, _ = copy.split()[1:]
+    assert module == ["-m", copies.__name__]
+    copies.main([str(ROOT / source), str(tmp_path / "handout")])
     shutil.rmtree(tmp_path / "handout" / "solutions")
     found = sorted((tmp_path / "handout").rglob("*"))
     assert [path.stem for path in found] == [*sorted(notebooks()), "GLOSSARY"]

@@ -11,6 +11,7 @@ import io
 import os
 import re
 import sys
+from importlib import import_module
 
 import guess_trials
 import nbformat
@@ -137,7 +138,7 @@ def test_it_runs_with_other_parameters(name, which, tmp_path, monkeypatch, shell
     values = check_values(name, values_of(name, which))
     assert values != {key: committed(name)[key] for key in values}
     if which == "other":
-        guess_trials.install(monkeypatch)
+        guess_trials.install(import_module(f"packlib.workbook.chapters.n{name}.lesson"), monkeypatch)
     monkeypatch.chdir(notebooks()[name].parent)
     monkeypatch.setenv(FIGURES_FOLDER, str(tmp_path))
     executed = run_here(name, values, shell)

@@ -89,7 +89,7 @@ QUESTIONS = Questions.beside(
         ),
         "half_life": lambda recipe: round(recipe.half_lives[0]),
         "rate_rule": lambda misses: min(("linear", "sqrt"), key=misses.get),
-        "lamb_step": lambda shares, adamw: compare(*shares, "large", "equal", "small", within=1e-6),
+        "lamb_step": lambda shares, adamw: compare(shares[0], shares[1], "large", "equal", "small", within=1e-6),
         "schedule": lambda left, factor: round(100 * left),
     },
     reasons={
