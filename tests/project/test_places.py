@@ -165,6 +165,13 @@ def test_runs_that_begin_together_take_turns(tmp_path):
     assert len(most) == 90 and max(most) == 1 and not left and not list(tmp_path.glob("out/*"))
 
 
+def test_two_writers_of_one_file_do_not_mix(tmp_path):
+    with atomic_path(tmp_path / "file") as first, atomic_path(tmp_path / "file") as second:
+        second.write_text("second")
+        first.write_text("first")
+    assert (tmp_path / "file").read_text() == "first" and len(list(tmp_path.iterdir())) == 1
+
+
 KILLED = """
 import os, signal, sys
 from packlib.files import work_folder

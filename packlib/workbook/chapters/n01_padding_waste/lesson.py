@@ -10,7 +10,7 @@ from packlib.lengths import padding_waste
 from packlib.workbook.chapters.n01_padding_waste.figures import draw_batches
 from packlib.workbook.chapters.shared.habits import HABIT_NAMES, draw_waste, make_batches
 from packlib.workbook.chapters.shared.histograms import choice_of_lengths, sample_lengths, sets_to_explore, shown_name
-from packlib.workbook.exercises import Exercise, Exercises
+from packlib.workbook.exercises import Exercises
 from packlib.workbook.explorers import Explorer, choice
 from packlib.workbook.figures import INK, new_figure, percent
 from packlib.workbook.questions import Questions, compare
@@ -121,14 +121,4 @@ def mean_width(lengths, batch_size):
     return total / math.comb(len(lengths), batch_size)
 
 
-check = Exercises.beside(
-    __file__,
-    padding_share,
-    Exercise(
-        "best_factor",
-        best_factor,
-        cases=(([0, 1],), ([0, 2, 0],), ([0, 1, 1],), ([0, 3, 0, 1, 2],), ([0] + [1] * 512,)),
-    ),
-    slots_of_batches,
-    mean_width,
-)
+check = Exercises.beside(__file__, padding_share, best_factor, slots_of_batches, mean_width)

@@ -162,7 +162,6 @@ def _pipeline_fault(got, lengths, budget):
     return f"{percent(padding)} of the slots are padding; 20 % are allowed." if padding > 0.2 else None
 
 
-_REAL = (23, 31, 58, 17, 40, 26, 22, 35, 64, 19, 28, 45, 30, 21, 37, 25)  # lengths of sentence pairs
 _PUBLIC = list(range(8, 1025, 8))  # the lengths of the public warm-up
 check = Exercises.beside(
     __file__,
@@ -181,10 +180,5 @@ check = Exercises.beside(
             *((done, 99, 0.3, _PUBLIC) for done in (15, 29, 30)),  # 0.3 × 99 is not whole
         ),
     ),
-    Exercise(
-        "pipeline_updates",
-        pipeline_updates,
-        cases=(([7, 7, 7, 7], 7), ([10, 30, 11, 31, 10, 30, 12, 31], 40), (list(_REAL) * 4, 256)),
-        fault=_pipeline_fault,
-    ),
+    Exercise("pipeline_updates", pipeline_updates, fault=_pipeline_fault),
 )
