@@ -1,10 +1,8 @@
 """Settings of every test, notebooks too: two workers share two cores, and nothing may reach out to the network."""
 
 import os
-import random
 import sys
 import tempfile
-from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -29,24 +27,6 @@ collect_ignore_glob = ["notebooks/solutions/*"]  # tests/workbook/test_notebooks
 examples = 100 if os.environ.get("PACKLIB_ALL") else 50  # they are the same in each run
 settings.register_profile("packlib", deadline=None, derandomize=True, max_examples=examples)
 settings.load_profile("packlib")
-
-
-def pytest_addoption(parser):
-    parser.addoption("--shuffle", type=int, metavar="SEED", help="run files, and tests in a file, in random order")
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config, items):
-    """Shuffle; the cells of a notebook stay in order, and tests of one file together."""
-    if (seed := config.getoption("--shuffle")) is None:
-        return
-    draw = random.Random(seed)
-    files = [list(tests) for _, tests in groupby(items, lambda item: item.path)]
-    for tests in files:
-        if tests[0].path.suffix == ".py":
-            draw.shuffle(tests)
-    draw.shuffle(files)
-    items[:] = [test for tests in files for test in tests]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -119,6 +119,11 @@ def one_line(text: str, most: int = 80) -> str:
     return line if len(line) <= most else f"{line[: most - end - 1]}…{line[len(line) - end :]}"
 
 
+def percent(share: float, digits: int = 1) -> str:
+    """A share as people write it: `percent(0.5)` is "50.0 %"."""
+    return f"{np.round(100 * share, digits) + 0.0:.{digits}f} %"  # + 0.0: no minus zero
+
+
 def escaped(text: str) -> str:
     """The text for an attribute in quotes, or for an element that holds text alone, such as `<title>`."""
     return html.escape(text)

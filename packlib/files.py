@@ -156,11 +156,12 @@ def work_folder(out: str | os.PathLike) -> Iterator[Path]:
 
 def _acquire(lock: FileLock, out: Path) -> None:
     while not lock.is_locked:
-        out.mkdir(parents=True, exist_ok=True)
         try:
+            out.mkdir(parents=True, exist_ok=True)
             lock.acquire()
-        except FileNotFoundError:  # the process that had the lock made the folder, and has just removed it
-            continue
+        except (FileNotFoundError, FileExistsError):  # the process that had the lock made it, and has just removed it
+            if out.is_file():
+                raise
         except Timeout:
             raise BlockingIOError(
                 f"Another run is writing to {out}: wait until it ends, or name another folder."

@@ -1,15 +1,14 @@
 """One run of a notebook tries four guesses at every question.
 
-A guess goes nowhere but into `reveal` (tests/workbook/test_notebooks.py), so it is tried there, in the
-notebook's own kernel: each question is reached once, with what the cells before it computed.
+A guess goes nowhere but into `reveal` (tests/workbook/test_notebooks.py), so it is tried there: each question is
+reached once, with what the cells before it computed.
 """
 
 import re
-from pathlib import Path
 
-import nbformat
 import numpy as np
 
+from packlib.workbook.guesses import judge_guess
 from packlib.workbook.results import meaning
 
 _SAID = {  # by guess; what comes first is tried first
@@ -23,8 +22,6 @@ _SAID = {  # by guess; what comes first is tried first
 
 def guesses_at(truth, unit, choices=()):
     """A guess for each line of `_SAID` but the last."""
-    from packlib.workbook.guesses import judge_guess
-
     told = judge_guess(..., truth, unit)
     opposite = {"yes": "no", "no": True}
     other = next((choice for choice in choices if choice != told.truth), "5 + 5")
@@ -32,37 +29,23 @@ def guesses_at(truth, unit, choices=()):
     return told.answer, np.array(told.truth)[()], wrong, "plenty"
 
 
-def prepare(folder, monkeypatch):
-    """Let the next kernel try the guesses; what it needs for that is written to `folder`."""
-    startup = folder / "ipython" / "profile_default" / "startup"
-    startup.mkdir(parents=True)
-    code = f"sys.path.insert(0, {str(Path(__file__).parent)!r}); import guess_trials; sys.path.pop(0)"
-    (startup / "00_guesses.py").write_text(f"import sys; {code}; guess_trials._install()\n")
-    monkeypatch.setenv("IPYTHONDIR", str(folder / "ipython"))
+def install(lesson, monkeypatch):
+    """Have each question of a lesson tried; what comes from the notebook's own guess, `...`, comes last."""
+    asked = lesson.QUESTIONS
 
-
-def _install():
-    """In the kernel: what comes from the notebook's own guess, `...`, comes last."""
-    from packlib.workbook import questions
-
-    ask = questions.Questions.reveal
-
-    def ask_each(asked, name, guess, **values):
+    def ask_each(name, guess, **values):
         question = asked[name]
         truth = question.truth(**values) if callable(question.truth) else question.truth
-        tried_ones = (*guesses_at(truth, question.unit, question.choices), guess)
-        for tried in tried_ones:
+        for tried in (*guesses_at(truth, question.unit, question.choices), guess):
             asked._guesses.pop(name, None)  # else no guess would be the one before
-            ask(asked, name, tried, **values)
+            asked.reveal(name, tried, **values)
 
-    questions.Questions.reveal = ask_each
+    monkeypatch.setattr(lesson, "reveal", ask_each)
 
 
 def faults(executed):
     """What is wrong with the answers to the guesses."""
-    cells = [
-        cell for cell in nbformat.read(executed, as_version=4).cells if re.search(r"^reveal\(", cell.source, re.M)
-    ]
+    cells = [cell for cell in executed.cells if re.search(r"^reveal\(", cell.source, re.M)]
     assert cells
     for cell in cells:
         texts = [o.data["text/plain"] for o in cell.outputs if meaning(o).get("kind") == "reveal"]

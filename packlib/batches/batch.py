@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from packlib.checks import escaped, in_html, shown, whole_number
+from packlib.checks import escaped, in_html, percent, shown, whole_number
 
 IGNORED = -100  # the label that no loss counts, as in PyTorch's cross entropy
 _BY_TOKEN = ("input_ids", "segment_ids", "position_ids", "token_type_ids", "labels")
@@ -140,9 +140,10 @@ class PackedBatch(Mapping):
         return sequence_of_slots(self.segment_ids, self.num_sequences).bincount(minlength=self.num_sequences + 1)[:-1]
 
     def __repr__(self) -> str:
+        packs = f"{self.num_packs} pack{'s' * (self.num_packs != 1)}"
         return (
-            f"PackedBatch({self.num_packs} packs of {self.max_length}, {self.num_sequences} sequences, "
-            f"{self.useful_tokens} useful tokens, {self.efficiency:.1%} full, on {self.input_ids.device})"
+            f"PackedBatch({packs} of {self.max_length}, {self.num_sequences} sequences, {self.useful_tokens} useful "
+            f"tokens, {percent(self.efficiency)} full, on {self.input_ids.device})"
         )
 
     def _repr_html_(self) -> str:

@@ -121,10 +121,10 @@ class PackingCollator:
 
     >>> from packlib.batches import PackingCollator, TokenStore
     >>> PackingCollator()([{"input_ids": [7, 8, 9, 4, 5], "seq_lengths": [3, 2]}])
-    PackedBatch(1 packs of 5, 2 sequences, 5 useful tokens, 100.0% full, on cpu)
+    PackedBatch(1 pack of 5, 2 sequences, 5 useful tokens, 100.0 % full, on cpu)
     >>> store = TokenStore.from_samples([{"input_ids": [7, 8, 9]}, {"input_ids": [4, 5]}, {"input_ids": [6]}])
     >>> PackingCollator(max_length=8)([(0, store.take([0, 1])), (0, store.take([2]))])
-    PackedBatch(2 packs of 8, 3 sequences, 6 useful tokens, 37.5% full, on cpu)
+    PackedBatch(2 packs of 8, 3 sequences, 6 useful tokens, 37.5 % full, on cpu)
 
     Attributes:
         max_length: slots of a pack, in tokens; None for as many as the fullest pack of the batch holds.

@@ -25,7 +25,7 @@ def pack_lengths(
 
     >>> from packlib.batches import pack_lengths
     >>> pack_lengths([5, 3, 3, 2, 8], max_length=8)
-    Packs(3 packs of 8, 5 samples, 87.500% full)
+    Packs(3 packs of 8, 5 samples, 87.500 % full)
     """
     return plan(lengths, max_length, method, max_sequences_per_pack=max_sequences_per_pack).assign(lengths, seed)
 
@@ -137,7 +137,7 @@ def pack_loader(
     >>> store = TokenStore.from_samples([{"input_ids": [7] * length} for length in (5, 3, 3, 2, 8)])
     >>> loader = pack_loader(store, pack_lengths(store.lengths, max_length=8), batch_size=3)
     >>> next(iter(loader))
-    PackedBatch(3 packs of 8, 5 sequences, 21 useful tokens, 87.5% full, on cpu)
+    PackedBatch(3 packs of 8, 5 sequences, 21 useful tokens, 87.5 % full, on cpu)
 
     Args:
         dataset: a `TokenStore`, or any map-style data set (see `PackDataset`); or the rows of `pack_dataset`.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from packlib.checks import flag, one_of, whole_number
+from packlib.checks import flag, one_of, percent, whole_number
 from packlib.lengths.counting import as_lengths
 from packlib.packing.ragged import Ragged
 
@@ -63,10 +63,10 @@ class TokenBatches(Ragged):
 
     def __repr__(self) -> str:
         count, samples, every = len(self), len(self.sample_ids), self.same_shape_every
-        shapes = f", {self.shape_cost:.2%} for one shape in every {every} batches" if every > 1 else ""
+        shapes = f", {percent(self.shape_cost, 2)} for one shape in every {every} batches" if every > 1 else ""
         return (
             f"TokenBatches({count:,} batches, {samples:,} samples, {samples / count:.1f} a batch of "
-            f"{self.tokens.mean():,.0f} tokens, {self.padding_fraction:.2%} padding{shapes})"
+            f"{self.tokens.mean():,.0f} tokens, {percent(self.padding_fraction, 2)} padding{shapes})"
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from packlib.checks import escaped, in_html, one_line, one_of, text, whole_number
+from packlib.checks import escaped, in_html, one_line, one_of, percent, text, whole_number
 from packlib.files import atomic_path, has_exactly, naming, parse_json, read_text, write_text
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, OVERLONG, Place, as_int64, count_lengths, position
 from packlib.lengths.own_files import read_counts
@@ -238,7 +238,7 @@ class LengthHistogram:
         return (
             f"LengthHistogram({self.name}{mark}: {self.num_sequences:,} sequences, "
             f"{self.num_tokens:,} tokens, maximum {self.max_length}, mean {self.mean_length:.1f}, "
-            f"padding {self.padding_fraction:.1%}, best packing factor {self.max_packing_factor:.3f}{lost})"
+            f"padding {percent(self.padding_fraction)}, best packing factor {self.max_packing_factor:.3f}{lost})"
         )
 
     def _repr_html_(self) -> str:

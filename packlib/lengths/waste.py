@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from packlib.checks import one_of, whole_number
+from packlib.checks import one_of, percent, whole_number
 from packlib.lengths.histogram import LengthHistogram
 
 _FEW = 1024  # sequences in a batch: up to so many it takes less to look at them one after the other
@@ -48,7 +48,7 @@ class PaddingWaste:
         mark = " expected" if self.random else ""
         return (
             f"PaddingWaste({self.habit}, batch size {self.batch_size}: "
-            f"{self.padding_fraction:.2%} padding{mark}, {self.slots:,.0f} slots for {self.tokens:,} tokens)"
+            f"{percent(self.padding_fraction, 2)} padding{mark}, {self.slots:,.0f} slots for {self.tokens:,} tokens)"
         )
 
 
@@ -72,7 +72,7 @@ def padding_waste(
     >>> padding_waste([5, 3, 3, 2, 8], batch_size=2, habit="maximum").slots
     40
     >>> padding_waste([5, 3, 3, 2, 8], batch_size=2, habit="sorted")
-    PaddingWaste(sorted, batch size 2: 12.50% padding, 24 slots for 21 tokens)
+    PaddingWaste(sorted, batch size 2: 12.50 % padding, 24 slots for 21 tokens)
 
     Args:
         lengths: a histogram, or lengths in tokens (their maximum length is then the longest).

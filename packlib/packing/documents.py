@@ -19,7 +19,7 @@ from functools import cached_property
 
 import numpy as np
 
-from packlib.checks import one_of, whole_number
+from packlib.checks import one_of, percent, whole_number
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, as_int64, as_lengths
 from packlib.packing.methods import plan
 from packlib.packing.ragged import Ragged, ranges
@@ -165,7 +165,7 @@ class DocumentRows(Ragged):
         return (
             f"DocumentRows({self.rule}: {len(self.document_lengths):,} documents in {len(self):,} rows of "
             f"{self.max_length}, {self.cut_documents:,} cut in {self.cuts:,} places, {self.lost_tokens:,} tokens lost, "
-            f"{self.efficiency:.3%} full, a token sees {self.mean_context:.1f} on average)"
+            f"{percent(self.efficiency, 3)} full, a token sees {self.mean_context:.1f} on average)"
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from packlib.checks import shown, whole_number
+from packlib.checks import percent, shown, whole_number
 from packlib.files import naming
 from packlib.lengths.counting import MAX_LENGTH, as_integers
 from packlib.packing.arrays import map_arrays, save_arrays
@@ -156,7 +156,7 @@ class Packs(Ragged):
         return self.sample_ids[self._row(index)]
 
     def __repr__(self) -> str:
-        full = f"{self.efficiency:.3%} full"
+        full = f"{percent(self.efficiency, 3)} full"
         return f"Packs({len(self):,} packs of {self.max_length}, {len(self.sample_ids):,} samples, {full})"
 
     def save(self, path: str | os.PathLike) -> None:
@@ -233,10 +233,12 @@ class Schedule(Packs):
         return np.lexsort((rng.random(self.steps), rng.permutation(window_of[-1] + 1)[window_of]))
 
     def __repr__(self) -> str:
+        packs = f"{self.packs_per_rank} pack{'s' * (self.packs_per_rank > 1)}"
+        least = percent(max(0, 1 - self.mean / self.lower_bound), 2)
         return (
-            f"Schedule({self.steps:,} steps of {self.ranks} ranks × {self.packs_per_rank} packs of {self.max_length}, "
-            f"in windows of {self.window}: the average rank waits {self.waiting:.2%} of the time, at least "
-            f"{max(0, 1 - self.mean / self.lower_bound):.2%} in any schedule with these windows)"
+            f"Schedule({self.steps:,} steps of {self.ranks} ranks × {packs} of {self.max_length}, in windows of "
+            f"{self.window}: the average rank waits {percent(self.waiting, 2)} of the time, at least {least} in any "
+            "schedule with these windows)"
         )
 
 

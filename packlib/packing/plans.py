@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from packlib.checks import depth_limit, in_html, one_line, one_of, shown, text, whole_number
+from packlib.checks import depth_limit, in_html, one_line, one_of, percent, shown, text, whole_number
 from packlib.files import has_exactly, naming, naming_text, parse_json, read_text, write_text
 from packlib.lengths.counting import INT64_MAX, as_int64
 from packlib.lengths.histogram import LengthHistogram
@@ -273,9 +273,9 @@ class PackingPlan:
         limit = self.max_sequences_per_pack
         return (
             f"PackingPlan({self.method} of {self.histogram.name}, depth limit {limit or 'none'}: "
-            f"{self.num_packs:,} packs, efficiency {self.efficiency:.3%}, packing factor {self.packing_factor:.3f}, "
-            f"deepest {self.deepest}, {len(self.repeats)} strategies, at most {self.gap:,} packs above the best"
-            f"{', as a list of all packs that matter shows' if self.listed else ''})"
+            f"{self.num_packs:,} packs, efficiency {percent(self.efficiency, 3)}, packing factor "
+            f"{self.packing_factor:.3f}, deepest {self.deepest}, {len(self.repeats)} strategies, at most {self.gap:,} "
+            f"packs above the best{', as a list of all packs that matter shows' if self.listed else ''})"
         )
 
     def _repr_html_(self) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from packlib.checks import whole_number
+from packlib.checks import percent, whole_number
 from packlib.lengths.counting import as_lengths
 from packlib.work.cost import Work, check_work
 
@@ -50,7 +50,8 @@ class RankGroups:
     def __repr__(self) -> str:
         sizes, counts = np.unique(self.group_sizes, return_counts=True)
         on = ", ".join(f"{count:,} on {size}" for size, count in zip(sizes.tolist(), counts.tolist(), strict=True))
-        return f"RankGroups({on} of {len(self.rank_work)} ranks, the slowest {self.above_bound:.2%} above the bound)"
+        above = percent(self.above_bound, 2)
+        return f"RankGroups({on} of {len(self.rank_work)} ranks, the slowest {above} above the bound)"
 
 
 def share_sequences(lengths: Iterable[int], ranks: int, max_length: int, *, work: Work | None = None) -> RankGroups:
@@ -66,7 +67,7 @@ def share_sequences(lengths: Iterable[int], ranks: int, max_length: int, *, work
     >>> from packlib.work import share_sequences
     >>> lengths = np.random.default_rng(1).lognormal(8.7, 1, 512).clip(16, 131_072).astype(int)
     >>> share_sequences(lengths, ranks=8, max_length=32_768)
-    RankGroups(492 on 1, 16 on 2, 4 on 4 of 8 ranks, the slowest 0.03% above the bound)
+    RankGroups(492 on 1, 16 on 2, 4 on 4 of 8 ranks, the slowest 0.03 % above the bound)
 
     Args:
         lengths: the tokens of each sequence.

@@ -9,7 +9,6 @@ import logging
 import os
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -108,14 +107,7 @@ class _Loop(asyncio.SelectorEventLoop):
 
 
 def run_async(work: Coroutine) -> Any:
-    """As `asyncio.run`, in a notebook too; an interrupt ends all notebooks that `work` runs, and their kernels."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        pass
-    else:
-        with ThreadPoolExecutor(1) as thread:
-            return thread.submit(run_async, work).result()
+    """As `asyncio.run`; an interrupt ends all notebooks that `work` runs, and their kernels."""
     with asyncio.Runner(loop_factory=_Loop) as runner:
         # what they raise while they are stopped is of no interest
         runner.get_loop().set_exception_handler(lambda *_: None)

@@ -92,19 +92,21 @@ class Exercises(dict[str, Exercise]):
         self._misses = dict.fromkeys(self, 0)
 
     @classmethod
-    def beside(cls, lesson: str, *exercises: Exercise) -> "Exercises":
+    def beside(cls, lesson: str, *exercises: Exercise | Callable) -> "Exercises":
         """Exercises of which `exercises.toml` beside a lesson has the levels, minutes and hints, and most of the cases.
 
         Args:
             lesson: `__file__` of the lesson.
+            exercises: a function is the solution of an exercise of its name.
 
         Raises:
             ValueError: if the file has tables for other exercises than these.
         """
         words = tomllib.loads(Path(lesson).with_name("exercises.toml").read_text(encoding="utf-8"))
-        if list(words) != (names := [exercise.name for exercise in exercises]):
+        given = [one if isinstance(one, Exercise) else Exercise(one.__name__, one) for one in exercises]
+        if list(words) != (names := [exercise.name for exercise in given]):
             raise ValueError(f"exercises.toml must be about {', '.join(names)}, and is about {', '.join(words)}.")
-        return cls(replace(exercise, **words[exercise.name]) for exercise in exercises)
+        return cls(replace(exercise, **words[exercise.name]) for exercise in given)
 
     def __call__(self, name: str, answer: Any) -> None:
         """Print what is to say to the learner's `answer`: after two misses with a hint, once right with a solution."""

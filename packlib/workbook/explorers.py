@@ -16,10 +16,8 @@ A subclass names its controls and draws; everything else is here:
 In JupyterLab the picture follows the controls. Where widgets do not run, the first picture stands alone.
 """
 
-import gc
 import re
 from collections.abc import Iterable
-from functools import cache
 from typing import Any
 
 import ipywidgets as widgets
@@ -52,16 +50,6 @@ def choice(label: str, options: Iterable[Any], value: Any) -> widgets.SelectionS
         return widgets.SelectionSlider(options=pairs, value=value, description=label, **look)
     style, layout = {**_LOOK["style"], "button_width": "auto"}, {"max_width": "98%"}
     return widgets.ToggleButtons(options=pairs, value=value, description=label, style=style, layout=layout)
-
-
-@cache
-def _spare_the_collector() -> None:
-    """Keep what is loaded by now out of the search for garbage.
-
-    Pictures leave garbage; to look for it through all of torch took half a second in the midst of every tenth move.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 class Explorer:
@@ -104,7 +92,6 @@ class Explorer:
         return made
 
     def __init__(self) -> None:
-        _spare_the_collector()
         self.alt = ""
         self.error: Exception | None = None
         self.widgets = self.controls()

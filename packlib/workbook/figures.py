@@ -31,6 +31,7 @@ from PIL import Image
 from scipy.optimize import isotonic_regression
 
 from packlib.checks import escaped
+from packlib.checks import percent as percent  # where chapters look for it
 from packlib.files import atomic_path, write_text
 from packlib.workbook.results import FIGURES_FOLDER, MEANING, display_as
 
@@ -39,6 +40,7 @@ _STYLED = ContextVar("styled", default=False)  # whether matplotlib's settings a
 
 INK = "#222222"  # text, and what is not a series
 PADDING = "#d9d9d9"  # slots that hold no token
+EMPTY = {"color": PADDING, "hatch": "///", "edgecolor": "white", "linewidth": 0}  # how bars of them look
 
 # What a dark page does to a figure: light and dark change places, hues stay, and white becomes the page of JupyterLab.
 # A heat map stays on its light ground: its shades are values, and turned over they would say the opposite.
@@ -293,8 +295,3 @@ def show_source(function: Any) -> None:
     where = f"{function.__module__.replace('.', '/')}.py"
     data = {"text/markdown": f"From `{where}`:\n```python\n{source}```", "text/plain": f"{where}\n{source}"}
     display_as("source", data, file=where, text=source)
-
-
-def percent(share: float, digits: int = 1) -> str:
-    """A share as people write it: `percent(0.5)` is "50.0 %"."""
-    return f"{np.round(100 * share, digits) + 0.0:.{digits}f} %"  # + 0.0: no minus zero

@@ -51,6 +51,13 @@ class Question:
         return self.limits or (0, 100 if self.unit == "%" else math.inf)
 
 
+def compare(one: float, other: float, less: str, equal: str, more: str, within: float = 0) -> str:
+    """How one number is to another in the words of a choice; numbers not farther apart than `within` are equal."""
+    if abs(one - other) <= within:
+        return equal
+    return less if one < other else more
+
+
 class Questions(dict[str, Question]):
     """The questions of one chapter, by name. Its `reveal` is what the notebook imports."""
 

@@ -48,13 +48,6 @@ class Table:
         return [False, *(all(isinstance(value, int | float | None) for value in column) for column in columns)]
 
 
-def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Numbers written as text, as a table."""
-    from IPython.display import display
-
-    display(Table(tuple(columns), rows, right=True))
-
-
 class Points(tuple):
     """Sentences as a list with points."""
 

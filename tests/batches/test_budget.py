@@ -181,6 +181,6 @@ def test_overlong_samples_are_named_and_nothing_is_dropped():
 def test_it_prints_well():
     found = batch_by_tokens([3, 9, 4, 8], 16, order="ascending", same_shape_every=2)
     assert repr(found) == (
-        "TokenBatches(2 batches, 4 samples, 2.0 a batch of 12 tokens, 33.33% padding, "
-        "5.56% for one shape in every 2 batches)"
+        "TokenBatches(2 batches, 4 samples, 2.0 a batch of 12 tokens, 33.33 % padding, "
+        "5.56 % for one shape in every 2 batches)"
     )

@@ -18,7 +18,7 @@ from packlib.workbook.chapters.shared.histograms import shown_name
 from packlib.workbook.comparison import compared, table, write_csv
 from packlib.workbook.figures import new_figure, svg
 from packlib.workbook.sweep import Outcome
-from packlib.workbook.tables import Points, Table, show_table
+from packlib.workbook.tables import Points, Table
 from tests.hostile import HOSTILE, Elements
 
 NAMES = pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
@@ -123,10 +123,9 @@ def test_a_sweep_shows_its_values_as_text_and_keeps_them_whole_in_its_csv(name, 
     assert len((tmp_path / "a.csv").read_text()) > 3 * len(name)
 
 
-def test_a_table_of_numbers_that_are_texts_stands_right(capsys):
-    show_table(["<b>", "packs"], [["LPFHP", "1,234 · 5 %"]])
-    assert capsys.readouterr().out == "  <b>        packs\nLPFHP  1,234 · 5 %\n"
-    assert Table(("a",), [("b c",)], right=True)._repr_html_().count("nowrap") == 1
+def test_a_table_of_numbers_that_are_texts_stands_right():
+    table = Table(("<b>", "packs"), [["LPFHP", "1,234 · 5 %"]], right=True)
+    assert repr(table) == "  <b>        packs\nLPFHP  1,234 · 5 %" and table._repr_html_().count("nowrap") == 2
 
 
 def test_names_are_shortened_where_they_are_listed():

@@ -166,7 +166,7 @@ def test_what_is_shown_says_what_it_is():
     shown = LengthHistogram([0, 3, 1], name="<b>", kind="reconstruction", truncated=2)
     assert repr(shown) == (
         "LengthHistogram(<b>, reconstruction: 4 sequences, 5 tokens, maximum 2, mean 1.2, "
-        "padding 37.5%, best packing factor 1.600, 2 truncated)"
+        "padding 37.5 %, best packing factor 1.600, 2 truncated)"
     )
     text = shown._repr_html_()
     assert "&lt;b&gt;, reconstruction: 4 sequences" in text and "<b>" not in text

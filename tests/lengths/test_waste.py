@@ -135,7 +135,7 @@ def test_batches_of_one_never_have_less_than_no_padding(name, habit):
 def test_what_is_shown():
     assert (
         repr(padding_waste([1, 3], 2))
-        == "PaddingWaste(random, batch size 2: 33.33% padding expected, 6 slots for 4 tokens)"
+        == "PaddingWaste(random, batch size 2: 33.33 % padding expected, 6 slots for 4 tokens)"
     )
     assert "padding, 4 slots" in repr(padding_waste([1, 3], 1, "sorted"))
 

@@ -313,7 +313,7 @@ def test_progress_is_told():
     assert {step.stage for step in told} == {"pricing", "rounding"}
     assert [s.lower_bound for s in told] == sorted(s.lower_bound for s in told)
     assert [s.num_packs for s in told] == sorted((s.num_packs for s in told), reverse=True)
-    assert str(told[-1]).endswith(f" s, rounding: {made.num_packs:,} packs, at most 0.0000% above the best")
+    assert str(told[-1]).endswith(f" s, rounding: {made.num_packs:,} packs, at most 0.0000 % above the best")
     assert told[-1].num_packs == made.num_packs and told[-1].lower_bound <= made.lower_bound
 
 

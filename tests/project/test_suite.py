@@ -1,4 +1,4 @@
-"""The suite itself: it touches no network, not even where nobody notices, and runs in any order."""
+"""The suite itself: it touches no network, not even where nobody notices."""
 
 import subprocess
 import sys
@@ -26,17 +26,9 @@ for ask in (
 SAID = ["socket.connect to '192.0.2.1'", "socket.sendto to '192.0.2.1'", "socket.getaddrinfo to 'packlib.invalid'"]
 
 
-@pytest.mark.parametrize(
-    ("host", "near"),
-    [
-        ("localhost", True), ("127.0.0.1", True), ("127.8.0.1", True), ("::1", True), (b"localhost", True),
-        (None, True), ("0.0.0.0", True), ("", True), ("a.localhost", True),
-        ("192.0.2.1", False), ("2001:db8::1", False),
-        ("packlib.invalid", False), ("localhost.packlib.invalid", False), ("10.0.0.1", False),
-    ],
-)  # fmt: skip
-def test_what_is_near(host, near):
-    assert is_near(host) is near
+def test_what_is_near():
+    assert all(map(is_near, ("localhost", "127.8.0.1", "::1", b"localhost", None, "0.0.0.0", "", "a.localhost")))
+    assert not any(map(is_near, ("192.0.2.1", "2001:db8::1", "localhost.packlib.invalid", "10.0.0.1")))
 
 
 @pytest.fixture
@@ -57,11 +49,6 @@ def test_processes_and_kernels_cannot_reach_out(log, tmp_path):
 SUITE = """
 import socket
 from contextlib import suppress
-import pytest
-
-@pytest.mark.parametrize("i", range(20))
-def test_order(i):
-    print("\\nran", __name__, i)
 
 def test_swallows():
     with suppress(OSError):
@@ -69,18 +56,11 @@ def test_swallows():
 """
 
 
-def test_what_reaches_out_fails_though_it_hides_it_and_order_is_drawn(tmp_path):
-    settings = (ROOT / "conftest.py").read_text()
-    (tmp_path / "conftest.py").write_text(settings)
+def test_what_reaches_out_fails_though_it_hides_it(tmp_path):
+    (tmp_path / "conftest.py").write_text((ROOT / "conftest.py").read_text())
     (tmp_path / "tests").mkdir()
-    for name in ("offline", "kernels.py"):
-        (tmp_path / "tests" / name).symlink_to(ROOT / "tests" / name)
-    for name in ("one", "two"):
-        (tmp_path / f"test_{name}.py").write_text(SUITE)
-    command = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", "--shuffle", "1"]
+    (tmp_path / "tests" / "offline").symlink_to(ROOT / "tests" / "offline")
+    (tmp_path / "test_one.py").write_text(SUITE)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert "2 failed, 40 passed" in done.stdout
-    assert done.stdout.count("The network was touched: socket.connect to '192.0.2.1'") >= 2
-    order = [line for line in done.stdout.splitlines() if line.startswith("ran test")]
-    assert len(set(order)) == 40 and order != sorted(order, key=lambda line: (line.split()[1], line))
-    assert len({line.split()[1] for line in order[:20]}) == 1, "the tests of a file stay together"
+    assert "1 failed" in done.stdout and "The network was touched: socket.connect to '192.0.2.1'" in done.stdout

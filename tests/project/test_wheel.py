@@ -112,25 +112,25 @@ def test_what_is_in_the_repository_alone_says_so(python):
 
 
 @pytest.mark.slow
-def test_a_report_needs_neither_the_checkout_nor_torch_nor_jupyter(python, tmp_path):
+def test_reporting_packing_and_auditing_need_neither_the_checkout_nor_an_extra(python, tmp_path):
     (tmp_path / "mine.txt").write_text("\n".join(["3", "9", "12", "48"] * 50))
-    done = packlib(
-        python, f"report {tmp_path / 'mine.txt'} --max-sequences-per-pack 3 --out out", without=(*TRAIN, *LAB)
+    pq.write_table(
+        pa.table({"input_ids": [[1, 2, 3], [4, 5], [6]], "kept": ["a", "b", "c"]}), tmp_path / "rows.parquet"
     )
-    assert done.returncode == 0, done.stderr
+    pq.write_table(pa.table({"seq_lengths": [[3, 1], [4], [2]]}), tmp_path / "packed.parquet")
+
+    def run(command):
+        done = packlib(python, command, without=(*TRAIN, *LAB, "datasets"))
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    run(f"report {tmp_path / 'mine.txt'} --max-sequences-per-pack 3 --out out")
     advice = json.loads((tmp_path / "empty" / "out" / "advice.json").read_text())
     assert advice["plan"]["depth"] <= 3 and (tmp_path / "empty" / "out" / "report.html").exists()
-
-
-@pytest.mark.slow
-def test_packing_a_parquet_file_needs_no_extra(python, tmp_path):
-    rows = pa.table({"input_ids": [[1, 2, 3], [4, 5], [6]], "kept": ["a", "b", "c"]})
-    pq.write_table(rows, tmp_path / "rows.parquet")
-    command = f"pack {tmp_path / 'rows.parquet'} --max-length 4 --json --out packed.parquet"
-    done = packlib(python, command, without=(*TRAIN, *LAB, "datasets"))
-    assert done.returncode == 0 and json.loads(done.stdout)["num_packs"] == 2, done.stderr
+    said = run(f"pack {tmp_path / 'rows.parquet'} --max-length 4 --json --out packed.parquet")
     kept = pq.read_table(tmp_path / "empty" / "packed.parquet")["kept"].to_pylist()
-    assert sorted(kept) == [["a", "c"], ["b"]]
+    assert json.loads(said)["num_packs"] == 2 and sorted(kept) == [["a", "c"], ["b"]]
+    assert json.loads(run(f"audit {tmp_path / 'packed.parquet'} --max-length 4 --json"))["packs"] == 3
     done = python("-c", "import packlib; packlib.pack_dataset([], 4)", without=("datasets",))
     assert "packlib.pack_dataset needs datasets, which is not installed: pip install 'packlib[hub]'" in done.stderr
 
@@ -147,16 +147,12 @@ sys.exit(main(["check", *sys.argv[1:]]))
 
 
 @pytest.mark.slow
-def test_data_auditing_and_checking_work_where_only_the_wheel_is(python, tmp_path):
+def test_data_and_checking_work_where_only_the_wheel_is(python, tmp_path):
     (tmp_path / "mine.py").write_text(f"import sys\nsys.path.append({str(ROOT / 'tests')!r})\n{BLACK_BOX}")
     done = python("-c", DATA_THEN_CHECK, f"{tmp_path / 'mine.py'}:make", "--json", without=LAB)
     data, _, checked = done.stdout.partition("\n")
     assert done.returncode == 0 and json.loads(checked)["exact"] is True, done.stdout + done.stderr
     assert data == "4000 True True"
-    pq.write_table(pa.table({"seq_lengths": [[3, 1], [4], [2]]}), tmp_path / "packed.parquet")
-    command = f"audit {tmp_path / 'packed.parquet'} --max-length 4 --json"
-    done = packlib(python, command, without=(*TRAIN, *LAB))
-    assert json.loads(done.stdout)["packs"] == 3, done.stderr
 
 
 @pytest.mark.slow

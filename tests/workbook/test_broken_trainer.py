@@ -36,19 +36,6 @@ def test_nothing_is_told_before_the_faults_are_named():
         assert lab.confirm(named, None, None, [], None, None).startswith("Name the four faults first")
 
 
-def test_the_broken_trainer_runs_and_its_loss_falls():
-    collate, loss, step = trainer()
-    model, texts = lab.model(), lab.texts()
-    optimizer, losses = torch.optim.AdamW(model.parameters(), 1e-3), []
-    for _ in range(20):
-        batches = [collate(texts[:2]), collate(texts[2:])]
-        losses.append(sum(loss(model(**batch), batch).item() for batch in batches))
-        step(model, batches)
-        optimizer.step()
-        optimizer.zero_grad()
-    assert losses[-1] < 0.8 * losses[0]
-
-
 def test_the_faults_are_named_as_people_write_them():
     assert lab.not_the_four("Isolation, positions, mean, ACCUMULATION") is None
     assert lab.not_the_four([*lab.FAULTS, "padding"]) == "4 of the four faults, beside 1 other name."

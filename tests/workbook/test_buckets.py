@@ -7,13 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from packlib.lengths import LengthHistogram, load, log_normal
+from packlib.lengths import LengthHistogram
 from packlib.workbook.chapters.n10_compilation.buckets import (
     BUCKET_METHODS,
     best_choices,
     choose_buckets,
     edges_and_counts,
-    padded_to,
 )
 
 
@@ -41,32 +40,6 @@ def test_no_choice_of_lengths_wastes_less(lengths, room, pad_to_multiple_of, dat
         other = choose_buckets(histogram, k, pad_to_multiple_of, method)
         assert other.slots == slots_of(other.lengths, lengths) >= least
         assert len(other.lengths) <= k and set(other.lengths) <= set(allowed)
-
-
-def quadratic(counts: np.ndarray, k: int) -> list[int]:
-    """The least slots with 1 to k buckets of any length, by the recurrence itself: every start of every bucket."""
-    n, below = len(counts), np.concatenate([[0], np.cumsum(counts)])
-    slots, least = np.arange(n) * below[1:], []
-    for _ in range(k):
-        least.append(int(slots[-1]))
-        ways = slots[:, None] + np.arange(n) * (below[1:] - below[1:, None])  # (start, end)
-        slots = np.where(np.tri(n, dtype=bool).T, ways, np.iinfo(np.int64).max).min(0)
-    return least
-
-
-@pytest.mark.parametrize(
-    "histogram", [load("wikipedia"), load("squad"), log_normal(10**6, 512, 4.5, 1.0)], ids=lambda h: h.name
-)
-def test_as_good_as_the_plain_recurrence_on_large_data(histogram):
-    least = quadratic(histogram.counts, 24)
-    choices = best_choices(*edges_and_counts(histogram, 1), 24)
-    assert [padded_to(histogram, lengths).slots for lengths in choices] == least
-
-
-def test_each_sequence_goes_to_the_first_bucket_that_it_fits_into():
-    buckets = choose_buckets(LengthHistogram.from_lengths([3, 8, 9, 17, 20], 20), 3)
-    assert buckets.lengths == (8, 16, 20)  # the maximum length ends the last one
-    assert buckets.slots == 8 + 8 + 16 + 20 + 20 and buckets.padding_fraction == 1 - 57 / 72
 
 
 def test_bad_input_gets_one_sentence():

@@ -9,6 +9,7 @@ from functools import cache, partial
 
 import ipywidgets as widgets
 import nbformat
+import numpy as np
 import pytest
 from figure_style import style_faults
 
@@ -22,13 +23,15 @@ from packlib.workbook.website import browser_explorers
 from packlib.workbook.website.browser_explorers import all_values, explorer_of, on_page
 
 
+@cache
 def explorers():
     """The explorers of all chapters."""
+    found = []
     for module in pkgutil.walk_packages(chapters.__path__, f"{chapters.__name__}."):
-        chapter = importlib.import_module(module.name)
-        for value in vars(chapter).values():
-            if isinstance(value, type) and issubclass(value, Explorer) and value.__module__ == chapter.__name__:
-                yield pytest.param(value, id=f"{module.name}-{value.__name__}")
+        for value in vars(importlib.import_module(module.name)).values():
+            if isinstance(value, type) and issubclass(value, Explorer) and value.__module__ == module.name:
+                found.append(value)
+    return found
 
 
 def positions(control):
@@ -41,9 +44,9 @@ def positions(control):
 
 
 def some_positions(control):
-    """These, but of a long list only the first, the middle and the last, unless all are asked for."""
+    """Two of these, of a list that in the middle and the last, unless all are asked for."""
     every = positions(control)
-    return every if len(every) <= 3 or os.environ.get("PACKLIB_ALL") else [every[0], every[len(every) // 2], every[-1]]
+    return every if os.environ.get("PACKLIB_ALL") or len(every) < 3 else [every[len(every) // 2], every[-1]]
 
 
 def number_of_steps(control):
@@ -54,18 +57,20 @@ def number_of_steps(control):
     return len(positions(control))
 
 
-def is_own(control):
-    """Whether a control chooses the reader's own data, as one of several or with a check box."""
-    return "your own" in positions(control) or control.description.startswith("Your own")
-
-
-def dead_controls(explorer, data):
-    """The controls that do not change words and picture with these data, if a control chooses them."""
+def choose_own(explorer):
+    """Whether a control chooses the reader's own data, as one of several or with a check box; then it does."""
     for control in explorer.widgets.values():
-        if data in positions(control):
-            control.value = data
-        elif is_own(control) and data == "your own":
+        if "your own" in positions(control):
+            control.value = "your own"
+            return True
+        if control.description.startswith("Your own"):
             control.value = True
+            return True
+    return False
+
+
+def dead_controls(explorer):
+    """The controls that do not change words and picture."""
     now = {name: control.value for name, control in explorer.widgets.items()}
     picture = png(explorer.figure, dpi=40)
 
@@ -89,7 +94,7 @@ def made(kind):
     return kind()
 
 
-@pytest.mark.parametrize("kind", list(explorers()))
+@pytest.mark.parametrize("kind", explorers())
 def test_every_control_is_labeled_has_steps_and_stands_alone_without_widgets(kind):
     explorer = made(kind)
     labels = [control.description for control in explorer.widgets.values()]
@@ -105,7 +110,7 @@ def test_every_control_is_labeled_has_steps_and_stands_alone_without_widgets(kin
     assert "application/vnd.jupyter.widget-view+json" in bundle
 
 
-@pytest.mark.parametrize("kind", list(explorers()))
+@pytest.mark.parametrize("kind", explorers())
 def test_every_control_moves_the_picture_and_its_words(kind):
     explorer = made(kind)
     assert explorer.title and len(explorer.alt.split()) >= 8
@@ -121,10 +126,66 @@ def test_every_control_moves_the_picture_and_its_words(kind):
         for other, value in start.items():  # limits may have moved other controls
             explorer.widgets[other].value = value
     assert (explorer.alt, explorer.picture.value) == first, "back at the start, the picture is another"
-    chosen = [positions(control) for control in explorer.widgets.values() if is_own(control)]
-    every = chosen and os.environ.get("PACKLIB_ALL") and "your own" in chosen[0]
-    for data in chosen[0] if every else ["your own"] * len(chosen):
-        assert dead_controls(explorer, data) == [], data
+    if choose_own(explorer):
+        assert dead_controls(explorer) == []
+        for name, value in start.items():
+            explorer.widgets[name].value = value
+
+
+# What learners type
+
+
+def draw_own(explorer):
+    """Draw the reader's own data with all controls at their lowest, and at their highest."""
+    assert explorer.error is None, explorer.error
+    choose_own(explorer)
+    controls = {name: positions(control) for name, control in explorer.widgets.items()}
+    for end in (0, -1):
+        values = {name: "your own" if "your own" in every else every[end] for name, every in controls.items()}
+        _, words = explorer.draw(**values)
+        assert len(words.split()) >= 8
+
+
+def prose_examples():
+    """Calls of explorers that the text of a chapter offers to type."""
+    for name, path in notebooks().items():
+        for cell in nbformat.read(path, as_version=4).cells:
+            if cell.cell_type == "markdown":
+                for call, kind in re.findall(r"`(([A-Z]\w+)\(.*?\))`", cell.source):
+                    if kind in {explorer.__name__ for explorer in explorers()}:
+                        yield pytest.param(name, call, id=call)
+
+
+def lesson(name):
+    return importlib.import_module(f"packlib.workbook.chapters.n{name}.lesson")
+
+
+@pytest.mark.parametrize(("name", "call"), list(prose_examples()))
+def test_an_example_of_the_text_can_be_typed(name, call):
+    draw_own(eval(call, vars(lesson(name)).copy()))
+
+
+TYPED = {  # lists as learners write them: few, one, equal, the longest; and some that cannot be
+    "RowsExplorer": ([{"lengths": [7]}, {"lengths": range(1, 200)}, {"lengths": np.array([128, 1, 64])}],
+                     [{"lengths": [5, 0]}, {"lengths": []}]),
+    "WasteExplorer": ([{"own": [8], "slots": 8}, {"own": [1, 2, 3], "slots": 100}], [{"own": [9], "slots": 8}]),
+    "StepByStep": ([{"own": [10], "slots": 10}, {"own": [1] * 12, "slots": 10}], [{"own": [11], "slots": 10}]),
+    "WeightExplorer": ([{"own": [8], "slots": 8}, {"own": [64, 3], "slots": 64}], [{"own": [9], "slots": 8}]),
+    "GapExplorer": ([{"own": [4], "slots": 4}, {"own": [1] * 9, "slots": 30}], [{"own": [31], "slots": 30}]),
+    "LeakExplorer": ([{"lengths": [3]}, {"lengths": [1, 1]}, {"lengths": [32]}], [{"lengths": [30, 3]}]),
+    "MeansExplorer": ([{"packs": [[1, 1]]}, {"packs": [[3], [4]]}, {"packs": [[2] * 13, [5] * 13]}],
+                      [{"packs": packs} for packs in ([[2]], [3, 4], "abc", [[2.5], [3]], [[0, 2]], None)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [kind for kind in explorers() if kind.__name__ in TYPED])
+def test_lengths_of_a_learner_can_be_typed_and_others_are_refused_in_one_sentence(kind):
+    able, refused = TYPED[kind.__name__]
+    for given in able:
+        draw_own(kind(**given))
+    for given in refused:
+        with pytest.raises(ValueError, match=r"^[^\n]*\d[^\n]*$"):
+            kind(**given)
 
 
 # The base class
@@ -185,6 +246,8 @@ def stored_explorers():
 def test_on_the_site_an_explorer_starts_as_in_its_notebook(means, monkeypatch):
     monkeypatch.setattr(browser_explorers, "MOST", 2)  # pictures take a while
     explorer, pictures = explorer_of(means), []
+    if drawn_there := type(explorer).data is not Explorer.data:  # tests of the site look at its data
+        monkeypatch.setattr(type(explorer), "data", lambda _: {})
     page = on_page(explorer, lambda picture: pictures.append(picture) or f"{len(pictures)}.png")
     written = json.loads(re.search('<script type="application/json">(.*?)</script>', page, re.S)[1])
     for control in written["controls"]:
@@ -192,7 +255,7 @@ def test_on_the_site_an_explorer_starts_as_in_its_notebook(means, monkeypatch):
         assert value == explorer.widgets[control["name"]].value
         assert [text, value] in [[*pair] for pair in all_values(explorer.widgets[control["name"]])]
     assert pictures[0] == png(explorer.figure, dpi=100) and escaped(explorer.alt) in page
-    if explorer.data() is None:
+    if not drawn_there:
         assert len(written["data"]) == 2
         first = written["data"]["-".join(str(control["at"]) for control in written["controls"])]
         assert first["alt"] == explorer.alt and pictures[int(first["src"].removesuffix(".png")) - 1] == pictures[0]

@@ -1,6 +1,4 @@
-"""Notebook 15: what a token weighs, beside a loss that is added up as the way says; and answers to its exercises."""
-
-from collections import Counter
+"""Notebook 15: what a token weighs, beside a loss that is added up as the way says."""
 
 import numpy as np
 import pytest
@@ -89,46 +87,3 @@ def test_the_solution_adds_up_to_the_mean_over_sequences_however_rows_are_dealt(
         part = slice(first, None, micro_batches)
         for got, right in zip(lesson.slot_weights(labels[part], segments[part], count), wanted[part], strict=True):
             assert got == pytest.approx([one / max(1, count) for one in right])
-
-
-def with_arrays(labels, segments, sequences):
-    """A right answer in NumPy."""
-    labels, segments = np.array(labels), np.array(segments)
-    asked = np.zeros(labels.shape, bool)
-    same = (segments[:, 1:] == segments[:, :-1]) & (segments[:, 1:] > 0)
-    asked[:, :-1] = same & (labels[:, 1:] != -100)
-    counts = ((segments[:, :, None] == segments[:, None, :]) & asked[:, None, :]).sum(-1)
-    return np.where(asked, 1 / (sequences * np.maximum(1, counts)), 0)
-
-
-def by_places(labels, segments, sequences):
-    """A right answer that goes from label to label."""
-    made = [[0.0] * len(row) for row in labels]
-    places = [(r, t) for r, row in enumerate(labels) for t in range(1, len(row))
-              if row[t] != -100 and segments[r][t] and segments[r][t] == segments[r][t - 1]]  # fmt: skip
-    counts = Counter((r, segments[r][t]) for r, t in places)
-    for r, t in places:
-        made[r][t - 1] = 1 / sequences / counts[r, segments[r][t]]
-    return made
-
-
-def by_loop(lengths, groups):
-    totals = [sum(n for n, other in zip(lengths, groups, strict=True) if other == group) for group in groups]
-    return np.array([1 / total / len(set(groups)) for total in totals])
-
-
-def spoken_after_the_first(turns):
-    return sum([role == "assistant" for role, n in turns for _ in range(n)][1:])
-
-
-@pytest.mark.parametrize(
-    ("name", "answer"),
-    [
-        ("slot_weights", with_arrays),
-        ("slot_weights", by_places),
-        ("group_weights", by_loop),
-        ("asked", spoken_after_the_first),
-    ],
-)
-def test_right_answers_of_any_form_are_taken(name, answer):
-    assert lesson.check[name].judge(answer).state == "right"

@@ -3,12 +3,11 @@
 import importlib
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import nbformat
 
+from packlib.workbook import copies
 from packlib.workbook.running import notebooks
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +21,7 @@ def test_lessons_take_the_minutes_that_the_notebooks_state():
     for line, names in zip(lessons, found, strict=True):
         first = [nbformat.read(notebooks()[name], as_version=4).cells[0].source for name in names]
         modules = [importlib.import_module(f"packlib.workbook.chapters.n{name}.lesson") for name in names]
-        levels = [(one.level, one.minutes) for module in modules for one in module.EXERCISES.values() if one.level]
+        levels = [(one.level, one.minutes) for module in modules for one in module.check.values() if one.level]
         at_home = sum(minutes for level, minutes in levels if level == 3)
         in_class = sum(minutes for _, minutes in levels) - at_home
         to_read = sum(int(re.search(r"(\d+) minutes to read", source)[1]) for source in first)
@@ -32,8 +31,9 @@ def test_lessons_take_the_minutes_that_the_notebooks_state():
 def test_what_is_handed_out_has_no_solutions(tmp_path):
     copy, remove = re.search(r"```sh\n(.*)\n(.*)\n```", PAGE).groups()
     assert remove == "rm -r handout/solutions"
-    command = [sys.executable, *copy.split()[1:-1], str(tmp_path / "handout")]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    *module, source, _ = copy.split()[1:]
+    assert module == ["-m", copies.__name__]
+    copies.main([str(ROOT / source), str(tmp_path / "handout")])
     shutil.rmtree(tmp_path / "handout" / "solutions")
     found = sorted((tmp_path / "handout").rglob("*"))
     assert [path.stem for path in found] == [*sorted(notebooks()), "GLOSSARY"]

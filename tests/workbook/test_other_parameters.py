@@ -2,26 +2,35 @@
 
 One run has other data and other numbers, and tries guesses of all kinds.
 
-`make test-all` also runs each with other data alone, with other numbers alone, and with `quick=False`.
+`make test-all` also runs each with `quick=False`.
 """
 
 import ast
+import contextlib
+import io
 import os
 import re
+import sys
+from importlib import import_module
 
 import guess_trials
 import nbformat
 import pytest
 from figure_style import lost_colors, style_faults, touches_the_edge
+from IPython.core.displayhook import CapturingDisplayHook
+from IPython.core.displaypub import CapturingDisplayPublisher
+from IPython.core.interactiveshell import InteractiveShell
 from PIL import Image
+from traitlets.config import Config
 
 from packlib.workbook.figures import OKABE_ITO, label_ends, new_figure, save, series, svg
+from packlib.workbook.pages import PageExporter
 from packlib.workbook.parameters import Choice, Dataset, Flag, Number, Whole, check_values, parameters_of
-from packlib.workbook.results import meaning
-from packlib.workbook.running import notebooks, run
+from packlib.workbook.results import FIGURES_FOLDER, meaning
+from packlib.workbook.running import notebooks
 
 NAMES = list(notebooks())
-RUNS = ("both", *(["numbers", "data", "thorough"] if os.environ.get("PACKLIB_ALL") else []))
+RUNS = ("other", *(["thorough"] if os.environ.get("PACKLIB_ALL") else []))
 
 
 def committed(name):
@@ -48,15 +57,12 @@ def another(kind, value):
 
 
 def values_of(name, which):
-    """Other data; or other numbers and choices; or both; or all of the data."""
+    """Other data, numbers and choices; or all of the data."""
     if which == "thorough":
         return {"quick": False}
-    if which == "both":
-        return values_of(name, "data") | values_of(name, "numbers")
     default = committed(name)
     kinds = {key: kind for key, kind in parameters_of(name).items() if key not in ("quick", "seed")}
-    chosen = {key for key, kind in kinds.items() if isinstance(kind, Dataset) is (which == "data")}
-    return {"seed": 7} | {key: another(kinds[key], default[key]) for key in sorted(chosen)}
+    return {"seed": 7} | {key: another(kind, default[key]) for key, kind in kinds.items()}
 
 
 # shares, decimals, and whole numbers of three digits and more; the others meet by chance
@@ -98,29 +104,57 @@ def test_a_number_that_other_parameters_change_is_seen():
     assert not list(stale_sentences(stored, stored))
 
 
+@pytest.fixture
+def shell():
+    """IPython in this process: what loads torch need not do so for each notebook."""
+    main = sys.modules["__main__"]
+    shell = InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))
+    shell.display_pub = CapturingDisplayPublisher()
+    shell.display_trap.hook = CapturingDisplayHook(shell=shell, outputs=shell.display_pub.outputs)
+    yield shell
+    InteractiveShell.clear_instance()
+    sys.modules["__main__"] = main
+
+
+def run_here(name, values, shell):
+    """A notebook after its cells ran with these parameters, as `packlib.workbook.execution` sets them."""
+    notebook, outputs = nbformat.read(notebooks()[name], as_version=4), shell.display_pub.outputs
+    for cell in [cell for cell in notebook.cells if cell.cell_type == "code"]:
+        outputs.clear()
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            shell.run_cell(cell.source, store_history=True).raise_error()
+        if "parameters" in cell.metadata.get("tags", ()):
+            shell.user_ns.update(values)
+        streams = [nbformat.v4.new_output("stream", text=said.getvalue())]
+        shown = [{"data": output["data"], "metadata": output["metadata"] or {}} for output in outputs]
+        cell.outputs = streams + [nbformat.v4.new_output("display_data", **output) for output in shown]
+    return notebook
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("which", RUNS)
 @pytest.mark.parametrize("name", NAMES)
-def test_it_runs_with_other_parameters(name, which, tmp_path, monkeypatch):
+def test_it_runs_with_other_parameters(name, which, tmp_path, monkeypatch, shell):
     values = check_values(name, values_of(name, which))
     assert values != {key: committed(name)[key] for key in values}
-    if which == "both":
-        guess_trials.prepare(tmp_path / "guesses", monkeypatch)
-    made = run(name, values, tmp_path / "out", progress=False)
-    if which == "both":
-        assert not list(guess_trials.faults(tmp_path / "out" / f"{name}.ipynb"))
-    drawings = {path.stem: path.read_text(encoding="utf-8") for path in made if path.suffix == ".svg"}
-    executed = nbformat.read(tmp_path / "out" / f"{name}.ipynb", as_version=4)
+    if which == "other":
+        guess_trials.install(import_module(f"packlib.workbook.chapters.n{name}.lesson"), monkeypatch)
+    monkeypatch.chdir(notebooks()[name].parent)
+    monkeypatch.setenv(FIGURES_FOLDER, str(tmp_path))
+    executed = run_here(name, values, shell)
+    if which == "other":
+        assert not list(guess_trials.faults(executed))
     if name < "09":  # the later chapters tell of recorded runs
         assert not list(stale_sentences(nbformat.read(notebooks()[name], as_version=4), executed))
+    drawings = {path.stem: path.read_text(encoding="utf-8") for path in tmp_path.glob("*.svg")}
     faults = {figure: style_faults(drawing) for figure, drawing in drawings.items()}
     assert faults and not any(faults.values()), {figure: said for figure, said in faults.items() if said}
-    pictures = {path.stem: Image.open(path) for path in made if path.suffix == ".png"}
+    pictures = {path.stem: Image.open(path) for path in tmp_path.glob("*.png")}
     assert {picture.size for picture in pictures.values()} == {(1920, 1080)}
     assert not [figure for figure, picture in pictures.items() if touches_the_edge(picture.convert("L"))]
     lost = {figure: lost_colors(drawings[figure], picture) for figure, picture in pictures.items()}
     assert not any(lost.values()), {figure: colors for figure, colors in lost.items() if colors}
-    (page,) = [path.read_text(encoding="utf-8") for path in made if path.name == f"{name}.html"]
+    page, _ = PageExporter().from_notebook_node(executed)
     assert "<script" not in page and not re.search(r'src="(?!data:)', page), "a report opens offline"
 
 

@@ -1,48 +1,10 @@
-"""Notebook 16: right answers in other forms, and what its figures count."""
+"""Notebook 16: what its figures count."""
 
-import numpy as np
 import pytest
-import torch
 
 from packlib.packing import pack_groups
 from packlib.workbook.chapters.n16_shared_prompts import runs
-from packlib.workbook.chapters.n16_shared_prompts.lesson import EXERCISES, SharedTree, tree_mask, tree_positions
-
-
-def by_ancestors(prompt, answers):
-    """The mask as what each slot descends from, each after another."""
-    ancestors, end = [], []
-    for slot in range(prompt - 1):
-        ancestors.append([*range(slot + 1)])
-    for length in answers:
-        end = [*range(prompt - 1)]
-        for _ in range(length + 1):
-            end.append(len(ancestors))
-            ancestors.append([*end])
-    return [[int(key in seen) for key in range(len(ancestors))] for seen in ancestors]
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        by_ancestors,
-        lambda *group: np.array(tree_mask(*group)),
-        lambda *group: torch.tensor(by_ancestors(*group)).bool(),
-    ],
-)
-def test_the_mask_may_be_lists_arrays_or_tensors(answer):
-    assert EXERCISES["tree_mask"].judge(answer).state == "right"
-
-
-def test_a_wrong_mask_is_told_by_its_first_pair():
-    verdict = EXERCISES["tree_mask"].judge(lambda *group: np.tri(len(tree_mask(*group))))
-    assert verdict.state == "wrong" and "must not see slot" in verdict.message
-    verdict = EXERCISES["tree_mask"].judge(lambda *group: 0.5 * np.array(tree_mask(*group)))
-    assert verdict.state == "wrong" and "nothing else" in verdict.message
-
-
-def test_positions_may_be_an_array():
-    assert EXERCISES["tree_positions"].judge(lambda *group: np.array(tree_positions(*group))).state == "right"
+from packlib.workbook.chapters.n16_shared_prompts.lesson import SharedTree
 
 
 def test_the_formula_counts_what_rows_hold():

@@ -59,11 +59,6 @@ def test_an_unclear_guess_is_asked_back_and_the_answer_stays_folded(questions, d
     assert "fills" not in rule["text/html"].partition("<details>")[0]
 
 
-def test_who_gives_up_sees_the_answer(questions, displayed):
-    questions.reveal("rule", "?")
-    assert displayed[0]["text/html"] == "<p><b>least.</b> It fills packs up.</p>"
-
-
 def test_a_guess_is_drawn_into_the_figure_that_answers_it(questions, displayed):
     _, (left, right) = new_figure(1, 2)
     left.set_xlim(0, 1)

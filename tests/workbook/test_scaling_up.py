@@ -4,9 +4,9 @@ import pytest
 import torch
 from model_cases import make_batch, make_model
 
-from packlib.workbook.chapters.n11_scaling_up.calculator import Phase, human, values_of
+from packlib.workbook.chapters.n11_scaling_up.calculator import Phase, values_of
 from packlib.workbook.chapters.n11_scaling_up.figures import chart_of
-from packlib.workbook.chapters.n11_scaling_up.pod import PHASES, POD, against_published, make_pod, two_phases
+from packlib.workbook.chapters.n11_scaling_up.pod import against_published, make_pod
 from packlib.workbook.chapters.n11_scaling_up.runs import in_stages, walk, whole_gradients
 from packlib.workbook.chapters.shared.gradients import distance
 
@@ -24,13 +24,6 @@ def test_the_chart_of_a_short_update_holds_all_of_its_work(replicas, stages, acc
         assert seconds == pytest.approx(accumulation * work / setup.peak_flops / setup.utilization)
 
 
-def test_the_published_pod_and_its_phases():
-    assert make_pod(16, 4) == POD
-    assert two_phases(8, 512, [phase.packing_factor for phase in PHASES]) == list(PHASES)
-    assert [phase.overhead for phase in two_phases(8, 512)] == [0, 0]
-    assert [phase.micro_batch for phase in two_phases(1, 2)] == [1, 1]
-
-
 def test_the_published_pod():
     checks = {figure: (calculated, agrees) for figure, _, calculated, agrees in against_published()}
     assert checks["on chip"] == ("474 MB", "yes") and checks["recomputation"] == ("1.98 GB without it", "yes")
@@ -44,12 +37,6 @@ def test_stages_that_get_segment_ids_alone_train_as_the_whole_model(first_layers
     model, batches = make_model("bert"), [make_batch(8, 4), make_batch(9, 4)]
     alone = whole_gradients(model, batches)
     assert distance(whole_gradients(model, batches, in_stages(model, first_layers)), alone) < 1e-10
-
-
-def test_values_to_read():
-    assert human(112e9, "bytes") == "112 GB" and human(3.5e12, "FLOP, forward") == "3.5 TFLOP, forward"
-    assert human(5.0, "bytes") == "5 B" and human(0.0, "bytes") == "0 B" and human(999.0, "bytes") == "999 B"
-    assert human(0.02497, "seconds") == "0.02497 seconds" and human(0.25, "share of the time") == "25.0 % of the time"
 
 
 def test_a_weight_walks_as_it_should():

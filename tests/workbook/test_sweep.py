@@ -45,7 +45,6 @@ class Fake:
 @pytest.mark.parametrize(
     ("pairs", "says"),
     [
-        (["depth", "1,0"], "depth must be from 1 to 512, not 0."),
         (["depth", "2,4,2"], "The sweep has depth 2 twice."),
         (["dataset", "squad,broken.txt"], "line 2 of broken.txt is not allowed"),
     ],

@@ -90,14 +90,6 @@ def test_watching_a_run_does_not_change_it_and_its_picture_is_one_output(monkeyp
     assert "times as fast" in shown[-1]["text/plain"]
 
 
-def test_the_explorer_takes_any_number_of_lengths():
-    for lengths in ([5, 30, 12, 64, 9], [3], range(1, 200)):
-        explorer = lesson.RowsExplorer(lengths)
-        assert explorer.widgets["texts"].max == min(80, len(lengths)) and explorer.draw(1, 64, 0)
-    with pytest.raises(ValueError, match="lengths must be whole numbers from 1, at least one of them, not"):
-        lesson.RowsExplorer([])
-
-
 def test_a_text_keeps_its_color_from_row_to_row():
     lengths = np.array([3, 5, 4])
     drawn = []

@@ -1,7 +1,6 @@
 """Figures carry words, wrong parameters get one sentence, stored notebooks do not change by themselves."""
 
 import ast
-import asyncio
 import base64
 import io
 import os
@@ -19,7 +18,7 @@ from matplotlib import font_manager
 from matplotlib.text import Text
 from PIL import Image
 
-from packlib.workbook import exercises, figures
+from packlib.workbook import figures
 from packlib.workbook.chapters.shared.packs import draw_packs
 from packlib.workbook.execution import WIDGET_VIEW, run_async, run_in_place, run_notebook, settle
 from packlib.workbook.exits import NotebookFailedError
@@ -117,106 +116,6 @@ def test_each_length_of_a_pack_is_written_where_it_fits():
     assert len(written) == 12 and all(one.x1 < other.x0 for one, other in pairwise(written))
 
 
-# Exercises
-
-
-def total(lengths):
-    return sum(lengths)
-
-
-@pytest.fixture
-def check():
-    return exercises.Exercises(
-        [
-            exercises.Exercise("total", total, (([1],), ([2, 1],), ([3, 1, 1],)), hint="Add them all.", level=1),
-            exercises.Exercise("factor", 2.0),
-            exercises.Exercise("round", ({7: 0.5, "by": "a"}, (7, 5), [True]), fault=lambda got: got[0][7][0]),
-            exercises.Exercise(
-                "halves", solution=lambda n: [n // 2, n - n // 2], cases=((4,), (5,)),
-                fault=lambda got, n: None if sum(got) == n else f"it adds up to {sum(got)}.",
-            ),
-        ]
-    )  # fmt: skip
-
-
-def never(lengths):
-    return ...
-
-
-@pytest.mark.parametrize(
-    ("name", "answer", "says"),
-    [
-        ("total", ..., "total: not tried yet"),
-        ("total", total, "total: right. 3 cases agree."),
-        ("total", lambda lengths: np.int64(sum(lengths)), "total: right."),
-        ("total", max, "total: not yet. total([2, 1]) gives 2, and should give 3.\n"),
-        ("total", lambda lengths: 1 / 0, "total([1]) raises ZeroDivisionError: division by zero"),
-        ("total", 7, "total must be a function, not 7."),
-        ("total", lambda lengths: "x" * 1000, "..., and should give 1."),
-        ("factor", 2, "factor: right."),
-        ("factor", np.zeros(3), "array([0., 0., 0.]) is not it."),
-        ("factor", (np.float64(0.5), [np.int64(1)]), "(0.5, [1]) is not it."),
-        ("halves", lambda n: [n], "halves: right."),
-        ("halves", lambda n: [n // 2] * 2, "halves(5) gives [2, 2]: it adds up to 4."),
-        (
-            "round",
-            None,
-            "round gives None (NoneType); the form ({7: number, 'by': text}, (number, …), [True or False, …])",
-        ),
-    ],
-)
-def test_check_answers_and_never_raises(name, answer, says, check, capsys, displayed):
-    check(name, answer)
-    said = capsys.readouterr().out
-    assert says in said and said.count("\n") == 1
-    assert len(displayed) == (name == "total" and ": right" in said), "a solution where there are levels"
-
-
-def test_the_words_of_exercises_stand_in_a_file_beside_the_lesson(tmp_path):
-    words = "[total]\nlevel = 2\nminutes = 9\nhint = 'Add.'\ncases = [[[1]], [[2, 3]]]\n"
-    (tmp_path / "exercises.toml").write_text(words)
-    given = exercises.Exercise("total", total)
-    (found,) = exercises.Exercises.beside(str(tmp_path / "lesson.py"), given).values()
-    assert (found.level, found.minutes, found.hint) == (2, 9, "Add.")
-    assert found.judge(total).message == "total: right. 2 cases agree."
-    with pytest.raises(ValueError, match=r"exercises\.toml must be about total, halves, and is about total"):
-        exercises.Exercises.beside(str(tmp_path / "lesson.py"), given, exercises.Exercise("halves", 2))
-
-
-def test_an_answer_cannot_change_the_case_that_follows(check, capsys):
-    def empties(lengths):
-        result = sum(lengths)
-        lengths.clear()
-        return result
-
-    for _ in range(2):
-        check("total", empties)
-        assert "right" in capsys.readouterr().out
-
-
-def test_a_hint_comes_after_the_second_miss(check, capsys):
-    for answer in (max, never, max, max):
-        check("total", answer)
-    check("factor", 3.0)
-    said = capsys.readouterr().out.splitlines()
-    help = ' Hint: Add them all. check.solution("total") shows a solution.'
-    assert [line.endswith(help) for line in said] == [False, False, True, True, False]
-
-
-@pytest.mark.parametrize(
-    ("got", "expected", "agree"),
-    [
-        (0.1 + 0.2, 0.3, True), (0.3001, 0.3, False), (float("nan"), 1.0, False), ("1", 1, False),
-        (1, True, False), (True, True, True), ([1, 2], (1, 2), True), ([1], [1, 2], False),
-        (np.array([1, 2]), [1, 2], True),
-        (1, [1], False), ({"a": 1}, {"a": 1.0}, True), ({"a": 1, "b": 2}, {"a": 1}, False), (None, 1, False),
-        ({1, 2}, {2, 1}, True), ("a", "b", False), ([[1], [2, 3]], [(1,), (2, 3)], True),
-    ],
-)  # fmt: skip
-def test_same_compares_like_a_teacher(got, expected, agree):
-    assert exercises.same(got, expected) is agree
-
-
 # Parameters
 
 
@@ -275,8 +174,10 @@ def papermill(folder, *arguments):
 
 def test_papermill_itself_is_answered_as_the_shell_is(tmp_path):
     whole = nbformat.read(notebooks()["02_greedy_packing"], as_version=4)
-    whole.cells = [cell for cell in whole.cells if cell.cell_type == "code"][:2]  # the parameters and their check
-    whole.cells.append(nbformat.v4.new_code_cell("params"))
+    names = ("dataset", "max_sequences_per_pack", "seed", "quick")
+    check = f"check_parameters('02_greedy_packing', {', '.join(f'{name}={name}' for name in names)})"
+    source = f"from packlib.workbook.parameters import check_parameters\n{check}"
+    whole.cells = [whole.cells[1], nbformat.v4.new_code_cell(source)]  # the parameters come first
     nbformat.write(whole, tmp_path / "in.ipynb")
     refused = papermill(tmp_path, ("depht", "8"))
     assert refused.returncode == 1
@@ -317,13 +218,8 @@ def test_a_notebook_runs_in_its_folder_with_what_it_is_given(tmp_path, capfd):
     cells = notebook("n, name = 1, 'a'", "import os\n(n, name, os.environ['GIVEN'], os.getcwd())")
     cells.cells[0].metadata["tags"] = ["parameters"]
     nbformat.write(cells, path)
-    values = {"n": None, "name": 'a"\n'}
-
-    async def run():  # in a loop that is running, as in Jupyter
-        return run_async(run_notebook(path, values, {"GIVEN": "x"}, progress=True))
-
-    before = dict(os.environ)
-    done = asyncio.run(run())
+    values, before = {"n": None, "name": 'a"\n'}, dict(os.environ)
+    done = run_async(run_notebook(path, values, {"GIVEN": "x"}, progress=True))
     assert ast.literal_eval(done.cells[2].outputs[0].data["text/plain"]) == (*values.values(), "x", str(tmp_path))
     assert done.cells[1].metadata.tags == ["injected-parameters"] and len(done.cells) == 3
     assert before == os.environ and "100%" in capfd.readouterr().err

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from packlib.checks import percent
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -18,7 +20,9 @@ class Progress:
 
     def __str__(self) -> str:
         gap = self.num_packs / self.lower_bound - 1
-        return f"{self.seconds:.0f} s, {self.stage}: {self.num_packs:,} packs, at most {gap:.4%} above the best"
+        return (
+            f"{self.seconds:.0f} s, {self.stage}: {self.num_packs:,} packs, at most {percent(gap, 4)} above the best"
+        )
 
 
 _PATIENCE = 2  # seconds

@@ -6,7 +6,7 @@ The notebook `01_padding_waste` belongs to the folder `n01_padding_waste`, a pac
 
 Its `lesson`, which loads what the lesson needs, defines
 
-    EXERCISES    an `Exercises` with solutions; `check = EXERCISES`
+    check        an `Exercises` with solutions
     QUESTIONS    a `Questions`: what is to be guessed; `reveal = QUESTIONS.reveal`
 
 and its `Explorer` classes, each of which can be made without arguments. The words of exercises and questions stand

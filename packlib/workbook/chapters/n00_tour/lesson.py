@@ -13,7 +13,7 @@ from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import new_figure, percent
 from packlib.workbook.guesses import said
-from packlib.workbook.questions import Questions
+from packlib.workbook.questions import Questions, compare
 
 
 class RowsExplorer(Explorer):
@@ -64,9 +64,7 @@ QUESTIONS = Questions.beside(
     truths={
         "waste": lambda share, mean, slots: round(100 * share, 1),
         "rows": lambda rows, tokens, bound: rows,
-        "same": lambda padded, packed: (
-            "as many" if abs(packed - padded) < 0.01 else "more" if packed > padded else "fewer"
-        ),
+        "same": lambda padded, packed: compare(packed, padded, "fewer", "as many", "more", within=0.01),
         "unmasked": lambda share: 10 * round(10 * share),
         "reached": lambda packed, alone: round(100 * sum(packed) / len(packed)),
     },
@@ -122,10 +120,9 @@ def strangers(lengths):
     return 1 - sum(length**2 for length in lengths) / sum(lengths) ** 2
 
 
-EXERCISES = Exercises.beside(
+check = Exercises.beside(
     __file__,
     Exercise("three_rows", [[12, 8, 4], [11, 7, 6], [10, 9, 5]], fault=lambda packs: pack_fault(packs, NINE, ROW, 3)),
-    Exercise("strangers", strangers),
+    strangers,
     Exercise("my_packs", first_fit, fault=_near_the_best),
 )
-check = EXERCISES

@@ -10,10 +10,10 @@ from packlib.lengths import padding_waste
 from packlib.workbook.chapters.n01_padding_waste.figures import draw_batches
 from packlib.workbook.chapters.shared.habits import HABIT_NAMES, draw_waste, make_batches
 from packlib.workbook.chapters.shared.histograms import choice_of_lengths, sample_lengths, sets_to_explore, shown_name
-from packlib.workbook.exercises import Exercise, Exercises
+from packlib.workbook.exercises import Exercises
 from packlib.workbook.explorers import Explorer, choice
 from packlib.workbook.figures import INK, new_figure, percent
-from packlib.workbook.questions import Questions
+from packlib.workbook.questions import Questions, compare
 
 EXPLORED = ("wordnet", "wordnet-pairs", "docstrings", "squad", "wikipedia", "log-normal", "uniform", "two-humped")
 MOST, ROWS = 20_000, 128  # sequences that make the explorer's batches, and about so many rows of them are drawn
@@ -70,17 +70,13 @@ QUESTIONS = Questions.beside(
     truths={
         "eight_rows": lambda share: 100 * share,
         "least_padding": lambda shares: min(shares, key=shares.get),
-        "cause": lambda documents, shortened: (
-            "neither"
-            if abs(documents - shortened) < 0.01
-            else "documents that end"
-            if documents > shortened
-            else "random shortening"
+        "cause": lambda documents, shortened: compare(
+            documents, shortened, "random shortening", "neither", "documents that end", within=0.01
         ),
         "random_batches": lambda saved, full: round(100 * saved, 1) + 0.0,
         "windows": lambda ratio: round(ratio, 1),
-        "best_factor": lambda uniform, wikipedia: (
-            "neither" if abs(uniform - wikipedia) < 0.1 else "uniform" if uniform > wikipedia else "wikipedia"
+        "best_factor": lambda uniform, wikipedia: compare(
+            uniform, wikipedia, "wikipedia", "neither", "uniform", within=0.1
         ),
     },
     reasons={
@@ -125,15 +121,4 @@ def mean_width(lengths, batch_size):
     return total / math.comb(len(lengths), batch_size)
 
 
-EXERCISES = Exercises.beside(
-    __file__,
-    Exercise("padding_share", padding_share),
-    Exercise(
-        "best_factor",
-        best_factor,
-        cases=(([0, 1],), ([0, 2, 0],), ([0, 1, 1],), ([0, 3, 0, 1, 2],), ([0] + [1] * 512,)),
-    ),
-    Exercise("slots_of_batches", slots_of_batches),
-    Exercise("mean_width", mean_width),
-)
-check = EXERCISES
+check = Exercises.beside(__file__, padding_share, best_factor, slots_of_batches, mean_width)

@@ -14,7 +14,7 @@ from packlib.workbook.chapters.shared.packs import draw_packs
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import new_figure, percent
-from packlib.workbook.questions import Questions
+from packlib.workbook.questions import Questions, compare
 
 WAYS = {"worst_fit": "most space, one by one", "spfhp": "SPFHP, all copies at once", "lpfhp": "LPFHP, least space"}
 EIGHT, SLOTS = (9, 7, 6, 5, 4, 3, 2, 2), 10  # the sequences that are packed by hand
@@ -93,9 +93,7 @@ QUESTIONS = Questions.beside(
     __file__,
     truths={
         "first_rule": lambda packs: len(packs),
-        "better_rule": lambda most, least: (
-            "neither" if len(most) == len(least) else "least space" if len(least) < len(most) else "most space"
-        ),
+        "better_rule": lambda most, least: compare(len(least), len(most), "least space", "neither", "most space"),
         "four_threes": lambda packs: packs,
         "strategies": lambda strategies, lengths: strategies,
         "depth_two": lambda efficiency, full: 100 * efficiency,
@@ -159,11 +157,10 @@ def not_fooled(lengths):
     return None if greedy > best else f"packs by LPFHP: {greedy}; packs of the best packing: {best}."
 
 
-EXERCISES = Exercises.beside(
+check = Exercises.beside(
     __file__,
-    Exercise("tightest_space", tightest_space),
-    Exercise("place_copies", place_copies),
-    Exercise("lpfhp_packs", lpfhp_packs),
+    tightest_space,
+    place_copies,
+    lpfhp_packs,
     Exercise("fools_lpfhp", [4, 4, 3, 3, 3, 3], fault=not_fooled),
 )
-check = EXERCISES

@@ -9,10 +9,10 @@ from packlib.workbook.chapters.n03_nnls_packing.figures import draw_misses
 from packlib.workbook.chapters.n03_nnls_packing.runs import about, published_result, solve
 from packlib.workbook.chapters.shared.above import draw_above
 from packlib.workbook.chapters.shared.histograms import choice_of_lengths, in_blocks, sets_to_explore, shown_name
-from packlib.workbook.exercises import Exercise, Exercises
+from packlib.workbook.exercises import Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import new_figure, series
-from packlib.workbook.questions import Questions
+from packlib.workbook.questions import Questions, compare
 
 EXPLORED = ("wikipedia", "squad", "docstrings", "wordnet-pairs")
 BLOCKS = 64  # of the explorer
@@ -78,9 +78,9 @@ QUESTIONS = Questions.beside(
         "weights": lambda equal, low: "more" if low > equal else "fewer",
         "depth_two": lambda efficiency, share: round(100 * efficiency, 2),
         "filled": lambda filled, best: filled - best,
-        "rounding": lambda down, nearest: "neither" if down == nearest else "down" if down < nearest else "nearest",
+        "rounding": lambda down, nearest: compare(down, nearest, "down", "neither", "nearest"),
         "small_case": lambda packs, left: packs,
-        "better": lambda nnlshp, lpfhp: "neither" if nnlshp == lpfhp else "NNLSHP" if nnlshp < lpfhp else "LPFHP",
+        "better": lambda nnlshp, lpfhp: compare(nnlshp, lpfhp, "NNLSHP", "neither", "LPFHP"),
     },
     reasons={
         "columns": lambda three, five: (
@@ -139,11 +139,4 @@ def filled_lengths(places, lengths):
     return taken
 
 
-EXERCISES = Exercises.beside(
-    __file__,
-    Exercise("column", column),
-    Exercise("fewest_pairs", fewest_pairs),
-    Exercise("rounded_packs", rounded_packs),
-    Exercise("filled_lengths", filled_lengths),
-)
-check = EXERCISES
+check = Exercises.beside(__file__, column, fewest_pairs, rounded_packs, filled_lengths)

@@ -18,7 +18,7 @@ from packlib.workbook.chapters.shared.packs import draw_packs, spoken
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
 from packlib.workbook.figures import new_figure, percent, series
-from packlib.workbook.questions import Questions
+from packlib.workbook.questions import Questions, compare
 
 EXPLORED = ("wikipedia", "squad", "docstrings", "wordnet", "wordnet-pairs", "uniform")
 METHOD_NAMES: dict[Method, str] = dict(unpacked="unpacked", spfhp="SPFHP", lpfhp="LPFHP", optimal="optimal")
@@ -103,7 +103,7 @@ QUESTIONS = Questions.beside(
     truths={
         "threes": lambda packs: packs,
         "bargain": lambda pack, worth: _sum(pack),
-        "four": lambda before, after: "stay" if before == after else "fall" if after < before else "rise",
+        "four": lambda before, after: compare(after, before, "fall", "stay", "rise"),
         "strategies": lambda known, start, rounds: known - start,
         "spoiled": lambda proven, packs: "yes" if max(proven) > packs else "no",
         "worth": lambda price: round(price, 3),
@@ -165,9 +165,9 @@ def _not_the_round(answer):
     return None
 
 
-EXERCISES = Exercises.beside(
+check = Exercises.beside(
     __file__,
-    Exercise("simple_bound", simple_bound),
+    simple_bound,
     Exercise("prices", {7: 1, 6: Fraction(1, 2), 4: Fraction(1, 2)}, fault=_unproven),
     Exercise("one_round", ({7: Fraction(2, 3), 5: Fraction(1, 2), 4: Fraction(1, 3)}, (7, 5)), fault=_not_the_round),
     Exercise(
@@ -184,4 +184,3 @@ EXERCISES = Exercises.beside(
         ),
     ),
 )
-check = EXERCISES

@@ -18,7 +18,7 @@ from packlib.workbook.chapters.shared.small_models import small_bert, small_gpt
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer
 from packlib.workbook.figures import INK, new_figure, percent
-from packlib.workbook.questions import Questions
+from packlib.workbook.questions import Questions, compare
 
 
 class LeakExplorer(Explorer):
@@ -79,9 +79,7 @@ class LeakExplorer(Explorer):
 QUESTIONS = Questions.beside(
     __file__,
     truths={
-        "strangers": lambda own, pairs: (
-            "half and half" if 2 * own == pairs else "one sequence" if 2 * own > pairs else "two strangers"
-        ),
+        "strangers": lambda own, pairs: compare(2 * own, pairs, "two strangers", "half and half", "one sequence"),
         "empty_row": lambda value: str(value),
         "attention_leak": lambda leaked: 100 * leaked,
         "positions_move": lambda moved: bool(moved.any()),
@@ -178,10 +176,10 @@ def _ids(*ids):
     return torch.tensor(ids)
 
 
-EXERCISES = Exercises.beside(
+check = Exercises.beside(
     __file__,
-    Exercise("bounds", bounds),
-    Exercise("next_tokens", next_tokens),
+    bounds,
+    next_tokens,
     Exercise(
         "window_mask",
         window_mask,
@@ -200,4 +198,3 @@ EXERCISES = Exercises.beside(
         cases=tuple(_layers(_ids(1, 1, 2, 2, 2, 3, 3))) + tuple(_layers(_ids(1, 1, 1, 2, 3, 3, 0))[3:6]),
     ),
 )
-check = EXERCISES

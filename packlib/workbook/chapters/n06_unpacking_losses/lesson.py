@@ -15,7 +15,7 @@ from packlib.workbook.chapters.n06_unpacking_losses.runs import weights
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, slider
 from packlib.workbook.figures import new_figure, percent
-from packlib.workbook.questions import Questions
+from packlib.workbook.questions import Questions, compare
 
 
 class MeansExplorer(Explorer):
@@ -69,17 +69,18 @@ class MeansExplorer(Explorer):
         return fig, alt + ", ".join(f"{percent(share[at], 0)} by {name}" for name, share in shares.items()) + "."
 
 
-def _closest(from_tokens: float, from_sequences: float) -> str:
-    if abs(from_tokens - from_sequences) < 1e-10:
-        return "neither"
-    return "the mean over tokens" if from_tokens < from_sequences else "the mean over sequences"
-
-
 QUESTIONS = Questions.beside(
     __file__,
     truths={
-        "toy_packed": lambda mean: "4 again" if mean == 4 else "less" if mean < 4 else "more",
-        "closer": lambda token, sequence, pack: _closest(abs(pack - token), abs(pack - sequence)),
+        "toy_packed": lambda mean: compare(mean, 4, "less", "4 again", "more"),
+        "closer": lambda token, sequence, pack: compare(
+            abs(pack - token),
+            abs(pack - sequence),
+            "the mean over tokens",
+            "neither",
+            "the mean over sequences",
+            1e-10,
+        ),
         "beyond_eight": lambda sizes: 100 * np.maximum(sizes - 8, 0).sum() / sizes.sum(),
         "first_tokens": lambda packs, sequences: "the first of each pack" if packs < sequences else "all of them",
         "gradient_off": lambda off, losses: 100 * off,
@@ -131,10 +132,10 @@ def _tensors(*given):
     return torch.tensor(values, dtype=torch.float64), torch.tensor(slots), torch.tensor(starts)
 
 
-EXERCISES = Exercises.beside(
+check = Exercises.beside(
     __file__,
-    Exercise("sequence_mean", sequence_mean),
-    Exercise("loss_factor", loss_factor),
+    sequence_mean,
+    loss_factor,
     Exercise(
         "unpack",
         unpack,
@@ -148,4 +149,3 @@ EXERCISES = Exercises.beside(
     ),
     Exercise("broken_trainer", FAULTS, fault=not_the_four),
 )
-check = EXERCISES

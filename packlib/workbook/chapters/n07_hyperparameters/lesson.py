@@ -13,7 +13,7 @@ from packlib.workbook.chapters.n07_hyperparameters.runs import above_padded, sig
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import OKABE_ITO, new_figure
-from packlib.workbook.questions import Questions
+from packlib.workbook.questions import Questions, compare
 
 HOWS = {"nothing": "nothing", "accumulation": "accumulation", "betas": "betas", "linear_rate": "rate × k"}
 
@@ -89,9 +89,7 @@ QUESTIONS = Questions.beside(
         ),
         "half_life": lambda recipe: round(recipe.half_lives[0]),
         "rate_rule": lambda misses: min(("linear", "sqrt"), key=misses.get),
-        "lamb_step": lambda shares, adamw: (
-            "equal" if abs(shares[0] - shares[1]) < 1e-6 else "small" if shares[0] > shares[1] else "large"
-        ),
+        "lamb_step": lambda shares, adamw: compare(shares[0], shares[1], "large", "equal", "small", within=1e-6),
         "schedule": lambda left, factor: round(100 * left),
     },
     reasons={
@@ -148,10 +146,9 @@ def _fault(got, target, factor, replicas, most_rows):
     return None
 
 
-EXERCISES = Exercises.beside(
+check = Exercises.beside(
     __file__,
-    Exercise("same_memory", same_memory),
+    same_memory,
     Exercise("fit_device", fit_device, fault=_fault),
-    Exercise("first_lamb_step", first_lamb_step),
+    first_lamb_step,
 )
-check = EXERCISES

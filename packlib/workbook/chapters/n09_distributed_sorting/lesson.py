@@ -15,7 +15,7 @@ from packlib.workbook.chapters.shared.histograms import sample_lengths, shown_na
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import new_figure, percent
-from packlib.workbook.questions import Questions
+from packlib.workbook.questions import Questions, compare
 
 
 class BucketExplorer(Explorer):
@@ -85,7 +85,7 @@ QUESTIONS = Questions.beside(
     truths={
         "local_curriculum": lambda imbalance: round(imbalance, 2),
         "pile": lambda imbalance, spike, jump, ranks: round(imbalance, 2),
-        "more_ranks": lambda few, many, jump: "larger" if many > few else "smaller" if many < few else "equal",
+        "more_ranks": lambda few, many, jump: compare(many, few, "smaller", "equal", "larger"),
         "rounds": lambda rounds, low, high: int(high - low).bit_length(),
         "in_turn": lambda imbalance, ranks, longer: round(imbalance, 2),
         "what_is_sent": lambda sent: max(sent, key=sent.get),
@@ -147,9 +147,9 @@ def uneven_fault(got):
     return None if loads.max() >= 7 else f"the ranks end with {', '.join(map(str, loads))} rows; one needs 7."
 
 
-check = EXERCISES = Exercises.beside(
+check = Exercises.beside(
     __file__,
-    Exercise("buckets", buckets),
-    Exercise("tie_cuts", tie_cuts),
+    buckets,
+    tie_cuts,
     Exercise("uneven", [1, 2, 2, 2, 2, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5], fault=uneven_fault),
 )

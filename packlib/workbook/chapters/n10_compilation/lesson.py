@@ -210,9 +210,9 @@ def _order_fault(got, lengths, ranks):
 
 _MANY = [7 * i % 97 + i % 5 + 1 for i in range(120)]  # of far more choices than can be tried
 _LENGTHS = (3, 5, 5, 6, 9, 10, 17, 18, 18, 24, 40, 41, 64)
-check = EXERCISES = Exercises.beside(
+check = Exercises.beside(
     __file__,
-    Exercise("padded_slots", padded_slots),
+    padded_slots,
     Exercise("warm_order", warm_order, fault=_order_fault),
     Exercise(
         "best_edges",

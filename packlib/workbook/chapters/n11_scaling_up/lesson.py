@@ -21,7 +21,7 @@ from packlib.workbook.chapters.n11_scaling_up.pod import ON_CHIP, PHASES, POD, P
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
 from packlib.workbook.figures import percent
-from packlib.workbook.questions import Questions
+from packlib.workbook.questions import Questions, compare
 from packlib.workbook.tables import Table
 
 
@@ -76,9 +76,7 @@ QUESTIONS = Questions.beside(
     __file__,
     truths={
         "heavier": lambda few, many: "neither" if few == many else "replica 0",
-        "layout": lambda published, even: (
-            "slower" if published < even else "faster" if published > even else "equally fast"
-        ),
+        "layout": lambda published, even: compare(published, even, "slower", "equally fast", "faster"),
         "recomputation": lambda longer: round(100 * longer),
         "underflow": lambda lost: round(100 * lost[2048]),
         "each_update": lambda seconds, plain: max(seconds, key=seconds.get),
@@ -151,9 +149,9 @@ def _pod_fault(got):
     return None
 
 
-check = EXERCISES = Exercises.beside(
+check = Exercises.beside(
     __file__,
-    Exercise("loss_weights", loss_weights),
-    Exercise("round_at_random", round_at_random),
+    loss_weights,
+    round_at_random,
     Exercise("faster_pod", FASTER, fault=_pod_fault),
 )

@@ -15,7 +15,7 @@ from packlib.workbook.chapters.shared.packs import spoken
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
 from packlib.workbook.figures import INK, label_ends, new_figure, percent, series
-from packlib.workbook.questions import Questions
+from packlib.workbook.questions import Questions, compare
 
 EXPLORED_DEPTHS = (2, 4, 8, None)
 
@@ -87,7 +87,7 @@ QUESTIONS = Questions.beside(
     __file__,
     truths={
         "padding": lambda histogram: 100 * histogram.padding_fraction,
-        "longer": lambda now, then: "as many" if abs(then / now - 1) < 0.02 else "more" if then > now else "fewer",
+        "longer": lambda now, then: compare(then / now, 1, "fewer", "as many", "more", within=0.02),
         "fewer": lambda times, today, packed: round(times, 2),
     },
 )
@@ -132,9 +132,9 @@ def _packable(lengths):
     return None
 
 
-check = EXERCISES = Exercises.beside(
+check = Exercises.beside(
     __file__,
-    Exercise("expected_speedup", expected_speedup),
+    expected_speedup,
     Exercise(
         "smallest_depth",
         smallest_depth,
@@ -146,5 +146,5 @@ check = EXERCISES = Exercises.beside(
         ),
     ),
     Exercise("stubborn", [51] * 10, fault=_packable),
-    Exercise("same_update", same_update),
+    same_update,
 )

@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from packlib.work import Work
-from packlib.workbook.figures import INK, OKABE_ITO, PADDING, plain_ticks
+from packlib.workbook.figures import EMPTY, INK, OKABE_ITO, plain_ticks
 
 TOKENS, PAIRS = OKABE_ITO[0], OKABE_ITO[1]
 
@@ -17,9 +17,7 @@ def draw_ranks(ax: Axes, tokens: np.ndarray, squares: np.ndarray, work: Work) ->
     rows, slowest = np.arange(len(linear)), (linear + pairs).max()
     ax.barh(rows, linear, 0.8, color=TOKENS, label="tokens")
     ax.barh(rows, pairs, 0.8, left=linear, color=PAIRS, hatch="...", edgecolor="white", linewidth=0, label="pairs")
-    rest = slowest - linear - pairs
-    waits = {"color": PADDING, "hatch": "///", "edgecolor": "white", "linewidth": 0, "label": "waiting"}
-    ax.barh(rows, rest, 0.8, left=linear + pairs, **waits)
+    ax.barh(rows, slowest - linear - pairs, 0.8, left=linear + pairs, label="waiting", **EMPTY)
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3, fontsize=12)
     ax.axvline(1, color=INK, linewidth=1)
     ax.set_yticks(rows, [f"rank {rank}" for rank in rows] if len(rows) <= 16 else [""] * len(rows))

@@ -10,7 +10,7 @@ from packlib.packing import Packs
 from packlib.work import Work, waiting
 from packlib.workbook.chapters.n13_balanced_work.figures import draw_windows, windows_in_words
 from packlib.workbook.chapters.n13_balanced_work.runs import by_window, long_tail, packed
-from packlib.workbook.exercises import Exercise, Exercises
+from packlib.workbook.exercises import Exercises
 from packlib.workbook.explorers import Explorer, choice
 from packlib.workbook.figures import new_figure
 from packlib.workbook.questions import Questions
@@ -102,9 +102,4 @@ def time_in_windows(works, ranks, window):
     return sum(sum(window[ranks - 1 :: ranks]) for window in windows)
 
 
-check = EXERCISES = Exercises.beside(
-    __file__,
-    Exercise("pack_work", pack_work),
-    Exercise("share_waited", share_waited),
-    Exercise("time_in_windows", time_in_windows),
-)
+check = Exercises.beside(__file__, pack_work, share_waited, time_in_windows)

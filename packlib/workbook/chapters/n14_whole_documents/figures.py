@@ -8,7 +8,7 @@ from matplotlib.patches import Patch
 
 from packlib.packing import DocumentRows
 from packlib.workbook.chapters.n14_whole_documents.runs import letter
-from packlib.workbook.figures import INK, OKABE_ITO, PADDING, name_rows, plain_ticks, series
+from packlib.workbook.figures import EMPTY, INK, OKABE_ITO, name_rows, plain_ticks, series
 
 CUT = OKABE_ITO[1]  # the pieces of documents that are cut
 
@@ -35,8 +35,7 @@ def draw_rows(ax: Axes, rows: DocumentRows, least: int = 0) -> None:
             if first + length < rows.document_lengths[document]:
                 ax.barh(at, -edge, left=begin + length, height=0.8, color=INK)
             begin += length
-        empty = {"height": 0.8, "color": PADDING, "hatch": "///", "edgecolor": "white", "linewidth": 0}
-        ax.barh(at, top - begin, left=begin, **empty)
+        ax.barh(at, top - begin, left=begin, height=0.8, **EMPTY)
     drawn = {length == rows.document_lengths[document] for row in rows for document, _, length in row.tolist()}
     parts = {"whole": (True, series("packed")["color"]), "a piece; bars mark cuts": (False, CUT)}
     keys = {name: Patch(color=color) for name, (whole, color) in parts.items() if whole in drawn}

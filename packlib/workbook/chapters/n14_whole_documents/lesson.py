@@ -12,7 +12,7 @@ from packlib.workbook.chapters.n14_whole_documents.runs import FIVE, SLOTS, SPOK
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
 from packlib.workbook.figures import INK, name_rows, new_figure, percent, series
-from packlib.workbook.questions import Questions
+from packlib.workbook.questions import Questions, compare
 
 ROWS = (4, 8, 16, 32, 64)  # slots to choose from
 
@@ -95,9 +95,7 @@ QUESTIONS = Questions.beside(
     __file__,
     truths={
         "five_cut": lambda rows: rows.cut_documents,
-        "five_rows": lambda wrapped, split: (
-            "neither" if len(wrapped) == len(split) else "split" if len(split) < len(wrapped) else "wrapped"
-        ),
+        "five_rows": lambda wrapped, split: compare(len(split), len(wrapped), "split", "neither", "wrapped"),
         "lost": lambda rows: 100 * rows.lost_tokens / int(rows.document_lengths.sum()),
         "most_context": lambda sees: max(sees, key=sees.get),
         "after_cut": lambda whole, cut: 100 * (cut / whole - 1),
@@ -153,9 +151,9 @@ def cuts_too_many(order):
     return f"wrapping makes {rows.cuts} cuts: {in_words(rows)}." if rows.cuts else None
 
 
-check = EXERCISES = Exercises.beside(
+check = Exercises.beside(
     __file__,
-    Exercise("split_pieces", split_pieces),
-    Exercise("wrapped_cuts", wrapped_cuts),
+    split_pieces,
+    wrapped_cuts,
     Exercise("order_without_cuts", [5, 3, 5, 3, 4, 2, 2, 3, 3, 2], fault=cuts_too_many),
 )

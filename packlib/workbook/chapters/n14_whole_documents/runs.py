@@ -9,6 +9,7 @@ from packlib.lengths import LengthHistogram, load
 from packlib.packing import CUTTING_RULES, DocumentRows, document_rows
 from packlib.workbook.chapters.shared.recorded_runs import Interval, Runs, at_end, interval
 from packlib.workbook.figures import percent
+from packlib.workbook.tables import Table
 
 FIVE, SLOTS = (14, 7, 5, 2, 3), 8  # the documents of Figure 1 in Fewer Truncations (arXiv 2404.10830)
 LONGEST = 1 << 16  # no document of the shipped data sets has as many tokens
@@ -16,12 +17,15 @@ SPOKEN = {rule: rule.replace("_", " ") for rule in CUTTING_RULES}
 LOSSLESS = ("wrapped", "split", "powers_of_two")
 
 # Fewer Truncations, Table 10: models of 13 billion parameters in rows of 2,048, one training run each
-PUBLISHED_COLUMNS = ["rows", "mask", "perplexity", "reading", "inference", "context", "summaries", "commonsense"]
-PUBLISHED = [
-    ["wrapped", "no", "9.64", "46.71 %", "49.26 %", "40.60 %", "12.16", "64.38 %"],
-    ["wrapped", "yes", "9.53", "47.92 %", "50.35 %", "42.41 %", "11.79", "64.77 %"],
-    ["split", "yes", "9.53", "48.92 %", "52.31 %", "46.30 %", "13.14", "64.84 %"],
-]
+PUBLISHED = Table(
+    ("rows", "mask", "perplexity", "reading", "inference", "context", "summaries", "commonsense"),
+    [
+        ["wrapped", "no", "9.64", "46.71 %", "49.26 %", "40.60 %", "12.16", "64.38 %"],
+        ["wrapped", "yes", "9.53", "47.92 %", "50.35 %", "42.41 %", "11.79", "64.77 %"],
+        ["split", "yes", "9.53", "48.92 %", "52.31 %", "46.30 %", "13.14", "64.84 %"],
+    ],
+    right=True,
+)
 
 
 def whole_lengths(dataset: str) -> LengthHistogram:
@@ -37,9 +41,9 @@ def under_all_rules(lengths: Sequence[int] | np.ndarray, max_length: int) -> dic
     return {rule: document_rows(lengths, slots[rule], rule) for rule in left}
 
 
-def compared(found: dict[str, DocumentRows]) -> tuple[list[str], list[list[str]]]:
-    """Columns and rows of the table that sets the rules beside each other."""
-    columns = ["rule", "slots", "rows", "documents cut", "cuts", "tokens lost", "a token sees"]
+def compared(found: dict[str, DocumentRows]) -> Table:
+    """The rules beside each other."""
+    columns = "rule", "slots", "rows", "documents cut", "cuts", "tokens lost", "a token sees"
     rows = [
         [
             SPOKEN[rule],
@@ -52,7 +56,7 @@ def compared(found: dict[str, DocumentRows]) -> tuple[list[str], list[list[str]]
         ]
         for rule, made in found.items()
     ]
-    return columns, rows
+    return Table(columns, rows, right=True)
 
 
 def in_words(rows: DocumentRows) -> str:

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from packlib.workbook.chapters.n15_fine_tuning.figures import draw_weights, weights_in_words
 from packlib.workbook.chapters.n15_fine_tuning.runs import GROUPS, LENGTHS, PARTS, WAYS
-from packlib.workbook.exercises import Exercise, Exercises
+from packlib.workbook.exercises import Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import new_figure
 from packlib.workbook.questions import Questions
@@ -88,9 +88,4 @@ def slot_weights(labels, segments, sequences):
     return weights
 
 
-check = EXERCISES = Exercises.beside(
-    __file__,
-    Exercise("asked", asked),
-    Exercise("group_weights", group_weights),
-    Exercise("slot_weights", slot_weights),
-)
+check = Exercises.beside(__file__, asked, group_weights, slot_weights)

@@ -132,9 +132,9 @@ def mask_fault(got, prompt, answers):
     return f"slot {query} {'must see' if right[query, key] else 'must not see'} slot {key}."
 
 
-check = EXERCISES = Exercises.beside(
+check = Exercises.beside(
     __file__,
-    Exercise("group_tokens", group_tokens),
-    Exercise("tree_positions", tree_positions),
+    group_tokens,
+    tree_positions,
     Exercise("tree_mask", tree_mask, fault=mask_fault),
 )

@@ -13,7 +13,7 @@ from packlib.workbook.chapters.n17_evidence import runs
 from packlib.workbook.chapters.n17_evidence.figures import draw_experiments
 from packlib.workbook.chapters.shared.recorded_figures import draw_intervals
 from packlib.workbook.chapters.shared.recorded_runs import Interval, interval
-from packlib.workbook.exercises import Exercise, Exercises
+from packlib.workbook.exercises import Exercises
 from packlib.workbook.explorers import Explorer, slider
 from packlib.workbook.figures import new_figure, percent
 from packlib.workbook.questions import Questions
@@ -136,9 +136,4 @@ def choose_seeds(deviation, wanted, arms, most):
     return 0
 
 
-check = EXERCISES = Exercises.beside(
-    __file__,
-    Exercise("paired_interval", paired_interval),
-    Exercise("sign_flip_p", sign_flip_p),
-    Exercise("choose_seeds", choose_seeds),
-)
+check = Exercises.beside(__file__, paired_interval, sign_flip_p, choose_seeds)

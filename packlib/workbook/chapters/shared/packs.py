@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from packlib.workbook.figures import INK, PADDING, series
+from packlib.workbook.figures import EMPTY, INK, series
 
 
 def spoken(depth: int | None) -> str:
@@ -27,8 +27,7 @@ def draw_packs(
     digit = 0.018 * max_length * ax.get_gridspec().ncols  # the slots that one takes up
     for row, lengths in enumerate(packs):
         starts = np.cumsum([0, *lengths])
-        empty = {"height": 0.8, "color": PADDING, "hatch": "///", "edgecolor": "white", "linewidth": 0}
-        ax.barh(row, max_length - starts[-1], left=starts[-1], **empty)
+        ax.barh(row, max_length - starts[-1], left=starts[-1], height=0.8, **EMPTY)
         for place, (start, length) in enumerate(zip(starts, lengths, strict=False)):
             fresh = row == new and place == len(lengths) - 1
             color = INK if fresh else series("packed")["color"]

@@ -1,0 +1,205 @@
+"""Exercises accept every right answer in any form, refuse the slips that learners make, and never raise."""
+
+import inspect
+import itertools
+import math
+import tomllib
+from collections import Counter
+from fractions import Fraction
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from packlib.workbook import exercises
+from packlib.workbook.running import notebooks
+
+SLIPS = tomllib.loads(Path(__file__).with_name("slips.toml").read_text(encoding="utf-8"))
+LESSONS = {name: import_module(f"packlib.workbook.chapters.n{name}.lesson") for name in notebooks()}
+EXERCISES = [
+    pytest.param(name, exercise, id=exercise.name)
+    for name, lesson in LESSONS.items()
+    for exercise in lesson.check.values()
+]
+MODULES = {"itertools": itertools, "math": math, "np": np, "torch": torch, "Counter": Counter}
+
+
+def answer_of(text, name, solution):
+    """What a slip stands for: a value, or a function of the same parameters as the solution."""
+    names = {**MODULES, **vars(LESSONS[name])}
+    if text.startswith("def "):
+        exec(text, names)
+        return names["answer"]
+    parameters = ", ".join(inspect.signature(solution).parameters) if callable(solution) else ""
+    function = eval(f"lambda {parameters}: ({text})", names)
+    return function if callable(solution) else function()
+
+
+@pytest.mark.parametrize(("name", "exercise"), EXERCISES)
+def test_checkers_accept_the_solution_and_catch_the_slips(name, exercise):
+    assert list(SLIPS[name]) == list(LESSONS[name].check)
+    assert exercise.judge(exercise.solution).state == "right"
+    assert exercise.judge(...).state == "not tried"
+    assert len(SLIPS[name][exercise.name]) >= 2
+    for slip, text in SLIPS[name][exercise.name].items():
+        verdict = exercise.judge(answer_of(text, name, exercise.solution))
+        assert verdict.state == "wrong", f"{exercise.name} accepts the slip {slip!r}"
+        assert "raises" not in verdict.message, f"the slip {slip!r} of {exercise.name} is broken: {verdict.message}"
+
+
+def in_another_form(answer):
+    """The same answer in tuples, lists in place of tensors, and NumPy's numbers."""
+    if isinstance(answer, torch.Tensor):
+        return answer.tolist()
+    if isinstance(answer, (list, tuple)):
+        return tuple(map(in_another_form, answer))
+    return np.array(answer)[()] if isinstance(answer, (int, float)) else answer
+
+
+def best_fit(lengths, max_length):
+    packs = []
+    for length in -np.sort(-np.array(lengths)):
+        able = [pack for pack in packs if sum(pack) + length <= max_length]
+        (max(able, key=sum) if able else packs.append([]) or packs[-1]).append(int(length))
+    return packs
+
+
+def with_arrays(labels, segments, sequences):
+    """The weights of slots in NumPy."""
+    labels, segments = np.array(labels), np.array(segments)
+    asked = np.zeros(labels.shape, bool)
+    same = (segments[:, 1:] == segments[:, :-1]) & (segments[:, 1:] > 0)
+    asked[:, :-1] = same & (labels[:, 1:] != -100)
+    counts = ((segments[:, :, None] == segments[:, None, :]) & asked[:, None, :]).sum(-1)
+    return np.where(asked, 1 / (sequences * np.maximum(1, counts)), 0)
+
+
+OTHER_ANSWERS = {  # where many are right
+    "three_rows": np.array([[12, 7, 5], [11, 9, 4], [10, 8, 6]]),
+    "my_packs": best_fit,
+    "fools_lpfhp": np.array([5, 4, 3, 3, 3, 2]),
+    "prices": {7: Fraction(1), 6: Fraction(3, 5), 4: Fraction(2, 5)},
+    "one_round": ({4: 1 / 3, 5: 1 / 2, 7: 2 / 3}, (5, 7)),
+    "broken_trainer": "Isolation, Positions, Mean, Accumulation",
+    "slot_weights": with_arrays,
+    "tree_mask": lambda *group: torch.tensor(LESSONS["16_shared_prompts"].tree_mask(*group)),
+}
+
+
+@pytest.mark.parametrize(("name", "exercise"), EXERCISES)
+def test_checkers_accept_other_right_answers_and_forms(name, exercise):
+    solve = exercise.solution
+    form = (lambda *given: in_another_form(solve(*given))) if callable(solve) else in_another_form(solve)
+    for answer in (OTHER_ANSWERS.get(exercise.name, form), form):
+        verdict = exercise.judge(answer)
+        assert verdict.state == "right", verdict.message
+
+
+def test_a_wrong_mask_is_told_by_its_first_pair():
+    lesson = LESSONS["16_shared_prompts"]
+    verdict = lesson.check["tree_mask"].judge(lambda *group: np.tri(len(lesson.tree_mask(*group))))
+    assert verdict.state == "wrong" and "must not see slot" in verdict.message
+    verdict = lesson.check["tree_mask"].judge(lambda *group: 0.5 * np.array(lesson.tree_mask(*group)))
+    assert verdict.state == "wrong" and "nothing else" in verdict.message
+
+
+# The class
+
+
+def total(lengths):
+    return sum(lengths)
+
+
+@pytest.fixture
+def check():
+    return exercises.Exercises(
+        [
+            exercises.Exercise("total", total, (([1],), ([2, 1],), ([3, 1, 1],)), hint="Add them all.", level=1),
+            exercises.Exercise("factor", 2.0),
+            exercises.Exercise("round", ({7: 0.5, "by": "a"}, (7, 5), [True]), fault=lambda got: got[0][7][0]),
+            exercises.Exercise(
+                "halves", solution=lambda n: [n // 2, n - n // 2], cases=((4,), (5,)),
+                fault=lambda got, n: None if sum(got) == n else f"it adds up to {sum(got)}.",
+            ),
+        ]
+    )  # fmt: skip
+
+
+def never(lengths):
+    return ...
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "says"),
+    [
+        ("total", ..., "total: not tried yet"),
+        ("total", total, "total: right. 3 cases agree."),
+        ("total", lambda lengths: np.int64(sum(lengths)), "total: right."),
+        ("total", max, "total: not yet. total([2, 1]) gives 2, and should give 3.\n"),
+        ("total", lambda lengths: 1 / 0, "total([1]) raises ZeroDivisionError: division by zero"),
+        ("total", 7, "total must be a function, not 7."),
+        ("total", lambda lengths: "x" * 1000, "..., and should give 1."),
+        ("factor", 2, "factor: right."),
+        ("factor", np.zeros(3), "array([0., 0., 0.]) is not it."),
+        ("factor", (np.float64(0.5), [np.int64(1)]), "(0.5, [1]) is not it."),
+        ("halves", lambda n: [n], "halves: right."),
+        ("halves", lambda n: [n // 2] * 2, "halves(5) gives [2, 2]: it adds up to 4."),
+        (
+            "round",
+            None,
+            "round gives None (NoneType); the form ({7: number, 'by': text}, (number, …), [True or False, …])",
+        ),
+    ],
+)
+def test_check_answers_and_never_raises(name, answer, says, check, capsys, displayed):
+    check(name, answer)
+    said = capsys.readouterr().out
+    assert says in said and said.count("\n") == 1
+    assert len(displayed) == (name == "total" and ": right" in said), "a solution where there are levels"
+
+
+def test_the_words_of_exercises_stand_in_a_file_beside_the_lesson(tmp_path):
+    words = "[total]\nlevel = 2\nminutes = 9\nhint = 'Add.'\ncases = [[[1]], [[2, 3]]]\n"
+    (tmp_path / "exercises.toml").write_text(words)
+    given = exercises.Exercise("total", total)
+    (found,) = exercises.Exercises.beside(str(tmp_path / "lesson.py"), given).values()
+    assert (found.level, found.minutes, found.hint) == (2, 9, "Add.")
+    assert found.judge(total).message == "total: right. 2 cases agree."
+    with pytest.raises(ValueError, match=r"exercises\.toml must be about total, halves, and is about total"):
+        exercises.Exercises.beside(str(tmp_path / "lesson.py"), given, exercises.Exercise("halves", 2))
+
+
+def test_an_answer_cannot_change_the_case_that_follows(check, capsys):
+    def empties(lengths):
+        result = sum(lengths)
+        lengths.clear()
+        return result
+
+    for _ in range(2):
+        check("total", empties)
+        assert "right" in capsys.readouterr().out
+
+
+def test_a_hint_comes_after_the_second_miss(check, capsys):
+    for answer in (max, never, max, max):
+        check("total", answer)
+    check("factor", 3.0)
+    said = capsys.readouterr().out.splitlines()
+    help = ' Hint: Add them all. check.solution("total") shows a solution.'
+    assert [line.endswith(help) for line in said] == [False, False, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("got", "expected", "agree"),
+    [
+        (0.1 + 0.2, 0.3, True), (0.3001, 0.3, False), (float("nan"), 1.0, False), ("1", 1, False),
+        (1, True, False), (True, True, True), ([1, 2], (1, 2), True), ([1], [1, 2], False),
+        (np.array([1, 2]), [1, 2], True),
+        (1, [1], False), ({"a": 1}, {"a": 1.0}, True), ({"a": 1, "b": 2}, {"a": 1}, False), (None, 1, False),
+        ({1, 2}, {2, 1}, True), ("a", "b", False), ([[1], [2, 3]], [(1,), (2, 3)], True),
+    ],
+)  # fmt: skip
+def test_same_compares_like_a_teacher(got, expected, agree):
+    assert exercises.same(got, expected) is agree
