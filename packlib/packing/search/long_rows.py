@@ -27,7 +27,8 @@ _BAD = 5e-4  # of a pack: what a pack that is packed again is worth less
 _GOOD = (0, 1, 3, 2, 5)  # how many good packs are packed again with each bad one: the next where one fails
 _AGAIN = 1e-4  # gap of the linear program then
 _WRITING = 1.5e-6  # seconds a sequence, a guess: packing it, writing the plan down and verifying it
-_PATIENCE, _ATTEMPTS = 15, 60  # to better a plan on a grid: without success, and in all
+_PATIENCE = 15  # attempts to better a plan on a grid without success
+_WORK = 8000  # points of the grid times all attempts
 _NEAR = 3e-4  # of the bound: a finer grid, which takes longer, is for plans that do not come so near
 
 
@@ -109,7 +110,7 @@ class LongSearch:
             worth: the price of each of `lengths`, in packs.
         """
         draw, failures, took, prices = np.random.default_rng(0), 0, 0.0, self.program.prices
-        for _ in range(_ATTEMPTS):
+        for _ in range(_WORK // len(prices) + 1):
             if self.num_packs == self.lower_bound or failures == _PATIENCE or self.time_left() < took:
                 break
             before = time.perf_counter()
