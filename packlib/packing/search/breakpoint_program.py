@@ -5,6 +5,7 @@ same. Column generation as in `optimal.py`. A column mixes two packs of as many 
 than there is room for and one that takes a cell more, so that they fit on average.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from typing import cast
@@ -17,6 +18,7 @@ from packlib.packing.search.knapsack import Multiset
 from packlib.packing.search.master import MasterProblem
 from packlib.packing.search.relaxed_knapsack import Grid
 
+_GAP = 1e-5  # of the bound
 _SMOOTH = (8, 5, 2, 0)  # tenths of the best prices so far, mixed with those of the last solution
 
 
@@ -49,9 +51,9 @@ class BreakpointProgram:
         self.counts = np.rint(self.grid.counts(counts)).astype(np.int64)
 
     def generate(
-        self, deadline: Deadline, kept: float = 0.0, gap: float = 1e-5, report: Callable[[], None] | None = None
+        self, deadline: Deadline, kept: float = 0.0, rounds: float = math.inf, report: Callable[[], None] | None = None
     ) -> bool:
-        """Add columns until the program meets its bound but for a part of it, `gap`, or none helps.
+        """Add columns until the program nearly meets its bound, none helps, or so many rounds are over.
 
         See `optimal`, which finds prices in the same way.
 
@@ -70,7 +72,7 @@ class BreakpointProgram:
                 bound = exact_dot(self.counts, between) / value
                 if bound > proven:
                     proven, center, best = bound, between, value
-                solved = objective <= proven * (1 + gap)
+                solved = objective <= proven * (1 + _GAP)
                 cheap = [c for c in columns if sum(prices[x] * y for x, y in c) > PRICE_OF_A_PACK * (1 + 1e-7)]
                 if solved or self.master.add(cheap):
                     break
@@ -79,7 +81,8 @@ class BreakpointProgram:
             self.prices, self.best = center, best
             if report:
                 report()
-            if solved:
+            rounds -= 1
+            if solved or rounds <= 0:
                 return True
         return False
 

@@ -25,7 +25,7 @@ from packlib.packing.search.relaxed_knapsack import CELLS, fits_alone
 _ITEMS = 2_000_000  # sequences that are packed one by one; of more, one stands for several
 _BAD = 5e-4  # of a pack: what a pack that is packed again is worth less
 _GOOD = (0, 1, 3, 2, 5)  # how many good packs are packed again with each bad one: the next where one fails
-_AGAIN = 1e-4  # gap of the linear program then
+_AGAIN = 8  # at most so many rounds of pricing then
 _WRITING = 1.5e-6  # seconds a sequence, a guess: packing it, writing the plan down and verifying it
 _PATIENCE = 15  # attempts to better a plan on a grid without success
 _WORK = 8000  # points of the grid times all attempts
