@@ -46,16 +46,26 @@ def output_path(path: str | os.PathLike, folder: bool = False, reads: Iterable[R
     at = whole = Path(path).absolute()
     while not os.path.lexists(at):
         at = at.parent
-    if at.is_symlink() and not at.exists():
-        raise FileNotFoundError(f"{name} cannot be written: the link {at} leads nowhere.")
-    kind = "folder" if at.is_dir() else "file" if at.is_file() else "pipe, a socket or a device"
-    if at != whole and kind != "folder":
-        raise NotADirectoryError(f"{name} cannot be written: {at} is a {kind} and no folder.")
-    if at == whole and kind != (wanted := "folder" if folder else "file"):
-        raise FileExistsError(f"{name} is a {kind}; name a {wanted}.")
-    if not os.access(at, os.W_OK) or not os.access(at if at.is_dir() else at.parent, os.W_OK | os.X_OK):
-        raise PermissionError(f"{name} cannot be written: there is no permission to change {at}.")
+    error = _not_writable(name, at, at == whole, "folder" if folder else "file")
+    if error and not os.path.lexists(at):  # another run has just removed it
+        return output_path(path, folder, reads)
+    if error:
+        raise error
     return Path(os.path.realpath(path))
+
+
+def _not_writable(name: str, at: Path, whole: bool, wanted: str) -> OSError | None:
+    """Why a path cannot be written, of which `at` is there: all of it, or the last folder."""
+    if at.is_symlink() and not at.exists():
+        return FileNotFoundError(f"{name} cannot be written: the link {at} leads nowhere.")
+    kind = "folder" if at.is_dir() else "file" if at.is_file() else "pipe, a socket or a device"
+    if not whole and kind != "folder":
+        return NotADirectoryError(f"{name} cannot be written: {at} is a {kind} and no folder.")
+    if whole and kind != wanted:
+        return FileExistsError(f"{name} is a {kind}; name a {wanted}.")
+    if not os.access(at, os.W_OK) or not os.access(at if at.is_dir() else at.parent, os.W_OK | os.X_OK):
+        return PermissionError(f"{name} cannot be written: there is no permission to change {at}.")
+    return None
 
 
 def _refuse_what_is_read(path: str | os.PathLike, folder: bool, reads: Iterable[Read]) -> None:
