@@ -22,7 +22,7 @@ import numpy as np
 
 from packlib.packing.search.knapsack import NOT_FOR_SALE, up_to
 
-CELLS = (128, 320)  # of the grids, from coarse to fine
+CELLS = (128, 192, 320)  # of the grids, from coarse to fine
 
 
 class Grid:
