@@ -27,7 +27,7 @@ _BAD = 5e-4  # of a pack: what a pack that is packed again is worth less
 _GOOD = (0, 1, 3, 2, 5)  # how many good packs are packed again with each bad one: the next where one fails
 _AGAIN = 8  # at most so many rounds of pricing then
 _WRITING = 1.5e-6  # seconds a sequence, a guess: packing it, writing the plan down and verifying it
-_PATIENCE = 15  # attempts to better a plan on a grid without success
+_PATIENCE = 10  # attempts to better a plan on a grid without success
 _WORK = 8000  # points of the grid times all attempts
 _NEAR = 3e-4  # of the bound: a finer grid, which takes longer, is for plans that do not come so near
 
