@@ -26,7 +26,7 @@ _ITEMS = 2_000_000  # sequences that are packed one by one; of more, one stands 
 _BAD = 5e-4  # of a pack: what a pack that is packed again is worth less
 _GOOD = (0, 1, 3, 2, 5)  # how many good packs are packed again with each bad one: the next where one fails
 _AGAIN = 8  # at most so many rounds of pricing then
-_WRITING = 1.5e-6  # seconds a sequence, a guess: packing it, writing the plan down and verifying it
+_WRITING = 0.7e-6  # seconds a sequence, a guess: packing it, writing the plan down and verifying it
 _PATIENCE = 10  # attempts to better a plan on a grid without success
 _WORK = 8000  # points of the grid times all attempts
 _NEAR = 3e-4  # of the bound: a finer grid, which takes longer, is for plans that do not come so near
@@ -79,12 +79,13 @@ class LongSearch:
         plans = list[tuple[np.ndarray, int]]()
         for cells in CELLS:
             self.program = BreakpointProgram(self.packed, self.limit, cells)
-            if not self.program.generate(self.deadline, self.writing, report=lambda: self.report("pricing")):
-                return
+            solved = self.program.generate(self.deadline, self.writing, report=lambda: self.report("pricing"))
             table = np.where(self.alone, PRICE_OF_A_PACK, self.program.table())
             bound = certified_bound(self.counts, table, self.limit)
             if bound > self.lower_bound:
                 self.lower_bound, self.proof = bound, table
+            if not solved:
+                return
             if self.each > 1:
                 self.program.set_counts(np.bincount(self.lengths, minlength=self.top + 1))
                 if not self.deadline.solve(self.program.master, self.program.counts, self.writing):
