@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from packlib.lengths import LengthHistogram
 
@@ -65,10 +65,18 @@ _FILTERS = {
 }  # fmt: skip
 
 
+class _Given(StrictUndefined):
+    """A name that no value has is an error, while an `if` without `else` says nothing."""
+
+    def __str__(self) -> str:
+        return "" if self._undefined_name is None else super().__str__()
+
+
 @cache
 def _templates(autoescape: bool) -> Environment:
     loader = FileSystemLoader(Path(__file__).parent)
-    templates = Environment(loader=loader, autoescape=autoescape, trim_blocks=True, lstrip_blocks=True)
+    options: dict[str, Any] = {"autoescape": autoescape, "trim_blocks": True, "lstrip_blocks": True}
+    templates = Environment(loader=loader, undefined=_Given, **options)
     templates.filters |= _FILTERS
     return templates
 
