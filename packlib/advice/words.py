@@ -68,7 +68,7 @@ _FILTERS = {
 class _Given(StrictUndefined):
     """A name that no value has is an error, while an `if` without `else` says nothing."""
 
-    def __str__(self) -> str:
+    def __str__(self) -> str:  # type: ignore[override]
         return "" if self._undefined_name is None else super().__str__()
 
 
