@@ -1,123 +1,98 @@
 """A value that no pack exceeds, found in far fewer steps than the exact knapsack takes.
 
-The exact knapsack (`knapsack.py`) takes distinct lengths x capacity x depth steps. Here prices are looked at on a grid
-of some hundred lengths, and are linear between them. The proof:
+The exact knapsack (`knapsack.py`) takes distinct lengths x capacity x depth steps. Here a pack is relaxed three times.
+Each time no pack loses value, and integers only ever err upward, so the best relaxed pack is worth at least as much as
+the best real one:
 
-- A pack of k sequences of at least `first` tokens has `capacity - k first` tokens for what they are longer. In cells of
-  the grid that is its room, and a sequence takes j + t of it, with a whole j and a fraction t below 1.
-- Let T be the sum of the fractions. Count each sequence as j + 1 with probability t, else as j, so that floor(T) or
-  floor(T) + 1 of them in all go up: systematic sampling does that. As the price is linear from j to j + 1, the pack is
-  worth what it is worth on average then.
-- Let F(k, c) be the best value of k sequences on the grid in c cells, a knapsack. The pack takes s + f cells, s whole
-  and f a fraction, and counts as s or s + 1 cells. So it is worth at most (1 - f) F(k, s) + f F(k, s + 1), the line
-  from F(k, s) to F(k, s + 1). F never falls as c rises, so that is at most the same line's value at the room.
-- A sequence so long that the shortest does not fit beside it is a pack alone.
-
-Prices that are not linear are raised to some that are. All are integers, and where one is rounded, it is rounded up.
+- Short sequences, of at most a seventeenth of a pack, are seen together. Let h be the concave hull of their prices with
+  the origin. `m` of them with `R` tokens in all are worth at most the sum of their h, which by concavity (Jensen) is at
+  most `m h(R / m)`; and the best split of the room over at most `m` of them is worth no more than that with all `R`.
+- The other sequences are long. There are at most 16 of them in a pack. Each length is rounded down to the grid, so
+  every pack that fit still fits, at the same price.
+- A corner is a length after which the price rises more slowly, or an end. Take a best pack with two long sequences
+  that are at no corner. Between corners the price is convex in the length, so moving a token from the one to the other
+  loses nothing in one of the two directions; go on until one of them meets a corner. The same holds for a long sequence
+  and the room of the short ones, whose value is linear between the lengths where h bends. So some best pack holds only
+  corners and at most one other long sequence; beside that one, the short ones are at a bend of h. Lengths that do not
+  occur may be used on the way, which only adds packs. Prices that are linear between few lengths have few corners.
 """
 
-from collections import Counter
+import itertools
+from typing import NamedTuple
 
 import numpy as np
 
-from packlib.packing.search.knapsack import NOT_FOR_SALE, up_to
+from packlib.packing.search.knapsack import up_to
 
-CELLS = (128, 192, 320)  # of the grids, from coarse to fine
+LAYERS = 16  # a long sequence takes more than 1/17 of a pack: there are at most so many
+_ALL_LONG = 64  # all sequences count as long where a pack holds no more than these
+_WORK = 200_000_000  # additions in a call
+_FINEST = 1 << 15  # cells of the grid
 
 
-class Grid:
-    """Evenly spaced lengths: the shortest sequence, and so on in steps of a cell until the longest is passed.
-
-    Args:
-        occurs: which lengths occur; bool, shape (capacity + 1,).
-        max_sequences_per_pack: the depth limit, or None.
-        cells: about so many.
+class ConcaveHull(NamedTuple):
+    """The concave hull of the prices of short sequences, with the origin, in integers.
 
     Attributes:
-        points: the lengths, ascending; int64.
-        numbers: of sequences that a pack can hold, 1, 2, …; int64.
-        room, over: for each number the whole cells that those may take beyond the first point, and the tokens over.
+        lengths: its corners, ascending, the first is 0.
+        prices: at least what a sequence of that length costs.
+        slopes: what a token more costs behind each corner, falling; the last is 0.
     """
 
-    def __init__(self, occurs: np.ndarray, max_sequences_per_pack: int | None, cells: int) -> None:
-        self.lengths, self.capacity = np.flatnonzero(occurs), len(occurs) - 1
-        self.first, longest = int(self.lengths[0]), int(self.lengths[-1])
-        self.cell = max(1, -(-(self.capacity - self.first) // cells))
-        self.points = self.first + self.cell * np.arange(-(-(longest - self.first) // self.cell) + 1)
-        self.depth = min(self.capacity // self.first, max_sequences_per_pack or self.capacity)
-        # Of more than `cells`, some are of the first length, and worth the same: the line is highest at an end of those
-        # with one room, so no others are looked at.
-        ends = (self.capacity - self.cell * np.arange(self.capacity // self.cell + 1)) // self.first
-        numbers = np.concatenate([np.arange(1, cells + 3), ends, ends + 1])
-        self.numbers = np.unique(numbers[(numbers > 0) & (numbers <= self.depth)])
-        self.numbers = np.union1d(self.numbers, self.depth)
-        self.room, self.over = np.divmod(self.capacity - self.numbers * self.first, self.cell)
+    lengths: np.ndarray
+    prices: np.ndarray
+    slopes: np.ndarray
 
-    def counts(self, counts: np.ndarray) -> np.ndarray:
-        """How many sequences count as each point: one between two counts as a part of each; float64."""
-        lengths = np.flatnonzero(counts)
-        point, over = np.divmod(lengths - self.first, self.cell)
-        part, size = over / self.cell, len(self.points)
-        now = np.bincount(point, counts[lengths] * (1 - part), size)
-        return now + np.bincount(point + 1, counts[lengths] * part, size + 1)[:size]
+    @classmethod
+    def of(cls, lengths: np.ndarray, prices: np.ndarray) -> "ConcaveHull":
+        """The hull over these points (int64, ascending lengths from 1 up)."""
+        corners: list[tuple[int, int]] = [(0, 0)]
+        for x, y in zip(lengths.tolist(), prices.tolist(), strict=True):
+            if y <= corners[-1][1]:
+                continue  # the hull is flat or higher there
+            while len(corners) > 1 and _rises_no_faster(corners[-2], corners[-1], (x, y)):
+                corners.pop()
+            corners.append((x, y))
+        height, heights, slopes = 0, [0], []
+        for (x0, y0), (x1, y1) in itertools.pairwise(corners):
+            slopes.append(-((y0 - y1) // (x1 - x0)))  # rounded up
+            height += slopes[-1] * (x1 - x0)
+            heights.append(height)
+        at = np.array([x for x, _ in corners], np.int64)
+        return cls(at, np.array(heights, np.int64), np.array([*slopes, 0], np.int64))
 
-    def between(self, prices: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """The prices of lengths between the points, on the lines through theirs, rounded down; int64."""
-        point, over = np.divmod(lengths - self.first, self.cell)
-        after = np.minimum(point + 1, len(prices) - 1)
-        return (prices[point] * (self.cell - over) + prices[after] * over) // self.cell
-
-    def above(self, prices: np.ndarray) -> np.ndarray:
-        """Prices of the points that are, linear between them, at least these of all lengths that occur; int64."""
-        point, over = np.divmod(self.lengths - self.first, self.cell)
-        raised = prices[np.minimum(self.points, self.lengths[-1])]
-        if over[-1]:  # the last point lies behind the longest: on the line through the one before and that
-            raised[-1] = min(raised[-2] - (raised[-2] - raised[-1]) * self.cell // over[-1], raised.max())
-        lack = prices[self.lengths] - self.between(raised, self.lengths)
-        for at in point, np.where(over, point + 1, point):
-            missing = np.zeros_like(raised)
-            np.maximum.at(missing, at, lack)
-            raised = raised + missing
-        return np.maximum(raised, 0)
-
-    def best(self, prices: np.ndarray) -> tuple["GridKnapsack", np.ndarray]:
-        """The knapsack at these prices of the points, and for each number of sequences at least what they are worth."""
-        knapsack = GridKnapsack(prices, self.depth, int(self.room[0]) + 1)
-        low, high = (knapsack.worth(self.numbers, self.room + more) for more in (0, 1))
-        return knapsack, low - (low - high) * self.over // self.cell
+    def worth(self, most: int, room: np.ndarray) -> np.ndarray:
+        """What at most so many short sequences can be worth that have so much room in all; int64, as `room`."""
+        at = np.searchsorted(self.lengths * most, room, side="right") - 1
+        return most * self.prices[at] + self.slopes[at] * (room - most * self.lengths[at])
 
 
-class GridKnapsack:
-    """F of the proof above: the best value of so many sequences on the grid in so many cells."""
-
-    def __init__(self, prices: np.ndarray, depth: int, cells: int) -> None:
-        # no more than `cells` of them are longer than the first point
-        self.prices, self.table = prices, up_to(min(depth, cells), np.arange(len(prices)), prices, cells)
-
-    def worth(self, number: np.ndarray, cells: np.ndarray) -> np.ndarray:
-        """F; int64, for arrays of one shape."""
-        shortest = np.maximum(number - len(self.table) + 1, 0)
-        return self.table[number - shortest, cells] + shortest * self.prices[0]
-
-    def packs(self, number: np.ndarray, cells: np.ndarray) -> list[Counter[int]]:
-        """What the best packs hold: how many of each point."""
-        shortest = np.maximum(number - len(self.table) + 1, 0)
-        packs = [Counter({0: n}) for n in shortest.tolist()]
-        number, open_packs = number - shortest, np.arange(len(number))
-        while (more := number > 0).any():
-            open_packs, number, cells = open_packs[more], number[more] - 1, cells[more]
-            left = cells[:, None] - np.arange(len(self.prices))
-            worth = self.table[number[:, None], np.maximum(left, 0)] + self.prices
-            taken = np.where(left >= 0, worth, NOT_FOR_SALE).argmax(axis=1)
-            for pack, point in zip(open_packs.tolist(), taken.tolist(), strict=True):
-                packs[pack][point] += 1
-            cells = cells - taken
-        return packs
+def _rises_no_faster(a: tuple[int, int], b: tuple[int, int], c: tuple[int, int]) -> bool:
+    """Whether b lies on or under the line from a to c."""
+    return (b[1] - a[1]) * (c[0] - a[0]) <= (c[1] - a[1]) * (b[0] - a[0])
 
 
-def fits_alone(occurs: np.ndarray) -> np.ndarray:
-    """The lengths that leave no room for the shortest; bool, as `occurs`."""
-    return occurs & (np.arange(len(occurs)) >= len(occurs) - np.flatnonzero(occurs)[0])
+def best_with_another(
+    f: np.ndarray, capacity: int, grid: int, limit: int, hull: ConcaveHull, first: int, highest: np.ndarray
+) -> np.ndarray:
+    """The best of corners, one long sequence of any length from `first` up, and short ones at a bend of their hull.
+
+    `highest[l]` is the highest price of a long sequence of at most l tokens. For each number of long sequences: the
+    value, the room for the long sequence, and the cells of the corners; int64, shape (layers + 1, 3).
+    """
+    found = np.zeros((len(f), 3), np.int64)
+    for k in range(1, len(f)):
+        places = limit - k
+        for length, price in zip(hull.lengths.tolist(), hull.prices.tolist(), strict=True):
+            room = capacity - places * length
+            if room < first or (places == 0 and length):
+                break
+            cells = (room - first) // grid + 1
+            values = highest[room - grid * np.arange(cells)] + f[k - 1, :cells]
+            c = int(values.argmax())
+            if values[c] + places * price > found[k, 0]:
+                found[k] = values[c] + places * price, room - c * grid, c
+    return found
 
 
 def relaxed_best(prices: np.ndarray, occurs: np.ndarray, max_sequences_per_pack: int | None) -> int:
@@ -129,15 +104,58 @@ def relaxed_best(prices: np.ndarray, occurs: np.ndarray, max_sequences_per_pack:
         occurs: which lengths occur; bool, same shape.
         max_sequences_per_pack: the depth limit, or None.
     """
-    alone = fits_alone(occurs)
-    best, rest = int(prices[alone].max(initial=0)), occurs & ~alone
-    if not rest.any():
-        return best
-    by_token = (int((prices[rest] // np.flatnonzero(rest)).max()) + 1) * (len(prices) - 1)
-    bounds = [by_token]
-    for cells in CELLS:
-        grid = Grid(rest, max_sequences_per_pack, cells)
-        raised = grid.above(prices)
-        if int(raised.max()) * grid.depth < 1 << 62:  # sums stay within 64 bits
-            bounds.append(int(grid.best(raised)[1].max()))
-    return max(best, min(bounds))
+    limit = deepest(occurs, max_sequences_per_pack)
+    return min(_relaxed_best(prices, occurs, limit, *split) for split in splits(len(prices) - 1, limit))
+
+
+def deepest(occurs: np.ndarray, max_sequences_per_pack: int | None) -> int:
+    """The most sequences that a pack can hold."""
+    limit = (len(occurs) - 1) // int(np.flatnonzero(occurs)[0])
+    return min(limit, max_sequences_per_pack or limit)
+
+
+def splits(capacity: int, limit: int) -> list[tuple[int, int]]:
+    """From which length on a sequence may count as long, and how many of them fit into a pack: all if they are few."""
+    by_length = (capacity // (LAYERS + 1) + 1, min(limit, LAYERS))
+    return [by_length, (1, limit)] if limit <= _ALL_LONG else [by_length]
+
+
+def _relaxed_best(prices: np.ndarray, occurs: np.ndarray, limit: int, first: int, layers: int) -> int:
+    capacity = len(prices) - 1
+    used = np.flatnonzero(occurs)
+    short, long = used[used < first], used[used >= first]
+    hull = ConcaveHull.of(short, prices[short])
+    corners = corners_of(prices, max(first, int(used[0])))
+    grid = -(-capacity // _FINEST)
+    every = len(long) <= len(corners) or layers * len(hull.lengths) * (capacity // grid) > _WORK
+    items = long if every else corners
+    while _cost(items // grid, capacity // grid, layers) > _WORK:
+        grid *= 2
+    weights, values = one_per_weight(items // grid, prices[items])
+    f = up_to(layers, weights, values, capacity // grid)
+    room = capacity - grid * np.arange(capacity // grid + 1)
+    best = max((row + hull.worth(limit - k, room)).max() for k, row in enumerate(f))
+    if not every:
+        highest = np.maximum.accumulate(np.where(np.arange(capacity + 1) < first, 0, prices))
+        another = best_with_another(f, capacity, grid, limit, hull, first, highest)
+        best = max(best, another[:, 0].max())
+    return int(best)
+
+
+def corners_of(prices: np.ndarray, first: int) -> np.ndarray:
+    """The lengths from `first` up after which the price rises more slowly, and both ends."""
+    slower = np.flatnonzero(np.diff(prices[first:], 2) < 0) + first + 1
+    return np.unique(np.concatenate([[first], slower, [len(prices) - 1]]))
+
+
+def one_per_weight(weights: np.ndarray, prices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The highest price of each weight (ascending weights), without those that a lighter one beats."""
+    kept, starts = np.unique(weights, return_index=True)
+    best = np.maximum.reduceat(prices, starts) if len(prices) else prices
+    better = best > np.concatenate([[-1], np.maximum.accumulate(best)[:-1]])[: len(best)]
+    return kept[better], best[better]
+
+
+def _cost(weights: np.ndarray, cells: int, layers: int) -> int:
+    weights = np.unique(weights)
+    return sum(int(np.searchsorted(weights, cells // k, side="right")) for k in range(1, layers + 1)) * cells
