@@ -178,14 +178,19 @@ def _acquire(lock: FileLock, out: Path) -> None:
             ) from None
 
 
-def parse_json(text: str) -> Any:
-    """Parse JSON text; NaN and Infinity, which Python writes and the standard does not know, are numbers.
+def parse_json(text: str, constants: bool = False) -> Any:
+    """Parse JSON text.
+
+    Args:
+        constants: take NaN, Infinity and -Infinity for numbers, which Python writes and the standard does not know.
 
     Raises:
-        ValueError: if it is no JSON, a name comes twice, a number has thousands of digits, or it is nested too deeply.
+        ValueError: if it is no JSON, a name comes twice, a number is no number of JSON or has thousands of digits,
+            or it is nested too deeply.
     """
     try:
-        return json.loads(text, object_pairs_hook=_object)
+        constant = float if constants else _refuse
+        return json.loads(text, object_pairs_hook=_object, parse_constant=constant)
     except json.JSONDecodeError as error:
         raise ValueError(f"It is not JSON: {error}.") from None
     except ValueError as error:
@@ -213,6 +218,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError(f"The name {shown(name)} comes twice.")
         found[name] = value
     return found
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number.")
 
 
 def named(path: str | os.PathLike) -> str:
@@ -330,10 +339,10 @@ def read_text(path: Path, most_bytes: int = 1 << 26) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def read_json(path: str | os.PathLike, needed: str) -> dict[str, Any]:
+def read_json(path: str | os.PathLike, needed: str, constants: bool = False) -> dict[str, Any]:
     """Read a JSON file that holds one object; arguments and errors as in `naming` and `parse_json`."""
     with naming(path, needed) as path:
-        values = parse_json(read_text(path))
+        values = parse_json(read_text(path), constants)
         if not isinstance(values, dict):
             raise ValueError("It must hold one JSON object.")
     return values

@@ -198,7 +198,7 @@ def _configuration(model: str) -> tuple[Path, dict]:
     path = Path(model).expanduser()
     if path.is_dir():
         path /= "config.json"
-    config = read_json(path, "model's configuration")
+    config = read_json(path, "model's configuration", constants=True)
     inner = config.get("text_config") or config
     if not isinstance(inner, dict):
         raise TypeError(f"text_config in {named(path)} must be a JSON object, not {shown(inner)}.")

@@ -106,7 +106,7 @@ def _of_folder(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{named(folder)} holds an adapter, which would be left out: merge it into its model first.")
     if not (folder / "config.json").exists() or not list(folder.glob("*.safetensors")):
         raise ValueError(f"{named(folder)} must hold config.json and safetensors of a model of transformers.")
-    names = read_json(folder / "config.json", "model's configuration").get("architectures")
+    names = read_json(folder / "config.json", "model's configuration", constants=True).get("architectures")
     first = names[0] if isinstance(names, list) and names else names
     causal, masked = (
         set(names.values())

@@ -194,6 +194,9 @@ class Schedule(Packs):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_work(self.work)
+        for name in ("ranks", "packs_per_rank", "window"):
+            object.__setattr__(self, name, whole_number(name, getattr(self, name), 1))
         if len(self) % (self.ranks * self.packs_per_rank):
             raise ValueError(f"{len(self)} packs do not make whole steps of {self.ranks} × {self.packs_per_rank}.")
 

@@ -5,12 +5,12 @@ therefore cut what they share into 2 cp equal chunks, for cp ranks, and rank r g
 from the head and one from the tail. What they cut must have a multiple of 2 cp tokens, and is padded to it.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from packlib.checks import one_of, shown, whole_number
-from packlib.work.cost import Work, check_work
+from packlib.work.cost import LengthsOfPacks, Work, check_work
 from packlib.work.rank_groups import dealt
 
 SHARDINGS = ("sequence", "pack", "whole")
@@ -28,7 +28,7 @@ class ContextShards(NamedTuple):
     padding_tokens: np.ndarray
 
 
-def context_shards(packs: Any, ranks: int, sharding: str = "sequence", *, work: Work) -> ContextShards:
+def context_shards(packs: LengthsOfPacks, ranks: int, sharding: str = "sequence", *, work: Work) -> ContextShards:
     """Deal the tokens of each pack to a group of ranks, with causal attention within each sequence.
 
     - "sequence": each sequence is padded and cut into 2 cp chunks. All ranks have equal work. (The THD format of
@@ -53,14 +53,14 @@ def context_shards(packs: Any, ranks: int, sharding: str = "sequence", *, work: 
     whole [25.  9.] 0
 
     Args:
-        packs: `Packs`.
+        packs: `Packs`, or other rows that keep sequences apart.
         ranks: of the group, cp; 1 to 1,024.
         sharding: one of `SHARDINGS`.
 
     Raises:
         TypeError, ValueError: naming the argument that is wrong.
     """
-    if not hasattr(packs, "lengths"):
+    if not isinstance(packs, LengthsOfPacks):
         raise TypeError(f"packs must be Packs, not {shown(packs)}.")
     check_work(work)
     one_of("sharding", sharding, SHARDINGS)

@@ -2,12 +2,22 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from packlib.checks import number, shown, whole_number
 from packlib.lengths.counting import as_lengths
+
+
+@runtime_checkable
+class LengthsOfPacks(Protocol):
+    """`Packs`, or other rows that keep sequences apart: row `i` has the `lengths[offsets[i]:offsets[i + 1]]`."""
+
+    @property
+    def lengths(self) -> np.ndarray: ...
+    @property
+    def offsets(self) -> np.ndarray: ...
 
 
 @dataclass(frozen=True)
@@ -98,13 +108,13 @@ class Work:
         costs, _ = nnls(np.stack(columns[:2], axis=1) / scale, columns[2])
         return cls(*(costs / scale).tolist())
 
-    def of(self, what: Any) -> np.ndarray:
+    def of(self, what: LengthsOfPacks | Iterable[int]) -> np.ndarray:
         """The work of each of these `Packs`, or of each sequence where `what` are lengths in tokens; float64.
 
         Raises:
             TypeError, ValueError: naming the first bad length.
         """
-        if hasattr(what, "lengths"):
+        if isinstance(what, LengthsOfPacks):
             each = what.lengths.astype(np.int64)  # the squares of a pack fit, since its tokens are at most 2^24
             return self.total(*(np.add.reduceat(values, what.offsets[:-1]) for values in (each, each**2)))
         each = as_lengths(what)

@@ -1,6 +1,6 @@
 """How long ranks wait for the slowest, from the work of each pack alone."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +25,7 @@ class Waiting(NamedTuple):
     least: float
 
 
-def waiting(each: Sequence[float] | np.ndarray, ranks: int, packs_per_rank: int = 1, *, seed: int = 0) -> Waiting:
+def waiting(each: Iterable[float], ranks: int, packs_per_rank: int = 1, *, seed: int = 0) -> Waiting:
     """How long ranks wait for the slowest where packs are dealt to steps and ranks at random, as a loader deals them.
 
     Packs that make no whole step are left out, the last ones first.
@@ -45,7 +45,7 @@ def waiting(each: Sequence[float] | np.ndarray, ranks: int, packs_per_rank: int 
     """
     ranks, packs_per_rank = whole_number("ranks", ranks, 1), whole_number("packs_per_rank", packs_per_rank, 1)
     rng, step = np.random.default_rng(whole_number("seed", seed, 0)), ranks * packs_per_rank
-    each = np.asarray(each, np.float64)
+    each = np.asarray(list(each) if isinstance(each, Iterator) else each, np.float64)
     if each.ndim != 1:
         raise ValueError(f"each must have one dimension, not the shape {each.shape}.")
     if step > len(each):

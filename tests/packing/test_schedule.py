@@ -113,6 +113,8 @@ FEW = plan([8, 8, 4, 4], 8).assign([8, 8, 4, 4])
         (lambda: FEW.balance(1, work=Work(1e308, 1e308)), "The work of all packs must be finite, not inf"),
         (lambda: FEW.balance(1, seed=-1), "seed must be at least 0, not -1."),
         (lambda: replace(FEW.balance(1), ranks=2), "3 packs do not make whole steps of 2 × 1."),
+        (lambda: replace(FEW.balance(1), window=None), "window must be a whole number at least 1, not None."),
+        (lambda: replace(FEW.balance(1), work=None), "work must be Work, not None."),
     ],
 )
 def test_bad_input_is_named(call, says):

@@ -68,6 +68,7 @@ def test_shards_lines_and_folders_go_in_and_shards_come_out(tmp_path, capsys):
 def test_nothing_is_replaced_and_what_is_not_there_is_named(capsys):
     Path("folder").mkdir()
     Path("bad.parquet").write_text("no")
+    Path("nan.jsonl").write_text('{"input_ids": [1, 2], "labels": [NaN, 2]}\n')
     Path("bad.jsonl").write_text('{"input_ids": [1]}\n{"input_ids": [2]\n')
     Path("full").mkdir()
     for path in ("there.parquet", "full/mine.txt"):
@@ -81,6 +82,7 @@ def test_nothing_is_replaced_and_what_is_not_there_is_named(capsys):
         ("There is no file y.parquet: did you mean x.parquet?", "y.parquet", []),
         ("bad.parquet is no whole Parquet file of sequences", "bad.parquet", []),
         ("bad.jsonl is no file of JSON lines: Line 2: It is not JSON", "bad.jsonl", []),
+        ("nan.jsonl is no file of JSON lines: Line 1: NaN is no number", "nan.jsonl", []),
         ("There is no folder none; a tokenizer is needed there.", "x.parquet", ["--tokenizer", "none"]),
         ("folder holds no tokenizer: ", "x.parquet", ["--tokenizer", "folder"]),
         ("method and plan must be left out with", "x.parquet", ["--window", "1", "--method", "lpfhp"]),

@@ -14,6 +14,7 @@ def test_what_every_deal_costs_by_hand():
     assert mean == low == least == pytest.approx(0.3) and 0.3 < high < 0.31
     assert waiting([7, 7, 7, 7], ranks=2, packs_per_rank=2) == (0, 0, 0, 0)
     assert waiting([4, 1, 1, 1, 9], ranks=2).mean == pytest.approx(0.3)  # the last pack makes no step
+    assert waiting(iter([4, 1, 1, 1]), ranks=2) == waiting([4, 1, 1, 1], ranks=2)
     assert waiting([4, 1, 3], ranks=1) == (0, 0, 0, 0)
 
 
