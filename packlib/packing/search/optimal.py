@@ -27,13 +27,13 @@ from packlib.lengths.counting import float_unit
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.filling import fill_places
 from packlib.packing.greedy import Group, lpfhp, spread_evenly
-from packlib.packing.search.bound import EXACT_STEPS, PRICE_OF_A_PACK, direct_bound, exact_dot, exact_size, is_long
+from packlib.packing.search.bound import EXACT_STEPS, PRICE_OF_A_PACK, exact_dot, exact_size, is_long
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.knapsack import NOT_FOR_SALE, Knapsack, Multiset, solve_knapsack
 from packlib.packing.search.long_rows import LongSearch
 from packlib.packing.search.lpt import lpt_until
 from packlib.packing.search.master import TOLERANCE, MasterProblem
-from packlib.packing.search.progress import Callback, Progress, shown
+from packlib.packing.search.progress import Callback, Search, shown
 from packlib.packing.search.swapping import swap_search
 from packlib.packing.search.whole_packs import LISTED, NODES, WHOLE, choose, dive_among, flat
 
@@ -90,27 +90,19 @@ def optimal(
         return search.best, {"prices": search.proof, "listed": search.listed}
 
 
-class _Search:
-    """The best plan and bound so far, and the ways to better ones.
-
-    What a search looks at before its deadline, one with a later deadline looks at too: its plan has no more packs and
-    its bound is no lower.
-    """
+class _Search(Search):
+    """The best plan and bound so far, and the ways to better ones."""
 
     def __init__(
         self, histogram: LengthHistogram, max_sequences_per_pack: int | None, progress: Callback, deadline: Deadline
     ) -> None:
-        self.histogram, self.limit, self.progress = histogram, max_sequences_per_pack, progress
-        self.counts, self.top = histogram.counts, histogram.max_length
+        super().__init__(histogram, max_sequences_per_pack, progress, deadline)
         self.lengths = np.flatnonzero(self.counts)
-        self.deadline, self.work_left = deadline, _WORK
+        self.work_left = _WORK
         # what the knapsack takes, a guess at first; the check of the plan solves one more
         steps = math.prod(exact_size(self.counts, max_sequences_per_pack))
         self.knapsack_seconds = steps * _STEP
         # Prices by the token are always sound: they prove the area bound. So is one price for every sequence.
-        self.lower_bound = direct_bound(self.counts, max_sequences_per_pack)
-        self.proof: np.ndarray | None = None
-        self.listed = False  # whether a list of packs proves one more than the prices do
         self.prices = self.lengths * (PRICE_OF_A_PACK // self.top)
         self.worth = exact_dot(self.counts[self.lengths], self.prices)
         self.pack_worth = PRICE_OF_A_PACK // self.top * self.top
@@ -150,13 +142,6 @@ class _Search:
 
     def solve(self, counts: np.ndarray) -> bool:
         return self.deadline.solve(self.master, counts, self.knapsack_seconds)
-
-    def report(self, stage: str) -> None:
-        if self.progress:
-            strategies, seconds = len(self.master.strategies), self.deadline.seconds()
-            now = Progress(stage, strategies, self.num_packs, self.lower_bound, seconds)
-            if self.progress(now) is False:
-                self.deadline.stop()
 
     def by_length(self, prices: np.ndarray, others: int) -> np.ndarray:
         table = np.full(self.top + 1, others)

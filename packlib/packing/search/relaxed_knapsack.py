@@ -24,8 +24,8 @@ import numpy as np
 
 from packlib.packing.search.knapsack import up_to
 
-LAYERS = 16  # a long sequence takes more than 1/17 of a pack: there are at most so many
-_ALL_LONG = 64  # all sequences count as long where a pack holds no more than these
+_LAYERS = 16  # a long sequence takes more than 1/17 of a pack: there are at most so many
+ALL_LONG = 64  # all sequences count as long where a pack holds no more than these
 _WORK = 200_000_000  # additions in a call
 _FINEST = 1 << 15  # cells of the grid
 
@@ -72,29 +72,6 @@ def _rises_no_faster(a: tuple[int, int], b: tuple[int, int], c: tuple[int, int])
     return (b[1] - a[1]) * (c[0] - a[0]) <= (c[1] - a[1]) * (b[0] - a[0])
 
 
-def best_with_another(
-    f: np.ndarray, capacity: int, grid: int, limit: int, hull: ConcaveHull, first: int, highest: np.ndarray
-) -> np.ndarray:
-    """The best of corners, one long sequence of any length from `first` up, and short ones at a bend of their hull.
-
-    `highest[l]` is the highest price of a long sequence of at most l tokens. For each number of long sequences: the
-    value, the room for the long sequence, and the cells of the corners; int64, shape (layers + 1, 3).
-    """
-    found = np.zeros((len(f), 3), np.int64)
-    for k in range(1, len(f)):
-        places = limit - k
-        for length, price in zip(hull.lengths.tolist(), hull.prices.tolist(), strict=True):
-            room = capacity - places * length
-            if room < first or (places == 0 and length):
-                break
-            cells = (room - first) // grid + 1
-            values = highest[room - grid * np.arange(cells)] + f[k - 1, :cells]
-            c = int(values.argmax())
-            if values[c] + places * price > found[k, 0]:
-                found[k] = values[c] + places * price, room - c * grid, c
-    return found
-
-
 def relaxed_best(prices: np.ndarray, occurs: np.ndarray, max_sequences_per_pack: int | None) -> int:
     """At least the value of the best pack, and little more.
 
@@ -104,8 +81,9 @@ def relaxed_best(prices: np.ndarray, occurs: np.ndarray, max_sequences_per_pack:
         occurs: which lengths occur; bool, same shape.
         max_sequences_per_pack: the depth limit, or None.
     """
-    limit = deepest(occurs, max_sequences_per_pack)
-    return min(_relaxed_best(prices, occurs, limit, *split) for split in splits(len(prices) - 1, limit))
+    capacity, limit = len(prices) - 1, deepest(occurs, max_sequences_per_pack)
+    best = _relaxed_best(prices, occurs, limit, capacity // (_LAYERS + 1) + 1, min(limit, _LAYERS))
+    return min(best, _relaxed_best(prices, occurs, limit, 1, limit)) if limit <= ALL_LONG else best
 
 
 def deepest(occurs: np.ndarray, max_sequences_per_pack: int | None) -> int:
@@ -114,41 +92,39 @@ def deepest(occurs: np.ndarray, max_sequences_per_pack: int | None) -> int:
     return min(limit, max_sequences_per_pack or limit)
 
 
-def splits(capacity: int, limit: int) -> list[tuple[int, int]]:
-    """From which length on a sequence may count as long, and how many of them fit into a pack: all if they are few."""
-    by_length = (capacity // (LAYERS + 1) + 1, min(limit, LAYERS))
-    return [by_length, (1, limit)] if limit <= _ALL_LONG else [by_length]
-
-
 def _relaxed_best(prices: np.ndarray, occurs: np.ndarray, limit: int, first: int, layers: int) -> int:
+    """The same where sequences of `first` tokens or more are long, and a pack holds at most `layers` of them."""
     capacity = len(prices) - 1
     used = np.flatnonzero(occurs)
     short, long = used[used < first], used[used >= first]
     hull = ConcaveHull.of(short, prices[short])
-    corners = corners_of(prices, max(first, int(used[0])))
+    from_here = max(first, int(used[0]))
+    slower = np.flatnonzero(np.diff(prices[from_here:], 2) < 0) + from_here + 1
+    corners = np.unique(np.concatenate([[from_here], slower, [capacity]]))
     grid = -(-capacity // _FINEST)
     every = len(long) <= len(corners) or layers * len(hull.lengths) * (capacity // grid) > _WORK
     items = long if every else corners
     while _cost(items // grid, capacity // grid, layers) > _WORK:
         grid *= 2
-    weights, values = one_per_weight(items // grid, prices[items])
+    weights, values = _one_per_weight(items // grid, prices[items])
     f = up_to(layers, weights, values, capacity // grid)
     room = capacity - grid * np.arange(capacity // grid + 1)
     best = max((row + hull.worth(limit - k, room)).max() for k, row in enumerate(f))
-    if not every:
-        highest = np.maximum.accumulate(np.where(np.arange(capacity + 1) < first, 0, prices))
-        another = best_with_another(f, capacity, grid, limit, hull, first, highest)
-        best = max(best, another[:, 0].max())
+    if every:
+        return int(best)
+    # corners, one long sequence of any length, and short ones at a bend of their hull
+    highest = np.maximum.accumulate(np.where(np.arange(capacity + 1) < first, 0, prices))
+    for k, row in enumerate(f[:-1]):
+        places = limit - k - 1
+        for length, price in zip(hull.lengths.tolist(), hull.prices.tolist(), strict=True):
+            left = room - places * length
+            left = left[left >= first]
+            if len(left):
+                best = max(best, (row[: len(left)] + highest[left]).max() + places * price)
     return int(best)
 
 
-def corners_of(prices: np.ndarray, first: int) -> np.ndarray:
-    """The lengths from `first` up after which the price rises more slowly, and both ends."""
-    slower = np.flatnonzero(np.diff(prices[first:], 2) < 0) + first + 1
-    return np.unique(np.concatenate([[first], slower, [len(prices) - 1]]))
-
-
-def one_per_weight(weights: np.ndarray, prices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _one_per_weight(weights: np.ndarray, prices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The highest price of each weight (ascending weights), without those that a lighter one beats."""
     kept, starts = np.unique(weights, return_index=True)
     best = np.maximum.reduceat(prices, starts) if len(prices) else prices
