@@ -384,21 +384,6 @@ def test_more_time_never_gives_a_worse_plan(histogram, depth, limits, monkeypatc
     assert packs[0] <= plan(histogram, method="lpfhp", max_sequences_per_pack=depth).num_packs and len(set(packs)) > 2
 
 
-def test_a_search_that_gains_nothing_ends(monkeypatch):
-    """By the work done and not by the clock. The linear program takes almost 65 packs here: none may waste a slot."""
-    lengths = [*np.random.default_rng([0, 77]).integers(1, 801, 160).tolist(), 80]
-    work, dives, dive = [], [], _Search.dive
-    monkeypatch.setattr(
-        "packlib.packing.search.optimal.swap_search",
-        lambda lengths, *given: work.append(100 * len(lengths) * given[4]),
-    )
-    monkeypatch.setattr("packlib.packing.search.optimal.choose", lambda *given: None)
-    monkeypatch.setattr("packlib.packing.search.optimal.dive_among", lambda *given: None)
-    monkeypatch.setattr(_Search, "dive", lambda self, attempt: dives.append(attempt) or dive(self, attempt))
-    assert plan(LengthHistogram.from_lengths(lengths, 1000), method="optimal").gap == 1
-    assert 4 < len(dives) < 24 and 2e8 < sum(work) < 6e8, sum(work)
-
-
 class Terminal(io.StringIO):
     def isatty(self):
         return True

@@ -12,8 +12,9 @@ from packing_cases import DEPTHS, fewest_packs, histograms, triplets
 
 from packlib.packing import PackingPlan, plan
 from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound
-from packlib.packing.search.knapsack import NOT_FOR_SALE, solve_knapsack
-from packlib.packing.search.whole_packs import choose, dive_among, ruled_out
+from packlib.packing.search.knapsack import NOT_FOR_SALE, proper_packs, solve_knapsack
+from packlib.packing.search.optimal import _Search
+from packlib.packing.search.whole_packs import choose, ruled_out
 from tests.benchmarks.bench_hard import full_triplets, tight
 
 
@@ -43,6 +44,26 @@ def test_every_pack_that_is_worth_enough_is_listed(histogram, depth, data):
         assert knapsack.packs_worth(least, counts, len(expected) - 1) is None
 
 
+@given(histograms(largest=14, most=9), st.sampled_from(DEPTHS), st.data())
+@settings(max_examples=150, deadline=None)
+def test_the_best_proper_pack_of_each_shortest_length_is_found(histogram, depth, data):
+    counts, top = histogram.counts, histogram.max_length
+    prices = np.array(data.draw(st.lists(st.integers(0, 20), min_size=top + 1, max_size=top + 1)))
+    best = Counter[int]()
+    for size in range(1, min(depth or top, top) + 1):
+        for pack in combinations_with_replacement(np.flatnonzero(counts).tolist(), size):
+            if sum(pack) <= top and all(n <= counts[length] for length, n in Counter(pack).items()):
+                best[pack[0]] = max(best[pack[0]], sum(prices[list(pack)]))
+    found = proper_packs(counts, prices, depth)
+    assert all(
+        all(n <= counts[length] for length, n in pack)
+        and sum(length * n for length, n in pack) <= top
+        and sum(n for _, n in pack) <= (depth or top)
+        for pack in found
+    )
+    assert {pack[-1][0]: sum(prices[length] * n for length, n in pack) for pack in found} == best
+
+
 @given(histograms(largest=14, most=8), st.sampled_from(DEPTHS), st.integers(0, 2), st.data())
 @settings(max_examples=150, deadline=None)
 def test_what_is_ruled_out_is_impossible_by_brute_force(histogram, depth, more, data):
@@ -69,6 +90,16 @@ def test_hard_cases_are_closed_from_both_sides(seed, packs, listed):
     assert ("as a list of all packs that matter shows" in repr(made)) == listed
 
 
+def test_a_search_that_gains_nothing_ends(monkeypatch):
+    """By the work done and not by the clock: no plan meets the bound here, which only a list shows."""
+    dives, dive = [], _Search.dive
+    monkeypatch.setattr("packlib.packing.search.optimal._WORK", 3 * 10**7)
+    monkeypatch.setattr("packlib.packing.search.optimal.choose", lambda *given: None)
+    monkeypatch.setattr(_Search, "dive", lambda self, attempt: dives.append(self) or dive(self, attempt))
+    assert plan(hard(5)).gap == 1
+    assert 8 < len(dives) < 200 and dives[-1].work_left < 0
+
+
 def test_a_plan_that_claims_a_list_without_one_is_refused():
     made = plan(hard(15))
     text = made.to_json().replace('"listed": false', '"listed": true')
@@ -84,28 +115,9 @@ def test_full_packs_of_three_are_found(packs, seed):
     assert plan(triplets(packs, seed), 1000).num_packs == packs
 
 
-def full_packs(packs, top, seed):
-    """Three lengths to each full pack, all of them different and at least a fifth of it."""
-    return full_triplets(packs, top, np.random.default_rng([seed, packs]))
-
-
 @pytest.mark.parametrize("seed", [0, 3])
-def test_dives_among_listed_packs_find_67_full_packs(seed):
-    """Neither the other dives with their exchanges find them, nor one integer program over all listed packs."""
-    assert plan(full_packs(67, 2500, seed)).num_packs == 67
-
-
-@given(st.integers(0, 20), st.integers(4, 12))
-@settings(max_examples=40, deadline=None)
-def test_what_dives_choose_holds_every_sequence_once(seed, packs):
-    counts = full_packs(packs, 1000, seed).counts
-    knapsack = solve_knapsack(np.where(counts > 0, np.arange(1001), NOT_FOR_SALE), None)
-    listed = knapsack.packs_worth(1000, counts, 10_000)
-    found = dive_among(listed, counts, packs, seed, lambda: math.inf)
-    assert dive_among(listed, counts, packs, seed, lambda: 0.0) is None
-    if found is not None:
-        assert sum(n for _, n in found) == packs and all(sum(lengths) == 1000 for lengths, _ in found)
-        assert np.array_equal(np.bincount(sum((lengths * n for lengths, n in found), ()), minlength=1001), counts)
+def test_67_full_packs_are_found(seed):
+    assert plan(full_triplets(67, 2500, np.random.default_rng([seed, 67]))).num_packs == 67
 
 
 def test_a_program_without_time_or_packs_says_so():

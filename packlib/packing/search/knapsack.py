@@ -9,6 +9,7 @@ section 8. Slots are counted in the lengths' greatest common divisor: a pack of 
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -133,6 +134,44 @@ def solve_knapsack(values: np.ndarray, max_sequences_per_pack: int | None) -> Kn
     else:
         beside = (_by_length if len(sizes) <= _FEW else _by_slot)(sizes, sold, slots)[None]
     return Knapsack(lengths, sold, unit, deepest, beside)
+
+
+def proper(packs: Iterable[Multiset], counts: np.ndarray) -> list[bool]:
+    """Which packs hold no more sequences of a length than there are."""
+    there = counts.tolist()
+    return [all(copies <= there[length] for length, copies in pack) for pack in packs]
+
+
+def proper_packs(counts: np.ndarray, values: np.ndarray, max_sequences_per_pack: int | None) -> list[Multiset]:
+    """For each length the most valuable pack of which it is the shortest, with no more copies than there are.
+
+    With `f[i][k][c]` the best value of at most k of the i longest sequences in c slots, the shortest one's pack is
+    worth its own value and `f` of what is longer; k falls away where no depth limit binds.
+
+    Args:
+        counts: `counts[l]` sequences have length l; int64, shape (capacity + 1,).
+        values: what one sequence of each length is worth, at least 0; int64, same shape.
+        max_sequences_per_pack: at most this many sequences a pack, or None.
+    """
+    lengths = np.repeat(np.arange(len(counts)), counts)[::-1]  # of each sequence, from long to short
+    unit, limit = common_divisor(lengths), max_sequences_per_pack
+    sizes, slots, n = lengths // unit, (len(counts) - 1) // unit, len(lengths)
+    limited = limit is not None and limit < slots // int(sizes[-1])
+    layers, less = (limit, 1) if limited and limit else (1, 0)
+    best = np.zeros((n + 1, layers, slots + 1), np.int64)
+    for i, (size, value) in enumerate(zip(sizes.tolist(), values[lengths].tolist(), strict=True)):
+        best[i + 1] = best[i]
+        taken, beside = best[i + 1, less:, size:], best[i, : layers - less, : slots + 1 - size]
+        np.maximum(taken, beside + value, out=taken)
+    holds, room, layer = np.eye(n, dtype=bool), slots - sizes, np.full(n, layers - 1)
+    for i in reversed(range(n)):
+        at = slice(i + 1, None)  # the packs whose shortest sequence comes after this one
+        takes = best[i + 1, layer[at], room[at]] > best[i, layer[at], room[at]]
+        holds[at, i] = takes
+        room[at] -= takes * sizes[i]
+        layer[at] -= takes * less
+    last = np.append(lengths[1:] != lengths[:-1], True)
+    return [tuple(Counter(lengths[pack].tolist()).items()) for pack in holds[last]]
 
 
 def common_divisor(lengths: np.ndarray) -> int:

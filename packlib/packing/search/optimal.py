@@ -5,14 +5,16 @@ which looks for packs worth more than a pack costs; they are added until there a
 the prices into a lower bound (`packlib.packing.search.bound`). Gilmore and Gomory (1961).
 
 Rounding dives: use every strategy as often as the solution says, rounded down, and solve again for the sequences
-that are left; where nothing is left to round down, round some of the largest fractions up. What a dive leaves is
-packed by exchanges (`packlib.packing.search.swapping`) if that takes fewer packs. Where two dives leave a gap, and the
-packs that can matter are few enough to be listed, an integer program finds a plan that meets the bound, or proves that
-there is none; where it gives up, dives among the listed packs leave it half of the sequences
-(`packlib.packing.search.whole_packs`). Rows that are too long for the exact knapsack go another way
+that are left; where nothing is left to round down, round some of the largest fractions up. Once few sequences are left,
+strategies are generated for them alone, none of which holds more sequences of a length than there are, and an integer
+program over these may end the dive. See Sadykov, Vanderbeck, Pessoa, Tahiri and Uchoa, Primal heuristics for branch and
+price: the assets of diving methods (INFORMS Journal on Computing 31, 2019). Where dives leave a gap, and the packs that
+can matter are few enough to be listed, another integer program finds a plan that meets the bound, or proves that there
+is none (`packlib.packing.search.whole_packs`). Rows that are too long for the exact knapsack go another way
 (`packlib.packing.search.long_rows`).
 """
 
+import itertools
 import math
 import time
 import warnings
@@ -29,26 +31,22 @@ from packlib.packing.filling import fill_places
 from packlib.packing.greedy import Group, lpfhp, spread_evenly
 from packlib.packing.search.bound import EXACT_STEPS, PRICE_OF_A_PACK, exact_dot, exact_size, is_long
 from packlib.packing.search.deadline import Deadline
-from packlib.packing.search.knapsack import NOT_FOR_SALE, Knapsack, Multiset, solve_knapsack
+from packlib.packing.search.knapsack import NOT_FOR_SALE, Knapsack, Multiset, proper, proper_packs, solve_knapsack
 from packlib.packing.search.long_rows import LongSearch
 from packlib.packing.search.lpt import lpt_until
 from packlib.packing.search.master import TOLERANCE, MasterProblem
 from packlib.packing.search.progress import Callback, Search, shown
-from packlib.packing.search.swapping import swap_search
-from packlib.packing.search.whole_packs import LISTED, NODES, WHOLE, choose, dive_among, flat
+from packlib.packing.search.whole_packs import FEW_NODES, LISTED, NODES, WHOLE, choose, flat
 
 _SLACK = PRICE_OF_A_PACK >> 28  # a pack must be worth so much more than it costs
 _STEPS_A_ROUND = 10**7  # of the exact knapsack, above which prices are found on few lengths
 _FEW_LENGTHS = 1100  # ten times as many steps are taken for at most so many different lengths
 _STEP = 2e-9  # seconds of the exact knapsack
-_DIVES, _PLAIN_DIVES = 24, 2  # attempts at rounding; so many come before packs are listed
-_LISTED_DIVES = 16  # and so many among those
-_EXCHANGED = 1000  # at most so many sequences are left to exchanges, or to an integer program
+_DIVES, _FIRST_DIVES = 200, 8  # attempts at rounding; so many come before packs are listed
+_FEW = 1000  # strategies are looked for, and packs are listed, for at most so many sequences
+_LEFT, _FEW_STRATEGIES = 0.45, 400  # of the sequences, and strategies of them, that are left to an integer program
 _CLOSE = 1e-6  # of a pack: what one may be worth more than it costs at prices that are close to the best
-# What dives may do in all, after the first few: a hundred times the steps times the sequences that are exchanged, and
-# ten times the square of the lengths for each linear program. That is some six seconds.
-_WORK, _FIRST_DIVES = 3 * 10**8, 4
-_STEPS = 300  # of exchanges in the first attempt; each later one takes twice as many, up to 16 times
+_WORK = 3 * 10**8  # steps of dives in all, after the first few: some six seconds
 _NOISE = 0.3  # of the fractions, in all attempts but the first
 _FACTOR = 1000  # the largest by which a price multiplies the common denominator
 
@@ -128,7 +126,8 @@ class _Search(Search):
         if solved:
             self.keep_solution()
         for attempt in range(_DIVES if solved else 0):
-            if attempt == _PLAIN_DIVES and not self.done() and self.counts.sum() <= _EXCHANGED:
+            if attempt == _FIRST_DIVES and not self.done() and self.counts.sum() <= _FEW:
+                self.master.allow(None)
                 self.settle()
                 self.list_packs()
             if attempt < _FIRST_DIVES or self.work_left > 0:
@@ -209,21 +208,19 @@ class _Search(Search):
     def dive(self, attempt: int) -> None:
         """Round down and solve again until nothing is left, or until this cannot beat the best plan any more.
 
-        The first attempt rounds the largest fractions up, later ones add noise to the choice. Then what was left
-        after each rounding is packed by exchanges, the last first.
+        The first attempt rounds the largest fractions up, later ones add noise to the choice. When few sequences are
+        left, an integer program over the strategies that they are enough for may end it.
         """
         noise = np.random.default_rng(attempt)
         target = self.num_packs - 1 if attempt % 2 else self.lower_bound
         chosen, left, unit = Counter[tuple[int, ...]](), self.counts, float_unit(self.counts)
-        stages = []
-        while left.any() and not self.done() and self.solve(left):
-            self.work_left -= 10 * len(self.lengths) ** 2
+        while left.any() and not self.done() and self.solve_rest(left, target - chosen.total()):
             if self.master.unit < unit:  # lengths that were too rare to be seen may prove more
                 unit = self.master.unit
                 self.sharpen()
-            stages.append((chosen.copy(), left))
             if chosen.total() + self.master.fewest >= self.num_packs:
                 break
+            self.choose_rest(chosen, left, target)
             usage, rounded = self.master.usage, self.master.whole_usage
             if not rounded.any():
                 up = max(1, np.count_nonzero(usage > 0.5) // 5)
@@ -235,9 +232,40 @@ class _Search(Search):
                 break
             chosen.update(taken)
             self.keep(chosen, left)
-        for chosen, left in reversed(stages):
-            if not self.done() and left.sum() <= _EXCHANGED:
-                self.exchange(chosen, left, attempt)
+
+    def choose_rest(self, chosen: Counter[tuple[int, ...]], left: np.ndarray, target: int) -> None:
+        """Let an integer program pack what is left, if that is little, and few strategies are made of it alone."""
+        if left.sum() > _LEFT * self.counts.sum():
+            return
+        few = list(itertools.compress(self.master.strategies, proper(self.master.strategies, left)))
+        if len(few) <= _FEW_STRATEGIES:
+            self.work_left -= 3000 * len(few)
+            answer = choose(few, left, target - chosen.total(), FEW_NODES, self.time_left())
+            self.improve(chosen, answer or None)
+
+    def solve_rest(self, left: np.ndarray, packs: int) -> bool:
+        """Solve the linear program for what is left.
+
+        Where that is little, only strategies count for which there are enough sequences, and new ones are looked for
+        until it takes no more than `packs`.
+        """
+        self.work_left -= 10 * len(self.lengths) ** 2
+        _, *table = exact_size(left, self.limit)
+        steps = int(left.sum()) * math.prod(table)
+        if left.sum() > _FEW or steps > _STEPS_A_ROUND:
+            self.master.allow(None)
+            return self.solve(left)
+        self.master.add(tuple(Counter(pack).items()) for pack, _ in lpfhp(LengthHistogram(left), self.limit))
+        self.master.allow(left)
+        while self.solve(left):
+            if self.master.objective <= packs + TOLERANCE:
+                return True
+            self.work_left -= 3 * steps
+            price_of = self.by_length(self.master.prices, 0)
+            found, prices = proper_packs(left, price_of, self.limit), price_of.tolist()
+            if not self.master.add(pack for pack in found if _value(pack, prices) > PRICE_OF_A_PACK * (1 + _CLOSE)):
+                return True
+        return False
 
     def take(self, repeats: np.ndarray, left: np.ndarray, target: int) -> tuple[Counter[tuple[int, ...]], np.ndarray]:
         """Use the strategies of the master problem so often, but for packs that no plan of `target` packs can have.
@@ -265,17 +293,6 @@ class _Search(Search):
     def keep(self, chosen: Counter[tuple[int, ...]], left: np.ndarray) -> None:
         """Pack what is left greedily; keep the whole if it is the best so far."""
         self.improve(chosen, lpfhp(LengthHistogram(left), self.limit) if left.any() else [])
-
-    def exchange(self, chosen: Counter[tuple[int, ...]], left: np.ndarray, attempt: int) -> None:
-        """Look for a packing of what is left that makes the whole one pack less than the best plan has."""
-        lengths, packs = np.repeat(self.lengths, left[self.lengths])[::-1].copy(), self.num_packs - 1 - chosen.total()
-        if packs > 1 and lengths.sum() <= packs * self.top:
-            steps = _STEPS * 2 ** min(attempt, 4)
-            self.work_left -= 100 * steps * len(lengths)
-            # prices know of scarce places, and many sequences share one: tokens tell these apart
-            worth = self.by_length(self.prices, 0)[lengths] + lengths * (PRICE_OF_A_PACK // self.top)
-            found = swap_search(lengths, worth, self.top, self.limit, packs, steps, attempt, self.time_left)
-            self.improve(chosen, [(pack, 1) for pack in found] if found else None)
 
     def settle(self) -> None:
         """Take prices from the middle of all that are best; `generate` stops as soon as the bound is known."""
@@ -305,17 +322,13 @@ class _Search(Search):
             waste = (waste - 1) // 2 if listed is None else waste
         if not listed:
             return
-        for seed in range(_LISTED_DIVES):
-            if seed == _FIRST_DIVES and len(listed) <= WHOLE and not self.done():
-                answer = choose(listed, self.counts, target, NODES, self.time_left())
-                if answer == []:
-                    if waste == spare and self.time_left() > time.perf_counter() - started:
-                        # there is time for the plan's own check
-                        self.lower_bound, self.listed, self.proof = target + 1, True, self.by_length(self.prices, 0)
-                    return
-                self.improve(Counter(), answer)
-            if not self.done():
-                self.improve(Counter(), dive_among(listed, self.counts, target, seed, self.time_left))
+        self.master.add(listed)
+        if len(listed) <= WHOLE and not self.done():
+            answer = choose(listed, self.counts, target, NODES, self.time_left())
+            if answer == [] and waste == spare and self.time_left() > time.perf_counter() - started:
+                # there is time for the plan's own check
+                self.lower_bound, self.listed, self.proof = target + 1, True, self.by_length(self.prices, 0)
+            self.improve(Counter(), answer or None)
 
     def improve(self, chosen: Counter[tuple[int, ...]], rest: list[Group] | None) -> None:
         if rest is not None and chosen.total() + _packs(rest) < self.num_packs:
