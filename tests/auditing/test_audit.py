@@ -352,7 +352,9 @@ def test_the_command_prints_a_table_or_json_and_has_an_exit_code(place, capsys):
     lengths.write_text("4\n2\n9\n")
     assert cli.main(["audit", str(place), "--no-progress"]) == 0
     said = capsys.readouterr().out
-    assert "padding slots  2 (12.50%)" in said and "No problem was found." in said and "cannot be told without" in said
+    assert (
+        "padding slots  2 (12.50 %)" in said and "No problem was found." in said and "cannot be told without" in said
+    )
     arguments = ["audit", str(place), "--source", str(lengths), "--batch-size", "1", "--json", "--no-progress"]
     assert cli.main(arguments) == 1
     found = json.loads(capsys.readouterr().out)
@@ -364,7 +366,7 @@ def test_the_command_prints_a_table_or_json_and_has_an_exit_code(place, capsys):
 
 def test_the_page_and_the_file_say_the_same(place, tmp_path):
     found = packlib.audit(written(place, columns([[4, 2], [8]], "seq_lengths")), [4, 2, 8])
-    assert "<td>padding slots</td><td>2 (12.50%)</td>" in found._repr_html_()
+    assert "<td>padding slots</td><td>2 (12.50 %)</td>" in found._repr_html_()
     found.save(tmp_path / "audit.json")
     assert found.to_json() + "\n" == (tmp_path / "audit.json").read_text()
 

@@ -74,7 +74,7 @@ def test_the_summary_says_what_became_of_each_column():
     found = became(pack_dataset(rows, 64))
     assert found == {
         "input_ids": "a value for each token",
-        "assistant_masks": "labels are -100 where it is 0, for 50.0% of the tokens",
+        "assistant_masks": "labels are -100 where it is 0, for 50.0 % of the tokens",
         "attention_mask": "left out, since it is 1 for all tokens",
         "who": "a value for each sequence",
         "labels": "made for a causal model, with -100 for the first token of each sequence",
