@@ -46,15 +46,18 @@ def alone(model, prompts, answers, batch, prompt_loss):
     return torch.stack(sums), total / count
 
 
-def compared(family, prompt_loss=False, backend="eager"):
-    """The largest difference of an answer's log-probability, of the loss, and of a gradient."""
+@pytest.mark.parametrize("prompt_loss", [False, True])
+@pytest.mark.parametrize("family, backend", [*((family, "eager") for family in FAMILIES), ("llama", "sdpa")])
+def test_logits_loss_and_gradients_are_those_of_a_prompt_for_each_answer(family, backend, prompt_loss):
     with quiet(), InDouble():
         config = small_config("causal", family)
         config._attn_implementation = backend
         model = getattr(transformers, MAPPINGS["causal"][family])(config).double().eval()
         randomize(model)
         prompts, answers = tokens_of()
-        batch = SharedPromptCollator(model)(laid(prompts, answers, prompt_loss=prompt_loss))
+        collate = pickle.loads(pickle.dumps(SharedPromptCollator(model, pad_id=2)))  # as workers get it
+        batch = collate(laid(prompts, answers, prompt_loss=prompt_loss))
+        assert (batch.inputs["input_ids"] == 2).any()
         output, gradients = model(**batch.inputs), []
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         loss = batch.loss(output.logits)
@@ -65,20 +68,10 @@ def compared(family, prompt_loss=False, backend="eager"):
         for each in (loss, mean):
             found = torch.autograd.grad(each, trained, allow_unused=True)
             gradients.append([torch.zeros(()) if one is None else one for one in found])
-        if prompt_loss:  # a head's label is that of the shared tokens
-            sums, others = loss, mean
-        apart = [(sums - others).abs().max(), (loss - mean).abs()]
-        return max(float(x) for x in [*apart, *[(a - b).abs().max() for a, b in zip(*gradients, strict=True)]])
-
-
-@pytest.mark.parametrize("prompt_loss", [False, True])
-@pytest.mark.parametrize("family", FAMILIES)
-def test_logits_loss_and_gradients_are_those_of_a_prompt_for_each_answer(family, prompt_loss):
-    assert compared(family, prompt_loss) < 1e-10
-
-
-def test_sdpa_takes_the_same_mask():
-    assert compared("llama", backend="sdpa") < 1e-10
+        if not prompt_loss:  # else a head's label is that of the shared tokens
+            assert (sums - others).abs().max() < 1e-10
+        assert (loss - mean).abs() < 1e-10
+        assert max((a - b).abs().max() for a, b in zip(*gradients, strict=True)) < 1e-10
 
 
 @given(
@@ -112,31 +105,6 @@ def test_from_every_slot_one_sees_the_prompt_and_the_answer_so_far(sizes, prompt
     assert weights == sum(counted)
 
 
-def test_a_mask_that_lets_answers_see_each_other_is_seen(monkeypatch):
-    def leaking(seen_until, position_ids, rule=None):
-        return (
-            torch.ones(seen_until.shape[1], seen_until.shape[1], dtype=torch.bool)
-            .tril()
-            .expand(len(seen_until), -1, -1)
-        )
-
-    monkeypatch.setattr("packlib.rows.shared_prompts.tree_pairs", leaking)
-    assert compared("llama") > 1e-3
-
-
-def test_a_collator_goes_to_workers_and_numbers_the_answers_of_the_batch():
-    model = LlamaForCausalLM(small_config("causal", "llama"))
-    prompts, answers = tokens_of()
-    batch = pickle.loads(pickle.dumps(SharedPromptCollator(model, pad_id=2)))(laid(prompts, answers))
-    assert sorted(zip(batch.groups, batch.answers, strict=True)) == [
-        (group, i) for group, own in enumerate(answers) for i in range(len(own))
-    ]
-    heads = [1 + len(answers[group][i]) for group, i in zip(batch.groups, batch.answers, strict=True)]
-    assert batch.answer_sums(torch.ones_like(batch.labels)).tolist() == heads
-    padding = batch.inputs["input_ids"] == 2
-    assert padding.any() and (batch.labels[padding] == -100).all()
-
-
 def test_what_would_not_be_exact_is_refused():
     with pytest.raises(TypeError, match="a prompt's tokens would see its answers"):
         SharedPromptCollator(BertForMaskedLM(small_config("masked", "bert")))
@@ -153,9 +121,6 @@ def test_what_would_not_be_exact_is_refused():
         SharedPromptCollator(short)(laid(*tokens_of()))
     with pytest.raises(ValueError, match="at least one row"):
         SharedPromptCollator(LlamaForCausalLM(small_config("causal", "llama")))([])
-
-
-def test_tokens_of_another_length_are_refused():
     prompts, answers = tokens_of()
     rows = pack_groups([*map(len, prompts)], [[*map(len, own)] for own in answers], 24)
     answers[2][1].append(7)
