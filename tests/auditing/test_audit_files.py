@@ -101,13 +101,11 @@ def without(*numbers):
     return [[number for number in row if number not in numbers] for row in packs()]
 
 
-def edit(name, change, rows=(3,), *beside):
-    """A column with some rows changed."""
+def edit(name, change, *beside, row=3):
+    """A column with one row changed."""
     found = only(*dict.fromkeys([name, *beside]))
-    values = list(found[name])
-    for row in rows:
-        values[row] = change(list(values[row]))
-    return found | {name: values}
+    before, it, after = found[name][:row], found[name][row], found[name][row + 1 :]
+    return found | {name: [*before, change(list(it)), *after]}
 
 
 def wrapped(**more):
@@ -129,7 +127,7 @@ def second(change):
     """Change the second sequence of a row, if it has one."""
     row = next(at for at, pack in enumerate(packs()) if len(pack) > 2)
     lengths = columns()["seq_lengths"][row]
-    return lambda name, *beside: edit(name, lambda values: change(values, lengths), (row,), *beside)
+    return lambda name, *beside: edit(name, lambda values: change(values, lengths), *beside, row=row)
 
 
 # What is wrong, and words of the problem, of the refusal, or of what cannot be told
@@ -160,7 +158,7 @@ FAULTS = {
     "segment ids come again": (
         lambda: only(segment_ids=[[(at - 1) % 2 + 1 for at in row] for row in columns()["segment_ids"]]),
         "the same number"),
-    "labels one shorter": (lambda: edit("labels", lambda row: row[:-1], (3,), "seq_lengths"), "labels has not as many"),
+    "labels one shorter": (lambda: edit("labels", lambda row: row[:-1], "seq_lengths"), "labels has not as many"),
     "labels all -100": (
         lambda: only("seq_lengths", labels=[[-100] * len(row) for row in columns()["input_ids"]]), "nothing would be"),
     "labels of the token after the next": (
@@ -173,8 +171,9 @@ FAULTS = {
     "a mask that hides tokens": (
         lambda: only("seq_lengths", attention_mask=[[0, *[1] * (len(row) - 1)] for row in columns()["input_ids"]]),
         "attention_mask has not as many tokens"),
-    "a token changed": (lambda: edit("input_ids", lambda row: [*row[:-2], row[-2] + 1, row[-1]], (3,), "seq_lengths"),
-                        "1 sequences not whole"),
+    "the first and the last token of a row changed": (
+        lambda: edit("input_ids", lambda row: [row[0] + 1, *row[1:-1], row[-1] + 1], "seq_lengths"),
+        "2 sequences not whole"),
     "an end token more": (
         lambda: columns(packs(), [[*ids, 2] for ids in SOURCE]), "tokens more than there were"),
     "a gap": (lambda: only(seq_lengths=[None, *columns()["seq_lengths"][1:]]), "'seq_lengths' has no value in row 0"),
