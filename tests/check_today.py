@@ -1,28 +1,27 @@
 """For the tests of `check_packing`: losses and updates of today's training, right ones and those with a fault.
 
-The faults are those of threads: huggingface/trl 5619 and 3231, verl-project/verl 7200, 3741 and 906, google/tunix 1662,
-AgentR1/Agent-R1 88, unslothai/unsloth-zoo 348; and others that a trainer may have.
+The faults are those of threads: huggingface/trl 5619, verl-project/verl 3741 and 906, unslothai/unsloth-zoo 348; and
+others that a trainer may have.
 """
 
 from functools import partial
 
 import numpy as np
 import torch
-from check_cases import Tiny, dense, make, packed_rows, sequences
+from check_cases import SEGMENTS, Tiny, dense, make, packed_rows, sequences, spoiled
 from torch.nn import functional as F
 from transformers import DataCollatorWithFlattening
 
 SLOTS = 40
-SEGMENTS = {"segments": True, "mask": None}
 IN_PACKS = dense(slots=SLOTS, **SEGMENTS)
 
 
-def rollouts(count=6, groups=2):
+def rollouts(count=6):
     """Answers with a prompt, an advantage of either sign, log-probabilities of the policy before, and their group."""
     draw = np.random.default_rng(5)
     return [
-        {**row, "advantage": float(draw.normal()) or 1.0, "group": number % groups, "pair": number // 2,
-         "chosen": 1.0 - 2.0 * (number % 2), "before": (draw.normal(-4.8, 0.4, len(row["input_ids"]))).tolist()}
+        {**row, "advantage": float(draw.normal()) or 1.0, "group": number // 4,
+         "before": (draw.normal(-4.8, 0.4, len(row["input_ids"]))).tolist()}
         for number, row in enumerate(sequences(count))
     ]  # fmt: skip
 
@@ -30,7 +29,7 @@ def rollouts(count=6, groups=2):
 def packs(rows):
     """Packs as `dense` makes them, with the columns of the rollouts by slot."""
     batch = IN_PACKS(rows)
-    for name in ("advantage", "group", "pair", "chosen", "before"):
+    for name in ("advantage", "group", "before"):
         values = torch.zeros(batch["input_ids"].shape)
         for number, pack in enumerate(packed_rows(rows, SLOTS)):
             for order, row in enumerate(pack, start=1):
@@ -43,8 +42,8 @@ class Rewarded(Tiny):
     """A policy gradient, of which `mode` is how it is added up, and `fault` what is wrong.
 
     Args:
-        form: "plain", "clipped" (the ratio to the policy before), "tempered" (scores over 0.7), "distilled" (the
-            divergence from a teacher), "preference" (of the two of a pair), or "entropy" (plain, and a bonus).
+        form: "plain", "clipped" (the ratio to the policy before), "tempered" (scores over 0.7), or "distilled" (the
+            divergence from a teacher).
     """
 
     def __init__(self, mode="token", form="plain", fault=None):
@@ -52,12 +51,12 @@ class Rewarded(Tiny):
         self.mode, self.form = mode, form
         self.teacher = torch.randn(120, 120, generator=torch.Generator().manual_seed(9))
 
-    def forward(self, input_ids, advantage, group, pair, chosen, before, **more):
-        self.about = input_ids, advantage, group, pair, chosen, before
+    def forward(self, input_ids, advantage, group, before, **more):
+        self.about = input_ids, advantage, group, before
         return super().forward(input_ids, **more)
 
     def _loss(self, logits, labels, segments, items):
-        ids, advantage, group, pair, chosen, before = self.about
+        ids, advantage, group, before = self.about
         if self.fault == "shifts in the row":
             labels = torch.where(segments > 0, ids, -100)
         keep = F.pad(labels[:, 1:], (0, 1), value=-100) != -100
@@ -66,20 +65,12 @@ class Rewarded(Tiny):
         chance = scores.log_softmax(-1)
         logp = chance.gather(-1, target[..., None])[..., 0]
         numbers = (segments + 100 * torch.arange(len(ids))[:, None]).flatten()
-        if self.fault == "advantages of the batch":
-            advantage = advantage / advantage[keep].std()
-        if self.form == "preference":
-            return self._preference(logp * keep, pair, chosen)
         each = -logp * advantage
         if self.form == "clipped":
             ratio = (logp - F.pad(before[:, 1:], (0, 1))).exp()
             each = -torch.minimum(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage)
         if self.form == "distilled":
             each = F.kl_div(chance, self.teacher[ids].log_softmax(-1), log_target=True, reduction="none").sum(-1)
-        if self.form == "entropy":
-            each = each + 0.1 * (chance.exp() * chance).sum(-1)
-        if self.fault == "divergence of all":
-            return (each * keep).sum() / keep.sum() + 0.1 * (chance.exp() * chance).sum(-1).mean()
         return self._added_up(each * keep, keep, numbers, group, items)
 
     def _added_up(self, each, keep, numbers, group, items):
@@ -89,16 +80,10 @@ class Rewarded(Tiny):
             return sums[counts > 0], counts[counts > 0]
 
         sums, counts = by(numbers)
-        if self.fault == "a row as one sequence":
-            return (each.sum(1) / keep.sum(1).clamp(min=1)).mean()
         if self.fault == "over the longest":
             return each.sum() / counts.max()
-        if self.fault == "a dummy more":
-            return (sums / counts).sum() / (-(-len(sums) // 4) * 4)
         if self.mode == "sequence":
             return (sums / counts).mean()
-        if self.mode == "sum of each":
-            return sums.mean()
         if self.mode == "constant":
             return each.sum() / 64
         if self.mode == "group":
@@ -106,17 +91,10 @@ class Rewarded(Tiny):
             return (sums / counts).mean()
         return each.sum() / (counts.sum() if items is None else items)
 
-    def _preference(self, logp, pair, chosen):
-        pair, many = pair.long().flatten(), int(pair.max()) + 1
-        kept = torch.zeros(many).index_add(0, pair, (logp != 0).flatten().float()) > 0
-        margin = torch.zeros(many).index_add(0, pair, (logp * chosen).flatten())
-        loss = -F.logsigmoid(0.1 * margin)
-        return loss[kept].mean() if self.fault != "a sum of pairs over rows" else loss[kept].sum() / len(logp)
 
-
-def update(model, batches, how="right", optimizer=torch.optim.SGD, clip=None, most=None, scale=1.0):
+def update(model, batches, how="right", clip=None, most=None, scale=1.0):
     """An update as trainers of today do it, with its own optimizer; `how` is what is wrong, or how it is right."""
-    steps = optimizer(model.parameters(), lr=0.1)
+    steps = torch.optim.SGD(model.parameters(), lr=0.1)
     labels = [int((batch["labels"] != -100).sum()) for batch in batches]  # none before the first token of a sequence
     held = [int(batch.get("segment_ids", batch["input_ids"][:1]).amax(1).sum()) for batch in batches]
     for number, batch in enumerate(batches):
@@ -128,7 +106,6 @@ def update(model, batches, how="right", optimizer=torch.optim.SGD, clip=None, mo
         weight = {
             "mean of means": 1 / len(batches), "sum of means": 1.0, "by sequences": held[number] / sum(held),
             "count too small": count / (sum(labels) - 6),
-            "of sums": 1 / sum(labels), "of sums, each": 1 / count / len(batches),
         }.get(how, count / sum(labels))  # fmt: skip
         loss = output["loss"] if isinstance(output, dict) else output.loss
         (loss * weight * scale).backward()
@@ -137,8 +114,6 @@ def update(model, batches, how="right", optimizer=torch.optim.SGD, clip=None, mo
             steps.zero_grad()
         if how == "clipped each":
             torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
-        if how == "detached" and number == 0:
-            model.zero_grad()
     for p in model.parameters():
         if p.grad is not None and (how == "halved" or scale != 1):
             p.grad /= 2 if how == "halved" else scale
@@ -152,10 +127,9 @@ def update(model, batches, how="right", optimizer=torch.optim.SGD, clip=None, mo
         steps.step()
 
 
-def stepped(how="right", model=None, **options):
+def stepped(how="right", **options):
     """A model whose loss is a mean over tokens, and an update."""
-    model = model or Tiny("attention")
-    return model, IN_PACKS, sequences(), {"step": partial(update, how=how, **options)}
+    return Tiny("attention"), IN_PACKS, sequences(), {"step": partial(update, how=how, **options)}
 
 
 def rewarded(mode="token", form="plain", fault=None, **told):
@@ -168,18 +142,6 @@ def in_packs(model, collate=IN_PACKS, prompts=True, **told):
 
 def flattened(model, **told):
     return in_packs(model, DataCollatorWithFlattening(), **told)
-
-
-class TwoOptimizers:
-    """One for the last two parameters, one for the rest."""
-
-    def __init__(self, parameters, lr):
-        *rest, weight, bias = parameters
-        self.both = torch.optim.SGD([weight, bias], lr=lr), torch.optim.AdamW(rest)
-
-    def step(self):
-        for optimizer in self.both:
-            optimizer.step()
 
 
 class TwoAhead(Tiny):
@@ -222,11 +184,6 @@ class Around(torch.nn.Module):
         return {"logits": logits, "loss": self.loss(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())}
 
 
-def focal(logits, labels):
-    each = F.cross_entropy(logits, labels, reduction="none")
-    return ((1 - (-each).exp()) ** 2 * each)[labels != -100].mean()
-
-
 def unlikely(logits, labels):
     """Tokens that a model should not say: of some the probability is pushed down."""
     logp, keep = -F.cross_entropy(logits, labels, reduction="none"), labels != -100
@@ -246,11 +203,6 @@ def teaching(logits, labels):
     return each[labels != -100].mean()
 
 
-def in_chunks(logits, labels):
-    parts = zip(logits.split(9), labels.split(9), strict=True)
-    return sum(F.cross_entropy(*part, reduction="sum") for part in parts) / (labels != -100).sum()
-
-
 def with_margins(logits, labels):
     each = F.multi_margin_loss(logits, labels.clamp(min=0), reduction="none")
     return each[labels != -100].mean()
@@ -258,18 +210,13 @@ def with_margins(logits, labels):
 
 LOSSES = {
     "tokens that should not be said": unlikely,
-    "class weights": lambda logits, labels: F.cross_entropy(logits, labels, weight=torch.linspace(0.5, 2, 120)),
     "capped scores": lambda logits, labels: F.cross_entropy(30 * torch.tanh(logits / 30), labels),
-    "smoothed labels": lambda logits, labels: F.cross_entropy(logits, labels, label_smoothing=0.1),
-    "a sum over a thousand": lambda logits, labels: F.cross_entropy(logits, labels, reduction="sum") / 1000,
-    "a focal loss": focal,
-    "a loss in chunks": in_chunks,
     "a loss of margins": with_margins,
 }
 
 
-def by_accelerate(model, batches, told=True):
-    """An update as accelerate accumulates it; without being `told` the count, a mean of means."""
+def by_accelerate(model, batches):
+    """An update as accelerate accumulates it."""
     from accelerate import Accelerator
 
     accelerator = Accelerator(gradient_accumulation_steps=len(batches), cpu=True)
@@ -277,8 +224,7 @@ def by_accelerate(model, batches, told=True):
     count = sum(int((batch["labels"] != -100).sum()) for batch in batches)
     for batch in batches:
         with accelerator.accumulate(model):
-            loss = model(**batch, num_items_in_batch=count).loss * len(batches) if told else model(**batch).loss
-            accelerator.backward(loss)
+            accelerator.backward(model(**batch, num_items_in_batch=count).loss * len(batches))
             optimizer.step()
             optimizer.zero_grad()
 
@@ -322,46 +268,20 @@ RIGHT = {
         [{**ended(n), "length": n} for n in (320, 340, 360)]),
     "policy gradient by token": lambda: rewarded(),
     "policy gradient by sequence": lambda: rewarded(mode="sequence", reduction="sequence"),
-    "policy gradient, mean of sums": lambda: rewarded(mode="sum of each", reduction="sequence"),
     "policy gradient over a constant": lambda: rewarded(mode="constant", reduction="constant"),
     "policy gradient by group": lambda: rewarded(mode="group", reduction="group", group="group"),
     "clipped ratios by token": lambda: rewarded(form="clipped", reduction="token"),
-    "clipped ratios by sequence": lambda: rewarded(form="clipped", mode="sequence", reduction="sequence"),
-    "clipped ratios over a constant": lambda: rewarded(form="clipped", mode="constant"),
     "a temperature": lambda: rewarded(form="tempered"),
     "a distillation": lambda: rewarded(form="distilled"),
-    "an entropy bonus": lambda: rewarded(form="entropy"),
-    "preference pairs": lambda: rewarded(form="preference", group="pair"),
-    "a policy update": lambda: rewarded(step=update),
     "a step": lambda: stepped(),
     "a step, clipped": lambda: stepped(clip=0.1),
-    "a step that does not reach its clip": lambda: stepped(clip=1e3),
     "a step, each number clipped": lambda: stepped(most=1e-4),
-    "a step, scaled and unscaled": lambda: stepped(scale=1024.0),
     "a step, scaled, unscaled and clipped": lambda: stepped(scale=1024.0, clip=0.1),
-    "a step of AdamW": lambda: stepped(optimizer=torch.optim.AdamW),
-    "a step of two optimizers": lambda: stepped(optimizer=TwoOptimizers),
-    "a sum, over the labels of the update": lambda: stepped(
-        "of sums", Tiny("attention", reduction="sum"), optimizer=torch.optim.AdamW),
-    "a prompt that sees both ways": lambda: in_packs(Prefixed("attention"), prompts_marked),
     "positions past 128": lambda: (
         Tiny("attention"), dense(slots=200, **SEGMENTS), [*sequences(), {"input_ids": long(150), "labels": long(150)}]),
     "the cut keeps the end": lambda: (
         make("LlamaForCausalLM", max_position_embeddings=512), by_end, [ended(n) for n in (320, 340, 360, 380, 400)]),
 }  # fmt: skip
-
-
-class Prefixed(Tiny):
-    """The tokens of a prompt see one another both ways, by a column that the collator makes."""
-
-    def forward(self, input_ids, prompt=None, **more):
-        self.prompt = torch.zeros_like(input_ids) if prompt is None else prompt
-        return super().forward(input_ids, **more)
-
-    def _attention(self, part, x, segments, same, wrong):
-        both = (self.prompt[:, :, None] * self.prompt[:, None, :]).bool()
-        alike = segments[:, :, None] == segments[:, None, :]
-        return super()._attention(part, x, segments, same | (both & alike), wrong)
 
 
 class WithSink(Tiny):
@@ -371,18 +291,6 @@ class WithSink(Tiny):
         same = same.clone()
         same[:, :, 0] = True
         return super()._attention(part, x, segments, same, wrong)
-
-
-def prompts_marked(rows):
-    batch = IN_PACKS(rows)
-    return batch | {"prompt": ((batch["labels"] == -100) & (batch["segment_ids"] > 0)).long()}
-
-
-def last_row_unlabeled(rows):
-    batch = IN_PACKS(rows)
-    if len(batch["labels"]) > 1:
-        batch["labels"][-1] = -100
-    return batch
 
 
 def frozen():
@@ -413,40 +321,6 @@ def by_end(rows):
             (("input_ids", ids), ("position_ids", places), ("labels", labels))}  # fmt: skip
 
 
-def second_start(rows):
-    """A collator that puts a start token before each sequence, though it has one."""
-    return DataCollatorWithFlattening()(
-        [{"input_ids": [1, *row["input_ids"]], "labels": [-100, *row["labels"]]} for row in rows])  # fmt: skip
-
-
-def started(rows):
-    return [{"input_ids": [1, *row["input_ids"]], "labels": [-100, *row["labels"]]} for row in rows]
-
-
-def clamped(most, wrap=False):
-    """Positions that end at some number, or begin again there."""
-
-    def collate(rows):
-        batch = dense(slots=320, **SEGMENTS)(rows)
-        places = batch["position_ids"]
-        return {**batch, "position_ids": places % (most + 1) if wrap else places.clamp(max=most)}
-
-    return collate
-
-
-def counted_to(most):
-    """Segment ids that come again."""
-
-    def collate(rows):
-        batch = dense(slots=80, **SEGMENTS)(rows)
-        return {
-            **batch,
-            "segment_ids": torch.where(batch["segment_ids"] > 0, (batch["segment_ids"] - 1) % most + 1, 0),
-        }
-
-    return collate
-
-
 class Needs(Tiny):
     """A model that takes no tokens by themselves."""
 
@@ -458,11 +332,6 @@ class Needs(Tiny):
             x = x + (segments % 2)[..., None]
         if self.fault == "scaled by log n":
             x = x * np.log(x.shape[1])
-        if self.fault == "noise":
-            x = x + 0.1 * torch.randn(x.shape, generator=torch.Generator().manual_seed(0))
-        if self.fault == "the last sees padding":
-            last = segments.amax(1)[:, None, None] == segments[:, :, None]
-            same = same | (last & (segments == 0)[:, None, :])
         if self.fault == "recomputed otherwise":
             return Recomputed.apply(super()._attention, part, x, segments, same, *part.parameters())
         return super()._attention(part, x, segments, same, wrong)
@@ -510,7 +379,6 @@ EARLIER, ALONE = "isolation from earlier sequences", "same as alone"
 # What is wrong, the question that fails, and words of its cause
 FAULTS = {
     "cleared inside the update": (lambda: stepped("cleared"), "accumulation", "cleared inside"),
-    "cleared after the first": (lambda: stepped("detached"), "accumulation", "cleared inside"),
     "an update for each micro-batch": (lambda: stepped("each updates"), "accumulation", "an update for each"),
     "halved after the last backward": (lambda: stepped("halved"), "accumulation", "scaled by 0.5 after"),
     "a micro-batch is left out": (lambda: stepped("left out"), "accumulation", "is left out"),
@@ -519,55 +387,31 @@ FAULTS = {
     "clipped after each micro-batch": (lambda: stepped("clipped each"), "accumulation", "between micro-batches"),
     "cleared before the optimizer": (lambda: stepped("cleared at the end"), "accumulation", "applies nothing"),
     "a mean of means, clipped": (lambda: stepped("mean of means", clip=0.1), "accumulation", "a mean of means"),
-    "a mean of means by accelerate": (
-        lambda: flattened(make("LlamaForCausalLM"), step=partial(by_accelerate, told=False)),
-        "accumulation", "a mean of means"),
     "trl 5619": (lambda: stepped("sum of means"), "accumulation", "a sum of means"),
-    "trl 3231": (lambda: rewarded(step=partial(update, how="mean of means")), "accumulation", "mean of means"),
-    "verl 7200": (lambda: rewarded(form="distilled", step=partial(update, how="sum of means")),
-        "accumulation", "a sum of means"),
     "verl 3741": (lambda: rewarded(fault="over the longest"), "mean", "company"),
     "verl 906": (lambda: stepped("by sequences"), "accumulation", "otherwise than what they hold"),
-    "tunix 1662": (lambda: rewarded(fault="a row as one sequence"), "mean", "mean over packs"),
-    "Agent-R1 88": (lambda: rewarded(fault="a dummy more"), "mean", "company"),
     "unsloth-zoo 348": (lambda: stepped("count too small"), "accumulation", "1.15 times what it should be"),
-    "a sum over each micro-batch's labels": (
-        lambda: stepped("of sums, each", Tiny("attention", reduction="sum"), optimizer=torch.optim.AdamW),
-        "accumulation", "a mean of means"),
-    "policy gradient across borders": (lambda: rewarded(fault="shifts in the row"), "targets at borders", "leaked"),
-    "advantages scaled by the batch": (
-        lambda: rewarded(fault="advantages of the batch"), "mean", "depends on its company"),
-    "a divergence over padding": (lambda: rewarded(fault="divergence of all"), "labels", "padding is trained on"),
-    "policy gradient by token, asked by sequence": (
-        lambda: rewarded(reduction="sequence"), "mean", "over tokens where"),
     "policy gradient by token, asked by group": (
         lambda: rewarded(reduction="group", group="group"), "mean", "over tokens where"),
-    "clipped ratios by sequence, asked by token": (
-        lambda: rewarded(form="clipped", mode="sequence", reduction="token"), "mean", "over sequences where"),
-    "pairs over rows": (lambda: rewarded(form="preference", fault="a sum of pairs over rows", group="pair"),
-        "mean", "slots or rows"),
     "a distillation across borders": (
         lambda: rewarded(form="distilled", fault="shifts in the row"), "targets at borders", "leaked"),
-    "a second start token": (
-        lambda: (make("LlamaForCausalLM"), second_start, started(sequences())), "tokens", "adds special tokens"),
-    "positions wrap": (lambda: (Needs("attention"), clamped(127, True), LONG), "positions", "up by 1"),
-    "positions are clamped": (lambda: (Needs("attention"), clamped(255), LONG), "positions", "up by 1"),
+    "positions wrap": (
+        lambda: (Needs("attention"), spoiled(dense(slots=320, **SEGMENTS), position_ids=lambda x: x % 128), LONG),
+        "positions", "up by 1"),
     "token types by the parity of the segment": (
         lambda: needs("types by parity", slots=80), ALONE, "segment_ids change"),
-    "the last sequence sees padding": (
-        lambda: needs("the last sees padding", causal=False, slots=32), "padding", "padding is attended"),
-    "segment ids modulo 3": (lambda: in_packs(Tiny("attention"), counted_to(3)), EARLIER, "segment_ids give several"),
+    "segment ids modulo 3": (
+        lambda: in_packs(Tiny("attention"), spoiled(
+            dense(slots=80, **SEGMENTS), segment_ids=lambda x: torch.where(x > 0, (x - 1) % 3 + 1, 0))),
+        EARLIER, "segment_ids give several"),
     "recomputed with another mask": (lambda: needs("recomputed otherwise"), EARLIER, "outputs agree, gradients do not"),
     "scaled by the length of the row": (
         lambda: in_packs(Needs("attention", fault="scaled by log n"), in_one_row), ALONE, "depends on the row around"),
-    "noise with a fixed seed": (lambda: needs("noise"), ALONE, "the row around it"),
     "the first token of a row as a sink": (lambda: in_packs(WithSink("attention")), EARLIER, "attention sink"),
     "the hardest half of a batch": (lambda: flattened(Around(hardest)), "labels", "picked among all"),
     "a teacher that trains": (lambda: flattened(Around(teaching)), "determinism", "a teacher"),
     "no mask in training": (lambda: flattened(Unmasked().train()), EARLIER, "only while the model"),
     "labels are rolled": (lambda: flattened(Rolls(None), prompts=False), "targets at borders", "rolled"),
-    "labels of the last row are lost": (
-        lambda: in_packs(Tiny("attention"), last_row_unlabeled), "labels", "labels are lost"),
     "accelerate's context parallelism": (context_parallel, EARLIER, "context-parallel hook"),
 }  # fmt: skip
 

@@ -2,12 +2,13 @@
 
 import platform
 import time
+from itertools import pairwise
 
 import numpy as np
 
 from packlib.advice.advice import Advice
 from packlib.advice.today import TODAY
-from packlib.advice.words import filled
+from packlib.advice.words import filled, longest
 from packlib.installed import __version__
 
 _BARS = 60  # of the picture of the lengths, at most
@@ -38,11 +39,8 @@ def page(advice: Advice, command: str = "") -> str:
 
 def _bars(advice: Advice) -> list[tuple[int, int, float]]:
     """Ranges of lengths, from and to, with the share of the sequences, up to the longest row that was tried."""
-    counts = advice.whole.counts
-    top = int(counts.nonzero()[0][-1])
+    top = longest(advice.whole)
     edges = np.unique(np.linspace(0, top, min(_BARS, top) + 1).astype(int))
-    below = np.concatenate([[0], np.cumsum(counts[1:])])[edges]
+    below = np.concatenate([[0], np.cumsum(advice.whole.counts[1:])])[edges]
     shares = (np.diff(below) / advice.whole.num_sequences).tolist()
-    return [
-        (low + 1, high, share) for low, high, share in zip(edges.tolist(), edges[1:].tolist(), shares, strict=False)
-    ]
+    return [(low + 1, high, share) for (low, high), share in zip(pairwise(edges.tolist()), shares, strict=True)]

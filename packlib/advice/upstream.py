@@ -6,6 +6,7 @@ import numpy as np
 
 from packlib.advice.depths import fewest_packs
 from packlib.advice.row_lengths import count_cut, cut
+from packlib.advice.words import longest
 from packlib.lengths import LengthHistogram
 
 _NEAR, _PILED = 16, 10  # so many lengths before and after one; so many times their mean is no accident
@@ -72,12 +73,12 @@ def weigh(
         max_length, depth: slots of a row and sequences in a pack at most, as advised.
         piled_up: a length at which sequences pile up; by default the longest is looked at.
     """
-    longest = piled_up or int(whole.counts.nonzero()[0][-1])
+    top = piled_up or longest(whole)
     return Upstream(
         source,
-        longest,
-        count_cut(source, longest, "truncate")[0],
-        count_cut(whole, longest, "truncate")[0],
+        top,
+        count_cut(source, top, "truncate")[0],
+        count_cut(whole, top, "truncate")[0],
         source.num_tokens - whole.num_tokens,
         fewest_packs(cut(source, max_length, "split"), depth),
     )

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from packlib.checks import percent
 from packlib.work import Work, waiting
 from packlib.work.windows import deal_in_windows
 
@@ -38,10 +39,10 @@ class Waits:
         """What was found, and what it rests on."""
         return (
             f"If the first {self.packs:,} packs are dealt at random to {self.ranks:,} ranks, {self.packs_per_rank:,} "
-            f"each in an update, the average rank waits {self.at_random:.1%} of the time for the slowest (95% interval "
-            f"{' to '.join(f'{share:.1%}' for share in self.interval)}), at least {self.least:.1%} in any deal of "
-            f"them, and {self.balanced:.1%} where packs.balance deals them in windows of {_WINDOW} updates. This is "
-            f"an estimate for {self.work.in_words}, without padding, communication and loading."
+            f"each in an update, the average rank waits {percent(self.at_random)} of the time for the slowest (95 % "
+            f"interval: {' to '.join(map(percent, self.interval))}), at least {percent(self.least)} in any deal of "
+            f"them, and {percent(self.balanced)} where packs.balance deals them in windows of {_WINDOW} updates. This "
+            f"is an estimate for {self.work.in_words}, without padding, communication and loading."
         )
 
 

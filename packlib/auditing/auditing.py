@@ -15,7 +15,7 @@ from packlib.auditing.columns import NEMO, OTHER_LABELS, TRAINED, hashes, sums
 from packlib.auditing.packed_files import MEGATRON, PackedData, open_packed, token_lists
 from packlib.auditing.packing_audit import PackingAudit, Updates
 from packlib.auditing.source_comparison import compare
-from packlib.checks import depth_limit, flag, number, shown, whole_number
+from packlib.checks import depth_limit, flag, number, percent, shown, whole_number
 from packlib.lengths import LengthHistogram, load
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, as_lengths, count_lengths
 from packlib.packing import plan
@@ -115,7 +115,7 @@ def audit(
         lpfhp = plan(histogram, method="lpfhp", max_sequences_per_pack=depth).num_packs
         if packs > lpfhp * (1 + tolerance):
             alone = " Nothing is packed: each pack holds one sequence." * (seen.deepest == 1)
-            more = f"{packs / lpfhp - 1:.1%} more than the {lpfhp:,} that lpfhp makes of the same sequences"
+            more = f"{percent(packs / lpfhp - 1)} more than the {lpfhp:,} that lpfhp makes of the same sequences"
             problems.append(f"There are {packs:,} packs, {more}.{alone}")
     against = updates = waits = None
     if wanted is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from packlib.auditing.audit_waits import Waits
 from packlib.auditing.source_comparison import SourceComparison
-from packlib.checks import in_html
+from packlib.checks import in_html, percent
 from packlib.files import write_text
 
 
@@ -122,8 +122,8 @@ class PackingAudit:
         empty = self.padding_slots
         more = {
             "max_length": "" if self.given else " (that of the fullest pack)",
-            "padding_slots": "" if empty is None else f" ({empty / (self.packs * self.max_length):.2%})",
-            "above": "" if self.above is None else f" ({self.above / self.lower_bound:.2%})",
+            "padding_slots": "" if empty is None else f" ({percent(empty / (self.packs * self.max_length), 2)})",
+            "above": "" if self.above is None else f" ({percent(self.above / self.lower_bound, 2)})",
         }
         return [(name.replace("_", " "), _said(value) + more.get(name, "")) for name, value in rows.items()]
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from packlib.checks import percent
 from packlib.lengths import LengthHistogram
 
 _NOTHING = "nothing was lost, cut or repeated"
@@ -44,7 +45,7 @@ class SourceComparison:
         """What differs, in one sentence or none."""
         least = "or more " * (self.repeats is None)
         counts = {
-            f"tokens of {self.tokens:,} in no pack ({self.tokens_lost / self.tokens:.2%})": self.tokens_lost,
+            f"tokens of {self.tokens:,} in no pack ({percent(self.tokens_lost / self.tokens, 2)})": self.tokens_lost,
             "tokens more than there were": self.tokens_added,
             "or more sequences in no pack": self.sequences_lost,
             f"{least}sequences not whole in any pack": self.sequences_not_whole,

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from packlib.batches import IGNORED
 from packlib.check.collated_batch import CheckedBatch
 from packlib.check.findings import FAILED, PASSED, UNKNOWN, Finding
-from packlib.check.slot_gradients import IGNORED, SHIFTS, Loss
+from packlib.check.slot_gradients import SHIFTS, Loss
 from packlib.check.weighing import FAULTS, Weighing
 
 _WORDS = {

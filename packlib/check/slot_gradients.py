@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from packlib.batches import IGNORED
 from packlib.check.called_model import ModelCall, by_slot
 from packlib.check.collated_batch import CheckedBatch, found_in
 from packlib.check.locating import Piece, owners
 
-IGNORED = -100  # as in packlib.batches
 SHIFTS = {0: "itself", 1: "the next token", 2: "the token after the next", -1: "the token before"}
 _MASKS = "assistant_masks", "completion_mask", "loss_mask"  # columns that are 0 where nothing is to be predicted
 _FAINT = 0.25  # of the largest slope of a row: with less, a loss has no target there, but something besides

@@ -11,9 +11,10 @@ from functools import cached_property
 
 import numpy as np
 
+from packlib.batches import IGNORED
 from packlib.check.collated_batch import CheckedBatch
 from packlib.check.locating import Piece
-from packlib.check.slot_gradients import IGNORED, Loss
+from packlib.check.slot_gradients import Loss
 
 REDUCTIONS = "token", "sequence", "group", "constant"
 

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from packlib.checks import listed, one_line, shown
+from packlib.checks import listed, one_line, percent, shown
 from packlib.lengths.own_files import refuse_doubles
 from packlib.packing.documents import drop, split, truncate
 from packlib.packing.ragged import ranges
@@ -143,7 +143,8 @@ class Columns:
         for name, trained in self._trained.items():
             if not trained:
                 raise ValueError(f"The column {shown(name)} is 0 for all tokens, so that none would be trained on.")
-            self.found[name] = f"labels are -100 where it is 0, for {1 - trained / self._tokens:.1%} of the tokens"
+            share = percent(1 - trained / self._tokens)
+            self.found[name] = f"labels are -100 where it is 0, for {share} of the tokens"
         if self._labels:
             self.found.setdefault("labels", "made for a causal model, with -100 for the first token of each sequence")
         return self.found

@@ -109,7 +109,7 @@ def batches(dataset: Any, only: Collection[str] | None = None) -> Iterator[pa.Re
     Args:
         only: the columns to read, where they are; by default all.
     """
-    if _are_files(dataset):
+    if isinstance(dataset, list) and dataset and all(isinstance(one, Path) for one in dataset):
         for path in dataset:
             yield from _batches_of_file(path, only)
         return
@@ -124,19 +124,11 @@ def batches(dataset: Any, only: Collection[str] | None = None) -> Iterator[pa.Re
         rows = dataset if hasattr(dataset, "__iter__") else map(dataset.__getitem__, range(len(dataset)))
         yield from of_rows(rows, _ROWS, only)
     else:
-        raise _no_rows(dataset)
-
-
-def _are_files(dataset: Any) -> bool:
-    return isinstance(dataset, list) and bool(dataset) and all(isinstance(one, Path) for one in dataset)
-
-
-def _no_rows(dataset: Any) -> TypeError:
-    it = f"the splits {listed(dataset)}: pass one" if isinstance(dataset, Mapping) else shown(dataset)
-    return TypeError(
-        "dataset must be a datasets.Dataset, the path of Parquet files, JSON lines or a folder, or an iterable of "
-        f"mappings with input_ids, not {it}."
-    )
+        it = f"the splits {listed(dataset)}: pass one" if isinstance(dataset, Mapping) else shown(dataset)
+        raise TypeError(
+            "dataset must be a datasets.Dataset, the path of Parquet files, JSON lines or a folder, or an iterable of "
+            f"mappings with input_ids, not {it}."
+        )
 
 
 def _batches_of_file(path: Path, only: Collection[str] | None) -> Iterator[pa.RecordBatch]:

@@ -15,8 +15,9 @@ DRAWN = np.minimum(np.random.default_rng(0).lognormal(6, 1.2, 20_000).astype(int
 PLAN = plan(LengthHistogram.from_lengths(DRAWN, 8192), method="lpfhp")
 
 
-def recipe(replicas, micro_batch=2, accumulation=2):
-    return Recipe(micro_batch, 1e-4, 100_000, gradient_accumulation_steps=accumulation, replicas=replicas)
+def found(made, replicas):
+    recipe = Recipe(2, 1e-4, 100_000, gradient_accumulation_steps=2, replicas=replicas)
+    return expected_waiting(made, recipe, Work.decoder())
 
 
 def long_run(made, replicas, packs_each, work, steps=20_000):
@@ -33,22 +34,18 @@ def long_run(made, replicas, packs_each, work, steps=20_000):
     return 1 - mean / slowest
 
 
-def test_a_long_run_waits_as_long():
-    found, told = expected_waiting(PLAN, recipe(8), Work.decoder()), long_run(PLAN, 8, 4, Work.decoder())
-    assert 0 < found.high - found.low < 0.003 and abs(found.mean - told) < found.high - found.low
-
-
-def test_packs_of_a_large_plan_are_drawn(monkeypatch):
-    whole = expected_waiting(PLAN, recipe(8), Work.decoder())
+def test_packs_are_dealt_as_a_long_run_deals_them_or_drawn_where_there_are_many(monkeypatch):
+    whole = found(PLAN, 8)
+    assert 0 < whole.high - whole.low < 0.003
+    assert abs(whole.mean - long_run(PLAN, 8, 4, Work.decoder())) < whole.high - whole.low
     monkeypatch.setattr(waits, "MOST_PACKS", 1000)
-    found = expected_waiting(PLAN, recipe(8), Work.decoder())
-    assert found != whole and found.mean == pytest.approx(whole.mean, rel=0.1)
-    many = plan(LengthHistogram([0, *[10**9] * 1000]), method="lpfhp")
-    assert 0 <= expected_waiting(many, recipe(8), Work.decoder()).mean < 0.5
+    drawn = found(PLAN, 8)
+    assert drawn != whole and drawn.mean == pytest.approx(whole.mean, rel=0.1)
+    assert 0 <= found(plan(LengthHistogram([0, *[10**9] * 1000]), method="lpfhp"), 8).mean < 0.5
 
 
 def test_there_is_no_waiting_for_one_replica_nor_for_more_packs_than_there_are():
-    assert all(expected_waiting(PLAN, recipe(replicas), Work.decoder()) is None for replicas in (1, 4096))
+    assert found(PLAN, 1) is None and found(PLAN, 4096) is None
     assert advise(DRAWN, 8192).as_dict()["waiting"] is None
 
 
@@ -63,5 +60,3 @@ def test_the_advice_says_how_long_ranks_wait_and_for_which_work(tmp_path):
         told, note = long_run(advice.plan, 8, each, work, 2000), next(note for note in advice.notes if "8 rep" in note)
         assert abs(said["mean"] - told) < 0.05 * told + said["high"] - said["low"]
         assert work.in_words in note and "estimate" in note and f"packs_per_rank={each}) deals" in note
-    with pytest.raises(ValueError, match="ranks must be from 1 to 65536, not 0"):
-        advise(DRAWN, 8192, ranks=0)

@@ -15,29 +15,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trl import pack_dataset
 
-import packlib
 from packlib import cli
 from packlib.auditing import audit
 from packlib.lengths import LengthHistogram
-from packlib.packing import plan
+from packlib.packing import assign, plan
 from packlib.work import Work
 
 PACKS = st.lists(st.lists(st.integers(1, 12), min_size=1, max_size=5), min_size=1, max_size=20)
 SHORT = settings(max_examples=25, deadline=None)
 
 
-def columns(packs, kind):
+def columns(packs, kind="seq_lengths"):
     """Packs of sequences with these lengths, in the columns of one format."""
-    found = {"input_ids": [[7] * sum(pack) for pack in packs]}
-    if kind == "seq_lengths":
-        return found | {kind: packs}
-    if kind == "cu_seqlens":
-        return found | {kind: [np.cumsum([0, *pack]).tolist() for pack in packs]}
-    if kind == "position_ids":
-        return found | {kind: [[at for length in pack for at in range(length)] for pack in packs]}
-    longer = [[length + 1 for length in pack] for pack in packs]  # with the last token, which is a label only
-    starts = [np.cumsum([0, *pack[:-1]]).tolist() for pack in longer]
-    return {"input_ids": [[7] * sum(pack) for pack in longer], "seq_start_id": starts}
+    if kind == "seq_start_id":  # with the last token, which is a label only
+        longer = [[length + 1 for length in pack] for pack in packs]
+        starts = [np.cumsum([0, *pack[:-1]]).tolist() for pack in longer]
+        return {"input_ids": [[7] * sum(pack) for pack in longer], kind: starts}
+    borders = {
+        "seq_lengths": packs,
+        "cu_seqlens": [np.cumsum([0, *pack]).tolist() for pack in packs],
+        "position_ids": [[at for length in pack for at in range(length)] for pack in packs],
+    }
+    return {"input_ids": [[7] * sum(pack) for pack in packs], kind: borders[kind]}
 
 
 KINDS = ("seq_lengths", "cu_seqlens", "position_ids", "seq_start_id")
@@ -83,7 +82,7 @@ def test_every_format_counts_as_a_plain_loop_does(place, kind, packs, more, grou
 @given(packs=PACKS, source=st.lists(st.integers(1, 15), min_size=1, max_size=60))
 def test_what_lengths_prove_beside_the_source(place, packs, source):
     lengths = [length for pack in packs for length in pack]
-    found = audit(written(place, columns(packs, "seq_lengths")), source).source
+    found = audit(written(place, columns(packs)), source).source
     not_whole, extra = by_hand(source, lengths)
     assert (found.sequences_not_whole, found.pieces_or_repeats) == (not_whole, extra)
     assert found.tokens_lost - found.tokens_added == sum(source) - sum(lengths)
@@ -126,7 +125,7 @@ CAUSES = {  # of sequences of 3, 3, 5, 9, 14 and 14 tokens
 @pytest.mark.parametrize("as_if", CAUSES)
 def test_a_cause_that_explains_all_is_named(place, as_if):
     lengths, numbers = CAUSES[as_if]
-    rows = columns([[length] for length in lengths], "seq_lengths")
+    rows = columns([[length] for length in lengths])
     found = audit(written(place, rows), [3, 3, 5, 9, 14, 14], tolerance=9)
     assert as_if in found.source.as_if and bool(as_if) == bool(found.source.as_if)
     assert {name: getattr(found.source, name) for name in numbers} == numbers
@@ -136,24 +135,12 @@ def test_a_cause_that_explains_all_is_named(place, as_if):
 def test_trl_3887_nothing_was_packed(place):
     # https://github.com/huggingface/trl/issues/3887: for max_length 2^n + 1 each sequence stayed alone
     lengths = np.random.default_rng(0).normal(40, 5, 3000).astype(int).clip(1, 82)
-    found = audit(written(place, columns(lengths[:, None].tolist(), "seq_lengths")), lengths, max_length=83)
-    assert (found.packs, found.deepest, found.source.tokens_lost) == (3000, 1, 0)
-    assert found.lpfhp_packs < 1600
+    found = audit(written(place, columns(lengths[:, None].tolist())), lengths, max_length=83)
+    assert (found.packs, found.deepest, found.source.tokens_lost) == (3000, 1, 0) and found.lpfhp_packs < 1600
     assert len(found.problems) == 1 and "Nothing is packed" in found.problems[0]
-    packed = plan(LengthHistogram.from_lengths(lengths, 83), method="lpfhp")
-    repaired = [
-        list(pack) for pack, times in zip(packed.strategies, packed.repeats, strict=True) for _ in range(times)
-    ]
-    assert audit(written(place, columns(repaired, "seq_lengths")), lengths, max_length=83).problems == ()
-
-
-def test_trl_5075_chats_are_cut_or_split():
-    # https://github.com/huggingface/trl/issues/5075 and 4554: long sequences lose their end, or are cut in two
-    chats = Dataset.from_dict({"input_ids": [[1] * 13, [2] * 11, [3] * 4]})
-    for strategy, as_if, lost in (("bfd", "the 2 longer than 10 were cut to it", 4), ("bfd_split", "the 2 longer", 0)):
-        found = audit(pack_dataset(chats, 10, strategy), [13, 11, 4], max_length=10)
-        assert found.source.as_if.startswith(as_if) and found.source.tokens_lost == lost
-        assert found.source.sequences_not_whole == 2 and found.problems
+    packs = assign(plan(LengthHistogram.from_lengths(lengths, 83), method="lpfhp"), lengths)
+    repaired = columns([lengths[ids].tolist() for ids in packs])
+    assert audit(written(place, repaired), lengths, max_length=83).problems == ()
 
 
 def test_trl_wrapped_cannot_tell_sequences_apart():
@@ -167,22 +154,22 @@ def test_trl_wrapped_cannot_tell_sequences_apart():
 def test_marin_7130_epochs_of_packs():
     # https://github.com/marin-community/marin/issues/7130: steps of one epoch of rows were 6.5 epochs of packs
     packs = [[2] * 13, [2] * 13] * 64
-    found = audit(Dataset.from_dict(columns(packs, "seq_lengths")), batch_size=2, ranks=2, steps=416)
+    found = audit(Dataset.from_dict(columns(packs)), batch_size=2, ranks=2, steps=416)
     assert (found.updates.updates_per_epoch, found.updates.updates_by_sequences, found.updates.epochs) == (32, 416, 13)
     assert len(found.problems) == 1 and "416 steps are 13.0 epochs" in found.problems[0]
     assert "1 epoch of the packs take 32 steps" in found.problems[0]
-    assert audit(Dataset.from_dict(columns(packs, "seq_lengths")), batch_size=4, steps=32).problems == ()
+    assert audit(Dataset.from_dict(columns(packs)), batch_size=4, steps=32).problems == ()
 
 
 @pytest.mark.parametrize(("sequences", "warned"), [(105, False), (106, True)])
 def test_steps_are_counted_by_sequences_where_they_are_five_percent_more_than_by_packs(sequences, warned):
     packs = [[1, 1]] * (sequences - 100) + [[2]] * (200 - sequences)
-    found = audit(Dataset.from_dict(columns(packs, "seq_lengths")), batch_size=1, steps=sequences)
+    found = audit(Dataset.from_dict(columns(packs)), batch_size=1, steps=sequences)
     assert found.packs == 100 and any("steps are 1.1 epochs" in problem for problem in found.problems) is warned
 
 
 def test_the_least_is_that_of_the_depth_limit():
-    packed = Dataset.from_dict(columns([[2, 2], [2, 2]], "seq_lengths"))
+    packed = Dataset.from_dict(columns([[2, 2], [2, 2]]))
     assert [audit(packed, max_sequences_per_pack=depth).lower_bound for depth in (None, 2, 1)] == [2, 2, 4]
 
 
@@ -202,23 +189,14 @@ def test_updates_are_those_of_accelerate(packs, batch, accumulation, ranks):
     assert found.packs_repeated == sum(len(rows) for shard in shards for rows in shard) - packs
 
 
-def test_packs_that_are_too_full_and_lengths_that_end_in_a_heap(place):
-    packs = [[8], [8], [8], [7, 3], [2, 1, 9]]
-    found = audit(written(place, columns(packs, "seq_lengths")), max_length=10)
-    assert found.problems[0] == "Packs with more than 10 slots: 1."
-    many = [[20]] * 5 + [[3, 4], [5, 6]]
-    assert any(
-        "exactly the longest length: 5" in note for note in audit(written(place, columns(many, "seq_lengths"))).notes
-    )
+def test_lengths_that_end_in_a_heap_are_noted(place):
+    found = audit(written(place, columns([[20]] * 5 + [[3, 4], [5, 6]])))
+    assert any("exactly the longest length: 5" in note for note in found.notes)
 
 
 def nemo_file(path, packs):
-    rows = columns(packs, "seq_start_id")
-    items = [
-        dict(zip(rows, values, strict=True), loss_mask=[1] * len(values[0]))
-        for values in zip(*rows.values(), strict=True)
-    ]
-    np.save(path, items)
+    rows = pa.table(columns(packs, "seq_start_id")).to_pylist()
+    np.save(path, [row | {"loss_mask": [1] * len(row["input_ids"])} for row in rows])
     return path
 
 
@@ -251,8 +229,7 @@ def nested():
 
 
 ENDLESS = {
-    "nested starts": (nested(), [1, 2]), "nested tokens": ([0], nested()), "a list of lists": ([0], [[1]]),
-    "a mapping": ({"a": nested()}, [1]),
+    "nested starts": (nested(), [1, 2]), "nested tokens": ([0], nested()), "a mapping": ({"a": nested()}, [1]),
     "repeated": ([0] * 1000, [1]),
 }  # fmt: skip
 
@@ -285,7 +262,7 @@ def test_megatron_cuts_when_it_loads(tmp_path):
         assert any("leaves 8 tokens out" in note and "cannot be told" in note for note in found.notes)
     with pytest.raises(ValueError, match="max_length must be given for Megatron"):
         audit(path)
-    packed = Dataset.from_dict(columns([[5, 9], [30, 4]], "seq_lengths"))
+    packed = Dataset.from_dict(columns([[5, 9], [30, 4]]))
     assert audit(packed, path).source.as_if == "nothing was lost, cut or repeated"
 
 
@@ -332,27 +309,24 @@ def test_a_column_that_comes_twice_is_refused(tmp_path):
 
 def test_a_damaged_file_is_named(place):
     written(place, columns([[3, 4]] * 5000, "position_ids"), compression="none")
-    damaged = place.with_name("damaged.parquet")
-    whole = place.read_bytes()
+    damaged, whole = place.with_name("damaged.parquet"), place.read_bytes()
     half = len(whole) // 2
-    for part in (
-        whole[:2000],
-        whole[:2000] + bytes(half) + whole[2000 + half :],
-        whole[:-20] + b"x" * 12 + whole[-8:],
-    ):
+    holed = whole[:2000] + bytes(half) + whole[2000 + half :]
+    for part in (whole[:2000], holed, whole[:-20] + b"x" * 12 + whole[-8:]):
         damaged.write_bytes(part)
         with pytest.raises(ValueError, match=r"damaged\.parquet is no whole file of packs") as error:
             audit(damaged)
         assert "\n" not in str(error.value)
 
 
-def test_the_command_prints_a_table_or_json_and_has_an_exit_code(place, capsys):
-    written(place, columns([[4, 2], [8]], "seq_lengths"))
+def test_the_command_prints_a_table_or_json_and_has_an_exit_code(place, tmp_path, capsys):
+    written(place, columns([[4, 2], [8]]))
     lengths = place.with_name("lengths.csv")
     lengths.write_text("4\n2\n9\n")
     assert cli.main(["audit", str(place), "--no-progress"]) == 0
     said = capsys.readouterr().out
-    assert "padding slots  2 (12.50%)" in said and "No problem was found." in said and "cannot be told without" in said
+    assert "padding slots  2 (12.50 %)" in said and "No problem was found." in said
+    assert "cannot be told without" in said
     arguments = ["audit", str(place), "--source", str(lengths), "--batch-size", "1", "--json", "--no-progress"]
     assert cli.main(arguments) == 1
     found = json.loads(capsys.readouterr().out)
@@ -360,40 +334,35 @@ def test_the_command_prints_a_table_or_json_and_has_an_exit_code(place, capsys):
     assert found["updates"]["updates_per_epoch"] == 2 and len(found["problems"]) == 1
     assert cli.main(["audit", str(lengths)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
-
-
-def test_the_page_and_the_file_say_the_same(place, tmp_path):
-    found = packlib.audit(written(place, columns([[4, 2], [8]], "seq_lengths")), [4, 2, 8])
-    assert "<td>padding slots</td><td>2 (12.50%)</td>" in found._repr_html_()
+    found = audit(place)
     found.save(tmp_path / "audit.json")
     assert found.to_json() + "\n" == (tmp_path / "audit.json").read_text()
+    assert "<td>padding slots</td><td>2 (12.50 %)</td>" in found._repr_html_()
 
 
 def test_an_audit_loads_no_torch_and_holds_a_part_of_the_file(tmp_path):
     rows = 40_000
-    lengths = pa.ListArray.from_arrays(
-        np.arange(0, 4 * rows + 1, 4, np.int32), pa.array(np.full(4 * rows, 64, np.int32))
-    )
-    ids = np.random.default_rng(0).integers(0, 30_000, 256 * rows, np.int32)
-    tokens = pa.ListArray.from_arrays(np.arange(0, 256 * rows + 1, 256, np.int32), pa.array(ids))
-    table = pa.table({"input_ids": tokens, "seq_lengths": lengths})
+    lengths, ids = np.full(4 * rows, 64, np.int32), np.random.default_rng(0).integers(0, 30_000, 256 * rows, np.int32)
+    table = pa.table({
+        name: pa.ListArray.from_arrays(np.linspace(0, len(values), rows + 1).astype(np.int32), pa.array(values))
+        for name, values in (("input_ids", ids), ("seq_lengths", lengths))
+    })  # fmt: skip
     code = (
-        "import resource, sys, packlib; before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "import pyarrow.parquet, packlib.auditing.auditing; packlib.audit(sys.argv[1])\n"
-        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; found = packlib.audit(sys.argv[2])\n"
-        "print(found.packs, 'torch' in sys.modules, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
+        "import resource, sys, packlib\n"
+        "def most(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "packlib.audit(sys.argv[1]); before = most(); found = packlib.audit(sys.argv[2])\n"
+        "print(found.packs, 'torch' in sys.modules, most() - before)"
     )
     small, large = tmp_path / "small.parquet", tmp_path / "large.parquet"
     pq.write_table(table.slice(0, rows // 4), small)
     pq.write_table(table, large, row_group_size=rows // 4)
     done = subprocess.run([sys.executable, "-c", code, small, large], capture_output=True, text=True, check=True)
     packs, loaded, more = done.stdout.split()
-    assert (packs, loaded) == (str(rows), "False")
-    assert int(more) * 1024 < ids.nbytes / 2
+    assert (packs, loaded) == (str(rows), "False") and int(more) * 1024 < ids.nbytes / 2
 
 
 def test_a_source_without_tokens_is_counted_and_its_empty_row_named(place):
-    written(place, columns([[2, 1]], "seq_lengths"))
+    written(place, columns([[2, 1]]))
     words = place.with_name("words.parquet")
     written(words, {"input_ids": [["a", "b"], ["c"]]})
     assert audit(place, words).source.as_if == "nothing was lost, cut or repeated"

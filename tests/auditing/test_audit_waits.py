@@ -46,13 +46,9 @@ def test_an_update_takes_all_its_batches_and_packs_that_make_none_are_left_out(p
     assert found.notes[-1] == waits.sentence and "dealt at random to 2 ranks, 2 each" in waits.sentence
 
 
-def log_normal():
-    lengths = np.minimum(np.random.default_rng(0).lognormal(6, 1.2, 20_000).astype(int) + 1, 8192)
-    return lengths, assign(plan(LengthHistogram.from_lengths(lengths, 8192), method="lpfhp"), lengths)
-
-
 def test_a_log_normal_file_is_dealt_as_a_plain_loop_deals_it(place):
-    lengths, packs = log_normal()
+    lengths = np.minimum(np.random.default_rng(0).lognormal(6, 1.2, 20_000).astype(int) + 1, 8192)
+    packs = assign(plan(LengthHistogram.from_lengths(lengths, 8192), method="lpfhp"), lengths)
     written(place, [lengths[ids].tolist() for ids in packs], row_group_size=300)
     found = audit(place, lengths, ranks=8, batch_size=2, work=ATTENTION, max_sequences_per_pack=2).waits
     each, rng = [int((lengths[ids] ** 2).sum()) for ids in packs], np.random.default_rng(9)
@@ -63,7 +59,7 @@ def test_a_log_normal_file_is_dealt_as_a_plain_loop_deals_it(place):
     assert found.packs == len(packs) // 16 * 16
     assert abs(found.at_random - (1 - mean / slowest)) < 0.005
     assert found.interval[0] < found.at_random < found.interval[1] < found.interval[0] + 0.005
-    assert found.least < found.at_random and found.balanced < 0.4 * found.at_random
+    assert found.least <= found.balanced < 0.4 * found.at_random
 
 
 def test_a_bounded_number_of_packs_is_dealt(place, monkeypatch):
@@ -75,10 +71,10 @@ def test_a_bounded_number_of_packs_is_dealt(place, monkeypatch):
 
 def test_what_cannot_be_told_is_said(place):
     pq.write_table(pa.table({"input_ids": [[1] * 8] * 4}), place)
-    few = audit(place, ranks=2, batch_size=1)
-    assert few.waits is None and few.notes[-1].startswith("How long ranks wait cannot be told")
+    unknown = audit(place, ranks=2, batch_size=1)
     few = audit(written(place, [[8], [4, 4]]), ranks=2, batch_size=2)
-    assert few.waits is None and few.notes[-1].startswith("How long ranks wait cannot be told")
+    for found in (unknown, few):
+        assert found.waits is None and found.notes[-1].startswith("How long ranks wait cannot be told")
     alone = audit(place, batch_size=2)
     assert alone.waits is None and "wait" not in " ".join(alone.notes)
 

@@ -10,16 +10,12 @@ from transformers import DataCollatorWithFlattening
 from packlib.check import check_packing
 from packlib.distributed import run_ranks
 
-# What a rank multiplies its mean with, given its labels, those of all, and the ranks; whether in parallel; and words
+# What a rank multiplies its mean with, given its share of all labels, and the ranks; whether in parallel; and words
 STEPS = {
-    "right": (lambda mine, every, ranks: mine / every * ranks, True, ""),
-    "the number of ranks twice": (
-        lambda mine, every, ranks: mine / every * ranks**2,
-        True,
-        "2 times what it should be",
-    ),
-    "no ranks": (lambda mine, every, ranks: mine / every, True, "0.5 times what it should be"),
-    "not in parallel": (lambda mine, every, ranks: mine / every * ranks, False, "ranks apply different gradients"),
+    "right": (lambda share, ranks: share * ranks, True, ""),
+    "the number of ranks twice": (lambda share, ranks: share * ranks**2, True, "2 times what it should be"),
+    "no ranks": (lambda share, ranks: share, True, "0.5 times what it should be"),
+    "not in parallel": (lambda share, ranks: share * ranks, False, "ranks apply different gradients"),
 }
 
 
@@ -32,7 +28,7 @@ def checked(rank):
             (batch,) = batches
             mine = (batch["labels"] != -100).sum()
             dist.all_reduce(every := mine.clone())
-            (model(**batch).loss * scale(mine, every, dist.get_world_size())).backward()
+            (model(**batch).loss * scale(mine / every, dist.get_world_size())).backward()
             torch.optim.SGD(model.parameters(), lr=0.1).step()
 
         model = cases.make("LlamaForCausalLM")

@@ -19,12 +19,13 @@ ROWS = [
     {"input_ids": [9, 4, 3], "labels": [9, 4, 3], "position_ids": [0, 1, 2], "seq_lengths": [3]},
 ]
 
+LLAMA = LlamaForCausalLM(small_config("causal", "llama")).double().eval()
+
 
 @pytest.mark.parametrize("kept", [("seq_lengths",), ("position_ids",), ("seq_lengths", "position_ids")])
 def test_the_collator_finds_the_sequences_of_rows(kept):
-    model = LlamaForCausalLM(small_config("causal", "llama"))
     rows = [{name: row[name] for name in ("input_ids", "labels", *kept)} for row in ROWS]
-    collator = pickle.loads(pickle.dumps(TransformersCollator(model, pad_id=2)))  # as workers get it
+    collator = pickle.loads(pickle.dumps(TransformersCollator(LLAMA, pad_id=2)))  # as workers get it
     given = collator([{**row, "source": ["a"] * number} for row, number in zip(rows, (2, 1), strict=True)])
     assert given["input_ids"].tolist() == [[5, 6, 7, 8], [9, 4, 3, 2]]
     assert given["labels"].tolist() == [[-100, -100, -100, 8], [-100, 4, 3, -100]]
@@ -42,7 +43,7 @@ def test_the_collator_finds_the_sequences_of_rows(kept):
 ])  # fmt: skip
 def test_rows_that_hide_their_sequences_or_carry_more_are_refused(says, row):
     with pytest.raises(ValueError, match=says):
-        TransformersCollator(LlamaForCausalLM(small_config("causal", "llama")))([row])
+        TransformersCollator(LLAMA)([row])
 
 
 def test_a_masked_model_does_not_take_the_labels_of_a_causal_one():
@@ -61,8 +62,7 @@ def test_a_masked_model_does_not_take_the_labels_of_a_causal_one():
 @pytest.mark.parametrize("multiple", [1, 4, 8, 64])
 @pytest.mark.parametrize("rows", [ROWS, ROWS[:1]])
 def test_rows_of_a_multiple_leave_the_loss_and_the_logits_as_they_are(form, multiple, rows):
-    model = LlamaForCausalLM(small_config("causal", "llama")).double().eval()
-    plain, given = (TransformersCollator(model, form, 2, multiple)(rows) for multiple in (1, multiple))
+    plain, given = (TransformersCollator(LLAMA, form, 2, multiple)(rows) for multiple in (1, multiple))
     slots, count = plain["input_ids"].shape[1], given["input_ids"].shape[1]
     assert count == -(-slots // multiple) * multiple
     assert (given["input_ids"][:, slots:] == 2).all() and (given["labels"][:, slots:] == -100).all()
@@ -71,34 +71,28 @@ def test_rows_of_a_multiple_leave_the_loss_and_the_logits_as_they_are(form, mult
         positions = [at for length in np.diff(bounds) for at in range(length)]
         assert bounds[-1] == count and given["max_length_k"] == max(np.diff(bounds))
         assert given["position_ids"][0].tolist() == positions
-    outputs = model(**plain), model(**given)
+    outputs = LLAMA(**plain), LLAMA(**given)
     assert (outputs[0].logits - outputs[1].logits[:, :slots]).abs().max() < 1e-12
     assert abs(outputs[0].loss - outputs[1].loss) < 1e-6
 
 
 def test_a_multiple_is_a_whole_number():
     with pytest.raises(ValueError, match="pad_to_multiple_of must be at least 1, not 0"):
-        TransformersCollator(LlamaForCausalLM(small_config("causal", "llama")), pad_to_multiple_of=0)
+        TransformersCollator(LLAMA, pad_to_multiple_of=0)
 
 
 def test_the_padding_of_a_hybrid_s_row_is_a_sequence_of_its_own():
     with quiet():
         model = Lfm2ForCausalLM(small_config("causal", "lfm2"))
     given = TransformersCollator(model, pad_to_multiple_of=8)(ROWS)
-    assert given["seq_idx"].tolist() == [[0, 0, 1, 1, 2, 2, 2, 3]] and given["cu_seq_lens_q"].tolist() == [
-        0,
-        2,
-        4,
-        7,
-        8,
-    ]
+    assert given["seq_idx"].tolist() == [[0, 0, 1, 1, 2, 2, 2, 3]]
+    assert given["cu_seq_lens_q"].tolist() == [0, 2, 4, 7, 8]
 
 
-@pytest.mark.parametrize("form", ["dense", "padding_free"])
-def test_context_parallelism_which_drops_masks_is_refused(form, monkeypatch):
+def test_context_parallelism_which_drops_masks_is_refused(monkeypatch):
     """accelerate's own hook, in one process: what it does to packs is why."""
     model = LlamaForCausalLM(small_config("causal", "llama")).eval()
-    collator = TransformersCollator(model, form)
+    collator = TransformersCollator(model)
     with torch.no_grad():
         before = model(**collator(ROWS)).logits
         _attach_context_parallel_hooks(model)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from datasets import Dataset
-from test_pack_command import KILLED
+from test_pack_command import KILLED, contents
 from torch.utils.data import DataLoader
 
 from packlib import cli
@@ -29,14 +29,11 @@ def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     for name, count in (("a", 20), ("b", 3), ("c", 37)):
-        lengths = rng.integers(1, 41, count).tolist()
-        Dataset.from_list([
-            {
-                "input_ids": rng.integers(5, 100, n).tolist(), "completion_mask": [int(name != "b")] * n,
-                "who": f"é{at}" * (at % 3),
-            }
-            for at, n in enumerate(lengths)
-        ]).to_parquet(f"shards/{name}.parquet")  # fmt: skip
+        rows = [
+            {"input_ids": rng.integers(5, 100, n).tolist(), "completion_mask": [int(name != "b")] * n, "who": "é" * at}
+            for at, n in enumerate(rng.integers(1, 41, count).tolist())
+        ]
+        Dataset.from_list(rows).to_parquet(f"shards/{name}.parquet")
     Path("command.py").write_text(KILLED)
 
 
@@ -44,10 +41,6 @@ def on_ranks(ranks, *arguments, **environment):
     run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "command.py"]
     environment = {**os.environ, "KILLED_RANK": "none", "PYTHONPATH": os.pathsep.join(sys.path), **environment}
     return subprocess.run([*run, "pack", *arguments], capture_output=True, text=True, env=environment, timeout=200)
-
-
-def contents(folder):
-    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
 
 
 def test_ranks_write_the_files_that_one_process_writes(capsys):
@@ -64,10 +57,8 @@ def test_ranks_go_on_when_one_was_killed(capsys):
     assert cli.main(["pack", "saved", *ARGUMENTS, "whole"]) == 0
     killed = on_ranks(2, "saved", *ARGUMENTS, "out", KILLED_RANK="1", KILLED_FILE="2")
     assert killed.returncode and f"exitcode  : -{signal.SIGKILL:d}" in killed.stderr
-    assert "00001" in " ".join(sorted(path.name for path in Path("out").glob("*.parquet")))
-    assert Path("out/.packlib.json").exists() and contents("whole").keys() - {
-        one.name for one in Path("out").iterdir()
-    }
+    there = {path.name for path in Path("out").iterdir()}
+    assert ".packlib.json" in there and any("00001" in name for name in there) and contents("whole").keys() - there
     capsys.readouterr()
     assert cli.main(["pack", "saved", *ARGUMENTS, "out"]) == 2
     assert "of a packing that was stopped, of ranks 2, not 1" in capsys.readouterr().err
