@@ -1,13 +1,11 @@
 """What torch.compile costs and gains for each way to choose shapes, on one process and on two ranks.
 
-    python -m tests.benchmarks.bench_compiling [shapes ranks]
-
-measures (both if none is named) and writes `data/benchmarks/compiling_*.csv`. Each section runs in processes of
-its own that begin with empty caches. Run it on a quiet machine: compiling is timed by the clock, as one waits for it.
+`python -m tests.benchmarks.bench_compiling [shapes ranks]` writes data/benchmarks/compiling_shapes.csv and
+compiling_ranks.csv, or the one that is named. Each runs in processes of its own that begin with empty caches. Run it on
+a quiet machine: compiling is timed by the clock, as one waits for it.
 """
 
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,7 +28,6 @@ from packlib.batches import (
     pack_lengths,
     wordnet_tokenizer,
 )
-from packlib.checks import one_of
 from packlib.distributed import run_ranks
 from packlib.lengths import LengthHistogram
 from packlib.model import PackedBert
@@ -38,7 +35,7 @@ from packlib.workbook.chapters.n10_compilation.buckets import choose_buckets, ed
 from packlib.workbook.chapters.n10_compilation.runs import compile_for_shapes
 from packlib.workbook.chapters.shared.wordnet import wordnet_store
 from tests.benchmarks.bench_model import PACKAGES
-from tests.benchmarks.table import processor, record, show
+from tests.benchmarks.table import record_parts
 
 MULTIPLE = 2  # lengths are multiples of it, so that "every length" is about 20 shapes
 TIMEOUT = 3600.0
@@ -236,16 +233,9 @@ def ranks() -> list[dict]:
     return run_ranks(on_ranks, 2, timeout=TIMEOUT)[0]
 
 
-SECTIONS = {"shapes": shapes, "ranks": ranks}
-
-
-def main(sections: list[str] | None = None) -> None:
-    for name in [one_of("section", name, SECTIONS) for name in sections or SECTIONS]:
-        rows = SECTIONS[name]()
-        show(rows)
-        command = f"python -m tests.benchmarks.bench_compiling {name}"
-        print(record(f"compiling_{name}", rows, command, processor(), PACKAGES), "\n")
+def main() -> None:
+    record_parts("compiling", {"shapes": shapes, "ranks": ranks}, PACKAGES)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -8,7 +8,7 @@ import re
 import subprocess
 from collections import Counter, defaultdict
 
-from tests.benchmarks.table import record, show
+from tests.benchmarks.table import record
 
 
 def by_file(results: str) -> list[dict]:
@@ -36,9 +36,7 @@ def by_file(results: str) -> list[dict]:
 
 def main() -> None:
     done = subprocess.run(["mutmut", "results", "--all", "true"], capture_output=True, text=True, check=True)
-    rows = by_file(done.stdout)
-    show([dict(list(row.items())[:-1]) for row in rows])
-    print(record("mutants", rows, "python -m tests.benchmarks.mutants", packages=("mutmut", "pytest", "numpy")))
+    record("mutants.csv", by_file(done.stdout), "python -m tests.benchmarks.mutants", ("mutmut", "pytest", "numpy"))
 
 
 if __name__ == "__main__":
