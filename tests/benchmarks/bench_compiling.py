@@ -41,7 +41,6 @@ MULTIPLE = 2  # lengths are multiples of it, so that "every length" is about 20 
 TIMEOUT = 3600.0
 LONGEST, ROWS, DEPTH = 48, 32, 8
 RUNS = {"eager": None, "one graph": False, "split graphs": True}  # whether torch splits graphs at gradient buckets
-BUCKET_MB = 2
 
 
 class StaticBert(PackedBert):
@@ -126,6 +125,7 @@ def seconds_a_step(model: nn.Module, call: Callable, batches: list[PackedBatch])
 
 
 def shapes_of_one(rank: int) -> list[dict]:
+    """Graphs, compile time, step and epoch. One process makes all graphs, each once: a row has its share."""
     store = glosses(4096)
     histogram = LengthHistogram.from_lengths(store.lengths, LONGEST)
     every = len(edges_and_counts(histogram, MULTIPLE)[0])
@@ -163,16 +163,12 @@ def shapes_of_one(rank: int) -> list[dict]:
     return rows
 
 
-def model_and_batch(rank: int) -> tuple[DistributedDataParallel, PackedBatch]:
-    """4 layers, 256 wide, 17 MB of weights in buckets of 2; each rank has its own batch of 16 rows."""
-    return DistributedDataParallel(bert(4, 256), bucket_cap_mb=BUCKET_MB), padded(glosses(2048), (LONGEST,), 16)[rank]
-
-
 def on_ranks(rank: int) -> list[dict]:
-    """A row for each run."""
+    """A row for each run of 4 layers, 256 wide, 17 MB of weights in buckets of 2; each rank has 16 rows of its own."""
     rows, eager = [], None
+    batch = padded(glosses(2048), (LONGEST,), 16)[rank]
     for run, split in RUNS.items():
-        model, batch = model_and_batch(rank)
+        model = DistributedDataParallel(bert(4, 256), bucket_cap_mb=2)
         seconds = 0.0
         with empty_caches():
             if split is not None:
@@ -223,18 +219,12 @@ def one_step(model: DistributedDataParallel, batch: PackedBatch) -> tuple[tuple,
     return (start, end), reduces, len(spans(lambda n: n == "CompiledFunctionBackward"))
 
 
-def shapes() -> list[dict]:
-    """Graphs, compile time, step and epoch. One process makes all graphs, each once: a row has its share."""
-    return run_ranks(shapes_of_one, 1, timeout=TIMEOUT)[0]
-
-
-def ranks() -> list[dict]:
-    """Two ranks, as rank 0 sees them."""
-    return run_ranks(on_ranks, 2, timeout=TIMEOUT)[0]
-
-
 def main() -> None:
-    record_parts("compiling", {"shapes": shapes, "ranks": ranks}, PACKAGES)
+    parts = {  # each begins in processes of its own; of two ranks, what rank 0 sees
+        "shapes": lambda: run_ranks(shapes_of_one, 1, timeout=TIMEOUT)[0],
+        "ranks": lambda: run_ranks(on_ranks, 2, timeout=TIMEOUT)[0],
+    }
+    record_parts("compiling", parts, PACKAGES)
 
 
 if __name__ == "__main__":
