@@ -89,16 +89,16 @@ def test_a_task_costs_the_same_packed_and_padded_and_is_what_a_plain_loop_says(n
     assert objective.counts(batch) == {"task_loss": int(packed["task_loss"].count)} == {"task_loss": count}
 
 
-def test_rows_of_documents_hold_each_piece_in_a_segment_of_its_own():
+@pytest.mark.parametrize("rule", ["split", "wrapped"])
+def test_rows_of_documents_hold_each_piece_as_a_sequence_of_its_own(rule):
     rng = np.random.default_rng(0)
     tokens = [rng.integers(1, 200, n).astype(np.uint8) for n in rng.integers(1, 40, 30)]
-    for rule in ("split", "wrapped"):
-        rows = document_rows([len(document) for document in tokens], 16, rule)
-        ids, segments = laid_out(tokens, rows)
-        for row, found_ids, found_segments in zip(rows, ids.tolist(), segments.tolist(), strict=True):
-            expected = [(t, i) for i, (d, s, n) in enumerate(row.tolist(), 1) for t in tokens[d][s : s + n].tolist()]
-            padding = [(0, 0)] * (16 - len(expected))
-            assert list(zip(found_ids, found_segments, strict=True)) == expected + padding
+    rows = document_rows([len(document) for document in tokens], 16, rule)
+    batch = laid_out(tokens, rows)
+    for row, ids, segments in zip(rows, batch.input_ids, batch.segment_ids, strict=True):
+        for number, (document, start, length) in enumerate(row.tolist(), 1):
+            assert ids[segments == number].tolist() == tokens[document][start : start + length].tolist()
+        assert segments.max() == number
 
 
 @pytest.mark.parametrize("name", BATCHINGS)
