@@ -18,14 +18,14 @@ def by_file(results: str) -> list[dict]:
     for module, function, state in re.findall(r"^\s*([\w.]+)\.(x\S*)__mutmut_\d+: (.+)$", results, re.M):
         file = f"{module.replace('.', '/')}.py"
         states[file][state] += 1
-        if state == "survived":
+        if state in ("survived", "no tests"):
             seen[file][re.sub("^x_|^xǁ", "", function).replace("ǁ", ".")] += 1
     return [
         {
             "file": file,
             "changes tried": found.total() - found["not checked"],
             "seen by a test": found["killed"] + found["timeout"],
-            "not seen": found["survived"],
+            "not seen": found["survived"] + found["no tests"],
             "not tried": found["not checked"],
             "functions with changes that no test sees": "; ".join(f"{name} {n}" for name, n in seen[file].items()),
         }
