@@ -1,8 +1,8 @@
 """Run the benchmarks, print each row as it is there, and record them in data/benchmarks/.
 
-python -m tests.benchmarks            # all but the last three
-python -m tests.benchmarks packing    # or: nnls, model, distributed, sorting, scaling, compiling, bridges,
-                                      # audit, check, balance, groups, classes, packing_draws, packing_slack
+python -m tests.benchmarks            # all but the last three, which take up to an hour each
+python -m tests.benchmarks packing    # or: nnls, model, distributed, sorting, scaling, compiling, bridges, audit,
+                                      # balance, groups, hard, packing_draws, packing_slack
 """
 
 import importlib
@@ -11,12 +11,13 @@ import sys
 from packlib.checks import one_of
 
 TOGETHER = (
-    "packing", "nnls", "model", "distributed", "sorting", "scaling", "compiling", "bridges", "audit",
-    "check", "balance", "groups",
+    "packing", "nnls", "model", "distributed", "sorting", "scaling", "compiling", "bridges", "audit", "balance",
+    "groups",
 )  # fmt: skip
-ALONE = ("classes", "packing_draws", "packing_slack")  # up to an hour each, so they are asked for by name
+ALONE = ("hard", "packing_draws", "packing_slack")
 
-names = [one_of("benchmark", name, (*TOGETHER, *ALONE)) for name in sys.argv[1:]] or TOGETHER
-sys.argv[1:] = []  # a benchmark reads its own arguments from there, when it is run alone
-for name in names:
-    importlib.import_module(f"tests.benchmarks.bench_{name}").main()
+if __name__ == "__main__":
+    names = [one_of("benchmark", name, (*TOGETHER, *ALONE)) for name in sys.argv[1:]] or TOGETHER
+    sys.argv[1:] = []  # a benchmark reads its own arguments from there, when it is run alone
+    for name in names:
+        importlib.import_module(f"tests.benchmarks.bench_{name}").main()

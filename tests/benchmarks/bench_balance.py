@@ -1,9 +1,7 @@
-"""How long the slowest rank takes: packs dealt at random, by three peers, and by `balance`; and one step alone.
+"""How long the slowest rank takes: packs dealt at random, by peers, and by `balance`; one step alone, and shared.
 
-    python -m tests.benchmarks balance
-
-prints the tables and writes `balance.csv`, `balance_step.csv`, `balance_groups.csv` and `balance_measured.csv` in
-`data/benchmarks/`. Lengths are synthetic: log-normal, mean 7.0 and standard deviation 1.3 of the logarithm, cut to the
+`python -m tests.benchmarks balance` writes balance.csv, balance_step.csv, balance_groups.csv and balance_measured.csv
+in data/benchmarks/. Lengths are synthetic: log-normal, mean 7.0 and standard deviation 1.3 of the logarithm, cut to the
 row. Work is 6 d l + l² / 2, d = 4096.
 """
 
@@ -11,22 +9,26 @@ import heapq
 import itertools
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import torch
+from torch.nn import GELU, Linear, Sequential
+from torch.nn.functional import scaled_dot_product_attention
 
 from packlib.batches import pack_lengths
 from packlib.lengths.synthetic import log_normal
 from packlib.packing import Packs, balance_step, plan
 from packlib.work import Work, share_sequences
-from tests.benchmarks.table import record, show
+from tests.benchmarks.table import record, timed
 
 WORK = Work(6 * 4096, 0.5)
 SEQUENCES = {8192: (60_000, 420_000), 32_768: (200_000, 1_400_000), 131_072: (720_000, 5_800_000)}
 STEPS = [(number, *of) for number in (512, 1024) for of in ((6000, 32_768), (3000, 16_384), (2000, 16_384))]
 FEW = (512, 1800, 65_536), (512, 3000, 131_072), (256, 6000, 131_072)  # two or three packs a rank
-WIDTH = 64  # of the measured layer
 PEERS = 512, 40  # packs that the slow peers are tried on, and steps at most; ours and random are tried on all
+WIDTH = 64  # of the measured layer
+ROW, RANKS, EACH, MEASURED_STEPS, RUNS = 4096, 4, 2, 3, 9
 
 
 def karmarkar_karp(weights: np.ndarray, parts: int) -> np.ndarray:
@@ -56,15 +58,6 @@ def karmarkar_karp(weights: np.ndarray, parts: int) -> np.ndarray:
     return part
 
 
-def snaked(work: np.ndarray, ranks: int) -> np.ndarray:
-    """Sorted by work, then dealt forth and back: the rank of each pack."""
-    turns = np.arange(len(work)) // ranks
-    place = np.arange(len(work)) % ranks
-    rank = np.empty(len(work), int)
-    rank[np.argsort(-work, kind="stable")] = np.where(turns % 2, ranks - 1 - place, place)
-    return rank
-
-
 def peers(packs: Packs, ranks: int, each: int) -> dict[str, float]:
     """Σ slowest ÷ Σ mean of each peer on the same steps of the same random deal, and how often one is over the cap."""
     step, work = ranks * each, WORK.of(packs)
@@ -76,10 +69,12 @@ def peers(packs: Packs, ranks: int, each: int) -> dict[str, float]:
     few = order[: min(max(PEERS[0] // step, 3), PEERS[1])]
     for ids in few:
         here = work[ids]
-        totals["snaked"] += np.bincount(snaked(here, ranks), here).max()
-        items = np.concatenate([packs.lengths[packs._row(i)] for i in ids]).astype(float)
-        part = karmarkar_karp(WORK.total(items, items**2), ranks)
-        slowest = np.bincount(part, WORK.total(items, items**2)).max()
+        forth_and_back = np.sort(here)[::-1].reshape(each, ranks)
+        forth_and_back[1::2] = forth_and_back[1::2, ::-1]
+        totals["snaked"] += forth_and_back.sum(axis=0).max()
+        items = np.concatenate([packs.lengths[packs._row(i)] for i in ids])
+        part = karmarkar_karp(WORK.of(items), ranks)
+        slowest = np.bincount(part, WORK.of(items)).max()
         kept = np.bincount(part, items).max() <= each * packs.max_length
         totals["Karmarkar-Karp"] += slowest
         totals["with the cap"] += slowest if kept else here.reshape(each, ranks).sum(axis=0).max()
@@ -89,38 +84,35 @@ def peers(packs: Packs, ranks: int, each: int) -> dict[str, float]:
 
 
 def settings() -> Iterator[dict]:
-    for row, (some, many) in SEQUENCES.items():
-        for ranks, each in itertools.product((8, 64), (1, 2, 4, 8)):
-            histogram = log_normal(many if ranks * each > 128 else some, row, 7.0, 1.3)
-            packs = plan(histogram, method="lpfhp").assign(histogram.expand(), seed=0)
-            start = time.process_time()
-            made = packs.balance(ranks, each, work=WORK)
-            seconds = time.process_time() - start
-            found = peers(packs, ranks, each)
-            others = {window: packs.balance(ranks, each, window, work=WORK) for window in (1, 32)}
-            over = found.pop("over the cap")
-            yield {
-                "row": row,
-                "ranks": ranks,
-                "packs a rank": each,
-                "sequences": histogram.num_sequences,
-                **{name: f"{ratio:.3f}" for name, ratio in found.items()},
-                "Karmarkar-Karp over the cap": f"{over:.0%} of steps",
-                "ours": f"{made.slowest / made.mean:.4f}",
-                "bound": f"{made.lower_bound / made.mean:.4f}",
-                "above the bound": f"{made.slowest / made.lower_bound - 1:.2%}",
-                **{f"window {window}": f"{other.slowest / other.mean:.4f}" for window, other in others.items()},
-                "CPU seconds": f"{seconds:.2f}",
-            }
+    for (row, (some, many)), ranks, each in itertools.product(SEQUENCES.items(), (8, 64), (1, 2, 4, 8)):
+        histogram = log_normal(many if ranks * each > 128 else some, row, 7.0, 1.3)
+        packs = plan(histogram, method="lpfhp").assign(histogram.expand(), seed=0)
+        made, seconds = timed(partial(packs.balance, ranks, each, work=WORK))
+        others = {window: packs.balance(ranks, each, window, work=WORK) for window in (1, 32)}
+        found = peers(packs, ranks, each)
+        over = found.pop("over the cap")
+        yield {
+            "row": row,
+            "ranks": ranks,
+            "packs a rank": each,
+            "sequences": histogram.num_sequences,
+            **{name: f"{ratio:.3f}" for name, ratio in found.items()},
+            "Karmarkar-Karp over the cap": f"{over:.0%} of steps",
+            "ours": f"{made.slowest / made.mean:.4f}",
+            "bound": f"{made.lower_bound / made.mean:.4f}",
+            "above the bound": f"{made.slowest / made.lower_bound - 1:.2%}",
+            **{f"window {window}": f"{other.slowest / other.mean:.4f}" for window, other in others.items()},
+            "CPU seconds": f"{seconds:.2f}",
+        }
 
 
-def with_retry(lengths: np.ndarray, ranks: int, cap: int, work: Work) -> tuple[int, float]:
+def with_retry(lengths: np.ndarray, ranks: int, cap: int) -> tuple[int, float]:
     """Micro-batches of each rank, and the share waited, as trainers of today deal a step of reinforcement learning.
 
     Karmarkar and Karp's method deals the sequences to ranks by work, and those of each rank to micro-batches by tokens.
     Where a micro-batch is over the cap, all ranks try with one more (verl, pull request 7553).
     """
-    each = work.of(lengths)
+    each = WORK.of(lengths)
     rank = karmarkar_karp(each, ranks)
     number = max(-(-int(lengths[rank == r].sum()) // cap) for r in range(ranks))
     while True:
@@ -131,17 +123,19 @@ def with_retry(lengths: np.ndarray, ranks: int, cap: int, work: Work) -> tuple[i
         number += 1
 
 
+def log_normal_step(number: int, median: int, sigma: float, top: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).lognormal(np.log(median), sigma, number).astype(int).clip(16, top)
+
+
 def steps() -> Iterator[dict]:
     """One step of 8 ranks: synthetic log-normal lengths of 256 to 1,024 rollouts."""
     balance_step([2, 1], 1, 2, work=WORK)  # imports are not timed
     for (number, median, cap), seed in itertools.product((*STEPS, *FEW), range(3)):
-        lengths = np.random.default_rng(seed).lognormal(np.log(median), 0.8, number).astype(int).clip(16, cap)
-        start = time.process_time()
-        made = balance_step(lengths, 8, cap, work=WORK).verify()
-        middle = time.process_time()
-        often = balance_step(lengths, 8, cap, meet="micro-batch", work=WORK).verify()
-        end = time.process_time()
-        batches, waited = with_retry(lengths, 8, cap, WORK)
+        lengths = log_normal_step(number, median, 0.8, cap, seed)
+        made, seconds = timed(partial(balance_step, lengths, 8, cap, work=WORK))
+        often = balance_step(lengths, 8, cap, meet="micro-batch", work=WORK)
+        made.verify(), often.verify()
+        (batches, waited), its_seconds = timed(partial(with_retry, lengths, 8, cap))
         yield {
             "sequences": number,
             "median": median,
@@ -150,11 +144,11 @@ def steps() -> Iterator[dict]:
             "at least": -(-plan(lengths, cap, "lpfhp").lower_bound // 8),
             "ours": made.packs_per_rank,
             "waiting": f"{made.waiting:.3%}",
-            "ms": f"{1000 * (middle - start):.0f}",
+            "ms": f"{1000 * seconds:.0f}",
             "waiting, after each": f"{often.waiting:.2%}",
             "Karmarkar-Karp": batches,
             "its waiting": f"{waited:.3%}",
-            "its ms": f"{1000 * (time.process_time() - end):.0f}",
+            "its ms": f"{1000 * its_seconds:.0f}",
         }
 
 
@@ -162,14 +156,11 @@ def shared() -> Iterator[dict]:
     """One step whose long sequences are on groups of ranks: log-normal lengths, deviation 1 of the logarithm."""
     draws = (512, 6000, 16_384, 131_072), (1024, 3000, 16_384, 131_072), (256, 9000, 65_536, 1 << 20)
     for (number, median, cap, longest), ranks, seed in itertools.product(draws, (8, 64), range(3)):
-        lengths = np.random.default_rng(seed).lognormal(np.log(median), 1.0, number).astype(int).clip(16, longest)
-        start = time.process_time()
-        made = share_sequences(lengths, ranks, cap, work=WORK)
-        seconds = time.process_time() - start
-        work = np.sort(WORK.of(lengths))[::-1]
+        lengths = log_normal_step(number, median, 1.0, longest, seed)
+        made, seconds = timed(partial(share_sequences, lengths, ranks, cap, work=WORK))
         done = [0.0] * ranks
-        for one in work.tolist():  # Graham's rule without groups, and without a cap
-            heapq.heapreplace(done, done[0] + one)
+        for work in sorted(WORK.of(lengths).tolist(), reverse=True):  # Graham's rule without groups, and without a cap
+            heapq.heapreplace(done, done[0] + work)
         yield {
             "sequences": number,
             "median": median,
@@ -188,83 +179,68 @@ def shared() -> Iterator[dict]:
 class Layer(torch.nn.Module):
     """Attention and feed-forward on sequences that are kept apart: the work of one pack."""
 
-    def __init__(self, width: int = WIDTH, heads: int = 1) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.heads, self.qkv, self.out = heads, torch.nn.Linear(width, 3 * width), torch.nn.Linear(width, width)
-        self.inner = torch.nn.Sequential(
-            torch.nn.Linear(width, 4 * width), torch.nn.GELU(), torch.nn.Linear(4 * width, width)
-        )
+        self.qkv, self.out = Linear(WIDTH, 3 * WIDTH), Linear(WIDTH, WIDTH)
+        self.inner = Sequential(Linear(WIDTH, 4 * WIDTH), GELU(), Linear(4 * WIDTH, WIDTH))
 
     def forward(self, tokens: torch.Tensor, lengths: list[int]) -> torch.Tensor:
-        parts = []
-        for part in self.qkv(tokens).split(lengths):
-            q, k, v = part.view(len(part), 3, self.heads, -1).permute(1, 2, 0, 3).unsqueeze(1)
-            mixed = torch.nn.functional.scaled_dot_product_attention(q, k, v)
-            parts.append(mixed[0].transpose(0, 1).reshape(len(part), -1))
-        hidden = tokens + self.out(torch.cat(parts))
+        each = (part[None, None].chunk(3, dim=-1) for part in self.qkv(tokens).split(lengths))
+        mixed = torch.cat([scaled_dot_product_attention(*qkv)[0, 0] for qkv in each])
+        hidden = tokens + self.out(mixed)
         return hidden + self.inner(hidden)
 
 
-def seconds_of(layer: Layer, lengths: list[int]) -> float:
-    """CPU seconds of one forward and backward pass."""
-    tokens = torch.zeros(sum(lengths), WIDTH)
-    start = time.thread_time()
-    layer(tokens, lengths).square().mean().backward()
-    return time.thread_time() - start
-
-
-def measured(row: int = 4096, ranks: int = 4, each: int = 2, steps: int = 3, runs: int = 9) -> dict:
+def measured() -> Iterator[dict]:
     """One thread plays the ranks one after the other; a step takes as long as its slowest rank.
 
     Both deals have the same packs; the balanced ones are one window.
     """
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    layer, rng = Layer(), np.random.default_rng(0)
-    lengths = rng.permutation(log_normal(4_000, row, 6.0, 1.0).expand())
-    count = steps * ranks * each
-    lengths = lengths[np.cumsum(lengths) <= count * row]
-    while len(packs := pack_lengths(lengths, row, "lpfhp")) > count:
+    layer, rng, count = Layer(), np.random.default_rng(0), MEASURED_STEPS * RANKS * EACH
+    lengths = rng.permutation(log_normal(4_000, ROW, 6.0, 1.0).expand())
+    lengths = lengths[np.cumsum(lengths) <= count * ROW]
+    while len(packs := pack_lengths(lengths, ROW, "lpfhp")) > count:
         lengths = lengths[1:]
 
-    known = [[row // n] * n for n in (1, 2, 4, 8, 16)] + [[row // 2], [row // 8] * 4]
-    known += [[row >> i for i in range(1, 6)], [row >> i for i in range(2, 6)] * 2]  # mixed, as packs are
+    def seconds(pack: list[int]) -> float:
+        tokens, start = torch.zeros(sum(pack), WIDTH), time.thread_time()
+        layer(tokens, pack).square().mean().backward()
+        return time.thread_time() - start
+
+    known = [[ROW // n] * n for n in (1, 2, 4, 8, 16)] + [[ROW // 2], [ROW // 8] * 4]
+    known += [[ROW >> i for i in range(1, 6)], [ROW >> i for i in range(2, 6)] * 2]  # mixed, as packs are
     for pack in known:
-        seconds_of(layer, pack)
-    times = [float(np.median([seconds_of(layer, pack) for _ in range(5)])) for pack in known]
-    work = Work.fitted([sum(p) for p in known], [sum(x * x for x in p) for p in known], times)
+        seconds(pack)
+    times = [float(np.median([seconds(pack) for _ in range(5)])) for pack in known]
+    work = Work.fitted([sum(pack) for pack in known], [sum(n * n for n in pack) for pack in known], times)
 
-    made = packs.balance(ranks, each, window=steps, work=work)
+    made = packs.balance(RANKS, EACH, window=MEASURED_STEPS, work=work)
     balanced = [lengths[ids].tolist() for ids in made]
-    order = np.random.default_rng([0, 0]).permutation(len(made))
-    deals = {"random": [balanced[i] for i in order], "balanced": balanced}
+    deals = [[balanced[i] for i in np.random.default_rng([0, 0]).permutation(count)], balanced]
 
-    def total(seconds: np.ndarray) -> float:
-        return float(np.asarray(seconds).reshape(steps, ranks, each).sum(axis=2).max(axis=1).sum())
+    def total(each: np.ndarray | list) -> float:
+        return float(np.reshape(each, (MEASURED_STEPS, RANKS, EACH)).sum(axis=2).max(axis=1).sum())
 
-    predicted = {name: total([work.of(pack).sum() for pack in deal]) for name, deal in deals.items()}
-    taken: dict[str, list] = {name: [] for name in deals}
-    for _ in range(runs):
-        for i in range(count):
-            for name, deal in deals.items():
-                taken[name].append(seconds_of(layer, deal[i]))
-    by_run = {name: np.array(times).reshape(runs, -1) for name, times in taken.items()}
-    ratios = np.sort([total(a) / total(b) for a, b in zip(by_run["random"], by_run["balanced"], strict=True)])
-    middle = {name: total(np.median(times, axis=0)) for name, times in by_run.items()}
+    taken = np.array([[[seconds(deal[i]) for deal in deals] for i in range(count)] for _ in range(RUNS)])
+    ratios = sorted(total(run[:, 0]) / total(run[:, 1]) for run in taken)
     low, high = ratios[0], ratios[-1]  # of nine: this interval covers the median with 99.6 %
-    return {
-        "row": row,
-        "ranks": ranks,
-        "packs a rank": each,
-        "steps": steps,
-        "runs": runs,
-        "seconds, random": f"{middle['random']:.3f}",
-        "seconds, balanced": f"{middle['balanced']:.3f}",
-        "ratio": f"{middle['random'] / middle['balanced']:.3f}",
+    random, even = (total(deal) for deal in np.median(taken, axis=0).T)
+    predicted = total([work.of(pack).sum() for pack in deals[0]]) / total([work.of(pack).sum() for pack in balanced])
+    yield {
+        "row": ROW,
+        "ranks": RANKS,
+        "packs a rank": EACH,
+        "steps": MEASURED_STEPS,
+        "runs": RUNS,
+        "seconds, random": f"{random:.3f}",
+        "seconds, balanced": f"{even:.3f}",
+        "ratio": f"{random / even:.3f}",
         "low": f"{low:.3f}",
         "high": f"{high:.3f}",
-        "predicted": f"{predicted['random'] / predicted['balanced']:.3f}",
-        "inside": bool(low <= predicted["random"] / predicted["balanced"] <= high),
+        "predicted": f"{predicted:.3f}",
+        "inside": low <= predicted <= high,
         "seconds a token": f"{work.per_token:.3e}",
         "seconds a pair": f"{work.per_square:.3e}",
     }
@@ -272,15 +248,7 @@ def measured(row: int = 4096, ranks: int = 4, each: int = 2, steps: int = 3, run
 
 def main() -> None:
     command = "python -m tests.benchmarks balance"
-    rows = [measured()]
-    show(rows)
-    print(record("balance_measured", rows, command, packages=("numpy", "torch")), flush=True)
-    rows = list(steps())
-    show(rows)
-    print(record("balance_step", rows, command, packages=("numpy",)), flush=True)
-    rows = list(shared())
-    show(rows)
-    print(record("balance_groups", rows, command, packages=("numpy",)), flush=True)
-    rows = list(settings())
-    show(rows)
-    print(record("balance", rows, command, packages=("numpy",)))
+    record("balance_measured.csv", measured(), command, ("numpy", "torch"))
+    record("balance_step.csv", steps(), command, ("numpy",))
+    record("balance_groups.csv", shared(), command, ("numpy",))
+    record("balance.csv", settings(), command, ("numpy",))

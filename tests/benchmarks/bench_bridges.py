@@ -1,16 +1,13 @@
-"""`pack_dataset` beside TRL's (best fit decreasing): packs, CPU seconds, and the lines that a user writes.
+"""`pack_dataset` beside TRL's (best fit decreasing): packs and CPU seconds.
 
-    python -m tests.benchmarks bridges
-
-prints the table and writes `data/benchmarks/bridges.csv`. Both read a data set from disk, and write their rows to disk.
-Each removes first what it wrote before: otherwise one writes into memory that is new to the machine, which costs more
-than the copying, and the other into what the first one gave back.
+`python -m tests.benchmarks bridges` writes data/benchmarks/bridges.csv. Both read a data set from disk, and write their
+rows to disk. Each removes first what it wrote before: otherwise one writes into memory that is new to the machine,
+which costs more than the copying, and the other into what the first one gave back.
 """
 
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import datasets
@@ -20,20 +17,14 @@ import pyarrow as pa
 from packlib import pack_dataset
 from packlib.lengths import load, log_normal
 from packlib.packing.search.bound import direct_bound
-from tests.benchmarks.table import in_turn, record, show
-
-# What a user writes for each, after the import; the seconds are of these lines.
-OURS = "packed = pack_dataset(dataset, max_length, cache_dir=folder, progress=False)"
-THEIRS = 'packed = trl.pack_dataset(dataset, max_length, "bfd", {"cache_file_name": str(file)})'
+from tests.benchmarks.table import in_turn, record
 
 
 def data_set(lengths: np.ndarray, folder: Path) -> datasets.Dataset:
     """Sequences of these lengths in random order, with tokens and labels, on disk."""
     rng = np.random.default_rng(0)
-    lengths = rng.permutation(lengths)
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    ids = pa.array(rng.integers(5, 30_000, offsets[-1], dtype=np.int32))
-    column = pa.ListArray.from_arrays(offsets, ids)
+    offsets = np.concatenate([[0], np.cumsum(rng.permutation(lengths))]).astype(np.int32)
+    column = pa.ListArray.from_arrays(offsets, pa.array(rng.integers(5, 30_000, offsets[-1], dtype=np.int32)))
     datasets.Dataset(pa.table({"input_ids": column, "labels": column})).save_to_disk(folder)
     return datasets.load_from_disk(folder)
 
@@ -56,54 +47,40 @@ def cases() -> dict[tuple[str, int], np.ndarray]:
     }
 
 
-def beside_trl(name: str, max_length: int, lengths: np.ndarray) -> Iterator[dict]:
+def beside_trl(name: str, max_length: int, lengths: np.ndarray) -> dict:
     import trl
 
-    bound = direct_bound(np.bincount(lengths, minlength=max_length + 1), None)
     with tempfile.TemporaryDirectory() as place:
-        dataset, packed = data_set(lengths, Path(place, "data")), {}
+        dataset, written = data_set(lengths, Path(place, "data")), Path(place, "written")
         if name.endswith("shuffled"):
             dataset = dataset.shuffle(seed=0)
 
         def emptied(who: str) -> Path:
-            packed.pop(who, None)
-            folder = Path(place, who)
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
-            return folder
+            shutil.rmtree(written / who, ignore_errors=True)
+            (written / who).mkdir(parents=True)
+            return written / who
 
-        def ours() -> None:
-            folder = emptied("packlib")
-            packed["packlib"] = pack_dataset(dataset, max_length, cache_dir=folder, progress=False)
+        def ours() -> int:
+            return len(pack_dataset(dataset, max_length, cache_dir=emptied("packlib"), progress=False))
 
-        def theirs() -> None:
+        def theirs() -> int:
             file = emptied("trl") / "packed.arrow"
-            packed["trl"] = trl.pack_dataset(dataset, max_length, "bfd", {"cache_file_name": str(file)})
+            return len(trl.pack_dataset(dataset, max_length, "bfd", {"cache_file_name": str(file)}))
 
-        for work in (ours, theirs):
-            work()  # loads what it needs
-        seconds = in_turn({"packlib": ours, "trl": theirs}, runs=5, clock=time.process_time)
-    packs = {who: len(rows) for who, rows in packed.items()}
-    must_be = f"{'fewer' if packs['trl'] > bound else 'no more'} packs; not slower"
-    yield {
+        ours(), theirs()  # they load what they need
+        seconds, packs = in_turn({"packlib": ours, "trl": theirs}, runs=5, clock=time.process_time)
+    return {
         "work": f"{name} at {max_length}",
         "CPU seconds": f"{seconds['packlib']:.2f}",
         "TRL's CPU seconds": f"{seconds['trl']:.2f}",
         "times faster": f"{seconds['trl'] / seconds['packlib']:.1f}",
         "packs": packs["packlib"],
         "TRL's packs": packs["trl"],
-        "bound": bound,
-        "lines": OURS.count("\n") + 1,
-        "TRL's lines": THEIRS.count("\n") + 1,
-        "must be": must_be,
+        "bound": direct_bound(np.bincount(lengths, minlength=max_length + 1), None),
     }
 
 
 def main() -> None:
     datasets.disable_progress_bars()
-    rows = []
-    for (name, max_length), lengths in cases().items():
-        new = list(beside_trl(name, max_length, lengths))
-        show(new)
-        rows += new
-    print(record("bridges", rows, "python -m tests.benchmarks bridges", packages=("datasets", "trl", "pyarrow")))
+    rows = (beside_trl(*case, lengths) for case, lengths in cases().items())
+    record("bridges.csv", rows, "python -m tests.benchmarks bridges", ("datasets", "trl", "pyarrow"))

@@ -1,13 +1,11 @@
 """What torch.compile costs and gains for each way to choose shapes, on one process and on two ranks.
 
-    python -m tests.benchmarks.bench_compiling [shapes ranks]
-
-measures (both if none is named) and writes `data/benchmarks/compiling_*.csv`. Each section runs in processes of
-its own that begin with empty caches. Run it on a quiet machine: compiling is timed by the clock, as one waits for it.
+`python -m tests.benchmarks.bench_compiling [shapes ranks]` writes data/benchmarks/compiling_shapes.csv and
+compiling_ranks.csv, or the one that is named. Each runs in processes of its own that begin with empty caches. Run it on
+a quiet machine: compiling is timed by the clock, as one waits for it.
 """
 
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,7 +28,6 @@ from packlib.batches import (
     pack_lengths,
     wordnet_tokenizer,
 )
-from packlib.checks import one_of
 from packlib.distributed import run_ranks
 from packlib.lengths import LengthHistogram
 from packlib.model import PackedBert
@@ -38,13 +35,12 @@ from packlib.workbook.chapters.n10_compilation.buckets import choose_buckets, ed
 from packlib.workbook.chapters.n10_compilation.runs import compile_for_shapes
 from packlib.workbook.chapters.shared.wordnet import wordnet_store
 from tests.benchmarks.bench_model import PACKAGES
-from tests.benchmarks.table import processor, record, show
+from tests.benchmarks.table import record_parts
 
 MULTIPLE = 2  # lengths are multiples of it, so that "every length" is about 20 shapes
 TIMEOUT = 3600.0
 LONGEST, ROWS, DEPTH = 48, 32, 8
 RUNS = {"eager": None, "one graph": False, "split graphs": True}  # whether torch splits graphs at gradient buckets
-BUCKET_MB = 2
 
 
 class StaticBert(PackedBert):
@@ -129,6 +125,7 @@ def seconds_a_step(model: nn.Module, call: Callable, batches: list[PackedBatch])
 
 
 def shapes_of_one(rank: int) -> list[dict]:
+    """Graphs, compile time, step and epoch. One process makes all graphs, each once: a row has its share."""
     store = glosses(4096)
     histogram = LengthHistogram.from_lengths(store.lengths, LONGEST)
     every = len(edges_and_counts(histogram, MULTIPLE)[0])
@@ -166,16 +163,12 @@ def shapes_of_one(rank: int) -> list[dict]:
     return rows
 
 
-def model_and_batch(rank: int) -> tuple[DistributedDataParallel, PackedBatch]:
-    """4 layers, 256 wide, 17 MB of weights in buckets of 2; each rank has its own batch of 16 rows."""
-    return DistributedDataParallel(bert(4, 256), bucket_cap_mb=BUCKET_MB), padded(glosses(2048), (LONGEST,), 16)[rank]
-
-
 def on_ranks(rank: int) -> list[dict]:
-    """A row for each run."""
+    """A row for each run of 4 layers, 256 wide, 17 MB of weights in buckets of 2; each rank has 16 rows of its own."""
     rows, eager = [], None
+    batch = padded(glosses(2048), (LONGEST,), 16)[rank]
     for run, split in RUNS.items():
-        model, batch = model_and_batch(rank)
+        model = DistributedDataParallel(bert(4, 256), bucket_cap_mb=2)
         seconds = 0.0
         with empty_caches():
             if split is not None:
@@ -226,26 +219,13 @@ def one_step(model: DistributedDataParallel, batch: PackedBatch) -> tuple[tuple,
     return (start, end), reduces, len(spans(lambda n: n == "CompiledFunctionBackward"))
 
 
-def shapes() -> list[dict]:
-    """Graphs, compile time, step and epoch. One process makes all graphs, each once: a row has its share."""
-    return run_ranks(shapes_of_one, 1, timeout=TIMEOUT)[0]
-
-
-def ranks() -> list[dict]:
-    """Two ranks, as rank 0 sees them."""
-    return run_ranks(on_ranks, 2, timeout=TIMEOUT)[0]
-
-
-SECTIONS = {"shapes": shapes, "ranks": ranks}
-
-
-def main(sections: list[str] | None = None) -> None:
-    for name in [one_of("section", name, SECTIONS) for name in sections or SECTIONS]:
-        rows = SECTIONS[name]()
-        show(rows)
-        command = f"python -m tests.benchmarks.bench_compiling {name}"
-        print(record(f"compiling_{name}", rows, command, processor(), PACKAGES), "\n")
+def main() -> None:
+    parts = {  # each begins in processes of its own; of two ranks, what rank 0 sees
+        "shapes": lambda: run_ranks(shapes_of_one, 1, timeout=TIMEOUT)[0],
+        "ranks": lambda: run_ranks(on_ranks, 2, timeout=TIMEOUT)[0],
+    }
+    record_parts("compiling", parts, PACKAGES)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -1,8 +1,6 @@
 """Packing across ranks against one process that has all lengths.
 
-    python -m tests.benchmarks distributed
-
-prints the table and writes `data/benchmarks/distributed.csv`.
+`python -m tests.benchmarks distributed` writes data/benchmarks/distributed.csv.
 """
 
 import statistics
@@ -15,7 +13,7 @@ import torch.distributed as dist
 from packlib.distributed import pack_distributed, run_ranks
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import assign, plan
-from tests.benchmarks.table import record, show
+from tests.benchmarks.table import record
 
 RANKS, EACH, RUNS = 4, 4_000_000, 5
 
@@ -64,6 +62,4 @@ def packing() -> Iterator[dict]:
 
 
 def main() -> None:
-    rows = list(packing())
-    show(rows)
-    print(record("distributed", rows, "python -m tests.benchmarks distributed", packages=("numpy", "torch")))
+    record("distributed.csv", packing(), "python -m tests.benchmarks distributed", ("numpy", "torch"))

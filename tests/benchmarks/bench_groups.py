@@ -1,18 +1,17 @@
 """Answers that share a prompt: rows by `pack_groups`, beside groups kept whole and beside a prompt for each answer.
 
-    python -m tests.benchmarks groups
-
-prints the table and writes `data/benchmarks/groups.csv`. Lengths are synthetic: log-normal, each family with a mean of
-the logarithm for prompts and one for answers, and a standard deviation of 0.6; prompts are cut to three quarters of a
-row, and answers to what the prompt leaves.
+`python -m tests.benchmarks groups` writes data/benchmarks/groups.csv. Lengths are synthetic: log-normal, each family
+with a mean of the logarithm for prompts and one for answers, and a standard deviation of 0.6; prompts are cut to three
+quarters of a row, and answers to what the prompt leaves.
 """
 
 import time
+from functools import partial
 
 import numpy as np
 
 from packlib.packing import pack_groups, plan
-from tests.benchmarks.table import record, show
+from tests.benchmarks.table import record, timed
 
 FAMILIES = {  # what prompts and answers are like: means of the logarithms, answers, slots of a row
     "long prompts, 8 rollouts": (9.0, 7.0, 8, 32_768),
@@ -51,11 +50,9 @@ def one_draw(name: str, groups: int, seed: int) -> dict:
     *kind, top = FAMILIES[name]
     prompts, answers = draw(*kind, top, groups, seed)
     alone = np.concatenate([prompt + own for prompt, own in zip(prompts, answers, strict=True)])
-    start = time.perf_counter()
-    first = pack_groups(prompts, answers, top, tries=0)
-    middle = time.perf_counter()
-    rows = pack_groups(prompts, answers, top)
-    end = time.perf_counter()
+    first, its_seconds = timed(partial(pack_groups, prompts, answers, top, tries=0), time.perf_counter)
+    rows, seconds = timed(partial(pack_groups, prompts, answers, top), time.perf_counter)
+    whole = whole_groups(prompts, answers, top)
     return {
         "family": name,
         "groups": groups,
@@ -63,22 +60,16 @@ def one_draw(name: str, groups: int, seed: int) -> dict:
         "at least": rows.lower_bound,
         "rows": len(rows),
         "above": f"{len(rows) / rows.lower_bound - 1:.2%}",
-        "whole groups": (whole := whole_groups(prompts, answers, top)),
+        "whole groups": whole,
         "they are above": f"{whole / rows.lower_bound - 1:.2%}",
         "a prompt for each answer": plan(alone, top, "lpfhp").num_packs,
         "times fewer tokens": f"{rows.unshared_tokens / rows.tokens:.2f}",
-        "s": f"{end - middle:.1f}",
+        "s": f"{seconds:.1f}",
         "first pass": len(first),
-        "its s": f"{middle - start:.2f}",
+        "its s": f"{its_seconds:.2f}",
     }
 
 
 def main() -> None:
-    rows = []
-    for groups, seeds in SIZES.items():
-        for name in FAMILIES:
-            for seed in seeds:
-                rows.append(one_draw(name, groups, seed))
-                show(rows[-1:])
-    show(rows)
-    record("groups", rows, "python -m tests.benchmarks groups", packages=("numpy", "highspy"))
+    rows = (one_draw(name, groups, seed) for groups, seeds in SIZES.items() for name in FAMILIES for seed in seeds)
+    record("groups.csv", rows, "python -m tests.benchmarks groups", ("numpy", "highspy"))

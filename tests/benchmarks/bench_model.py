@@ -1,15 +1,13 @@
 """Padded against packed on this CPU: speed and bytes.
 
-    python -m tests.benchmarks.bench_model [speed bytes]
-
-measures (both if none is named) and writes `data/benchmarks/*.csv`. Each function returns rows. Everything
-runs on one core and its time is the processor's, so that others on the machine hardly matter; what is compared
-takes turns.
+`python -m tests.benchmarks.bench_model [speed bytes]` writes data/benchmarks/model_speed.csv and model_bytes.csv, or
+the one that is named. Everything runs on one core and its time is the processor's, so that others on the machine hardly
+matter; what is compared takes turns.
 """
 
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from functools import partial
 
 import torch
 from torch.nn.functional import cross_entropy
@@ -26,27 +24,27 @@ from packlib.batches import (
 )
 from packlib.model import PackedBert
 from packlib.workbook.chapters.shared.wordnet import wordnet_store
-from tests.benchmarks.table import in_turn, processor, record, show
+from tests.benchmarks.table import in_turn, processor, record_parts
 
 SLOTS = 20  # masked tokens a row of 128, as in the published recipe (max_predictions_per_seq)
 PACKS = 16  # rows of a batch
 PACKAGES = ("torch", "transformers")
 
 
-def bert_mini(max_predictions_per_pack: int | None = None) -> PackedBert:
+def bert_mini(max_predictions_per_pack: int | None, dropout: float = 0.1) -> PackedBert:
     """4 layers, 256 wide: the smallest shape whose linear layers, as in the large ones, are most of the work."""
     torch.manual_seed(0)
     config = BertConfig(
         vocab_size=4000, hidden_size=256, num_hidden_layers=4, num_attention_heads=4, intermediate_size=1024,
-        max_position_embeddings=128,
+        max_position_embeddings=128, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout,
     )  # fmt: skip
     return PackedBert(config, max_predictions_per_pack=max_predictions_per_pack).train()
 
 
-def batches(depth: int | None, count: int, method: str = "lpfhp") -> list[PackedBatch]:
+def batches(depth: int | None, count: int) -> list[PackedBatch]:
     """`count` batches of WordNet's glosses and sentence pairs at 128, at most `depth` sequences a pack."""
     store = wordnet_store(progress=False)
-    packs = pack_lengths(store.lengths, 128, method, depth)
+    packs = pack_lengths(store.lengths, 128, "lpfhp", depth)
     collator = PackingCollator(128, MlmMasking.for_tokenizer(wordnet_tokenizer()), max_predictions_per_pack=SLOTS)
     loader = iter(pack_loader(store, packs, collator, PACKS))
     return [next(loader) for _ in range(count)]
@@ -67,16 +65,7 @@ def packed_loss(model: PackedBert, batch: PackedBatch) -> torch.Tensor:
     return model(**batch).loss
 
 
-def train_step(model: PackedBert, loss: Callable, optimizer: torch.optim.Optimizer) -> Callable:
-    def step(batch: PackedBatch) -> None:
-        optimizer.zero_grad()
-        loss(model, batch).backward()
-        optimizer.step()
-
-    return step
-
-
-def speed(rounds: int = 11) -> list[dict]:
+def speed() -> Iterator[dict]:
     """Training steps on WordNet at 128: packing factor, realized speed-up in useful tokens a second, overhead.
 
     With the MLM head on a fixed number of slots, as in the papers, a padded row costs what a packed one costs, and the
@@ -84,57 +73,50 @@ def speed(rounds: int = 11) -> list[dict]:
     useful token is the same in both, and only the rest becomes faster by the factor.
     """
     depths = (1, 2, 3, 4, 8, None)
-    data = {"padded": batches(1, 1), **{depth: batches(depth, 1) for depth in depths}}
+    data = {"padded": batches(1, 1)[0], **{depth: batches(depth, 1)[0] for depth in depths}}
     store = wordnet_store(progress=False)
     factors = {depth: len(store) / len(pack_lengths(store.lengths, 128, "lpfhp", depth)) for depth in depths}
-    rows = []
     for head, slots in (("fixed slots", SLOTS), ("masked tokens only", None)):
         model = bert_mini(slots)
         optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=True)
-        steps = {name: train_step(model, padded_loss if name == "padded" else packed_loss, optimizer) for name in data}
-        work = {name: lambda s=steps[name], b=data[name][0]: s(b) for name in data}
-        seconds = in_turn(work, rounds, time.process_time)
+
+        def step(name: str | int | None, model: PackedBert = model, optimizer=optimizer) -> None:
+            optimizer.zero_grad()
+            (padded_loss if name == "padded" else packed_loss)(model, data[name]).backward()
+            optimizer.step()
+
+        seconds, _ = in_turn({name: partial(step, name) for name in data}, 11, time.process_time)
         for name in data:
             # a step costs the same whichever packs it holds; what it gets done is the factor of the whole data set
             ratio = seconds["padded"] / seconds[name]
             factor = factors.get(name, 1.0)
             useful = len(store.input_ids) / (len(store) / factor) * PACKS
-            rows.append({
+            yield {
                 "MLM head": head, "run": "padded" if name == "padded" else "packed",
                 "depth": {None: "unlimited", "padded": 1}.get(name, name), "packing factor": round(factor, 3),
                 "seconds a step": round(seconds[name], 4),
                 "useful tokens a second": round(useful / seconds[name]),
                 "realized speed-up": round(factor * ratio, 3), "realized / factor": round(ratio, 3),
                 "overhead %": round(100 * (1 - ratio), 1),
-            })  # fmt: skip
-    return rows
+            }  # fmt: skip
 
 
-def bytes_sent() -> list[dict]:
+def bytes_sent() -> Iterator[dict]:
     """What goes to the device for each useful token."""
-    rows = []
     for name, batch in (("padded", batches(1, 1)[0]), ("packed", batches(None, 1)[0])):
         sent = sum(value.nbytes for value in batch.values() if isinstance(value, torch.Tensor))
         mask = batch.num_packs * batch.max_length**2 * 4
-        rows.append({
+        yield {
             "run": name, "useful tokens": batch.useful_tokens, "bytes": sent,
             "bytes a useful token": round(sent / batch.useful_tokens, 1),
             "bytes a useful token, float32 mask sent too": round((sent + mask) / batch.useful_tokens, 1),
-        })  # fmt: skip
-    return rows
+        }  # fmt: skip
 
 
-BENCHMARKS = {"speed": speed, "bytes": bytes_sent}
-
-
-def main(names: list[str] | None = None) -> None:
+def main() -> None:
     torch.set_num_threads(1)
-    for name in names or BENCHMARKS:
-        rows = BENCHMARKS[name]()
-        show(rows)
-        command = f"python -m tests.benchmarks.bench_model {name}"
-        print(record(f"model_{name}", rows, command, f"{processor()}, one used", PACKAGES), "\n")
+    record_parts("model", {"speed": speed, "bytes": bytes_sent}, PACKAGES, f"{processor()}, one used")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -6,7 +6,6 @@ Needs torch and transformers only, and this checkout. Tokens are random: their n
 """
 
 import statistics
-import sys
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ from packlib.batches import MlmMasking, PackDataset, PackedBatch, PackingCollato
 from packlib.lengths import load
 from packlib.model import PackedBert
 from tests.benchmarks.bench_model import PACKAGES, packed_loss, padded_loss
-from tests.benchmarks.table import record, show
+from tests.benchmarks.table import record
 
 LENGTH, VOCABULARY, SLOTS = 512, 30_522, 80
 SHAPES = {
@@ -99,15 +98,13 @@ def measure(shape: str, rows: int, count: int = 3) -> list[dict]:
     return found
 
 
-def main() -> int:
+def main() -> None:
     if not torch.cuda.is_available():
         print("bench-gpu: this machine has no GPU that torch can use, so nothing was measured.")
-        return 0
-    rows = [row for shape, packs in (("base", 32), ("large", 16)) for row in measure(shape, packs)]
-    show(rows)
-    print(record("model_gpu", rows, "make bench-gpu", torch.cuda.get_device_name(), PACKAGES))
-    return 0
+    else:
+        rows = (row for shape, packs in (("base", 32), ("large", 16)) for row in measure(shape, packs))
+        record("model_gpu.csv", rows, "make bench-gpu", PACKAGES, torch.cuda.get_device_name())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

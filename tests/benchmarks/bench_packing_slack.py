@@ -1,18 +1,16 @@
 """`optimal` on histograms made to be hard: the linear program takes little less than a whole number of packs.
 
-    python -m tests.benchmarks packing_slack
-
-appends a line for each histogram to `data/benchmarks/packing_slack.csv` and goes on where it was stopped. The slack is
-how far the linear program's packs lie below the next whole number. A plan that meets the bound may waste no more than
-that in all, so a small slack is hard. Wikipedia's, SQuAD's and other lengths are drawn, stretched, shifted and mixed,
-and single sequences are added until the slack is 0.14 or 0.08. At some depths no sequence moves it there; such
-histograms are left out.
+`python -m tests.benchmarks packing_slack` adds a line for each histogram to data/benchmarks/packing_slack.csv and goes
+on where it was stopped. The slack is how far the linear program's packs lie below the next whole number. A plan that
+meets the bound may waste no more than that in all, so a small slack is hard. Wikipedia's, SQuAD's and other lengths are
+drawn, stretched, shifted and mixed, and single sequences are added until the slack is 0.14 or 0.08. At some depths no
+sequence moves it there; such histograms are left out.
 """
 
 import itertools
 import math
-import time
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 import numpy as np
 
@@ -23,7 +21,7 @@ from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.knapsack import Multiset
 from packlib.packing.search.master import MasterProblem
 from packlib.packing.search.optimal import _Search
-from tests.benchmarks.table import Growing
+from tests.benchmarks.table import Growing, timed
 
 COLUMNS = ("lengths", "depth", "slack", "sequences", "max_length", "packs", "bound", "CPU seconds")
 NEAR, TRIES = 0.02, 8
@@ -106,19 +104,20 @@ def shapes() -> Iterator[tuple[str, np.ndarray]]:
 
 
 def main() -> None:
-    command = "python -m tests.benchmarks packing_slack"
-    record = Growing("packing_slack", command, COLUMNS, ("numpy", "highspy"))
+    record = Growing("packing_slack.csv", COLUMNS)
     for (name, drawn), depth, wanted in itertools.product(shapes(), (3, 4, 6, 8, 16, None), (0.14, 0.08)):
-        if record.holds(name, depth or "none", wanted):
+        if record.has(lengths=name, depth=depth or "none", slack=wanted):
             continue
         counts, slack = with_slack(drawn, depth, wanted)
         if abs(slack - wanted) > NEAR:
             continue
-        started = time.process_time()
-        made = plan(LengthHistogram(counts), method="optimal", max_sequences_per_pack=depth)
-        seconds = f"{time.process_time() - started:.2f}"
-        size = made.histogram.num_sequences, made.histogram.max_length
-        record.add(name, depth or "none", wanted, *size, made.num_packs, made.lower_bound, seconds)
+        made, seconds = timed(partial(plan, LengthHistogram(counts), max_sequences_per_pack=depth))
+        found = (
+            name, depth or "none", wanted, made.histogram.num_sequences, made.histogram.max_length, made.num_packs,
+            made.lower_bound, f"{seconds:.2f}",
+        )  # fmt: skip
+        row = dict(zip(COLUMNS, found, strict=True))
+        record.add([row], "python -m tests.benchmarks packing_slack", ("numpy", "highspy"))
 
 
 if __name__ == "__main__":

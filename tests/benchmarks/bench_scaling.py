@@ -1,36 +1,22 @@
 """What recomputation costs a BERT and saves it, and what FP16 loses of its gradients.
 
-    python -m tests.benchmarks.bench_scaling [recomputation underflow]
-
-measures (both if none is named) and writes `data/benchmarks/scaling_*.csv`. Run it on a quiet machine.
+`python -m tests.benchmarks.bench_scaling [recomputation underflow]` writes data/benchmarks/scaling_recomputation.csv
+and scaling_underflow.csv, or the one that is named. Run it on a quiet machine.
 """
 
 import math
-import sys
 import time
+from collections.abc import Iterator
+from functools import partial
 
 import torch
-from transformers import BertConfig
 
 from packlib.batches import PackedBatch
-from packlib.checks import one_of
 from packlib.model import PackedBert
 from packlib.training import PretrainingObjective, Recipe, fit
 from tests.benchmarks.activations import SavedActivations, recompute
-from tests.benchmarks.bench_model import PACKAGES, batches
-from tests.benchmarks.table import in_turn, processor, record, show
-
-MIB = 2**20
-
-
-def bert(width: int, layers: int) -> PackedBert:
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=4000, hidden_size=width, num_hidden_layers=layers, num_attention_heads=width // 64,
-        intermediate_size=4 * width, max_position_embeddings=128, hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-    )  # fmt: skip
-    return PackedBert(config, max_predictions_per_pack=20).train()
+from tests.benchmarks.bench_model import PACKAGES, SLOTS, batches, bert_mini
+from tests.benchmarks.table import in_turn, processor, record_parts
 
 
 def gradient_of(model: PackedBert, batch: PackedBatch) -> torch.Tensor:
@@ -41,27 +27,28 @@ def gradient_of(model: PackedBert, batch: PackedBatch) -> torch.Tensor:
     return torch.cat([p.grad.flatten() for p in model.parameters()])
 
 
-def recomputation() -> list[dict]:
+def recomputation() -> Iterator[dict]:
     """What a layer that is computed twice saves, and what it costs; the gradients are compared bit for bit."""
-    layers, batch = 4, batches(None, 1)[0]
-    model, work, rows = bert(256, layers), {}, []
-    first = gradient_of(model, batch)
+    model, batch = bert_mini(SLOTS, dropout=0.0), batches(None, 1)[0]
 
-    def step(count: int) -> None:
+    def gradient(count: int) -> torch.Tensor:
         recompute(model, count)
-        gradient_of(model, batch)
+        return gradient_of(model, batch)
 
+    layers = model.config.num_hidden_layers
+    seconds, gradients = in_turn({n: partial(gradient, n) for n in range(layers + 1)}, 5, time.process_time)
     for count in range(layers + 1):
         recompute(model, count)
         with SavedActivations(model) as saved:
             output = model(**batch)
-        row = {"layers": layers, "computed twice": count, "saved, MiB": round(saved.bytes / MIB, 2)}
         del output
-        difference = (gradient_of(model, batch) - first).abs().max().item()
-        rows.append(row | {"largest difference of a gradient": difference})
-        work[count] = lambda count=count: step(count)
-    seconds = in_turn(work, 5, time.process_time)
-    return [row | {"seconds a step": round(seconds[row["computed twice"]], 4)} for row in rows]
+        yield {
+            "layers": layers,
+            "computed twice": count,
+            "saved, MiB": round(saved.bytes / 2**20, 2),
+            "largest difference of a gradient": (gradients[count] - gradients[0]).abs().max().item(),
+            "seconds a step": round(seconds[count], 4),
+        }
 
 
 def underflow_share(gradients: torch.Tensor, scale: float) -> float:
@@ -75,34 +62,26 @@ def largest_loss_scale(gradients: torch.Tensor) -> float:
     return 2.0 ** math.floor(math.log2(torch.finfo(torch.float16).max / float(gradients.abs().max())))
 
 
-def underflow() -> list[dict]:
+def underflow() -> Iterator[dict]:
     """The bubble of 4 stages, and what FP16 loses of a trained BERT's gradients divided by the accumulation.
 
     The two prices of accumulation: a short one leaves the pipeline idle. A long one underflows: each of m micro-batches
     adds its gradient divided by m, and in FP16 that becomes 0 where it is under half of the smallest number, 2^−24.
     """
-    model, data = bert(256, 4), batches(None, 2)
+    model, data = bert_mini(SLOTS, dropout=0.0), batches(None, 2)
     fit(model, data, Recipe(16, 1e-4, 4_000, optimizer="adamw"), progress=False)
     gradients = gradient_of(model, data[0])
-    scales, rows = (1.0, 1024.0, largest_loss_scale(gradients)), []
+    scales = (1.0, 1024.0, largest_loss_scale(gradients))
     for m in (2**i for i in range(15)):
         lost = {f"underflow, loss scale {scale:g}": underflow_share(gradients, scale / m) for scale in scales}
-        shares = {"bubble": 3 / (m + 3), **lost}
-        rows.append({"accumulation": m, **{name: round(share, 6) for name, share in shares.items()}})
-    return rows
+        yield {"accumulation": m, **{name: round(s, 6) for name, s in {"bubble": 3 / (m + 3), **lost}.items()}}
 
 
-SECTIONS = {"recomputation": recomputation, "underflow": underflow}
-
-
-def main(sections: list[str] | None = None) -> None:
+def main() -> None:
     torch.set_num_threads(1)
-    for name in [one_of("section", name, SECTIONS) for name in sections or SECTIONS]:
-        rows = SECTIONS[name]()
-        show(rows)
-        command = f"python -m tests.benchmarks.bench_scaling {name}"
-        print(record(f"scaling_{name}", rows, command, f"{processor()}, one used", PACKAGES), "\n", flush=True)
+    parts = {"recomputation": recomputation, "underflow": underflow}
+    record_parts("scaling", parts, PACKAGES, f"{processor()}, one used")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -7,12 +7,14 @@
 byte, and "documents, later" leaves out the first 64 bytes of each held-out one.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from packlib.batches import TokenStore
 from packlib.packing.ragged import ranges
 from packlib.workbook.chapters.shared.baselines import Neighbors, bigram_loss, neighbors, unigram_loss
-from tests.benchmarks import table
+from tests.benchmarks.table import record
 from tests.experiments import documents
 from tests.experiments.curriculum import LENGTH, PLANNED, TEXT_LENGTH, held_out_rows
 from tests.experiments.pretraining import docstrings
@@ -50,16 +52,20 @@ def cases() -> dict[str, tuple[Neighbors, Neighbors]]:
     }
 
 
-def main() -> None:
-    found = []
+def measured() -> Iterator[dict]:
     for name, (text, test) in cases().items():
         for baseline, loss in (("unigram", unigram_loss), ("bigram", bigram_loss)):
-            value = loss(text, test, BYTES)
-            found.append({"text": name, "baseline": baseline, "counted": len(text[1]), "held_out": len(test[1]),
-                          "loss": f"{value:.6g}"})  # fmt: skip
-    table.show(found)
-    command, path = "python -m tests.experiments.baselines", path_of("baselines")
-    table.record("baselines", found, command, packages=("torch",), path=path)
+            yield {
+                "text": name,
+                "baseline": baseline,
+                "counted": len(text[1]),
+                "held_out": len(test[1]),
+                "loss": f"{loss(text, test, BYTES):.6g}",
+            }
+
+
+def main() -> None:
+    record(path_of("baselines"), measured(), "python -m tests.experiments.baselines", ("torch",))
 
 
 if __name__ == "__main__":

@@ -35,7 +35,6 @@ from transformers.utils import ModelOutput
 from packlib.batches import PackedBatch, SequenceLengthWarmup, VariableBatchLR
 from packlib.batches.variable_rate import RATE_RULES
 from packlib.checks import one_of, whole_number
-from packlib.model import packed_output
 from packlib.workbook.chapters.n17_evidence.runs import best_rates, swept
 from tests.experiments import documents
 from tests.experiments.batchings import BATCHINGS, SEQUENCES, Update, batched_updates, batches, padded_loss
@@ -131,13 +130,9 @@ def row_updates(arm: Arm, seed: int, rows: Tensor, tokens: int) -> Iterator[Upda
         ids = rows[order[np.arange(at, at + size) % len(rows)]]
         batch = warmup({"input_ids": ids, "attention_mask": torch.ones_like(ids)}, done, full)
         ids, mask = batch["input_ids"], batch["attention_mask"]
-        loss = partial(rows_loss, ids=ids, mask=mask)
+        loss = partial(padded_loss, batch=PackedBatch(input_ids=ids, segment_ids=mask))
         yield Update(loss, size, int(mask.sum()), ids.numel(), ids.shape[1])
         done, at, seen = done + 1, at + size, seen + int(mask.sum())
-
-
-def rows_loss(model: GPT2LMHeadModel, ids: Tensor, mask: Tensor) -> Tensor:
-    return packed_output(model, PackedBatch(input_ids=ids, segment_ids=mask)).loss
 
 
 def held_out_rows(rows: Tensor) -> Tensor:
@@ -206,7 +201,8 @@ def run(experiment: str, name: str, seed: int, planned: int, data: tuple, rate: 
     """Train one arm with one seed; `data` is what to train on, and what is held out."""
     if experiment.startswith("length"):
         arm, rows, tokens = {**LENGTH_ARMS, **TWICE_THE_RATE}[name], held_out_rows(data[1]), planned * LENGTH
-        held_out, model = partial(rows_loss, ids=rows, mask=torch.ones_like(rows)), new_model(seed, LENGTH, arm.alibi)
+        whole = PackedBatch(input_ids=rows, segment_ids=torch.ones_like(rows))
+        held_out, model = partial(padded_loss, batch=whole), new_model(seed, LENGTH, arm.alibi)
         updates, rule, size = row_updates(arm, seed, data[0], tokens), "none", ROWS
     else:
         store = data[0].take(np.random.default_rng(seed).permutation(len(data[0]))[:planned])

@@ -21,11 +21,10 @@ from functools import partial
 
 import numpy as np
 import torch
-from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from packlib.batches import PackedBatch
+from packlib.batches import PackedBatch, TokenStore, collate
 from packlib.checks import whole_number
 from packlib.model import packed_output
 from packlib.packing import DocumentRows, document_rows
@@ -51,19 +50,13 @@ def documents() -> tuple[list[np.ndarray], list[np.ndarray]]:
     return tokens[:train], [document for document in tokens[train:] if len(document) <= LENGTH]
 
 
-def laid_out(tokens: list[np.ndarray], rows: DocumentRows) -> tuple[Tensor, Tensor]:
-    """The token and the segment of each slot, 0 for padding; both of shape (rows, slots)."""
-    flat, begins = np.concatenate(tokens), np.cumsum([0, *map(len, tokens)])
-    per_row = np.diff(rows.offsets)
-    row = np.repeat(np.arange(len(rows)), per_row)
-    segment = ranges(np.ones_like(per_row), per_row)  # 1, 2, … in each row
-    before = np.cumsum(rows.lengths) - rows.lengths
-    slot = ranges(row * rows.max_length + before - before[rows.offsets[:-1]][row], rows.lengths)
-    ids, segments = np.zeros((2, len(rows) * rows.max_length), np.int64)
-    ids[slot] = flat[ranges(begins[rows.documents] + rows.starts, rows.lengths)]
-    segments[slot] = np.repeat(segment, rows.lengths)
-    shape = (len(rows), rows.max_length)
-    return torch.from_numpy(ids.reshape(shape)), torch.from_numpy(segments.reshape(shape))
+def laid_out(tokens: list[np.ndarray], rows: DocumentRows) -> PackedBatch:
+    """The rows with their tokens, each piece of a document a sequence."""
+    begins = np.cumsum([0, *map(len, tokens)])[:-1]
+    pieces = np.concatenate(tokens)[ranges(begins[rows.documents] + rows.starts, rows.lengths)]
+    samples = np.split(pieces, np.cumsum(rows.lengths)[:-1])
+    sequences = TokenStore.from_samples([{"input_ids": ids} for ids in samples])
+    return collate(sequences, np.diff(rows.offsets), rows.max_length)
 
 
 def new_model(seed: int, kind: type[GPT2LMHeadModel] = GPT2LMHeadModel, **options) -> GPT2LMHeadModel:
@@ -79,16 +72,14 @@ def new_model(seed: int, kind: type[GPT2LMHeadModel] = GPT2LMHeadModel, **option
 @torch.no_grad()
 def held_out_losses(model: GPT2LMHeadModel, held_out: list[np.ndarray]) -> tuple[float, float]:
     """The mean over all tokens but the first of each document, and over those after its first `LATER`."""
-    rows = document_rows([len(document) for document in held_out], LENGTH, "split")
-    ids, segments = laid_out(held_out, rows)
+    batch = laid_out(held_out, document_rows([len(document) for document in held_out], LENGTH, "split"))
     losses, later = [], []
-    for some_ids, some_segments in zip(ids.split(32), segments.split(32), strict=True):
-        output = packed_output(model, PackedBatch(input_ids=some_ids, segment_ids=some_segments))
+    for ids, segments, positions in zip(
+        *(part.split(32) for part in (batch.input_ids, batch.segment_ids, batch.position_ids)), strict=True
+    ):
+        output = packed_output(model, PackedBatch(input_ids=ids, segment_ids=segments))
         losses.append(torch.nn.functional.cross_entropy(output.token_logits, output.token_labels, reduction="none"))
-        new = torch.nn.functional.pad(some_segments[:, 1:] != some_segments[:, :-1], (1, 0)).flatten()
-        slots = torch.arange(len(new))
-        begins = torch.where(new | (slots % LENGTH == 0), slots, 0).cummax(0).values
-        later.append((slots - begins)[output.token_positions] >= LATER)
+        later.append(positions.flatten()[output.token_positions] >= LATER)
     joined = torch.cat(losses)
     return float(joined.mean()), float(joined[torch.cat(later)].mean())
 
@@ -103,9 +94,8 @@ def run(arm: str, seed: int, passes: int, train: list[np.ndarray], held_out: lis
     rng = np.random.default_rng(seed)
     shuffled = [train[i] for i in rng.permutation(len(train))]
     rows = document_rows([len(document) for document in shuffled], LENGTH, arm.partition(",")[0])
-    ids, segments = laid_out(shuffled, rows)
-    if arm.endswith("no mask"):
-        segments = segments.clamp(max=1)
+    batch = laid_out(shuffled, rows)
+    segments = batch.segment_ids.clamp(max=1) if arm.endswith("no mask") else batch.segment_ids
     each = updates_in_pass(train)
     updates = passes * each
     order = torch.cat([torch.from_numpy(rng.permutation(len(rows)))[: each * ROWS] for _ in range(passes)])
@@ -116,7 +106,7 @@ def run(arm: str, seed: int, passes: int, train: list[np.ndarray], held_out: lis
     targets, begun = 0, time.process_time()
     for some in order.split(ROWS):
         optimizer.zero_grad()
-        output = packed_output(model, PackedBatch(input_ids=ids[some], segment_ids=segments[some]))
+        output = packed_output(model, PackedBatch(input_ids=batch.input_ids[some], segment_ids=segments[some]))
         output.loss.backward()
         optimizer.step()
         rate.step()

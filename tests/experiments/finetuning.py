@@ -15,13 +15,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from packlib.batches import PackingCollator, TokenStore, pack_lengths, pack_loader
+from packlib.batches import TokenStore
 from packlib.checks import one_of
 from packlib.training import Recipe, adjust, evaluate, fit
 from packlib.workbook.chapters.shared.glosses import wordnet_texts
 from packlib.workbook.chapters.shared.wordnet import wordnet_store
 from tests.experiments.heads import LexnameObjective, SpanLabels, SpanObjective, TaskModel, longest_shared_runs
-from tests.experiments.pretraining import lap_timer, new_model
+from tests.experiments.pretraining import lap_timer, loader, new_model
 from tests.experiments.recording import ROOT, Runs, arguments, path_of
 
 TASKS = ("lexname", "span")
@@ -50,10 +50,8 @@ def run(name: str, packed: bool, start: Path | None, seed: int, padded: Recipe, 
     store, objective, labels, outputs = task(name)
     order = np.random.default_rng(0).permutation(len(store))
     parts = store.take(np.sort(order[2000:])), store.take(np.sort(order[:2000]))
-    collator = PackingCollator(padded.max_length, labels)
-    packs = [pack_lengths(part.lengths, padded.max_length, "lpfhp", None if packed else 1, seed) for part in parts]
-    data = pack_loader(parts[0], packs[0], collator, padded.micro_batch, seed=seed)
-    factor = len(parts[0]) / len(packs[0])
+    data, factor = loader(parts[0], padded.max_length, packed, padded.micro_batch, seed, labels)
+    held_out, _ = loader(parts[1], padded.max_length, packed, 32, seed, labels, shuffle=False)
     bert = new_model(seed)
     if start is not None:
         bert.load_state_dict(torch.load(start, weights_only=True)["model"])
@@ -62,7 +60,7 @@ def run(name: str, packed: bool, start: Path | None, seed: int, padded: Recipe, 
     recipe = adjust(padded, factor).recipe if packed else padded
     lap = lap_timer()
     records = fit(model, data, recipe, objective, folder=folder, on_update=lambda _: {"cpu_seconds": lap()})
-    test = evaluate(model, pack_loader(parts[1], packs[1], collator, 32, shuffle=False), objective)
+    test = evaluate(model, held_out, objective)
     return {
         "updates": len(records), "sequences": records[-1]["sequences"],
         "seconds": f"{records[-1]['seconds']:.1f}", "cpu_seconds": f"{sum(r['cpu_seconds'] for r in records):.1f}",

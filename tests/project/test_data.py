@@ -4,7 +4,6 @@ import hashlib
 import os
 import runpy
 import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,26 +21,16 @@ def tokenizer():
     return BertTokenizerFast.from_pretrained(tokenizer_path())
 
 
-def committed_files():
-    """The files of the data sets; what benchmarks leave in data/ is measured anew and has no checksum."""
-    listed = subprocess.run(["git", "ls-files", "wordnet", "lengths"], cwd=DATA, capture_output=True, text=True)
-    if listed.returncode:
-        pytest.skip("not a git checkout")
-    return set(listed.stdout.split())
-
-
 def test_checksums():
     sums = dict(reversed(line.split()) for line in (DATA / "SHA256SUMS").read_text().splitlines())
     for name, expected in sums.items():
         assert hashlib.sha256((DATA / name).read_bytes()).hexdigest() == expected, name
-    assert set(sums) == committed_files(), "every data file has a checksum"
+    listed = subprocess.run(["git", "ls-files", "wordnet", "lengths"], cwd=DATA, capture_output=True, text=True)
+    assert listed.returncode or set(sums) == set(listed.stdout.split()), "every file of the data sets has a checksum"
 
 
-def test_the_readme_names_every_file_and_the_license_is_there():
-    readme = (DATA / "README.md").read_text()
-    for name in [*committed_files(), *(path.name for path in DATA.glob("*.py"))]:
-        assert name in readme or f"{Path(name).parent}/" in readme, name
-    notice = (DATA / "wordnet" / "LICENSE").read_text()
+def test_the_licenses_go_with_the_data():
+    notice, readme = (DATA / "wordnet" / "LICENSE").read_text(), (DATA / "README.md").read_text()
     assert "WordNet 3.0 Copyright 2006 by Princeton University" in notice
     assert "Permission to use, copy, modify and distribute" in notice
     assert "Copyright (c) 2019 Graphcore Ltd." in readme and "this permission notice shall be included" in readme
@@ -59,13 +48,10 @@ def test_wordnet_texts():
 def test_the_tokenizer_is_what_the_model_needs(tokenizer):
     assert len(tokenizer) == tokenizer.vocab_size == 4000
     assert tokenizer.convert_ids_to_tokens(range(5)) == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    assert sorted(tokenizer.all_special_ids) == [0, 1, 2, 3, 4]
     pair = tokenizer("An ENTITY", '"exists"')
-    assert pair["input_ids"] == tokenizer("an entity", '"exists"')["input_ids"], "lower case"
-    first, last = pair["input_ids"][0], pair["input_ids"][-1]
-    assert (first, last) == (tokenizer.cls_token_id, tokenizer.sep_token_id)
-    assert pair["token_type_ids"][0] == 0 and pair["token_type_ids"][-1] == 1
-    assert tokenizer.decode(pair["input_ids"], skip_special_tokens=True).replace(" ", "") == 'anentity"exists"'
+    words = tokenizer.convert_ids_to_tokens(pair["input_ids"])
+    assert "".join(words).replace("##", "") == '[CLS]anentity[SEP]"exists"[SEP]', "in lower case"
+    assert pair["token_type_ids"] == [0] * (words.index("[SEP]") + 1) + [1] * (len(words) - words.index("[SEP]") - 1)
 
 
 @pytest.mark.parametrize("every", [37, *[1] * bool(os.environ.get("PACKLIB_ALL"))])

@@ -1,8 +1,7 @@
-"""The examples in the docstrings run as they stand, pasted whole; what packlib itself offers has one."""
+"""The examples in the docstrings run as they stand, pasted whole."""
 
 import doctest
 import importlib
-import inspect
 import pkgutil
 from pathlib import Path
 
@@ -28,11 +27,3 @@ def test_example(name):
     said = []
     doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(EXAMPLES[name], out=said.append)
     assert not said, "".join(said)
-
-
-OFFERED = [name for name in dir(packlib) if name[0] != "_" and callable(getattr(packlib, name)) and name != "late"]
-
-
-@pytest.mark.parametrize("name", OFFERED)
-def test_what_packlib_offers_has_an_example(name):
-    assert ">>> from packlib" in inspect.getdoc(getattr(packlib, name))

@@ -39,11 +39,3 @@ def test_the_python_of_the_readme_runs_as_it_stands(tmp_path, monkeypatch):
     assert "8,135,727 packs" in said.getvalue() and "[[3, 3, 3, 3, 3, 3, 4, 4]" in said.getvalue()
     packing_factor = re.search(r"packing factor ([\d.]+),", said.getvalue())[1]
     assert f"holds {float(packing_factor):.2f} Wikipedia texts" in README
-
-
-def test_the_measured_gain_is_the_recorded_one():
-    from packlib.workbook.records import recorded
-
-    rows = [row for row in recorded("model_speed").rows if row["depth"] == "unlimited"]
-    gains = [f"{row['realized speed-up']:.1f}" for row in rows]
-    assert f"sees {min(gains)} to {max(gains)} times as many" in " ".join(README.split())

@@ -3,17 +3,16 @@
 import os
 import re
 import shutil
-import stat
 import subprocess
 import sys
 import tomllib
-from itertools import chain
 from pathlib import Path
 
+import check_jsonschema
 import pytest
 import yaml
+from click.testing import CliRunner
 from packaging.requirements import Requirement
-from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -54,14 +53,13 @@ def test_constraints_pin_every_package_within_its_range(wanted, pins):
         assert pins[name] in Requirement(f"{name}{specifier}").specifier
 
 
-def test_the_lowest_versions_are_those_of_pyproject(pins):
-    """Without a package installed, as before `make test-library CONSTRAINTS=lowest.txt`."""
-    run = [sys.executable, "-S", "-m", "tests.lowest_versions"]
-    lowest = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-    lines = chain(PROJECT["dependencies"], *PROJECT["optional-dependencies"].values())
-    assert lowest == [line.replace(">=", "==") for line in lines]
-    for name, version in (line.split("==") for line in lowest):
-        assert Version(version) <= Version(pins[name.lower()])
+def test_the_citation_is_valid_and_names_this_version():
+    """Else the hosts of the repository show no citation."""
+    path = ROOT / "CITATION.cff"
+    done = CliRunner().invoke(check_jsonschema.main, ["--builtin-schema", "vendor.citation-file-format", str(path)])
+    citation = yaml.safe_load(path.read_text())
+    assert done.exit_code == 0, done.output
+    assert (citation["version"], citation["license"]) == (PROJECT["version"], PROJECT["license"])
 
 
 def make(folder, *arguments, **environment):
@@ -77,17 +75,8 @@ def make(folder, *arguments, **environment):
 @pytest.fixture
 def bare(tmp_path):
     """A folder with what `make setup` reads, and no .venv."""
-    for name in (
-        "Makefile",
-        "pyproject.toml",
-        "setup.py",
-        "packlib_command.py",
-        "constraints.txt",
-        "README.md",
-        "LICENSE",
-    ):
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, tmp_path)
-    (tmp_path / "packlib").mkdir()
     return tmp_path
 
 
@@ -97,19 +86,11 @@ def sentence(done):
     return lines[0]
 
 
-def fake_python(folder, body):
-    path = folder / "python-fake"
-    path.write_text(f"#!/bin/sh\n{body}\n")
-    path.chmod(path.stat().st_mode | stat.S_IEXEC)
-    return path
-
-
-def test_make_names_a_missing_python(bare):
+def test_make_names_a_missing_and_an_old_python(bare):
     assert "no python-nowhere; install Python 3.11" in sentence(make(bare, "setup", "PYTHON=python-nowhere"))
-
-
-def test_make_refuses_an_old_python(bare):
-    old = fake_python(bare, 'case "$*" in *version_info*) exit 1;; *--version*) echo Python 3.9.2;; esac')
+    old = bare / "python-old"
+    old.write_text('#!/bin/sh\ncase "$*" in *version_info*) exit 1;; *--version*) echo Python 3.9.2;; esac\n')
+    old.chmod(0o755)
     assert "Python 3.9.2 is too old: Python 3.11 or newer is needed" in sentence(make(bare, "lab", f"PYTHON={old}"))
 
 
