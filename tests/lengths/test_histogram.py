@@ -1,7 +1,6 @@
 """LengthHistogram: counting, validation, files; the oracle is collections.Counter."""
 
 from collections import Counter
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packlib.lengths import LengthHistogram
-from packlib.lengths.counting import MAX_LENGTH, apportion
+from packlib.lengths.counting import MAX_LENGTH
 
 LENGTHS = st.lists(st.integers(1, 300), min_size=1, max_size=80)
 
@@ -173,15 +172,3 @@ def test_what_is_shown_says_what_it_is():
     assert text.count("<rect") == 2
     assert LengthHistogram(np.ones(1000, int) - np.eye(1, 1000, dtype=int)[0])._repr_html_().count("<rect") == 64
     assert "measured" not in repr(LengthHistogram([0, 1]))
-
-
-@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=50).filter(any), st.integers(0, 10**12))
-def test_apportion_is_whole_adds_up_and_stays_within_one(weights, total):
-    weights = np.array(weights)
-    counts = apportion(weights, total)
-    whole = sum(map(Fraction, weights))
-    exact = [Fraction(weight) * total / whole for weight in weights]
-    assert counts.sum() == total and counts.min() >= 0
-    off = [int(n) - share for n, share in zip(counts, exact, strict=True)]
-    assert max(map(abs, off)) <= 1 + 1e-3
-    assert max(off) - min(off) <= 1 + 1e-3  # the largest remainders are rounded up, not others

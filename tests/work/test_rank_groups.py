@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from packlib.packing import Packs
-from packlib.work import Work, context_shards, share_sequences
+from packlib.work import Work, share_sequences
 
 QUADRATIC = Work(0, 1)
 
@@ -59,15 +58,6 @@ def test_ranks_that_wait_for_their_group_are_done_when_it_says(lengths, ranks):
     )
     part = max(work.of([length + 2 * size])[0] / size for length, size in zip(lengths, made.group_sizes, strict=True))
     assert made.bound <= made.slowest * (1 + 1e-12) and made.slowest <= made.rank_work.mean() + part
-
-
-def test_a_shared_sequence_costs_each_rank_what_its_chunks_do():
-    lengths = [1000, 10, 10]
-    made = share_sequences(lengths, 4, 300, work=QUADRATIC)
-    assert made.group_sizes.tolist()[0] == 4
-    shards = context_shards(Packs([0], [0, 1], [1000], 1000), 4, work=QUADRATIC)
-    rest = 1000**2 / 4
-    assert shards.work[0].tolist() == [rest] * 4 and made.rank_work.min() >= rest
 
 
 @pytest.mark.parametrize("ranks", [8, 64])
