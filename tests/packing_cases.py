@@ -30,14 +30,6 @@ def large_histograms(draw, largest=24):
     return LengthHistogram(counts)
 
 
-def triplets(packs, seed):
-    """Three sequences fill each pack of 1,000 exactly; Falkenauer (Journal of Heuristics 2, 1996)."""
-    rng = np.random.default_rng(seed)
-    first = rng.integers(380, 491, packs)
-    second = rng.integers(250, (1000 - first) // 2 + 1)
-    return np.concatenate([first, second, 1000 - first - second])
-
-
 def fewest_packs(lengths, top, depth):
     """The optimum by trying, for the longest sequence left, every set of others beside it."""
     depth = depth or len(lengths)
@@ -74,15 +66,3 @@ def check_slowly(plan, histogram, depth):
                 to_pack[length] -= 1
                 assert to_pack[length] >= 0
     assert not +to_pack and packs == plan.num_packs
-
-
-def best_fit(lengths, top, depth):
-    """Best-fit-decreasing, a sequence at a time; returns the packs."""
-    packs = []
-    for length in sorted(lengths, reverse=True):
-        takes = [p for p in packs if sum(p) + length <= top and len(p) < (depth or len(lengths))]
-        if takes:
-            max(takes, key=sum).append(length)
-        else:
-            packs.append([length])
-    return packs

@@ -1,6 +1,6 @@
 """What becomes of documents: every rule and every count against plain loops over tokens, and against TRL."""
 
-from itertools import combinations, pairwise
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -58,26 +58,11 @@ def test_pieces_and_counts_are_those_of_plain_loops(rule, lengths, top):
     seen = [place for piece in expected for place in range(len(piece))]
     assert rows.mean_context == pytest.approx(np.mean(seen)) and rows.square_sum == sum(len(p) ** 2 for p in expected)
     assert rows.efficiency == len(kept) / (top * len(rows))
-
-
-@given(lengths=LENGTHS, top=POWERS)
-def test_what_wrapping_and_powers_of_two_fill_is_full(lengths, top):
-    for rule in ("wrapped", "powers_of_two"):
-        assert len(document_rows(lengths, top, rule)) == -(-sum(lengths) // top)
-
-
-@given(lengths=st.lists(st.integers(1, 8), min_size=1, max_size=4), top=st.integers(1, 8))
-def test_the_least_number_of_cuts_is_that_of_all_ways_to_cut(lengths, top):
-    def fewest(length):
-        """The smallest set of places to cut a document at that leaves no piece longer than a row."""
-        for number in range(length):
-            for places in combinations(range(1, length), number):
-                if all(end - start <= top for start, end in pairwise((0, *places, length))):
-                    return number
-
-    least = sum(map(fewest, lengths))
-    assert least_cuts(lengths, top) == least == document_rows(lengths, top, "split").cuts
-    assert document_rows(lengths, top, "wrapped").cuts >= least
+    if rule in ("wrapped", "powers_of_two"):
+        assert len(rows) == -(-sum(lengths) // top)
+    if not rows.lost_tokens:
+        least = least_cuts(lengths, top)
+        assert least == rows.cuts if rule == "split" else least <= rows.cuts
 
 
 @pytest.mark.parametrize("top", [8, 100])
@@ -121,16 +106,11 @@ def test_squares_that_overflow_are_exact():
         (([3], 0), "max_length must be from 1 to 16777216, not 0"),
         (([INT64_MAX, 1], 8), "hold 9223372036854775808 tokens; at most"),
         (([2**63], 8), "does not fit in 64 bits"),
+        (([3], 8, "wrapping"), r"rule must be .* not 'wrapping': did you mean 'wrapped'"),
+        (([3], 12, "powers_of_two"), 'a power of two for the rule "powers_of_two", not 12'),
     ],
 )
 def test_bad_input_gets_one_sentence(given, said):
-    for ask in (document_rows, least_cuts):
+    for ask in (document_rows, least_cuts) if len(given) == 2 else (document_rows,):
         with pytest.raises((TypeError, ValueError), match=said):
             ask(*given)
-
-
-def test_rules_are_named():
-    with pytest.raises(ValueError, match=r"rule must be .* not 'wrapping': did you mean 'wrapped'"):
-        document_rows([3], 8, "wrapping")
-    with pytest.raises(ValueError, match='a power of two for the rule "powers_of_two", not 12'):
-        document_rows([3], 12, "powers_of_two")

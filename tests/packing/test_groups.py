@@ -1,7 +1,5 @@
 """Groups of answers that share a prompt: every answer once, no row too long, and a bound that is one."""
 
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -95,17 +93,11 @@ def test_the_rows_are_at_most_three_percent_above_the_bound(prompt, answer, numb
     assert len(rows) <= 1.03 * rows.lower_bound
 
 
-def test_the_same_groups_give_the_same_rows():
-    rng = np.random.default_rng(2)
-    prompts, answers = rng.integers(1, 50, 40), rng.integers(1, 30, (40, 6))
-    once, again = (pack_groups(prompts, answers, 128, tries=5) for _ in range(2))
-    assert all(np.array_equal(one, other) for one, other in itertools.zip_longest(once, again))
-
-
 def test_one_answer_for_each_prompt_is_packing_as_ever():
     rng = np.random.default_rng(0)
     prompts, answers = rng.integers(1, 50, 200), rng.integers(1, 50, 200)
-    rows = pack_groups(prompts, answers[:, None], 128)
+    rows, again = (pack_groups(prompts, answers[:, None], 128) for _ in range(2))
+    assert np.array_equal(rows.groups, again.groups) and np.array_equal(rows.offsets, again.offsets)
     assert rows.tokens == rows.unshared_tokens == (prompts + answers).sum()
     assert rows.split_groups == 0 and len(rows) <= plan(prompts + answers, 128, "optimal").num_packs + 1
 

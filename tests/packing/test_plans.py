@@ -58,21 +58,6 @@ def test_what_sums_prove_is_true_and_knows_depth_and_long_sequences(histogram, d
     assert plan(histogram, method="lpfhp", max_sequences_per_pack=depth).lower_bound == bound
 
 
-@pytest.mark.parametrize(
-    ("lengths", "top", "depth", "packs"),
-    [
-        ([10] * 1000, 1000, 4, 250),  # only the depth limit needs so many packs
-        ([6] * 7 + [1] * 4, 10, None, 7),  # more than half a pack each
-        ([8] * 3 + [3] * 6 + [1] * 2, 10, None, 5),  # no 3 beside an 8: three packs, and two more for six 3s
-        ([8] * 3 + [3] * 6, 10, 2, 6),  # the same where a pack takes two
-    ],
-)
-def test_a_greedy_plan_that_is_the_best_says_so(lengths, top, depth, packs):
-    made = plan(LengthHistogram.from_lengths(lengths, top), method="lpfhp", max_sequences_per_pack=depth)
-    assert made.num_packs == packs and made.gap == 0
-    assert repr(made).endswith("at most 0 packs above the best)")
-
-
 @pytest.mark.parametrize("method", FAST)
 @settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 @given(histogram=histograms(largest=10), unit=st.integers(1, 9), beside=st.integers(0, 8))
@@ -91,12 +76,10 @@ def test_lengths_with_a_common_divisor_are_packed_and_proven_as_without(method, 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_limit_beyond_every_pack_is_none(method):
     histogram = LengthHistogram.from_lengths([7, 6, 5, 4, 3, 2, 2, 1, 1, 1, 5, 5], 8)
+    deepest = plan(histogram, method=method, max_sequences_per_pack=8)
     for limit in (sys.maxsize, 10**30):
-        made = plan(histogram, method=method, max_sequences_per_pack=limit)
-        assert (
-            made.strategies == plan(histogram, method=method, max_sequences_per_pack=8).strategies
-            and made.verify().gap <= made.num_packs - 5
-        )
+        made = plan(histogram, method=method, max_sequences_per_pack=limit).verify()
+        assert made.strategies == deepest.strategies and made.lower_bound >= 5
 
 
 TIGHT = """
@@ -148,7 +131,8 @@ def test_numbers_of_a_plan():
     made = example()
     assert (made.num_packs, made.lower_bound, made.gap) == (4, 4, 0)
     assert made.efficiency == 1.0 and made.packing_factor == 2.5 and made.deepest <= 3
-    assert "4 packs" in repr(made) and "svg" in made._repr_html_()
+    assert "4 packs" in repr(made) and repr(made).endswith("at most 0 packs above the best)")
+    assert "svg" in made._repr_html_()
 
 
 @pytest.mark.parametrize(
