@@ -31,6 +31,12 @@ LOG_NORMAL = drawn(lambda rng: np.clip(rng.lognormal(6.4, 1.2, 5000), 1, 4096).a
 THOUSAND = drawn(lambda rng: rng.integers(200, 16_385, 1000), 16_384, 20_000)
 
 
+def counted(counts, top):
+    histogram = np.zeros(top + 1, np.int64)
+    histogram[list(counts)] = [*counts.values()]
+    return LengthHistogram(histogram)
+
+
 def times(histogram, factor):
     return LengthHistogram(histogram.counts * factor, max_length=histogram.max_length)
 
@@ -40,8 +46,8 @@ def times(histogram, factor):
 def test_plans_stay_within_a_pack_of_the_bound_and_as_near_with_more_of_each_length(histogram, depth, k):
     factor = min(10**k, (2**63 - 1) // histogram.num_tokens)
     small, large = (
-        plan(histogram, method="optimal", max_sequences_per_pack=depth),
-        plan(times(histogram, factor), method="optimal", max_sequences_per_pack=depth),
+        plan(histogram, max_sequences_per_pack=depth),
+        plan(times(histogram, factor), max_sequences_per_pack=depth),
     )
     assert 0 <= small.gap <= 1 and large.gap * small.num_packs <= small.gap * large.num_packs
     assert small.num_packs <= plan(histogram, method="lpfhp", max_sequences_per_pack=depth).num_packs
@@ -52,45 +58,8 @@ def test_plans_stay_within_a_pack_of_the_bound_and_as_near_with_more_of_each_len
 @settings(max_examples=60, deadline=None)
 def test_rare_lengths_beside_very_frequent_ones_are_seen(powers, depth):
     """From one sequence to 10^17 of a length: a solver in floats sees one or the other at a time."""
-    counts = np.zeros(31, np.int64)
-    for length, power in powers.items():
-        counts[length] = 2**power
-    assert plan(LengthHistogram(counts), method="optimal", max_sequences_per_pack=depth).gap <= 1
-
-
-@pytest.mark.parametrize(
-    ("name", "depth", "factor"),
-    [
-        *[("wikipedia", depth, 10**k) for depth, k in ((2, 9), (3, 4), (8, 4), (None, 9))],
-        *[("docstrings", depth, 10**k) for depth, k in ((None, 6), (8, 9))],
-    ],
-)
-def test_data_sets_many_times_are_packed_to_the_bound(name, depth, factor):
-    """A whole number of packs at the bound leaves not one token to waste."""
-    assert plan(times(load(name), factor), method="optimal", max_sequences_per_pack=depth).gap == 0
-
-
-MILLIONS = 10**6 * np.array([1151, 770, 1319, 245, 992, 1846, 230, 961, 439])
-FEW = [1666, 467, 1700, 1802, 797, 1292, 517, 529, 801, 737]
-POWERS = [43, 43, 15, 38, 34, 14, 18, 14, 18, 16, 37, 2, 19, 26]
-
-
-@pytest.mark.parametrize(
-    ("lengths", "counts", "top", "depth"),
-    [
-        # rounded prices alone prove too little
-        ([10, 14, 15, 18, 23, 31, 33, 34, 35], MILLIONS * 1000, 42, None),
-        # so many of one length that a solver in floats does not see the strategies of the others
-        ([1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12], [*FEW, 9_609_834_505_469_778], 12, None),
-        # or takes what the rare ones need for its own error
-        ([1, 2, 3, 6, 8, 9, 10, 11, 12, 13, 14, 15, 18, 19], [2**power for power in POWERS], 20, 4),
-    ],
-    ids=["all many", "one huge", "powers of two"],
-)
-def test_huge_counts_are_packed_to_the_bound(lengths, counts, top, depth):
-    histogram = np.zeros(top + 1, np.int64)
-    histogram[lengths] = counts
-    assert plan(LengthHistogram(histogram), method="optimal", max_sequences_per_pack=depth).gap == 0
+    histogram = counted({length: 2**power for length, power in powers.items()}, 30)
+    assert plan(histogram, max_sequences_per_pack=depth).gap <= 1
 
 
 def test_a_solver_that_gives_up_is_said(monkeypatch):
@@ -103,7 +72,7 @@ def test_a_solver_that_gives_up_is_said(monkeypatch):
     monkeypatch.setattr(MasterProblem, "__init__", lame)
     squad = load("squad")
     with pytest.warns(RuntimeWarning, match=r"could not solve the linear program \(Iteration limit reached\)"):
-        made = plan(squad, method="optimal", max_sequences_per_pack=3)
+        made = plan(squad, max_sequences_per_pack=3)
     assert made.lower_bound <= made.num_packs <= plan(squad, method="lpfhp", max_sequences_per_pack=3).num_packs
 
 
@@ -123,14 +92,14 @@ def test_deep_packs_are_filled_many_places_at_a_time():
 )
 def test_the_bounds_of_the_published_histograms_are_met(name, depth, fewest):
     """Each is the linear program's bound, rounded up."""
-    made = plan(load(name), method="optimal", max_sequences_per_pack=depth)
+    made = plan(load(name), max_sequences_per_pack=depth)
     assert (made.num_packs, made.lower_bound) == (fewest, fewest)
 
 
 @pytest.mark.parametrize("name", ["squad", "wordnet", "wordnet-pairs", "docstrings"])
 def test_the_other_sets_at_every_depth(name):
     for depth in DEPTHS:
-        assert plan(load(name), method="optimal", max_sequences_per_pack=depth).gap <= 1
+        assert plan(load(name), max_sequences_per_pack=depth).gap <= 1
 
 
 @pytest.mark.parametrize(
@@ -149,26 +118,33 @@ def test_these_depths_cost_next_to_nothing(name, depth):
         assert 1.0001 < greedy.num_packs / free.num_packs < 1.0135
 
 
+MILLIONS = {10: 1151, 14: 770, 15: 1319, 18: 245, 23: 992, 31: 1846, 33: 230, 34: 961, 35: 439}
+POWERS = {1: 43, 2: 43, 3: 15, 6: 38, 8: 34, 9: 14, 10: 18, 11: 14, 12: 18, 13: 16, 14: 37, 15: 2, 18: 19, 19: 26}
+
+
 @pytest.mark.parametrize(
-    ("histogram", "options"),
+    ("histogram", "depth", "rounds"),
     [
-        (
-            LengthHistogram.from_lengths(load("wikipedia").expand()[::100] * 3 // 2, 768),
-            {"max_sequences_per_pack": 48},
-        ),
-        (THOUSAND, {"rounds": 400}),
+        # a data set many times: a whole number of packs at the bound leaves not one token to waste
+        *[(times(load("wikipedia"), 10**k), depth, None) for depth, k in ((2, 9), (3, 4), (8, 4), (None, 9))],
+        *[(times(load("docstrings"), 10**k), depth, None) for depth, k in ((None, 6), (8, 9))],
+        # rounded prices alone prove too little
+        (counted({length: 10**9 * count for length, count in MILLIONS.items()}, 42), None, None),
+        # counts so far apart that a solver in floats takes what the rare ones need for its own error
+        (counted({length: 2**power for length, power in POWERS.items()}, 20), 4, None),
+        # prices on few lengths leave some fifty packs above the bound
+        (LengthHistogram.from_lengths(load("wikipedia").expand()[::100] * 3 // 2, 768), 48, None),
+        (THOUSAND, None, 400),
     ],
-    ids=["a high depth limit", "long rows"],
 )
-def test_up_to_a_thousand_lengths_are_packed_to_the_bound(histogram, options):
-    """Prices on few lengths leave some fifty packs above the bound here."""
-    assert plan(histogram, **options).gap == 0
+def test_the_bound_is_met(histogram, depth, rounds):
+    assert plan(histogram, max_sequences_per_pack=depth, rounds=rounds).gap == 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [(2048, 5.0, 1.0), (8192, 6.0, 1.2)])
 def test_log_normals_of_ten_million_are_packed_to_the_bound(shape):
-    made = plan(log_normal(10_000_000, *shape), method="optimal")
+    made = plan(log_normal(10_000_000, *shape))
     assert made.gap <= made.num_packs * 1e-5
 
 
@@ -205,7 +181,7 @@ def test_an_interrupt_returns_the_best_so_far_and_a_request_to_terminate_is_obey
 
 def test_progress_is_told():
     told = []
-    made = plan(load("squad"), method="optimal", max_sequences_per_pack=3, progress=told.append)
+    made = plan(load("squad"), max_sequences_per_pack=3, progress=told.append)
     assert {step.stage for step in told} == {"pricing", "rounding"}
     assert [s.lower_bound for s in told] == sorted(s.lower_bound for s in told)
     assert [s.num_packs for s in told] == sorted((s.num_packs for s in told), reverse=True)
@@ -227,14 +203,14 @@ def test_rounds_end_the_search_at_the_same_plan(rounds, monkeypatch):
     solve = MasterProblem.solve
     monkeypatch.setattr(MasterProblem, "solve", lambda *given: solved.append(1) or solve(*given))
     histogram = load("docstrings", 128)
-    first, again = (plan(histogram, method="optimal", max_sequences_per_pack=4, rounds=rounds) for _ in range(2))
+    first, again = (plan(histogram, max_sequences_per_pack=4, rounds=rounds) for _ in range(2))
     assert len(solved) == 2 * rounds and first.to_json() == again.to_json()
-    assert first.num_packs >= plan(histogram, method="optimal", max_sequences_per_pack=4).num_packs
+    assert first.num_packs >= plan(histogram, max_sequences_per_pack=4).num_packs
     wikipedia = load("wikipedia")
     few, none = (plan(wikipedia, max_sequences_per_pack=3, rounds=some).num_packs for some in (5, 0))
     assert few < 0.995 * none
     with pytest.raises(ValueError, match="rounds must be at least 0, not -1"):
-        plan(histogram, method="optimal", max_sequences_per_pack=4, rounds=-1)
+        plan(histogram, max_sequences_per_pack=4, rounds=-1)
 
 
 @given(histograms(largest=40, most=60), st.sampled_from(DEPTHS), st.booleans())
@@ -266,7 +242,7 @@ def test_more_time_never_gives_a_worse_plan(histogram, depth, limits, monkeypatc
         ticks = itertools.count()
         with monkeypatch.context() as patch:
             patch.setattr(time, "perf_counter", lambda ticks=ticks: float(next(ticks)))
-            made = plan(histogram, method="optimal", max_sequences_per_pack=depth, time_limit=limit)
+            made = plan(histogram, max_sequences_per_pack=depth, time_limit=limit)
         packs.append(made.num_packs)
         bounds.append(made.lower_bound)
     assert packs == sorted(packs, reverse=True) and bounds == sorted(bounds)
@@ -284,7 +260,7 @@ def test_a_search_that_gains_nothing_ends(monkeypatch):
     monkeypatch.setattr("packlib.packing.search.optimal.choose", lambda *given: None)
     monkeypatch.setattr("packlib.packing.search.optimal.dive_among", lambda *given: None)
     monkeypatch.setattr(_Search, "dive", lambda self, attempt: dives.append(attempt) or dive(self, attempt))
-    assert plan(LengthHistogram.from_lengths(lengths, 1000), method="optimal").gap == 1
+    assert plan(LengthHistogram.from_lengths(lengths, 1000)).gap == 1
     assert 4 < len(dives) < 24 and 2e8 < sum(work) < 6e8, sum(work)
 
 
@@ -297,6 +273,6 @@ def test_a_search_is_not_silent_on_a_terminal(options, patience, seen, monkeypat
     monkeypatch.setattr(tqdm, "__init__", every_round)
     monkeypatch.setattr("packlib.packing.search.progress._PATIENCE", patience)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    plan(load("squad"), method="optimal", max_sequences_per_pack=3, **options)
+    plan(load("squad"), max_sequences_per_pack=3, **options)
     told = capsys.readouterr().err
     assert ("planning" in told and "above the best" in told) == seen
