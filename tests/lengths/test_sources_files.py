@@ -154,23 +154,25 @@ def test_files_that_are_not_what_they_seem(tmp_path):
         load(tmp_path / "pipe.txt")
 
 
-def test_arrays_that_hold_no_lengths(tmp_path):
-    path, none = tmp_path / "a.npy", r"a\.npy is no whole \.npy file of lengths: "
-    for content, error, message in (
+@pytest.mark.parametrize(
+    ("content", "error", "message"),
+    [
         (np.ones((2, 2), int), ValueError, "one dimension"),
         (np.array([1.0, 2.5]), TypeError, "Length 2.5 at position 1 of .* is not a whole number"),
         (np.array([], int), ValueError, "a.npy holds no length"),
-        (np.array([3, None]), ValueError, none + "it holds Python objects, which are never unpickled"),
-        (b"300\n400\n", ValueError, none + ".*the magic string is not correct"),
+        (np.array([3, None]), ValueError, "lengths: it holds Python objects, which are never unpickled"),
+        (b"300\n400\n", ValueError, "a.npy is no whole .npy file of lengths: .*the magic string is not correct"),
         (b"", ValueError, "a.npy is empty"),
-    ):
-        if isinstance(content, bytes):
-            path.write_bytes(content)
-        else:
-            np.save(path, content, allow_pickle=True)
-        with pytest.raises(error, match=message) as refusal:
-            load(path)
-        assert "\n" not in str(refusal.value) and "allow_pickle" not in str(refusal.value)
+    ],
+)
+def test_arrays_that_hold_no_lengths(tmp_path, content, error, message):
+    if isinstance(content, bytes):
+        (tmp_path / "a.npy").write_bytes(content)
+    else:
+        np.save(tmp_path / "a.npy", content, allow_pickle=True)
+    with pytest.raises(error, match=message) as refusal:
+        load(tmp_path / "a.npy")
+    assert "\n" not in str(refusal.value) and "allow_pickle" not in str(refusal.value)
 
 
 def sparse(path, start, size=10 << 30):
@@ -198,30 +200,33 @@ def test_huge_files_are_refused_in_bounded_memory(tmp_path):
                 load(tmp_path / name, column=column)
 
 
-def test_parquet_files_that_hold_no_lengths(tmp_path):
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"text": ["a"], "score": [0.5], "gap": pa.array([None], pa.int32())}), path)
-    for column, error, message in (
-        (None, ValueError, "has 3 columns: choose one of text, score, gap by column"),
-        ("txt", ValueError, "'txt': did you mean 'text'"),
-        ("text", TypeError, "The column text of .* holds string"),
-        ("score", TypeError, "The column score of .* holds double"),
-        ("gap", ValueError, "The column gap of .* has no value in row 0"),
-    ):
-        with pytest.raises(error, match=message):
-            load(path, column=column)
-    pq.write_table(pa.table({"n": pa.array([], pa.int32())}), path)
-    with pytest.raises(ValueError, match=r"a.parquet holds no length"):
-        load(path)
-    pq.write_table(pa.table({"n": [[1, 2], [], [3]]}), path)
-    with pytest.raises(ValueError, match="Length 0 at row 1"):
-        load(path)
-    pq.write_table(pa.table({}), path)
-    with pytest.raises(ValueError, match=r"a.parquet has no column"):
-        load(path)
-    pq.write_table(pa.table([[1], [2]], ["n", "n"]), path)
-    with pytest.raises(ValueError, match=r"a.parquet has 2 columns named n; one is needed"):
-        load(path, column="n")
+MIXED = pa.table({"text": ["a"], "score": [0.5], "gap": pa.array([None], pa.int32())})
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "error", "message"),
+    [
+        (MIXED, None, ValueError, "has 3 columns: choose one of text, score, gap by column"),
+        (MIXED, "txt", ValueError, "'txt': did you mean 'text'"),
+        (MIXED, "text", TypeError, "The column text of .* holds string"),
+        (MIXED, "score", TypeError, "The column score of .* holds double"),
+        (MIXED, "gap", ValueError, "The column gap of .* has no value in row 0"),
+        (
+            pa.table({"a": [{"b": 1}]}),
+            "a",
+            TypeError,
+            "The column a of .* holds struct<b: int64>; lengths are",
+        ),
+        (pa.table({"n": pa.array([], pa.int32())}), None, ValueError, "a.parquet holds no length"),
+        (pa.table({"n": [[1, 2], [], [3]]}), None, ValueError, "Length 0 at row 1"),
+        (pa.table({}), None, ValueError, "a.parquet has no column"),
+        (pa.table([[1], [2]], ["n", "n"]), "n", ValueError, "a.parquet has 2 columns named n; one is needed"),
+    ],
+)
+def test_parquet_files_that_hold_no_lengths(tmp_path, table, column, error, message):
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(error, match=message):
+        load(tmp_path / "a.parquet", column=column)
 
 
 def test_a_page_that_was_damaged_is_refused(tmp_path):
@@ -269,5 +274,3 @@ def test_a_column_with_dots_in_its_name_is_no_nested_one(tmp_path, order):
     pq.write_table(pa.table(dict(list(columns.items())[::order])), tmp_path / "x.parquet")
     assert load(tmp_path / "x.parquet", column="a.b").num_tokens == 11
     assert load(tmp_path / "x.parquet", column="c").num_tokens == 3
-    with pytest.raises(TypeError, match=r"The column a of .* holds struct<b: int64>; lengths are integers or lists"):
-        load(tmp_path / "x.parquet", column="a")

@@ -1,20 +1,23 @@
-"""The optimal packer against brute force, its proof against arbitrary prices, and what the papers' sets give."""
+"""The optimal packer against an integer program over all packs, its bounds, and what the papers' sets give."""
 
 import itertools
 import math
+import os
 import sys
 import time
 from functools import partialmethod
+from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from packing_cases import DEPTHS, histograms, large_histograms
+from packing_cases import DEPTHS, histograms
+from scipy.optimize import Bounds, LinearConstraint, milp
 from tqdm import tqdm
 
 from packlib.lengths import LengthHistogram, load, log_normal
-from packlib.packing import plan
+from packlib.packing import PRICE_OF_A_PACK, plan
 from packlib.packing.filling import fill_places
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.long_rows import LongSearch
@@ -31,7 +34,7 @@ LOG_NORMAL = drawn(lambda rng: np.clip(rng.lognormal(6.4, 1.2, 5000), 1, 4096).a
 THOUSAND = drawn(lambda rng: rng.integers(200, 16_385, 1000), 16_384, 20_000)
 
 
-def counted(counts, top):
+def counted(counts, top=24):
     histogram = np.zeros(top + 1, np.int64)
     histogram[list(counts)] = [*counts.values()]
     return LengthHistogram(histogram)
@@ -41,7 +44,45 @@ def times(histogram, factor):
     return LengthHistogram(histogram.counts * factor, max_length=histogram.max_length)
 
 
-@given(st.one_of(histograms(), large_histograms()), st.sampled_from(DEPTHS), st.integers(1, 15))
+INSTANCES = 2000 if os.environ.get("PACKLIB_ALL") else 200
+
+
+def fewest_by_integer_program(counts, depth):
+    """The fewest packs, by HiGHS' branch and bound over all packs that cannot take another sequence."""
+    top = len(counts) - 1
+    used = [length for length in range(1, top + 1) if counts[length]]
+    deepest = min(depth or top, top // used[0])
+    packs = [
+        pack for k in range(1, deepest + 1) for pack in combinations_with_replacement(used, k) if sum(pack) <= top
+    ]
+    full = [pack for pack in packs if len(pack) == deepest or sum(pack) + used[0] > top]
+    columns = np.array([[pack.count(length) for pack in full] for length in used])
+    wanted = LinearConstraint(columns, lb=np.array([counts[length] for length in used]))
+    solved = milp(np.ones(len(full)), constraints=wanted, integrality=np.ones(len(full)), bounds=Bounds(0, np.inf))
+    assert solved.success
+    return round(solved.fun)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_optimal_needs_as_few_packs_as_an_integer_program(part):
+    """Between long and short sequences, few and many, with and without a depth limit."""
+    rng = np.random.default_rng(part)
+    for _ in range(INSTANCES // 4):
+        top = int(rng.integers(6, 41))
+        shortest = int(rng.integers(max(1, top // 8), top // 3 + 2))
+        counts = np.zeros(top + 1, np.int64)
+        lengths = rng.integers(shortest, top + 1, rng.integers(2, 8))
+        np.add.at(counts, lengths, rng.integers(1, rng.choice([4, 60]), len(lengths)))
+        depth = rng.choice([2, 3, 4, None])
+        made = plan(LengthHistogram(counts), method="optimal", max_sequences_per_pack=depth)
+        fewest = fewest_by_integer_program(made.histogram.counts, depth)
+        assert made.lower_bound <= fewest == made.num_packs, (made.histogram.counts.tolist(), depth)
+
+
+FEW_LENGTHS = st.dictionaries(st.integers(1, 24), st.integers(1, 10_000), min_size=1, max_size=8)
+
+
+@given(histograms() | FEW_LENGTHS.map(counted), st.sampled_from(DEPTHS), st.integers(1, 15))
 @settings(max_examples=150, deadline=None)
 def test_plans_stay_within_a_pack_of_the_bound_and_as_near_with_more_of_each_length(histogram, depth, k):
     factor = min(10**k, (2**63 - 1) // histogram.num_tokens)
@@ -60,6 +101,15 @@ def test_rare_lengths_beside_very_frequent_ones_are_seen(powers, depth):
     """From one sequence to 10^17 of a length: a solver in floats sees one or the other at a time."""
     histogram = counted({length: 2**power for length, power in powers.items()}, 30)
     assert plan(histogram, max_sequences_per_pack=depth).gap <= 1
+
+
+def test_prices_that_prove_a_fraction_more_are_kept():
+    """They say which packs are too wasteful, though the bound in whole packs is the same."""
+    search = _Search(LengthHistogram.from_lengths([3] * 7, 8), None, None, Deadline())
+    half = np.array([PRICE_OF_A_PACK // 2])
+    search.prove(half, PRICE_OF_A_PACK * 11 // 10)
+    search.prove(half, PRICE_OF_A_PACK)
+    assert (search.lower_bound, search.worth, search.pack_worth) == (4, 7 * int(half[0]), PRICE_OF_A_PACK)
 
 
 def test_a_solver_that_gives_up_is_said(monkeypatch):
