@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packlib.lengths import LengthHistogram
-from packlib.lengths.counting import MAX_LENGTH
 
 LENGTHS = st.lists(st.integers(1, 300), min_size=1, max_size=80)
 
@@ -68,55 +67,6 @@ def test_what_was_lost_before_stays_counted():
 def test_csv_keeps_the_maximum_length(tmp_path):
     LengthHistogram([0, 2, 1], max_length=5).to_csv(tmp_path / "mine.csv")
     assert LengthHistogram.from_csv(tmp_path / "mine.csv").max_length == 5
-
-
-of = LengthHistogram.from_lengths
-
-
-@pytest.mark.parametrize(
-    ("make", "error", "message"),
-    [
-        (lambda: of([]), ValueError, "There are no lengths"),
-        (lambda: of([3, 0]), ValueError, "Length 0 at position 1 is not allowed: lengths start at 1"),
-        (lambda: of([3, 2.5]), TypeError, "Length 2.5 at position 1 is not a whole number"),
-        (lambda: of(np.array([3.0])), TypeError, "Lengths must be integers, not float64: convert them with .astype"),
-        (lambda: of([1] * 9 + ["x" * 10**6]), TypeError, r"Length 'x+ … \(1000002 characters\) at position 9"),
-        (lambda: of([[1, 2], [3, 4]]), ValueError, r"one dimension, not the shape \(2, 2\)"),
-        (lambda: of([[1, 2], [3]]), ValueError, "not lists of them"),
-        (lambda: of(7), TypeError, "an array or a list of whole numbers, not 7"),
-        (lambda: of([1, 2**70]), ValueError, f"Length {2**70} at position 1 does not fit in 64 bits"),
-        (
-            lambda: of(np.array([1, 2**63], np.uint64)),
-            ValueError,
-            f"Length {2**63} at position 1 is over {MAX_LENGTH}",
-        ),
-        (lambda: of([1], 1, overlong="truncat"), ValueError, "'truncat': did you mean 'truncate'"),
-        (lambda: of([1], 2.0), TypeError, "max_length must be"),
-        (lambda: LengthHistogram([0, 1]).with_max_length(0), ValueError, "max_length must be"),
-        (lambda: LengthHistogram([0, 1], max_length=MAX_LENGTH + 1), ValueError, "max_length must be"),
-        (lambda: LengthHistogram([0, 1, 0, 1], max_length=2), ValueError, "Length 3 is over the maximum length 2"),
-        (lambda: LengthHistogram([0, 0]), ValueError, "holds no sequence"),
-        (lambda: LengthHistogram([0, -2]), ValueError, "length 1 has -2"),
-        (lambda: LengthHistogram([4, 1]), ValueError, "4 sequences have length 0"),
-        (lambda: LengthHistogram([0, 1.5]), TypeError, "Count 1.5 at length 1 is not a whole number"),
-        (
-            lambda: LengthHistogram([0, 10**5000]),
-            ValueError,
-            "Count an integer of 16610 bits at length 1 does not fit",
-        ),
-        (lambda: LengthHistogram(np.array([0, 2**63], np.uint64)), ValueError, f"Count {2**63} at length 1 does not"),
-        (lambda: LengthHistogram([0, 0, 2**62]), ValueError, f"holds {2**63} tokens"),
-        (lambda: LengthHistogram([0, 1], truncated=-5), ValueError, "truncated must be .*at least 0"),
-        (lambda: LengthHistogram([0, 1], truncated=True), TypeError, "truncated must be .*at least 0"),
-        (lambda: LengthHistogram([0, 1], dropped=2**63), ValueError, "dropped must be .*at least 0"),
-        (lambda: LengthHistogram([0, 1], name=["a"]), TypeError, r"name must be text, not \['a'\]"),
-        (lambda: LengthHistogram([0, 1], source=["a"]), TypeError, r"source must be text, not \['a'\]"),
-        (lambda: LengthHistogram([0, 1], kind="guess"), ValueError, "kind must be 'measured', .* not 'guess'"),
-    ],
-)
-def test_bad_input_is_named(make, error, message):
-    with pytest.raises(error, match=message):
-        make()
 
 
 def test_what_was_lost_is_an_int_of_python():

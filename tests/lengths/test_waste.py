@@ -116,21 +116,6 @@ def test_what_is_shown():
     assert "padding, 4 slots" in repr(padding_waste([1, 3], 1, "sorted"))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ({"habit": "sort"}, ValueError, "not 'sort': did you mean 'sorted'"),
-        ({"batch_size": 2.5}, TypeError, "batch_size must be a whole number"),
-        ({"habit": "megabatches", "window": 0}, ValueError, "window must be at least 1, not 0"),
-        ({"habit": "buckets", "buckets": 0}, ValueError, "buckets must be at least 1, not 0"),
-    ],
-)
-def test_bad_input_is_named(arguments, error, message):
-    for function in (padding_waste, lambda **given: list(make_batches(**given))):
-        with pytest.raises(error, match=message):
-            function(**{"lengths": [1, 2, 3], "batch_size": 2, **arguments})
-
-
 def test_how_full_packs_are_and_how_empty_batches_are_add_up():
     made = plan(load("squad"), method="lpfhp")
     packs = made.assign(load("squad").expand())

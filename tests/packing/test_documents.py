@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trl import pack_dataset
 
-from packlib.lengths.counting import INT64_MAX
 from packlib.packing import CUTTING_RULES, document_rows, least_cuts
 
 LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=20)
@@ -96,21 +95,3 @@ def test_trl_does_the_same_on_random_inputs(top, inputs=200, size=12):
 def test_squares_that_overflow_are_exact():
     rows = document_rows([2**24] * 2**16, 2**24, "wrapped")
     assert rows.square_sum == 2**64 and rows.mean_context == (2**24 - 1) / 2
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (([3, 0], 8), "Length 0 at position 1 is not allowed"),
-        (([], 8), "at least one is needed"),
-        (([3], 0), "max_length must be from 1 to 16777216, not 0"),
-        (([INT64_MAX, 1], 8), "hold 9223372036854775808 tokens; at most"),
-        (([2**63], 8), "does not fit in 64 bits"),
-        (([3], 8, "wrapping"), r"rule must be .* not 'wrapping': did you mean 'wrapped'"),
-        (([3], 12, "powers_of_two"), 'a power of two for the rule "powers_of_two", not 12'),
-    ],
-)
-def test_bad_input_gets_one_sentence(given, said):
-    for ask in (document_rows, least_cuts) if len(given) == 2 else (document_rows,):
-        with pytest.raises((TypeError, ValueError), match=said):
-            ask(*given)

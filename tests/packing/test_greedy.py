@@ -57,27 +57,6 @@ def test_lpfhp_is_best_fit_decreasing(histogram):
     assert sorted(map(sum, packs_of(fast).elements())) == sorted(slow)
 
 
-@pytest.mark.parametrize(
-    ("call", "kind", "says"),
-    [
-        (lambda: plan([3], method="spfph"), ValueError, "not 'spfph': did you mean 'spfhp'"),
-        (lambda: plan([3], method="spfhp", weight=1), TypeError, "spfhp has no option 'weight': it has none"),
-        (lambda: plan([3], method="nnlshp", seed=1), TypeError, "'seed': its options are cutoff, weight, rounding"),
-        (lambda: plan([3], max_sequences_per_pack=0), ValueError, "max_sequences_per_pack must be at least 1, not 0"),
-        (lambda: plan([3], max_sequences_per_pack=True), TypeError, "max_sequences_per_pack must be a whole number"),
-        (lambda: plan(load("squad"), 3), ValueError, "max_length must be 384, that of the histogram, or left out"),
-        (lambda: plan(load("squad"), "lpfhp"), TypeError, "max_length must be a whole number.*, not 'lpfhp'"),
-        (lambda: plan([3], None, "lpfhp", 3), TypeError, "positional"),
-        (lambda: plan("wikipedia"), TypeError, "takes lengths or a LengthHistogram, not 'wikipedia'"),
-        (lambda: plan(None), TypeError, "takes lengths or a LengthHistogram, not None"),
-        (lambda: plan([5, 9], 8), ValueError, "Length 9 .* over the maximum length 8"),
-    ],
-)
-def test_a_wrong_call_gets_one_sentence(call, kind, says):
-    with pytest.raises(kind, match=says):
-        call()
-
-
 def test_a_plan_takes_lengths_and_the_name_of_trl():
     made = plan([5, 3, 3, 2], 8)
     assert made.num_packs == 2 and made.histogram.max_length == 8 and plan([5, 3, 3, 2]).num_packs == 3

@@ -109,23 +109,6 @@ def test_a_group_is_split_where_that_saves_a_row():
     assert (len(rows), rows.split_groups, rows.lower_bound) == (2, 1, 2)
 
 
-@pytest.mark.parametrize(
-    ("prompts", "answers", "max_length", "message"),
-    [
-        ([5], [[3], [4]], 16, "prompts and answers must have one entry for each group, not 1 and 2."),
-        ([], [], 16, "prompts and answers must have one entry for each group, not 0 and 0."),
-        ([5, 0], [[3], [4]], 16, "The prompt of group 1 must have at least 1 token, not 0."),
-        ([5, 5], [[3], []], 16, "Group 1 must have answers of at least 1 token, not none."),
-        ([5, 5], [[3], [4, 0]], 16, "Group 1 must have answers of at least 1 token, not one of 0 tokens."),
-        ([5, 9], [[3], [4, 8]], 16, "max_length must be at least 17, the prompt and the longest answer of group 1, "),
-        ([5, 9], [[3], [4, 8.5]], 16, "8.5"),
-    ],
-)
-def test_what_cannot_be_laid_is_refused(prompts, answers, max_length, message):
-    with pytest.raises((TypeError, ValueError), match=message.replace(".", r"\.")):
-        pack_groups(prompts, answers, max_length)
-
-
 def test_rows_that_were_tampered_with_are_found():
     rows = pack_groups([5, 3], [[2, 2], [4, 1]], 14)
     rows.answers[:] = 0

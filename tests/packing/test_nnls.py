@@ -40,15 +40,6 @@ def test_full_strategies_against_all_multisets(depth):
         assert strategy_matrix(top, depth).T.tolist() == columns
 
 
-def test_a_matrix_that_would_not_fit_is_refused_with_its_size():
-    with pytest.raises(ValueError, match="25,287,483 columns"):
-        plan(load("wikipedia"), method="nnlshp", max_sequences_per_pack=5)
-    with pytest.raises(ValueError, match="depth 8 has"):
-        plan(load("wikipedia"), method="ennlshp", max_sequences_per_pack=8)
-    with pytest.raises(ValueError, match="959,631 columns; at most 524,288 fit in memory"):
-        strategy_matrix(512, 4)
-
-
 @settings(max_examples=200)
 @given(st.integers(0, 2**32), st.integers(1, 12), st.integers(1, 30), st.sampled_from([1, 2, 10**6]))
 def test_least_squares_come_as_near_as_scipys(seed, rows, columns, scale):
@@ -61,13 +52,7 @@ def test_least_squares_come_as_near_as_scipys(seed, rows, columns, scale):
     assert np.linalg.norm(matrix @ x - target) == pytest.approx(distance, rel=1e-9, abs=1e-9 * scale)
 
 
-def test_least_squares_of_what_does_not_fit_are_refused():
-    for target, said in (
-        ([1, 2, 3], r"each of the 2 rows, not the shape \(3,\)"),
-        ([1, float("nan")], "must be finite"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            nonnegative_least_squares(np.eye(2), target)
+def test_a_matrix_of_zeros_is_not_used():
     assert nonnegative_least_squares(np.zeros((2, 3)), [1, 2]).tolist() == [0, 0, 0]
 
 
@@ -121,9 +106,6 @@ def test_weights_and_cutoff():
     matrix = matrix.toarray()
     assert np.array_equal(matrix[:4], 0.5 * strategy_matrix(16, 3)[:4])
     assert np.array_equal(target[4:], histogram.counts[5:]) and target[0] == 0.5 * histogram.counts[1]
-    for options in ({"weight": 0}, {"weight": float("nan")}, {"cutoff": -1}, {"rounding": "up"}):
-        with pytest.raises(ValueError, match=str(*options)):
-            plan(histogram, method="nnlshp", max_sequences_per_pack=3, **options)
 
 
 @pytest.mark.slow

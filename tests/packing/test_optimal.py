@@ -198,12 +198,6 @@ def test_log_normals_of_ten_million_are_packed_to_the_bound(shape):
     assert made.gap <= made.num_packs * 1e-5
 
 
-@pytest.mark.parametrize("bad", [-1, float("nan"), float("inf"), 10**400, "1", True, [1]])
-def test_a_wrong_time_limit_is_refused(bad):
-    with pytest.raises((TypeError, ValueError), match="time_limit must be"):
-        plan(load("squad"), time_limit=bad)
-
-
 class Terminated(KeyboardInterrupt):
     pass
 
@@ -259,8 +253,6 @@ def test_rounds_end_the_search_at_the_same_plan(rounds, monkeypatch):
     wikipedia = load("wikipedia")
     few, none = (plan(wikipedia, max_sequences_per_pack=3, rounds=some).num_packs for some in (5, 0))
     assert few < 0.995 * none
-    with pytest.raises(ValueError, match="rounds must be at least 0, not -1"):
-        plan(histogram, max_sequences_per_pack=4, rounds=-1)
 
 
 @given(histograms(largest=40, most=60), st.sampled_from(DEPTHS), st.booleans())

@@ -2,7 +2,6 @@
 
 import os
 from collections import Counter
-from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -44,8 +43,6 @@ def test_the_seed_permutes_samples_of_equal_length():
     few = [7, 3, 3, 3, 2]
     orders = {tuple(assign(plan(few, 7, "unpacked"), few, seed).sample_ids[1:4].tolist()) for seed in range(60)}
     assert len(orders) == 6
-    with pytest.raises(ValueError, match="seed must be at least 0"):
-        assign(made, lengths, -1)
 
 
 def test_overlong_samples_as_the_histogram_treated_them():
@@ -57,24 +54,6 @@ def test_overlong_samples_as_the_histogram_treated_them():
     shorter = LengthHistogram.from_lengths(lengths, 8, overlong="drop")
     packs = assign(plan(shorter), lengths)
     assert sorted(packs.sample_ids.tolist()) == [1, 2, 4]
-
-
-@pytest.mark.parametrize(
-    ("lengths", "says"),
-    [
-        ([3, 5, 5], "of length 3 it has 2, and 1 are given"),
-        ([3, 3, 5, 5], "of length 5 it has 1, and 2 are given"),
-        ([3, 3, 5, 9], "of length over 8 it has 0, and 1 are given"),
-        ([3, 3, 5, 99], "Length 99 is over the maximum length 8"),
-        ([3, 3, 0], "Length 0 at position 2"),
-        ([], "no lengths"),
-    ],
-)
-def test_other_lengths_than_the_plan_was_made_for(lengths, says):
-    with pytest.raises(ValueError, match=says):
-        assign(plan([3, 3, 5], 8), lengths)
-    with pytest.raises(TypeError, match="plan must be a PackingPlan, not None"):
-        assign(None, lengths)
 
 
 def test_packs_count_and_verify_themselves():
@@ -114,28 +93,6 @@ def test_a_file_gets_the_rights_that_the_umask_leaves(tmp_path, umask, mode):
     finally:
         assert os.umask(before) == umask
     assert (tmp_path / "some.packs").stat().st_mode & 0o777 == mode
-
-
-WRONG = [
-    ({"sample_ids": [0, -7, 1]}, ValueError, "sample_ids must be at least 0, not -7."),
-    ({"sample_ids": [0.5, 1, 2]}, TypeError, "sample_id 0.5 at position 0 is not a whole number."),
-    ({"sample_ids": [4, 2, 4]}, ValueError, "Sample 4 comes more than once in the packs."),
-    ({"offsets": [0, 3]}, ValueError, "Pack 0 holds 9 tokens; max_length is 8."),
-    ({"offsets": np.array([0, 2**63 + 1, 3], np.uint64)}, ValueError, "The offsets do not cut 3 sample ids"),
-    ({"offsets": [0, 0, 3]}, ValueError, "The offsets do not cut 3 sample ids into packs."),
-    ({"lengths": np.array([2**40, 3, 1])}, ValueError, "lengths must have 3 entries, one a sample, each from 1 to 8"),
-    ({"lengths": [5, 4, 1]}, ValueError, "Pack 0 holds 9 tokens; max_length is 8."),
-    ({"max_length": 10**15}, ValueError, "max_length must be from 1 to 16777216, not 1000000000000000."),
-]
-
-
-@pytest.mark.parametrize(("change", "kind", "says"), WRONG)
-def test_packs_check_themselves(change, kind, says):
-    packs = Packs([0, 1, 2], [0, 2, 3], [5, 3, 1], 8)
-    with pytest.raises(kind) as refusal:
-        replace(packs, **change)
-    assert says in str(refusal.value) and "\n" not in str(refusal.value)
-    assert len(str(refusal.value)) < 300
 
 
 def test_packs_of_lists_are_arrays():
@@ -184,5 +141,3 @@ def test_a_wrong_length_in_a_stream_changes_nothing():
         with pytest.raises(error, match="length of sequence 1 must be"):
             packer.add(bad)
     assert packer.add(3) == [(0, 1)] and packer.flush() == []
-    with pytest.raises(ValueError, match="window must be at least 1"):
-        StreamPacker(8, 0)

@@ -59,35 +59,6 @@ def test_squares_of_the_longest_rows_are_exact_and_those_of_a_length_may_be_beyo
     assert Work(0, 1).of([2**32, 3]).tolist() == [2.0**64, 9.0]
 
 
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        (lambda: Work(-1, 1), "per_token must be at least 0, not -1."),
-        (lambda: Work(1, float("inf")), "per_square must be at least 0, not inf."),
-        (lambda: Work(1, float("nan")), "per_square must be at least 0, not nan."),
-        (lambda: Work(0, 0), "per_token and per_square must not both be 0."),
-        (lambda: Work("1", 0), "per_token must be a number at least 0, not '1'."),
-        *(
-            (lambda name=name: Work.bert(**{name: 0}), f"{name} must be at least 1, not 0.")
-            for name in ("layers", "width", "feed_forward")
-        ),
-        *(
-            (lambda name=name: Work.decoder(**{name: 0}), f"{name} must be at least 1, not 0.")
-            for name in ("layers", "width", "feed_forward", "heads", "head_width")
-        ),
-        (lambda: Work.decoder(key_value_heads=33), "key_value_heads must be from 1 to 32, not 33."),
-        (lambda: Work.fitted([1], [1], [1]), "tokens, squares and seconds must be two or more"),
-        (lambda: Work.fitted([1, 2], [1, np.inf], [1, 1]), "squares must be at least 0 and finite, not [1.0, inf]."),
-        (lambda: Work(1, 1).of(BEST), "Lengths must be an array or a list of whole numbers, not PackingPlan("),
-        (lambda: Work(1, 1).of([3, 0]), "Length 0 at position 1 is not allowed: lengths start at 1."),
-    ],
-)
-def test_bad_input_is_named(call, says):
-    with pytest.raises((TypeError, ValueError)) as caught:
-        call()
-    assert says in str(caught.value)
-
-
 def test_costs_may_be_any_real_numbers():
     half = Work(np.float32(0.5), Fraction(1, 4))
     assert half == Work(0.5, 0.25) and half.of(BEST.assign(LENGTHS)).dtype == np.float64
