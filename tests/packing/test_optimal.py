@@ -112,6 +112,16 @@ def test_prices_that_prove_a_fraction_more_are_kept():
     assert (search.lower_bound, search.worth, search.pack_worth) == (4, 7 * int(half[0]), PRICE_OF_A_PACK)
 
 
+def test_the_solver_is_as_exact_as_its_unit(monkeypatch):
+    """Where a million packs are 1 to the solver, four more may be its error, and are no packs that are needed."""
+    master = MasterProblem(np.array([0, 0, 1]))
+    monkeypatch.setattr(MasterProblem, "objective", 3_000_004.0)
+    master.unit = 10**6
+    assert master.fewest <= 3_000_000
+    master.unit = 1
+    assert master.fewest == 3_000_004
+
+
 def test_a_solver_that_gives_up_is_said(monkeypatch):
     init = MasterProblem.__init__
 
