@@ -114,38 +114,32 @@ def test_alone_a_process_needs_no_group():
     assert interleave(rows).tolist() == rows.tolist()
 
 
-def failures(rank, calls):
-    """What each call says on this rank: the sentence of its error."""
+GOOD = np.zeros((3, 2), np.int64)
+NO_ROWS = "Rank 1 of 2 raised TypeError: Rows must be whole numbers that fit in int64, not "
+NO_TABLE = "Rank 1 of 2 raised ValueError: Rows must have the shape (rows, columns), one column at least, not "
+SAME = "{} must be the same on all ranks, but is {} on rank 1 and {} on rank 0."
+BAD = [  # what is called, the arguments of each rank, and what both are told
+    (exact_sort, (GOOD,), (GOOD.astype(float),), f"{NO_ROWS}float64."),
+    (exact_sort, (GOOD,), (GOOD.astype(np.uint64),), f"{NO_ROWS}uint64."),
+    (interleave, (GOOD,), (GOOD[0],), f"{NO_TABLE}(2,)."),
+    (exact_sort, (GOOD,), (GOOD[:, :0],), f"{NO_TABLE}(3, 0)."),
+    (exact_sort, (GOOD,), (GOOD[:, :1],), SAME.format("columns", 1, 2)),
+    (exact_sort, (GOOD, None, 1), (GOOD, None, 2), SAME.format("by", 2, 1)),
+    (exact_sort, (GOOD, None, 3), (GOOD, None, 3), "by must be from 1 to 2, not 3."),
+]
+
+
+def failures(rank):
     said = []
-    for function, *everyones_arguments in calls:
+    for function, *arguments, _ in BAD:
         with pytest.raises((RankError, ValueError)) as raised:
-            function(*[arguments[rank] for arguments in everyones_arguments])
+            function(*arguments[rank])
         said.append(str(raised.value))
     return said
 
 
-def test_bad_rows_on_one_rank_are_one_sentence_on_all(tmp_path):
-    good = np.zeros((3, 2), np.int64)
-    calls = [
-        (exact_sort, (good, good.astype(float))),
-        (exact_sort, (good, good.astype(np.uint64))),
-        (interleave, (good, good[0])),
-        (exact_sort, (good, good[:, :1])),
-        (write_ordered, [tmp_path / "rows"] * 2, (good, good[:, :0])),
-        (exact_sort, (good, good), (None, None), (1, 2)),
-        (exact_sort, (good, good), (None, None), (3, 3)),
-    ]
-    sentences = [
-        "Rank 1 of 2 raised TypeError: Rows must be whole numbers that fit in int64, not float64.",
-        "Rank 1 of 2 raised TypeError: Rows must be whole numbers that fit in int64, not uint64.",
-        "Rank 1 of 2 raised ValueError: Rows must have the shape (rows, columns), one column at least, not (2,).",
-        "columns must be the same on all ranks, but is 1 on rank 1 and 2 on rank 0.",
-        "Rank 1 of 2 raised ValueError: Rows must have the shape (rows, columns), one column at least, not (3, 0).",
-        "by must be the same on all ranks, but is 2 on rank 1 and 1 on rank 0.",
-        "by must be from 1 to 2, not 3.",
-    ]
-    assert run_ranks(failures, 2, calls) == [sentences] * 2
-    assert os.listdir(tmp_path) == []
+def test_bad_rows_on_one_rank_are_one_sentence_on_all():
+    assert run_ranks(failures, 2) == [[says for *_, says in BAD]] * 2
 
 
 def sort_to_file(rank, path):

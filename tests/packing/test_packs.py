@@ -60,6 +60,8 @@ def test_packs_count_and_verify_themselves():
     lengths = [5, 3, 3, 2, 8]
     packs = plan(lengths, 8).assign(lengths)
     assert packs.num_packs == 3 and packs.efficiency == 21 / 24 and packs.verify() is packs
+    lists = Packs([3, 0, 7], [0, 2, 3], [5, 3, 4], 8)
+    assert lists[0].tolist() == [3, 0] and len(lists) == 2 and lists.sample_ids.dtype == np.int64
     damaged = Packs._of(**(vars(packs) | {"sample_ids": np.array([4, 0, 1, 2, 2])}))
     with pytest.raises(ValueError, match="Sample 2 comes more than once"):
         damaged.verify()
@@ -93,11 +95,6 @@ def test_a_file_gets_the_rights_that_the_umask_leaves(tmp_path, umask, mode):
     finally:
         assert os.umask(before) == umask
     assert (tmp_path / "some.packs").stat().st_mode & 0o777 == mode
-
-
-def test_packs_of_lists_are_arrays():
-    lists = Packs([3, 0, 7], [0, 2, 3], [5, 3, 4], 8)
-    assert lists[0].tolist() == [3, 0] and len(lists) == 2 and lists.sample_ids.dtype == np.int64
 
 
 def a_stream_by_hand(lengths, top, window, depth):
