@@ -7,7 +7,6 @@ neighborhood search for one-dimensional bin packing and two-dimensional vector p
 Research 76, 2016).
 """
 
-import math
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -25,7 +24,7 @@ def swap_search(
     num_packs: int,
     steps: int,
     seed: int,
-    seconds_left: Callable[[], float] = lambda: math.inf,
+    seconds_left: Callable[[], float],
 ) -> list[tuple[int, ...]] | None:
     """Look for a way to put sequences into `num_packs` packs, at least 2.
 
