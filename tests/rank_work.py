@@ -118,10 +118,6 @@ def told_of_wrong_arguments(rank, cases):
     return told
 
 
-def pack_nothing(rank):
-    pack_distributed([], 8)
-
-
 def pack_where_one_rank_can_plan(rank):
     if rank:
         packing.plan = None
