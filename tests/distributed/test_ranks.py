@@ -116,14 +116,11 @@ def test_wrong_arguments():
 
 
 def test_an_interrupt_ends_the_ranks(tmp_path, nothing_stays):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
     def when_all_run():
         pids_told(tmp_path, 2)
         os.kill(os.getpid(), signal.SIGALRM)
 
-    before = signal.signal(signal.SIGALRM, interrupt)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
             threading.Thread(target=when_all_run).start()
