@@ -1,5 +1,7 @@
 """Lists of the packs that matter, and integer programs over them."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,22 +10,45 @@ from packing_cases import DEPTHS, fewest_packs, histograms
 
 from packlib.packing import PackingPlan, plan
 from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound
-from packlib.packing.search.whole_packs import ruled_out
+from packlib.packing.search.knapsack import NOT_FOR_SALE, solve_knapsack
+from packlib.packing.search.whole_packs import flat, ruled_out
 from tests.benchmarks.bench_hard import full_triplets, tight
 
 
-@given(histograms(largest=14, most=8), st.sampled_from(DEPTHS), st.integers(0, 2), st.data())
+@st.composite
+def priced(draw):
+    """Some sequences, a depth limit, and a price for each length."""
+    histogram, depth = draw(histograms(largest=14, most=8)), draw(st.sampled_from(DEPTHS))
+    size = len(histogram.counts)
+    prices = np.array(draw(st.lists(st.integers(0, 15), min_size=size, max_size=size)))
+    prices[histogram.counts > 0] += 1
+    return histogram, depth, prices * (PRICE_OF_A_PACK // 16)
+
+
+@given(priced(), st.data())
+@settings(max_examples=100, deadline=None)
+def test_every_pack_that_is_worth_enough_is_listed(case, data):
+    histogram, depth, prices = case
+    counts, lengths = histogram.counts, histogram.expand().tolist()
+    packs = {pack for size in range(1, (depth or 8) + 1) for pack in combinations(lengths, size)}
+    worth = {pack: int(prices[list(pack)].sum()) for pack in packs if sum(pack) <= histogram.max_length}
+    least = data.draw(st.sampled_from(sorted(worth.values())))
+    expected = sorted(pack for pack in worth if worth[pack] >= least)
+    knapsack = solve_knapsack(np.where(counts > 0, prices, NOT_FOR_SALE), depth)
+    listed = knapsack.packs_worth(least, counts, len(expected))
+    assert sorted(flat(pack)[::-1] for pack in listed) == expected
+    assert knapsack.packs_worth(least, counts, len(expected) - 1) is None
+
+
+@given(priced(), st.integers(0, 2))
 @settings(max_examples=200, deadline=None)
-def test_what_prices_and_a_list_prove_is_true_by_brute_force(histogram, depth, more, data):
+def test_what_prices_and_a_list_prove_is_true_by_brute_force(case, more):
     """With any prices, also where the list proves one more pack than the prices do."""
-    counts, top = histogram.counts, histogram.max_length
-    prices = np.array(data.draw(st.lists(st.integers(0, 15), min_size=top + 1, max_size=top + 1)))
-    prices[counts > 0] += 1
-    prices *= PRICE_OF_A_PACK // 16
-    bound = certified_bound(counts, prices, depth)
-    best = fewest_packs(histogram.expand().tolist(), top, depth)
+    histogram, depth, prices = case
+    bound = certified_bound(histogram.counts, prices, depth)
+    best = fewest_packs(histogram.expand().tolist(), histogram.max_length, depth)
     assert bound <= best
-    assert not (ruled_out(counts, prices, depth, bound - 1 + more) and bound - 1 + more >= best)
+    assert not (ruled_out(histogram.counts, prices, depth, bound - 1 + more) and bound - 1 + more >= best)
 
 
 def hard(seed):
