@@ -1,9 +1,7 @@
-"""Small histograms, and slow ways to pack and to check that share no code with packlib."""
+"""Small histograms, and a slow way to pack that shares no code with packlib."""
 
-from collections import Counter
 from functools import cache
 
-import numpy as np
 from hypothesis import strategies as st
 
 from packlib.lengths import LengthHistogram
@@ -18,24 +16,6 @@ def histograms(draw, largest=40, most=60):
     top = draw(st.integers(1, largest))
     lengths = draw(st.lists(st.integers(1, top), min_size=1, max_size=most))
     return LengthHistogram.from_lengths(lengths, top)
-
-
-@st.composite
-def large_histograms(draw, largest=24):
-    top = draw(st.integers(2, largest))
-    used = draw(st.lists(st.integers(1, top), min_size=1, max_size=8, unique=True))
-    counts = np.zeros(top + 1, int)
-    for length in used:
-        counts[length] = draw(st.integers(1, 10_000))
-    return LengthHistogram(counts)
-
-
-def triplets(packs, seed):
-    """Three sequences fill each pack of 1,000 exactly; Falkenauer (Journal of Heuristics 2, 1996)."""
-    rng = np.random.default_rng(seed)
-    first = rng.integers(380, 491, packs)
-    second = rng.integers(250, (1000 - first) // 2 + 1)
-    return np.concatenate([first, second, 1000 - first - second])
 
 
 def fewest_packs(lengths, top, depth):
@@ -59,30 +39,3 @@ def fewest_packs(lengths, top, depth):
         return found
 
     return best(tuple(sorted(lengths, reverse=True)))
-
-
-def check_slowly(plan, histogram, depth):
-    """Open every pack of the plan, one by one, and tick the sequences off a list."""
-    to_pack = Counter({length: int(n) for length, n in enumerate(histogram.counts) if n})
-    packs = 0
-    for strategy, repeats in zip(plan.strategies, plan.repeats, strict=True):
-        for _ in range(int(repeats)):
-            packs += 1
-            assert sum(strategy) <= histogram.max_length
-            assert depth is None or len(strategy) <= depth
-            for length in strategy:
-                to_pack[length] -= 1
-                assert to_pack[length] >= 0
-    assert not +to_pack and packs == plan.num_packs
-
-
-def best_fit(lengths, top, depth):
-    """Best-fit-decreasing, a sequence at a time; returns the packs."""
-    packs = []
-    for length in sorted(lengths, reverse=True):
-        takes = [p for p in packs if sum(p) + length <= top and len(p) < (depth or len(lengths))]
-        if takes:
-            max(takes, key=sum).append(length)
-        else:
-            packs.append([length])
-    return packs

@@ -10,8 +10,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from packlib.distributed import RankError, pack_distributed, packing, run_ranks
-from packlib.distributed.collectives import Collectives
+from packlib.distributed import RankError, pack_distributed, packing
 
 
 def tell_pid():
@@ -29,10 +28,6 @@ def speak_in_reverse(rank):
     time.sleep(0.1 * (dist.get_world_size() - rank))
     print("Python", rank)
     os.system(f"echo shell {rank}; echo complaint {rank} >&2")
-
-
-def return_much(rank):
-    return np.full(3_000_000, rank), torch.tensor([rank])
 
 
 def fail(rank, how, who):
@@ -93,32 +88,6 @@ def sleep(rank):
     time.sleep(1000)
 
 
-def call_again(rank):
-    return run_ranks(introduce, None, "inner")
-
-
-def disagree(rank):
-    """What each rank sees when blocks fail on some ranks, and whether the ranks are in step afterwards."""
-    told = []
-    for bad in ((), (1,), (1, 2), (0,)):
-        try:
-            with Collectives().agree_on_errors():
-                if rank in bad:
-                    raise TypeError(f"the lengths of {rank} are wrong")
-            told.append((None, None))
-        except RuntimeError as error:
-            told.append((str(error), error.rank))
-    for size, name in ((8, "lpfhp"), (8 + (rank == 2), "lpfhp"), (8, "spfhp" if rank else "lpfhp")):
-        try:
-            Collectives().check_same(max_length=size, method=name)
-            told.append((None, None))
-        except RuntimeError as error:
-            told.append((str(error), error.rank))
-    total = torch.ones(1)
-    dist.all_reduce(total)
-    return told, int(total)
-
-
 def pack_all(rank, examples):
     """Pack every example, (lengths of each rank, arguments)."""
     return [pack_distributed(parts[rank], *arguments) for parts, arguments in examples]
@@ -147,10 +116,6 @@ def told_of_wrong_arguments(rank, cases):
             told.append((str(error), error.rank))
         assert len(pack_distributed(*RIGHT))
     return told
-
-
-def pack_nothing(rank):
-    pack_distributed([], 8)
 
 
 def pack_where_one_rank_can_plan(rank):

@@ -157,13 +157,17 @@ def pack_groups(
     """
     top, tries = whole_number("max_length", max_length, 1, MAX_LENGTH), whole_number("tries", tries, 0)
     seed = whole_number("seed", seed, 0)
-    lengths, each = as_int64(prompts, "Prompt"), _each(answers)
+    lengths = as_int64(prompts, "Prompt")
+    if not isinstance(answers, Iterable):
+        raise TypeError(f"answers must have a list of lengths for each group, not {answers!r}.")
+    each = [as_int64(own, "Answer", f"position {{}} of group {group}".format) for group, own in enumerate(answers)]
     _check(lengths, each, top)
     shared, branches = lengths - 1, [(own + 1).tolist() for own in each]
     all_branches = np.array([sum(own) for own in branches])
     filler = _Filler(shared.tolist(), branches, top)
     rows = filler.first_pass(random.Random(seed))
-    least = -(-int((_fewest_rows(shared, all_branches, top) * shared + all_branches).sum()) // top)
+    fewest_rows = -(-all_branches // (top - shared))  # of each group alone, each with the shared tokens
+    least = -(-int((fewest_rows * shared + all_branches).sum()) // top)
     if tries and len(rows) > (1 + _NEAR) * least:
         shortest = np.array([min(own) for own in branches])
         least = max(least, group_bound(shared, all_branches, shortest, np.array([*map(len, each)]), top))
@@ -173,16 +177,6 @@ def pack_groups(
     offsets = np.cumsum([0, *map(len, laid)])
     taken = np.array([each[group][answer] for row in laid for group, answer in row])
     return GroupRows(groups, numbers, taken, offsets, lengths, top, least).verify()
-
-
-def _each(answers: Iterable[Iterable[int]]) -> list[np.ndarray]:
-    if not isinstance(answers, Iterable):
-        raise TypeError(f"answers must have a list of lengths for each group, not {answers!r}.")
-
-    def lengths_of(group: int, own: Iterable[int]) -> np.ndarray:
-        return as_int64(own, "Answer", lambda at: f"position {at} of group {group}")
-
-    return [lengths_of(group, own) for group, own in enumerate(answers)]
 
 
 def _check(prompts: np.ndarray, answers: list[np.ndarray], max_length: int) -> None:
@@ -201,11 +195,6 @@ def _check(prompts: np.ndarray, answers: list[np.ndarray], max_length: int) -> N
                 f"max_length must be at least {prompt + own.max()}, the prompt and the longest answer of group "
                 f"{group}, not {max_length}."
             )
-
-
-def _fewest_rows(shared: np.ndarray, branches: np.ndarray, max_length: int) -> np.ndarray:
-    """The rows that each group alone needs at least, each of them with the shared tokens."""
-    return -(-branches // (max_length - shared))
 
 
 @dataclass(frozen=True)
@@ -244,7 +233,9 @@ class _Filler:
 
         The shared tokens of that part do not count as filled, since they are to stand in another row too.
         """
-        held = _fullest([self.branches[first][i] for i in pool[first]], self.max_length - self.shared[first])
+        branches = [self.branches[first][i] for i in pool[first]]
+        reached = _reached(branches, self.max_length - self.shared[first])
+        held, _ = _chosen(branches, reached, _highest(reached[-1]))
         row = {first: [pool[first][i] for i in held]}
         room = self.max_length - self.tokens(row)
         sizes = {group: self.size(group, own) for group, own in pool.items() if group != first}
@@ -348,9 +339,3 @@ def _chosen(sizes: Sequence[int], reached: Sequence[int], total: int) -> tuple[l
             chosen.append(i)
             total -= sizes[i]
     return chosen, total
-
-
-def _fullest(sizes: Sequence[int], room: int) -> list[int]:
-    """Which of the sizes fill a room most."""
-    reached = _reached(sizes, room)
-    return _chosen(sizes, reached, _highest(reached[-1]))[0]

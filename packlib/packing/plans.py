@@ -157,10 +157,7 @@ class PackingPlan:
     def _proven_bound(self) -> int:
         counts, depth = self.histogram.counts, self.max_sequences_per_pack
         bound = direct_bound(counts, depth)
-        if self.prices is None:
-            proven = 0
-        else:
-            proven = certified_bound(counts, self.prices, depth)
+        proven = 0 if self.prices is None else certified_bound(counts, self.prices, depth)
         if not isinstance(self.listed, bool):
             raise TypeError(f"listed must be True or False, not {shown(self.listed)}.")
         if self.listed:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from packing_cases import DEPTHS, FAST
 
 from packlib.distributed import RankError, pack_distributed, run_ranks
-from packlib.lengths import LengthHistogram, load
-from packlib.packing import Packs, assign, plan
+from packlib.lengths import load
+from packlib.packing import Packs, plan
 from packlib.workbook.chapters.n09_distributed_sorting.runs import packing_traffic
 
 
@@ -26,23 +26,17 @@ def spread_lengths(draw, world_size):
 
 
 def in_one_process(lengths, top, method, depth=None):
-    return assign(
-        plan(LengthHistogram.from_lengths(lengths, top), method=method, max_sequences_per_pack=depth), lengths
-    )
-
-
-def lengths_of(packs, i):
-    return packs.lengths[packs.offsets[i] : packs.offsets[i + 1]].tolist()
+    return plan(lengths, top, method, max_sequences_per_pack=depth).assign(lengths)
 
 
 def check(shares, packs):
     """The ranks' packs, dealt in turn, are those of one process, and of the same types."""
-    world_size = len(shares)
+    world_size, each = len(shares), np.split(packs.lengths, packs.offsets[1:-1])
     for rank, share in enumerate(shares):
         mine = range(rank, len(packs), world_size)
         assert (share.rank, share.world_size, len(share)) == (rank, world_size, len(mine))
         assert np.array_equal(share.lengths_used, packs.lengths_used[rank::world_size])
-        assert share.lengths.tolist() == [n for i in mine for n in lengths_of(packs, i)]
+        assert share.lengths.tolist() == [*itertools.chain(*each[rank::world_size])]
         for ours, theirs in zip(share, mine, strict=True):
             assert np.array_equal(ours, packs[theirs])
         for name in ("sample_ids", "offsets", "lengths", "lengths_used"):
@@ -121,7 +115,7 @@ def test_wrong_input_on_one_rank_is_told_on_all():
 
 def test_what_is_wrong_on_all_ranks_is_told_once():
     with pytest.raises(RankError, match=r"^Rank 0 of 2 raised ValueError: The histogram holds no sequence"):
-        run_ranks(work.pack_nothing, 2)
+        run_ranks(work.pack_all, 2, [([[], []], (8,))])
     with pytest.raises(RankError, match=r"^Rank 0 of 2 raised ValueError: method must be .*, not 'lpfp'"):
         run_ranks(work.pack_all, 2, [([[3], [5]], (8, "lpfp"))])
 

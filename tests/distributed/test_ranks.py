@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import types
@@ -28,17 +29,26 @@ def pids_told(folder, number):
     return pids
 
 
+@pytest.fixture
+def nothing_stays(tmp_path, monkeypatch, capfd):
+    """After the test no process that printed its pid is left, and no file in the temporary folders."""
+    run_ranks(work.introduce, 1, "warm up")  # the server makes a folder of its own
+    capfd.readouterr()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    out = []
+    yield lambda: out.append(capfd.readouterr()) or out[-1]
+    text = "".join(part.out for part in [*out, capfd.readouterr()])
+    pids = re.findall(r"pid (\d+)", text)
+    assert all_end(pids) and list(tmp_path.iterdir()) == []
+    assert not [name for name in os.listdir("/dev/shm") if set(re.findall(r"\d+", name)) & set(pids)]
+
+
 @pytest.mark.parametrize("world_size", [1, 3])
 def test_every_rank_is_called_and_answers_in_order(world_size, nothing_stays):
     total = sum(range(world_size))
     expected = [(rank, world_size, total, "hello", 1) for rank in range(world_size)]
     assert run_ranks(work.introduce, world_size, "hello") == expected
     assert nothing_stays().out.count("pid") == world_size
-
-
-def test_large_results_come_back():
-    for rank, (many, tensor) in enumerate(run_ranks(work.return_much, 2)):
-        assert many.shape == (3_000_000,) and (many == rank).all() and tensor.item() == rank
 
 
 def test_prints_come_in_the_order_of_the_ranks(nothing_stays):
@@ -98,24 +108,19 @@ def test_what_a_notebook_defines(monkeypatch):
         run_ranks(work.introduce, 1, notebook.Settings())
 
 
-@pytest.mark.parametrize(
-    ("world_size", "timeout", "says"),
-    [(0, 60, "world_size must be at least 1, not 0"), (2, 0, "timeout must be above 0, not 0")],
-)
-def test_wrong_arguments(world_size, timeout, says):
-    with pytest.raises((TypeError, ValueError), match=re.escape(says)):
-        run_ranks(work.introduce, world_size, "hello", timeout=timeout)
+def test_wrong_arguments():
+    with pytest.raises(ValueError, match="world_size must be at least 1, not 0"):
+        run_ranks(work.introduce, 0, "hello")
+    with pytest.raises(ValueError, match="timeout must be above 0, not 0"):
+        run_ranks(work.introduce, 2, "hello", timeout=0)
 
 
 def test_an_interrupt_ends_the_ranks(tmp_path, nothing_stays):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
     def when_all_run():
         pids_told(tmp_path, 2)
         os.kill(os.getpid(), signal.SIGALRM)
 
-    before = signal.signal(signal.SIGALRM, interrupt)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
             threading.Thread(target=when_all_run).start()
@@ -137,23 +142,6 @@ def test_ranks_end_with_a_parent_that_is_killed(tmp_path):
         parent.kill()
         parent.wait()
     assert all_end(pids) and not list(tmp_path.glob("ranks-*"))
-
-
-def test_in_a_group_already_no_rank_is_started():
-    expected = [(rank, 2, 1, "inner", 1) for rank in range(2)]
-    assert run_ranks(work.call_again, 2) == [expected, expected]
-
-
-def test_all_ranks_learn_of_an_error_on_one():
-    (told, total), *others = run_ranks(work.disagree, 3)
-    assert total == 3 and others == [(told, 3)] * 2
-    wrong = "Rank 1 of 3 raised TypeError: the lengths of 1 are wrong"
-    assert told[:3] == [(None, None), (wrong, 1), (wrong, 1)] and told[3][1] == 0
-    assert told[4:] == [
-        (None, None),
-        ("max_length must be the same on all ranks, but is 9 on rank 2 and 8 on rank 0.", 2),
-        ("method must be the same on all ranks, but is 'spfhp' on rank 1 and 'lpfhp' on rank 0.", 1),
-    ]
 
 
 TORCHRUN = """

@@ -83,34 +83,21 @@ def sort_drawn_tables(rank):
     every_example_is_sorted()
 
 
-def skewed(name, ranks, n=2_000):
+def skewed(ranks, n=2_000):
+    """A spike as in Wikipedia, ties alone, falling rows, and all rows on one rank."""
     rng = np.random.default_rng(0)
-    lengths, ids = rng.integers(1, 513, n), rng.permutation(n)
-    if name == "spike":
-        lengths[rng.random(n) < 0.234] = 512
-    elif name == "all equal":
-        lengths[:] = 7
-    elif name == "sorted":
-        lengths.sort()
-    elif name == "reversed":
-        lengths = -np.sort(lengths)
-    rows = np.stack([lengths, ids], axis=1)
-    if name == "one rank has all":
-        return [rows if r == 1 else rows[:0] for r in range(ranks)]
-    if name == "one row":
-        return [rows[: r == 1] for r in range(ranks)]
-    if name == "nothing":
-        return [rows[:0]] * ranks
-    return np.split(rows, np.sort(rng.choice(n, ranks - 1)))
-
-
-SKEWED = ("random", "spike", "all equal", "sorted", "reversed", "one rank has all", "one row", "nothing")
+    lengths = rng.integers(1, 513, n)
+    lengths[rng.random(n) < 0.234] = 512
+    for column in (lengths, np.full(n, 7), -np.sort(lengths)):
+        rows = np.stack([column, rng.permutation(n)], axis=1)
+        yield np.split(rows, np.sort(rng.choice(n, ranks - 1)))
+    yield [rows if rank == 1 else rows[:0] for rank in range(ranks)]
 
 
 def sort_skewed_tables(rank):
-    for name in SKEWED:
-        for by in (1, 2):
-            check_sort(skewed(name, dist.get_world_size()), by)
+    for by in (1, 2):
+        for parts in skewed(dist.get_world_size()):
+            check_sort(parts, by)
 
 
 @pytest.mark.slow
@@ -127,38 +114,32 @@ def test_alone_a_process_needs_no_group():
     assert interleave(rows).tolist() == rows.tolist()
 
 
-def failures(rank, calls):
-    """What each call says on this rank: the sentence of its error."""
+GOOD = np.zeros((3, 2), np.int64)
+NO_ROWS = "Rank 1 of 2 raised TypeError: Rows must be whole numbers that fit in int64, not "
+NO_TABLE = "Rank 1 of 2 raised ValueError: Rows must have the shape (rows, columns), one column at least, not "
+SAME = "{} must be the same on all ranks, but is {} on rank 1 and {} on rank 0."
+BAD = [  # what is called, the arguments of each rank, and what both are told
+    (exact_sort, (GOOD,), (GOOD.astype(float),), f"{NO_ROWS}float64."),
+    (exact_sort, (GOOD,), (GOOD.astype(np.uint64),), f"{NO_ROWS}uint64."),
+    (interleave, (GOOD,), (GOOD[0],), f"{NO_TABLE}(2,)."),
+    (exact_sort, (GOOD,), (GOOD[:, :0],), f"{NO_TABLE}(3, 0)."),
+    (exact_sort, (GOOD,), (GOOD[:, :1],), SAME.format("columns", 1, 2)),
+    (exact_sort, (GOOD, None, 1), (GOOD, None, 2), SAME.format("by", 2, 1)),
+    (exact_sort, (GOOD, None, 3), (GOOD, None, 3), "by must be from 1 to 2, not 3."),
+]
+
+
+def failures(rank):
     said = []
-    for function, *everyones_arguments in calls:
+    for function, *arguments, _ in BAD:
         with pytest.raises((RankError, ValueError)) as raised:
-            function(*[arguments[rank] for arguments in everyones_arguments])
+            function(*arguments[rank])
         said.append(str(raised.value))
     return said
 
 
-def test_bad_rows_on_one_rank_are_one_sentence_on_all(tmp_path):
-    good = np.zeros((3, 2), np.int64)
-    calls = [
-        (exact_sort, (good, good.astype(float))),
-        (exact_sort, (good, good.astype(np.uint64))),
-        (interleave, (good, good[0])),
-        (exact_sort, (good, good[:, :1])),
-        (write_ordered, [tmp_path / "rows"] * 2, (good, good[:, :0])),
-        (exact_sort, (good, good), (None, None), (1, 2)),
-        (exact_sort, (good, good), (None, None), (3, 3)),
-    ]
-    sentences = [
-        "Rank 1 of 2 raised TypeError: Rows must be whole numbers that fit in int64, not float64.",
-        "Rank 1 of 2 raised TypeError: Rows must be whole numbers that fit in int64, not uint64.",
-        "Rank 1 of 2 raised ValueError: Rows must have the shape (rows, columns), one column at least, not (2,).",
-        "columns must be the same on all ranks, but is 1 on rank 1 and 2 on rank 0.",
-        "Rank 1 of 2 raised ValueError: Rows must have the shape (rows, columns), one column at least, not (3, 0).",
-        "by must be the same on all ranks, but is 2 on rank 1 and 1 on rank 0.",
-        "by must be from 1 to 2, not 3.",
-    ]
-    assert run_ranks(failures, 2, calls) == [sentences] * 2
-    assert os.listdir(tmp_path) == []
+def test_bad_rows_on_one_rank_are_one_sentence_on_all():
+    assert run_ranks(failures, 2) == [[says for *_, says in BAD]] * 2
 
 
 def sort_to_file(rank, path):
@@ -188,14 +169,8 @@ def fill_the_disk(rank, path):
 
 
 def die_while_writing(rank, path, victim):
-    opened = iter(range(9))
-
-    def fatal(*args):
-        if rank == victim and next(opened) == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return open(*args)
-
-    one_file.open = fatal
+    if rank == victim:
+        one_file.open = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
     write_ordered(path, np.zeros((1000, 2), np.int64))
 
 
@@ -210,7 +185,6 @@ def test_a_failed_write_leaves_no_file(tmp_path):
 
 
 def test_the_imbalance_is_the_slowest_over_the_mean():
-    assert load_imbalance([5, 5, 5]) == 1
-    assert load_imbalance([4, 0]) == 2
+    assert load_imbalance([5, 5, 5]) == 1 and load_imbalance([4, 0]) == 2
     assert load_imbalance([[1, 3], [3, 1]]) == 1.5  # even in the sum, but every step waits
     assert load_imbalance([[1, 3], [10, 10]]) == 13 / 12  # and a step counts by its time

@@ -1,7 +1,4 @@
-"""LengthHistogram: counting, validation, files; the oracle is collections.Counter."""
-
-from collections import Counter
-from fractions import Fraction
+"""LengthHistogram: counting, validation, files."""
 
 import numpy as np
 import pytest
@@ -9,25 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packlib.lengths import LengthHistogram
-from packlib.lengths.counting import MAX_LENGTH, apportion
 
 LENGTHS = st.lists(st.integers(1, 300), min_size=1, max_size=80)
 
 
-def counted(lengths):
-    counts = np.zeros(max(lengths) + 1, np.int64)
-    for length, count in Counter(lengths).items():
-        counts[length] = count
-    return counts
-
-
-@given(LENGTHS, st.sampled_from(["int64", "int32", "uint16", ">i8", "object", "list", "iterator"]))
-def test_counting_is_the_same_for_every_kind_of_input(lengths, kind):
+@given(LENGTHS, st.sampled_from(["int64", "int32", "uint16", ">i8", "object", "list", "iterator"]), st.integers(1, 30))
+def test_counting_is_the_same_for_every_kind_of_input_and_in_chunks(lengths, kind, size):
     given_as = {"list": lambda: list(lengths), "iterator": lambda: iter(lengths)}.get(
         kind, lambda: np.array(lengths, kind)
     )
     histogram = LengthHistogram.from_lengths(given_as())
-    assert np.array_equal(histogram.counts, counted(lengths))
+    assert np.array_equal(histogram.counts, np.bincount(lengths))
     assert histogram.num_sequences == len(lengths)
     assert histogram.num_tokens == sum(lengths)
     assert histogram.max_length == max(lengths)
@@ -35,12 +24,8 @@ def test_counting_is_the_same_for_every_kind_of_input(lengths, kind):
     assert histogram.padding_fraction == pytest.approx(1 - np.mean(lengths) / max(lengths))
     assert histogram.max_packing_factor == pytest.approx(max(lengths) / np.mean(lengths))
     assert histogram.expand().tolist() == sorted(lengths)
-
-
-@given(LENGTHS, st.integers(1, 30))
-def test_chunks_count_as_the_whole(lengths, size):
     chunks = [lengths[i : i + size] for i in range(0, len(lengths), size)]
-    assert LengthHistogram.from_chunks(iter([*chunks, []])) == LengthHistogram.from_lengths(lengths)
+    assert LengthHistogram.from_chunks(iter([*chunks, []])) == histogram
 
 
 @given(LENGTHS, st.integers(1, 300))
@@ -79,76 +64,13 @@ def test_what_was_lost_before_stays_counted():
             assert twice.dropped >= once.dropped and twice.truncated >= once.truncated
 
 
-@given(LENGTHS, st.integers(0, 40))
-def test_csv_round_trip(tmp_path_factory, lengths, room):
-    path = tmp_path_factory.mktemp("csv") / "mine.csv"
-    histogram = LengthHistogram.from_lengths(lengths, max(lengths) + room)
-    histogram.to_csv(path)
-    back = LengthHistogram.from_csv(path)
-    assert back == histogram and back.max_length == histogram.max_length
-    assert (back.name, back.source, back.kind) == ("mine", "mine.csv", "measured")
+def test_csv_keeps_the_maximum_length(tmp_path):
+    LengthHistogram([0, 2, 1], max_length=5).to_csv(tmp_path / "mine.csv")
+    assert LengthHistogram.from_csv(tmp_path / "mine.csv").max_length == 5
 
 
-@pytest.mark.parametrize(
-    ("lengths", "error", "message"),
-    [
-        ([], ValueError, "There are no lengths"),
-        ([3, 0], ValueError, "Length 0 at position 1 is not allowed: lengths start at 1"),
-        ([3, 2.5], TypeError, "Length 2.5 at position 1 is not a whole number"),
-        (np.array([3.0]), TypeError, "Lengths must be integers, not float64: convert them with .astype"),
-        ([1] * 1000 + ["x" * 10**6], TypeError, r"Length 'x+ … \(1000002 characters\) at position 1000"),
-        ([[1, 2], [3, 4]], ValueError, r"one dimension, not the shape \(2, 2\)"),
-        ([[1, 2], [3]], ValueError, "not lists of them"),
-        (7, TypeError, "an array or a list of whole numbers, not 7"),
-        ([1, 2**70], ValueError, f"Length {2**70} at position 1 does not fit in 64 bits"),
-        (np.array([1, 2**63], np.uint64), ValueError, f"Length {2**63} at position 1 is over {MAX_LENGTH}"),
-    ],
-)
-def test_bad_lengths_are_named(lengths, error, message):
-    with pytest.raises(error, match=message):
-        LengthHistogram.from_lengths(lengths)
-
-
-@pytest.mark.parametrize(
-    ("counts", "error", "message"),
-    [
-        ([0, 0], ValueError, "holds no sequence"),
-        ([0, -2], ValueError, "length 1 has -2"),
-        ([4, 1], ValueError, "4 sequences have length 0"),
-        ([0, 1.5], TypeError, "Count 1.5 at length 1 is not a whole number"),
-        ([0, 10**5000], ValueError, "Count an integer of 16610 bits at length 1 does not fit in 64 bits"),
-        (np.array([0, 2**63], np.uint64), ValueError, f"Count {2**63} at length 1 does not fit"),
-        ([0, 0, 2**62], ValueError, f"holds {2**63} tokens"),
-    ],
-)
-def test_bad_counts_are_named(counts, error, message):
-    with pytest.raises(error, match=message):
-        LengthHistogram(counts)
-
-
-def test_bad_settings_are_named():
-    with pytest.raises(ValueError, match="Length 3 is over the maximum length 2"):
-        LengthHistogram([0, 1, 0, 1], max_length=2)
-    for wrong, error in ((0, ValueError), (-1, ValueError), (2.0, TypeError), (MAX_LENGTH + 1, ValueError)):
-        with pytest.raises(error, match="max_length must be"):
-            LengthHistogram.from_lengths([1], wrong)
-        with pytest.raises(error, match="max_length must be"):
-            LengthHistogram([0, 1], max_length=wrong)
-        with pytest.raises(error, match="max_length must be"):
-            LengthHistogram([0, 1]).with_max_length(wrong)
-    for lost in ("truncated", "dropped"):
-        for wrong in (-5, 1.0, True, 2**63):
-            with pytest.raises((TypeError, ValueError), match=f"{lost} must be .*at least 0"):
-                LengthHistogram([0, 1], **{lost: wrong})
-        kept = LengthHistogram([0, 1], **{lost: np.int64(3)})
-        assert type(getattr(kept, lost)) is int  # JSON has no word for NumPy's
-    for field in ("name", "source"):
-        with pytest.raises(TypeError, match=rf"{field} must be text, not \['a'\]"):
-            LengthHistogram([0, 1], **{field: ["a"]})
-    with pytest.raises(ValueError, match="'truncat': did you mean 'truncate'"):
-        LengthHistogram.from_lengths([1], 1, overlong="truncat")
-    with pytest.raises(ValueError, match="kind must be 'measured', 'reconstruction' or 'synthetic', not 'guess'"):
-        LengthHistogram([0, 1], kind="guess")
+def test_what_was_lost_is_an_int_of_python():
+    assert type(LengthHistogram([0, 1], dropped=np.int64(3)).dropped) is int  # JSON has no word for NumPy's
 
 
 def test_a_histogram_cannot_be_changed_and_does_not_share_its_counts():
@@ -173,15 +95,3 @@ def test_what_is_shown_says_what_it_is():
     assert text.count("<rect") == 2
     assert LengthHistogram(np.ones(1000, int) - np.eye(1, 1000, dtype=int)[0])._repr_html_().count("<rect") == 64
     assert "measured" not in repr(LengthHistogram([0, 1]))
-
-
-@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=50).filter(any), st.integers(0, 10**12))
-def test_apportion_is_whole_adds_up_and_stays_within_one(weights, total):
-    weights = np.array(weights)
-    counts = apportion(weights, total)
-    whole = sum(map(Fraction, weights))
-    exact = [Fraction(weight) * total / whole for weight in weights]
-    assert counts.sum() == total and counts.min() >= 0
-    off = [int(n) - share for n, share in zip(counts, exact, strict=True)]
-    assert max(map(abs, off)) <= 1 + 1e-3
-    assert max(off) - min(off) <= 1 + 1e-3  # the largest remainders are rounded up, not others

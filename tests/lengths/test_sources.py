@@ -102,39 +102,6 @@ def test_image_patches_are_counted_one_by_one():
     assert histogram == LengthHistogram.from_lengths(lengths, 7)
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: log_normal(sigma_log=0), "sigma_log must be above 0"),
-        (lambda: log_normal(mean_log=float("nan")), "mean_log must be at least -1000000 and at most 1000000"),
-        (lambda: uniform(max_length=5, shortest=6), "shortest must be from 1 to 5, not 6"),
-        (lambda: two_humped(share=1.5), "share must be at least 0 and at most 1, not 1.5"),
-        (lambda: two_humped(widths=(0, 1)), "a width must be above 0"),
-        (lambda: protein_like(mean=1e12), "mean must be above 0 and at most 1000000"),
-        (lambda: image_patch_like(sides=(64, 32)), r"sides\[1\] must be from 64"),
-    ],
-)
-def test_bad_parameters_are_named(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
-
-
-def test_unknown_names_name_the_near_ones(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match="'wikipdia': did you mean 'wikipedia'"):
-        load("wikipdia")
-    with pytest.raises(ValueError, match="name must be 'wordnet', 'wordnet-pairs', 'docstrings'"):
-        load("zzz")
-    with pytest.raises(ValueError, match="column is for files; squad is"):
-        load("squad", column="length")
-    with pytest.raises(ValueError, match="max_length must be"):
-        load("wordnet", max_length=0)
-    with pytest.raises(ValueError, match="'trunc': did you mean 'truncate'"):
-        load("squad", max_length=5, overlong="trunc")
-    with pytest.raises(ValueError, match="'trunc': did you mean 'truncate'"):
-        load("uniform", overlong="trunc")
-
-
 def test_a_missing_data_folder_is_told_in_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr(installed, "ROOT", tmp_path)
     with pytest.raises(FileNotFoundError, match=r"^data/lengths is not installed: clone packlib's repository"):

@@ -1,14 +1,11 @@
 """Groups of answers that share a prompt: every answer once, no row too long, and a bound that is one."""
 
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from packlib.packing import pack_groups, plan
-from packlib.packing.search.group_bound import group_bound
 
 
 def fewest_rows(prompts, answers, max_length):
@@ -42,26 +39,13 @@ groups = st.lists(
 
 
 @given(small_groups, st.integers(0, 8), st.sampled_from([0, 20]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_rows_lie_between_the_bound_and_the_best_that_there_is(found, more, tries):
     prompts, answers = zip(*found, strict=True)
     top = max(prompt + max(own) for prompt, own in found) + more
     rows = pack_groups(prompts, answers, top, tries=tries)
     best = fewest_rows(prompts, answers, top)
     assert rows.lower_bound <= best <= len(rows) <= best + 1
-
-
-@given(small_groups, st.integers(0, 8))
-@settings(max_examples=60, deadline=None)
-def test_what_parts_are_worth_never_proves_too_many_rows(found, more):
-    prompts, answers = zip(*found, strict=True)
-    top = max(prompt + max(own) for prompt, own in found) + more
-    branches = [[tokens + 1 for tokens in own] for own in answers]
-    shared = np.array(prompts) - 1
-    bound = group_bound(
-        shared, np.array([*map(sum, branches)]), np.array([*map(min, branches)]), np.array([*map(len, branches)]), top
-    )
-    assert bound <= fewest_rows(prompts, answers, top)
 
 
 @given(groups, st.integers(0, 200), st.integers(0, 3))
@@ -95,17 +79,11 @@ def test_the_rows_are_at_most_three_percent_above_the_bound(prompt, answer, numb
     assert len(rows) <= 1.03 * rows.lower_bound
 
 
-def test_the_same_groups_give_the_same_rows():
-    rng = np.random.default_rng(2)
-    prompts, answers = rng.integers(1, 50, 40), rng.integers(1, 30, (40, 6))
-    once, again = (pack_groups(prompts, answers, 128, tries=5) for _ in range(2))
-    assert all(np.array_equal(one, other) for one, other in itertools.zip_longest(once, again))
-
-
 def test_one_answer_for_each_prompt_is_packing_as_ever():
     rng = np.random.default_rng(0)
     prompts, answers = rng.integers(1, 50, 200), rng.integers(1, 50, 200)
-    rows = pack_groups(prompts, answers[:, None], 128)
+    rows, again = (pack_groups(prompts, answers[:, None], 128) for _ in range(2))
+    assert np.array_equal(rows.groups, again.groups) and np.array_equal(rows.offsets, again.offsets)
     assert rows.tokens == rows.unshared_tokens == (prompts + answers).sum()
     assert rows.split_groups == 0 and len(rows) <= plan(prompts + answers, 128, "optimal").num_packs + 1
 
@@ -115,23 +93,6 @@ def test_a_group_is_split_where_that_saves_a_row():
     assert (len(rows), rows.split_groups) == (2, 0)
     rows = pack_groups([2, 2, 2], [[4, 4], [4, 4], [4, 4]], 17)  # 11 a group: three rows whole, and 36 tokens split
     assert (len(rows), rows.split_groups, rows.lower_bound) == (2, 1, 2)
-
-
-@pytest.mark.parametrize(
-    ("prompts", "answers", "max_length", "message"),
-    [
-        ([5], [[3], [4]], 16, "prompts and answers must have one entry for each group, not 1 and 2."),
-        ([], [], 16, "prompts and answers must have one entry for each group, not 0 and 0."),
-        ([5, 0], [[3], [4]], 16, "The prompt of group 1 must have at least 1 token, not 0."),
-        ([5, 5], [[3], []], 16, "Group 1 must have answers of at least 1 token, not none."),
-        ([5, 5], [[3], [4, 0]], 16, "Group 1 must have answers of at least 1 token, not one of 0 tokens."),
-        ([5, 9], [[3], [4, 8]], 16, "max_length must be at least 17, the prompt and the longest answer of group 1, "),
-        ([5, 9], [[3], [4, 8.5]], 16, "8.5"),
-    ],
-)
-def test_what_cannot_be_laid_is_refused(prompts, answers, max_length, message):
-    with pytest.raises((TypeError, ValueError), match=message.replace(".", r"\.")):
-        pack_groups(prompts, answers, max_length)
 
 
 def test_rows_that_were_tampered_with_are_found():

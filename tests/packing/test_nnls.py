@@ -1,6 +1,5 @@
 """NNLSHP and its extended variant: the strategy matrix, soundness at every depth, refusals."""
 
-import io
 import os
 import subprocess
 import sys
@@ -26,40 +25,19 @@ def coarse(name, top):
     return LengthHistogram(np.bincount(lengths, weights=fine.counts).astype(int), f"{name}, coarse")
 
 
-def test_the_ten_strategies_of_eight_slots():
-    assert ["".join(map(str, s)) for s in full_strategies(8, 3)] == [
-        "116", "125", "134", "17", "224", "233", "26", "35", "44", "8",
-    ]  # fmt: skip
-    matrix = strategy_matrix(8, 3)
-    assert matrix.shape == (8, 10)
-    assert (np.arange(1, 9) @ matrix == 8).all() and matrix[:, 0].tolist() == [2, 0, 0, 0, 0, 1, 0, 0]
-
-
-@pytest.mark.parametrize("top", range(1, 13))
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])
-def test_full_strategies_against_all_multisets(top, depth):
-    slow = [
-        lengths
-        for size in range(1, depth + 1)
-        for lengths in combinations_with_replacement(range(1, top + 1), size)
-        if sum(lengths) == top
-    ]
-    assert sorted(full_strategies(top, depth)) == sorted(slow)
-    assert num_full_strategies(top, depth) == len(slow)
-
-
-def test_published_numbers_of_columns():
-    assert [num_full_strategies(512, depth) for depth in (3, 4, 5)] == [22_102, 959_631, 25_287_483]
-    assert num_full_strategies(384, 3) == 12_481
-
-
-def test_a_matrix_that_would_not_fit_is_refused_with_its_size():
-    with pytest.raises(ValueError, match="25,287,483 columns"):
-        plan(load("wikipedia"), method="nnlshp", max_sequences_per_pack=5)
-    with pytest.raises(ValueError, match="depth 8 has"):
-        plan(load("wikipedia"), method="ennlshp", max_sequences_per_pack=8)
-    with pytest.raises(ValueError, match="959,631 columns; at most 524,288 fit in memory"):
-        strategy_matrix(512, 4)
+def test_full_strategies_against_all_multisets(depth):
+    for top in range(1, 13):
+        slow = [
+            lengths
+            for size in range(1, depth + 1)
+            for lengths in combinations_with_replacement(range(1, top + 1), size)
+            if sum(lengths) == top
+        ]
+        found = list(full_strategies(top, depth))
+        assert sorted(found) == sorted(slow) and num_full_strategies(top, depth) == len(slow)
+        columns = [[lengths.count(length) for length in range(1, top + 1)] for lengths in found]
+        assert strategy_matrix(top, depth).T.tolist() == columns
 
 
 @settings(max_examples=200)
@@ -74,13 +52,7 @@ def test_least_squares_come_as_near_as_scipys(seed, rows, columns, scale):
     assert np.linalg.norm(matrix @ x - target) == pytest.approx(distance, rel=1e-9, abs=1e-9 * scale)
 
 
-def test_least_squares_of_what_does_not_fit_are_refused():
-    for target, said in (
-        ([1, 2, 3], r"each of the 2 rows, not the shape \(3,\)"),
-        ([1, float("nan")], "must be finite"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            nonnegative_least_squares(np.eye(2), target)
+def test_a_matrix_of_zeros_is_not_used():
     assert nonnegative_least_squares(np.zeros((2, 3)), [1, 2]).tolist() == [0, 0, 0]
 
 
@@ -134,9 +106,6 @@ def test_weights_and_cutoff():
     matrix = matrix.toarray()
     assert np.array_equal(matrix[:4], 0.5 * strategy_matrix(16, 3)[:4])
     assert np.array_equal(target[4:], histogram.counts[5:]) and target[0] == 0.5 * histogram.counts[1]
-    for options in ({"weight": 0}, {"weight": float("nan")}, {"cutoff": -1}, {"rounding": "up"}):
-        with pytest.raises(ValueError, match=str(*options)):
-            plan(histogram, method="nnlshp", max_sequences_per_pack=3, **options)
 
 
 @pytest.mark.slow
@@ -145,16 +114,10 @@ def test_squad_as_published():
     assert plan(load("squad"), method="nnlshp", max_sequences_per_pack=3).num_packs <= 40_778
 
 
-def test_a_long_solution_is_not_silent_on_a_terminal(monkeypatch):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_long_solution_is_not_silent_on_a_terminal(terminal, monkeypatch, capsys):
     monkeypatch.setattr(tqdm, "__init__", partialmethod(tqdm.__init__, mininterval=0))
     monkeypatch.setattr("tqdm.std.time", iter(np.arange(0, 1e6, 3.0)).__next__)
-    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     nonnegative_least_squares(np.eye(5), np.arange(5.0))
-    assert "least squares: " in sys.stderr.getvalue()
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
-    nonnegative_least_squares(np.eye(5), np.arange(5.0))
-    assert not sys.stderr.getvalue()
+    assert ("least squares: " in capsys.readouterr().err) == terminal

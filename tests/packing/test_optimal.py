@@ -1,8 +1,8 @@
-"""The optimal packer against brute force, its proof against arbitrary prices, and what the papers' sets give."""
+"""The optimal packer against an integer program over all packs, its bounds, and what the papers' sets give."""
 
-import io
 import itertools
 import math
+import os
 import sys
 import time
 from functools import partialmethod
@@ -12,15 +12,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from packing_cases import DEPTHS, fewest_packs, histograms, large_histograms
+from packing_cases import DEPTHS, histograms
+from scipy.optimize import Bounds, LinearConstraint, milp
 from tqdm import tqdm
 
 from packlib.lengths import LengthHistogram, load, log_normal
-from packlib.packing import plan
+from packlib.packing import PRICE_OF_A_PACK, plan
 from packlib.packing.filling import fill_places
-from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound
 from packlib.packing.search.deadline import Deadline
-from packlib.packing.search.knapsack import NOT_FOR_SALE, _by_length, _by_slot, solve_knapsack
 from packlib.packing.search.long_rows import LongSearch
 from packlib.packing.search.master import MasterProblem
 from packlib.packing.search.optimal import _Search
@@ -35,17 +34,61 @@ LOG_NORMAL = drawn(lambda rng: np.clip(rng.lognormal(6.4, 1.2, 5000), 1, 4096).a
 THOUSAND = drawn(lambda rng: rng.integers(200, 16_385, 1000), 16_384, 20_000)
 
 
+def counted(counts, top=24):
+    histogram = np.zeros(top + 1, np.int64)
+    histogram[list(counts)] = [*counts.values()]
+    return LengthHistogram(histogram)
+
+
 def times(histogram, factor):
     return LengthHistogram(histogram.counts * factor, max_length=histogram.max_length)
 
 
-@given(st.one_of(histograms(), large_histograms()), st.sampled_from(DEPTHS), st.integers(1, 15))
+INSTANCES = 2000 if os.environ.get("PACKLIB_ALL") else 200
+
+
+def fewest_by_integer_program(counts, depth):
+    """The fewest packs, by HiGHS' branch and bound over all packs that cannot take another sequence."""
+    top = len(counts) - 1
+    used = [length for length in range(1, top + 1) if counts[length]]
+    deepest = min(depth or top, top // used[0])
+    packs = [
+        pack for k in range(1, deepest + 1) for pack in combinations_with_replacement(used, k) if sum(pack) <= top
+    ]
+    full = [pack for pack in packs if len(pack) == deepest or sum(pack) + used[0] > top]
+    columns = np.array([[pack.count(length) for pack in full] for length in used])
+    wanted = LinearConstraint(columns, lb=np.array([counts[length] for length in used]))
+    solved = milp(np.ones(len(full)), constraints=wanted, integrality=np.ones(len(full)), bounds=Bounds(0, np.inf))
+    assert solved.success
+    return round(solved.fun)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_optimal_needs_as_few_packs_as_an_integer_program(part):
+    """Between long and short sequences, few and many, with and without a depth limit."""
+    rng = np.random.default_rng(part)
+    for _ in range(INSTANCES // 4):
+        top = int(rng.integers(6, 41))
+        shortest = int(rng.integers(max(1, top // 8), top // 3 + 2))
+        counts = np.zeros(top + 1, np.int64)
+        lengths = rng.integers(shortest, top + 1, rng.integers(2, 8))
+        np.add.at(counts, lengths, rng.integers(1, rng.choice([4, 60]), len(lengths)))
+        depth = rng.choice([2, 3, 4, None])
+        made = plan(LengthHistogram(counts), method="optimal", max_sequences_per_pack=depth)
+        fewest = fewest_by_integer_program(made.histogram.counts, depth)
+        assert made.lower_bound <= fewest == made.num_packs, (made.histogram.counts.tolist(), depth)
+
+
+FEW_LENGTHS = st.dictionaries(st.integers(1, 24), st.integers(1, 10_000), min_size=1, max_size=8)
+
+
+@given(histograms() | FEW_LENGTHS.map(counted), st.sampled_from(DEPTHS), st.integers(1, 15))
 @settings(max_examples=150, deadline=None)
 def test_plans_stay_within_a_pack_of_the_bound_and_as_near_with_more_of_each_length(histogram, depth, k):
     factor = min(10**k, (2**63 - 1) // histogram.num_tokens)
     small, large = (
-        plan(histogram, method="optimal", max_sequences_per_pack=depth),
-        plan(times(histogram, factor), method="optimal", max_sequences_per_pack=depth),
+        plan(histogram, max_sequences_per_pack=depth),
+        plan(times(histogram, factor), max_sequences_per_pack=depth),
     )
     assert 0 <= small.gap <= 1 and large.gap * small.num_packs <= small.gap * large.num_packs
     assert small.num_packs <= plan(histogram, method="lpfhp", max_sequences_per_pack=depth).num_packs
@@ -56,137 +99,8 @@ def test_plans_stay_within_a_pack_of_the_bound_and_as_near_with_more_of_each_len
 @settings(max_examples=60, deadline=None)
 def test_rare_lengths_beside_very_frequent_ones_are_seen(powers, depth):
     """From one sequence to 10^17 of a length: a solver in floats sees one or the other at a time."""
-    counts = np.zeros(31, np.int64)
-    for length, power in powers.items():
-        counts[length] = 2**power
-    assert plan(LengthHistogram(counts), method="optimal", max_sequences_per_pack=depth).gap <= 1
-
-
-@pytest.mark.parametrize(
-    ("name", "depth", "factor"),
-    [
-        *[("wikipedia", depth, 10**k) for depth, k in ((2, 9), (3, 4), (8, 4), (None, 9))],
-        *[("docstrings", depth, 10**k) for depth, k in ((None, 6), (8, 9))],
-    ],
-)
-def test_data_sets_many_times_are_packed_to_the_bound(name, depth, factor):
-    """A whole number of packs at the bound leaves not one token to waste."""
-    assert plan(times(load(name), factor), method="optimal", max_sequences_per_pack=depth).gap == 0
-
-
-MILLIONS = 10**6 * np.array([1151, 770, 1319, 245, 992, 1846, 230, 961, 439])
-FEW = [1666, 467, 1700, 1802, 797, 1292, 517, 529, 801, 737]
-POWERS = [43, 43, 15, 38, 34, 14, 18, 14, 18, 16, 37, 2, 19, 26]
-
-
-@pytest.mark.parametrize(
-    ("lengths", "counts", "top", "depth"),
-    [
-        # rounded prices alone prove too little
-        ([10, 14, 15, 18, 23, 31, 33, 34, 35], MILLIONS * 1000, 42, None),
-        # so many of one length that a solver in floats does not see the strategies of the others
-        ([1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12], [*FEW, 9_609_834_505_469_778], 12, None),
-        # or takes what the rare ones need for its own error
-        ([1, 2, 3, 6, 8, 9, 10, 11, 12, 13, 14, 15, 18, 19], [2**power for power in POWERS], 20, 4),
-    ],
-    ids=["all many", "one huge", "powers of two"],
-)
-def test_huge_counts_are_packed_to_the_bound(lengths, counts, top, depth):
-    histogram = np.zeros(top + 1, np.int64)
-    histogram[lengths] = counts
-    assert plan(LengthHistogram(histogram), method="optimal", max_sequences_per_pack=depth).gap == 0
-
-
-def test_a_solver_that_gives_up_is_said(monkeypatch):
-    init = MasterProblem.__init__
-
-    def lame(self, counts):
-        init(self, counts)
-        self._highs.setOptionValue("simplex_iteration_limit", 1)
-
-    monkeypatch.setattr(MasterProblem, "__init__", lame)
-    squad = load("squad")
-    with pytest.warns(RuntimeWarning, match=r"could not solve the linear program \(Iteration limit reached\)"):
-        made = plan(squad, method="optimal", max_sequences_per_pack=3)
-    assert made.lower_bound <= made.num_packs <= plan(squad, method="lpfhp", max_sequences_per_pack=3).num_packs
-
-
-@given(histograms(largest=12, most=8), st.sampled_from(DEPTHS), st.data())
-@settings(max_examples=100, deadline=None)
-def test_any_prices_prove_a_true_bound(histogram, depth, data):
-    size = histogram.max_length + 1
-    prices = data.draw(st.lists(st.integers(0, PRICE_OF_A_PACK), min_size=size, max_size=size))
-    prices[int(histogram.counts.nonzero()[0][0])] += 1
-    bound = certified_bound(histogram.counts, np.minimum(prices, PRICE_OF_A_PACK), depth)
-    assert bound <= fewest_packs(histogram.expand().tolist(), histogram.max_length, depth)
-
-
-@given(st.integers(1, 12), st.sampled_from(DEPTHS), st.data())
-@settings(max_examples=100, deadline=None)
-def test_knapsack_against_all_packs(capacity, depth, data):
-    worth = data.draw(st.lists(st.integers(-1, 30), min_size=capacity + 1, max_size=capacity + 1))
-    values = np.array([value if value >= 0 else NOT_FOR_SALE for value in worth])
-    sold = [length for length in range(1, capacity + 1) if worth[length] >= 0]
-    if not sold:
-        return
-    packs = [
-        pack
-        for size in range(min(depth or capacity, capacity) + 1)
-        for pack in combinations_with_replacement(sold, size)
-        if sum(pack) <= capacity
-    ]
-    knapsack = solve_knapsack(values, depth)
-    assert knapsack.best == max(sum(worth[length] for length in pack) for pack in packs)
-    for length, pack in zip(sold, knapsack.packs_with(np.array(sold)), strict=True):
-        found = [other for other, copies in pack for _ in range(copies)]
-        assert tuple(sorted(found)) in packs and length in found
-        best = max(sum(worth[other] for other in pack) for pack in packs if length in pack)
-        assert sum(worth[other] for other in found) == best
-
-
-@given(st.integers(1, 60), st.data())
-def test_few_lengths_and_many_fill_the_same_table(slots, data):
-    """Few lengths are filled in one after the other, many slot after slot."""
-    sizes = np.array(sorted(data.draw(st.sets(st.integers(1, slots), min_size=1))))
-    values = np.array([data.draw(st.integers(0, PRICE_OF_A_PACK)) for _ in sizes])
-    assert np.array_equal(_by_length(sizes, values, slots), _by_slot(sizes, values, slots))
-
-
-@given(histograms(largest=12, most=12), st.data())
-def test_slots_take_their_length_or_shorter(histogram, data):
-    top = histogram.max_length
-    slots = st.lists(st.integers(1, top), min_size=1, max_size=4).map(tuple)
-    planned = data.draw(st.lists(st.tuples(slots, st.integers(0, 3)), max_size=4))
-    filled, left = fill_places(planned, histogram.counts)
-    used = np.zeros(top + 1, int)
-    for lengths, packs in filled:
-        for length in lengths:
-            used[length] += packs
-    assert np.array_equal(used + left, histogram.counts) and (left >= 0).all()
-    open_slots = np.zeros(top + 1, int)
-    for lengths, packs in planned:
-        for length in lengths:
-            open_slots[length] += packs
-    # from any length up, no more sequences than slots, and none left that a free slot would take
-    tails = np.cumsum((open_slots - used)[::-1])[::-1]
-    assert (tails >= 0).all()
-    assert all(not left[length] or tails[length] == 0 for length in range(1, top + 1))
-
-
-def test_deep_packs_are_filled_many_places_at_a_time():
-    """One place after the other, this took minutes."""
-    filled, left = fill_places([((2,) * 300_000, 2)], np.array([0, 400_000, 450_000]))
-    assert filled == [((2,) * 225_000 + (1,) * 75_000, 2)] and left.tolist() == [0, 250_000, 0]
-
-
-def test_the_linear_program_by_hand():
-    """Two strategies of 8 slots: a pack of 5 + 3, and one of 4 + 4; a 3 may sit in a slot of 4."""
-    counts = np.array([0, 0, 0, 5, 4, 2, 0, 0, 0])
-    master = MasterProblem(counts)
-    assert master.add([((5, 1), (3, 1)), ((4, 2),), ((4, 2),)]) == 2
-    assert master.solve(counts)
-    assert master.objective == pytest.approx(2 + 7 / 2)  # five 3s, two of them beside the 5s, three in slots of 4
-    assert master.usage == pytest.approx([2, 3.5])
+    histogram = counted({length: 2**power for length, power in powers.items()}, 30)
+    assert plan(histogram, max_sequences_per_pack=depth).gap <= 1
 
 
 def test_prices_that_prove_a_fraction_more_are_kept():
@@ -208,6 +122,26 @@ def test_the_solver_is_as_exact_as_its_unit(monkeypatch):
     assert master.fewest == 3_000_004
 
 
+def test_a_solver_that_gives_up_is_said(monkeypatch):
+    init = MasterProblem.__init__
+
+    def lame(self, counts):
+        init(self, counts)
+        self._highs.setOptionValue("simplex_iteration_limit", 1)
+
+    monkeypatch.setattr(MasterProblem, "__init__", lame)
+    squad = load("squad")
+    with pytest.warns(RuntimeWarning, match=r"could not solve the linear program \(Iteration limit reached\)"):
+        made = plan(squad, max_sequences_per_pack=3)
+    assert made.lower_bound <= made.num_packs <= plan(squad, method="lpfhp", max_sequences_per_pack=3).num_packs
+
+
+def test_deep_packs_are_filled_many_places_at_a_time():
+    """One place after the other, this took minutes."""
+    filled, left = fill_places([((2,) * 300_000, 2)], np.array([0, 400_000, 450_000]))
+    assert filled == [((2,) * 225_000 + (1,) * 75_000, 2)] and left.tolist() == [0, 250_000, 0]
+
+
 @pytest.mark.parametrize(
     ("name", "depth", "fewest"),
     [
@@ -218,14 +152,14 @@ def test_the_solver_is_as_exact_as_its_unit(monkeypatch):
 )
 def test_the_bounds_of_the_published_histograms_are_met(name, depth, fewest):
     """Each is the linear program's bound, rounded up."""
-    made = plan(load(name), method="optimal", max_sequences_per_pack=depth)
+    made = plan(load(name), max_sequences_per_pack=depth)
     assert (made.num_packs, made.lower_bound) == (fewest, fewest)
 
 
 @pytest.mark.parametrize("name", ["squad", "wordnet", "wordnet-pairs", "docstrings"])
 def test_the_other_sets_at_every_depth(name):
     for depth in DEPTHS:
-        assert plan(load(name), method="optimal", max_sequences_per_pack=depth).gap <= 1
+        assert plan(load(name), max_sequences_per_pack=depth).gap <= 1
 
 
 @pytest.mark.parametrize(
@@ -244,72 +178,60 @@ def test_these_depths_cost_next_to_nothing(name, depth):
         assert 1.0001 < greedy.num_packs / free.num_packs < 1.0135
 
 
+MILLIONS = {10: 1151, 14: 770, 15: 1319, 18: 245, 23: 992, 31: 1846, 33: 230, 34: 961, 35: 439}
+POWERS = {1: 43, 2: 43, 3: 15, 6: 38, 8: 34, 9: 14, 10: 18, 11: 14, 12: 18, 13: 16, 14: 37, 15: 2, 18: 19, 19: 26}
+
+
 @pytest.mark.parametrize(
-    ("histogram", "options"),
+    ("histogram", "depth", "rounds"),
     [
-        (
-            LengthHistogram.from_lengths(load("wikipedia").expand()[::100] * 3 // 2, 768),
-            {"max_sequences_per_pack": 48},
-        ),
-        (THOUSAND, {"rounds": 400}),
+        # a data set many times: a whole number of packs at the bound leaves not one token to waste
+        *[(times(load("wikipedia"), 10**k), depth, None) for depth, k in ((2, 9), (3, 4), (8, 4), (None, 9))],
+        *[(times(load("docstrings"), 10**k), depth, None) for depth, k in ((None, 6), (8, 9))],
+        # rounded prices alone prove too little
+        (counted({length: 10**9 * count for length, count in MILLIONS.items()}, 42), None, None),
+        # counts so far apart that a solver in floats takes what the rare ones need for its own error
+        (counted({length: 2**power for length, power in POWERS.items()}, 20), 4, None),
+        # prices on few lengths leave some fifty packs above the bound
+        (LengthHistogram.from_lengths(load("wikipedia").expand()[::100] * 3 // 2, 768), 48, None),
+        (THOUSAND, None, 400),
     ],
-    ids=["a high depth limit", "long rows"],
 )
-def test_up_to_a_thousand_lengths_are_packed_to_the_bound(histogram, options):
-    """Prices on few lengths leave some fifty packs above the bound here."""
-    assert plan(histogram, **options).gap == 0
+def test_the_bound_is_met(histogram, depth, rounds):
+    assert plan(histogram, max_sequences_per_pack=depth, rounds=rounds).gap == 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [(2048, 5.0, 1.0), (8192, 6.0, 1.2)])
 def test_log_normals_of_ten_million_are_packed_to_the_bound(shape):
-    made = plan(log_normal(10_000_000, *shape), method="optimal")
+    made = plan(log_normal(10_000_000, *shape))
     assert made.gap <= made.num_packs * 1e-5
 
 
-def test_time_limit_returns_the_best_so_far():
-    wikipedia = load("wikipedia")
-    at_once = plan(wikipedia, method="optimal", max_sequences_per_pack=5, time_limit=0)
-    assert at_once.num_packs <= plan(wikipedia, method="lpfhp", max_sequences_per_pack=5).num_packs
-    assert at_once.lower_bound >= plan(wikipedia, method="lpfhp", max_sequences_per_pack=5).lower_bound
-    for bad in (-1, float("nan"), float("inf"), 10**400, "1", True, [1]):
-        with pytest.raises((TypeError, ValueError), match="time_limit must be"):
-            plan(wikipedia, method="optimal", max_sequences_per_pack=5, time_limit=bad)
+class Terminated(KeyboardInterrupt):
+    pass
 
 
-def interrupted(after, error, monkeypatch):
-    solve, calls = MasterProblem.solve, []
+@pytest.mark.parametrize(("after", "error"), [(0, KeyboardInterrupt), (12, KeyboardInterrupt), (3, Terminated)])
+def test_an_interrupt_returns_the_best_so_far_and_a_request_to_terminate_is_obeyed(after, error):
+    wikipedia, rounds = load("wikipedia"), iter(range(after))
 
-    def until(self, counts, seconds):
-        calls.append(seconds)
-        if len(calls) > after:
+    def progress(now):
+        if next(rounds, None) is None:
             raise error
-        return solve(self, counts, seconds)
 
-    monkeypatch.setattr(MasterProblem, "solve", until)
-
-
-@pytest.mark.parametrize("after", [0, 5, 20])
-def test_an_interrupt_returns_the_best_so_far(after, monkeypatch):
-    interrupted(after, KeyboardInterrupt, monkeypatch)
-    wikipedia = load("wikipedia")
+    if error is Terminated:
+        with pytest.raises(Terminated):
+            plan(wikipedia, max_sequences_per_pack=3, progress=progress)
+        return
     with pytest.warns(RuntimeWarning, match="The search was interrupted: this is the best plan so far"):
-        made = plan(wikipedia, method="optimal", max_sequences_per_pack=3)
+        made = plan(wikipedia, max_sequences_per_pack=3, progress=progress)
     assert made.lower_bound < made.num_packs <= plan(wikipedia, method="lpfhp", max_sequences_per_pack=3).num_packs
-
-
-def test_a_request_to_terminate_is_obeyed(monkeypatch):
-    class Terminated(KeyboardInterrupt):
-        pass
-
-    interrupted(3, Terminated, monkeypatch)
-    with pytest.raises(Terminated):
-        plan(load("wikipedia"), method="optimal", max_sequences_per_pack=3)
 
 
 def test_progress_is_told():
     told = []
-    made = plan(load("squad"), method="optimal", max_sequences_per_pack=3, progress=told.append)
+    made = plan(load("squad"), max_sequences_per_pack=3, progress=told.append)
     assert {step.stage for step in told} == {"pricing", "rounding"}
     assert [s.lower_bound for s in told] == sorted(s.lower_bound for s in told)
     assert [s.num_packs for s in told] == sorted((s.num_packs for s in told), reverse=True)
@@ -317,18 +239,11 @@ def test_progress_is_told():
     assert told[-1].num_packs == made.num_packs and told[-1].lower_bound <= made.lower_bound
 
 
-@pytest.mark.parametrize("kind", [_Search, LongSearch])
-def test_progress_that_returns_false_ends_the_search(kind):
+@pytest.mark.parametrize(("histogram", "depth"), [(load("docstrings", 256), 4), (LOG_NORMAL, 6)])
+def test_progress_that_returns_false_ends_the_search(histogram, depth):
     told = []
-
-    def go_on(now):
-        told.append(now)
-        return len(told) < 3
-
-    search = kind(load("docstrings", 256), 4, go_on, Deadline())
-    search.run()
-    assert len(told) == 3 and search.deadline.seconds_left() == 0
-    assert search.num_packs == told[-1].num_packs > search.lower_bound >= told[-1].lower_bound
+    made = plan(histogram, max_sequences_per_pack=depth, progress=lambda now: told.append(now) or len(told) < 3)
+    assert len(told) == 3 and made.num_packs == told[-1].num_packs > made.lower_bound >= told[-1].lower_bound
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 3])
@@ -338,14 +253,12 @@ def test_rounds_end_the_search_at_the_same_plan(rounds, monkeypatch):
     solve = MasterProblem.solve
     monkeypatch.setattr(MasterProblem, "solve", lambda *given: solved.append(1) or solve(*given))
     histogram = load("docstrings", 128)
-    first, again = (plan(histogram, method="optimal", max_sequences_per_pack=4, rounds=rounds) for _ in range(2))
+    first, again = (plan(histogram, max_sequences_per_pack=4, rounds=rounds) for _ in range(2))
     assert len(solved) == 2 * rounds and first.to_json() == again.to_json()
-    assert first.num_packs >= plan(histogram, method="optimal", max_sequences_per_pack=4).num_packs
+    assert first.num_packs >= plan(histogram, max_sequences_per_pack=4).num_packs
     wikipedia = load("wikipedia")
     few, none = (plan(wikipedia, max_sequences_per_pack=3, rounds=some).num_packs for some in (5, 0))
     assert few < 0.995 * none
-    with pytest.raises(ValueError, match="rounds must be at least 0, not -1"):
-        plan(histogram, method="optimal", max_sequences_per_pack=4, rounds=-1)
 
 
 @given(histograms(largest=40, most=60), st.sampled_from(DEPTHS), st.booleans())
@@ -377,26 +290,22 @@ def test_more_time_never_gives_a_worse_plan(histogram, depth, limits, monkeypatc
         ticks = itertools.count()
         with monkeypatch.context() as patch:
             patch.setattr(time, "perf_counter", lambda ticks=ticks: float(next(ticks)))
-            made = plan(histogram, method="optimal", max_sequences_per_pack=depth, time_limit=limit)
+            made = plan(histogram, max_sequences_per_pack=depth, time_limit=limit)
         packs.append(made.num_packs)
         bounds.append(made.lower_bound)
     assert packs == sorted(packs, reverse=True) and bounds == sorted(bounds)
     assert packs[0] <= plan(histogram, method="lpfhp", max_sequences_per_pack=depth).num_packs and len(set(packs)) > 2
 
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
 @pytest.mark.parametrize(
     ("options", "patience", "seen"),
     [({}, 0, True), ({}, 60, False), ({"progress": False}, 0, False), ({"progress": True}, 60, True)],
 )
-def test_a_search_is_not_silent_on_a_terminal(options, patience, seen, monkeypatch):
+def test_a_search_is_not_silent_on_a_terminal(options, patience, seen, monkeypatch, capsys):
     every_round = partialmethod(tqdm.__init__, mininterval=0)  # a fast processor ends before a second drawing
     monkeypatch.setattr(tqdm, "__init__", every_round)
     monkeypatch.setattr("packlib.packing.search.progress._PATIENCE", patience)
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    plan(load("squad"), method="optimal", max_sequences_per_pack=3, **options)
-    assert ("planning" in sys.stderr.getvalue() and "above the best" in sys.stderr.getvalue()) == seen
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    plan(load("squad"), max_sequences_per_pack=3, **options)
+    told = capsys.readouterr().err
+    assert ("planning" in told and "above the best" in told) == seen

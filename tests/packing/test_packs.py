@@ -2,7 +2,6 @@
 
 import os
 from collections import Counter
-from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -34,26 +33,16 @@ def test_each_sample_lands_in_one_pack_of_its_plan(histogram, method, depth, see
 
 
 def test_the_seed_permutes_samples_of_equal_length():
-    lengths = np.array([3] * 40 + [5] * 40)
-    made = plan(LengthHistogram.from_lengths(lengths, 8), method="lpfhp")
-    plain, zero, one = (assign(made, lengths, seed) for seed in (None, 0, 1))
-    assert plain[0].tolist() == [40, 0] and plain[39].tolist() == [79, 39]  # without a seed, in their order
-    assert not np.array_equal(zero.sample_ids, plain.sample_ids)
-    assert not np.array_equal(zero.sample_ids, one.sample_ids)
-    assert np.array_equal(zero.sample_ids, assign(made, lengths, 0).sample_ids)
-    threes, fives = zero.sample_ids[zero.sample_ids < 40], zero.sample_ids[zero.sample_ids >= 40] - 40
+    lengths = [3] * 40 + [5] * 40
+    made = plan(lengths, 8, "lpfhp")
+    plain, zero, again = (assign(made, lengths, seed).sample_ids for seed in (None, 0, 0))
+    assert plain[:2].tolist() == [40, 0] and plain[-2:].tolist() == [79, 39]  # without a seed, in their order
+    assert np.array_equal(zero, again)
+    threes, fives = zero[zero < 40], zero[zero >= 40] - 40
     assert not np.array_equal(threes, fives)  # or sample i of one length would always meet sample i of another
-    with pytest.raises(ValueError, match="seed must be at least 0"):
-        assign(made, lengths, -1)
-
-
-def test_every_order_of_equal_samples_is_as_likely():
-    lengths = [7] + [3] * 4 + [2, 2]
-    made = plan(LengthHistogram.from_lengths(lengths, 7), method="unpacked")
-    orders = Counter(tuple(assign(made, lengths, seed).sample_ids[1:5].tolist()) for seed in range(4800))
-    assert len(orders) == 24
-    # chi-squared with 23 degrees of freedom is over 49.7 once in a thousand
-    assert sum((n - 200) ** 2 / 200 for n in orders.values()) < 49.7
+    few = [7, 3, 3, 3, 2]
+    orders = {tuple(assign(plan(few, 7, "unpacked"), few, seed).sample_ids[1:4].tolist()) for seed in range(60)}
+    assert len(orders) == 6
 
 
 def test_overlong_samples_as_the_histogram_treated_them():
@@ -67,27 +56,12 @@ def test_overlong_samples_as_the_histogram_treated_them():
     assert sorted(packs.sample_ids.tolist()) == [1, 2, 4]
 
 
-@pytest.mark.parametrize(
-    ("lengths", "says"),
-    [
-        ([3, 5, 5], "of length 3 it has 2, and 1 are given"),
-        ([3, 3, 5, 5], "of length 5 it has 1, and 2 are given"),
-        ([3, 3, 5, 9], "of length over 8 it has 0, and 1 are given"),
-        ([3, 3, 5, 99], "Length 99 is over the maximum length 8"),
-        ([3, 3, 0], "Length 0 at position 2"),
-        ([], "no lengths"),
-    ],
-)
-def test_other_lengths_than_the_plan_was_made_for(lengths, says):
-    made = plan(LengthHistogram.from_lengths([3, 3, 5], 8))
-    with pytest.raises(ValueError, match=says):
-        assign(made, lengths)
-
-
 def test_packs_count_and_verify_themselves():
     lengths = [5, 3, 3, 2, 8]
     packs = plan(lengths, 8).assign(lengths)
     assert packs.num_packs == 3 and packs.efficiency == 21 / 24 and packs.verify() is packs
+    lists = Packs([3, 0, 7], [0, 2, 3], [5, 3, 4], 8)
+    assert lists[0].tolist() == [3, 0] and len(lists) == 2 and lists.sample_ids.dtype == np.int64
     damaged = Packs._of(**(vars(packs) | {"sample_ids": np.array([4, 0, 1, 2, 2])}))
     with pytest.raises(ValueError, match="Sample 2 comes more than once"):
         damaged.verify()
@@ -118,39 +92,9 @@ def test_a_file_gets_the_rights_that_the_umask_leaves(tmp_path, umask, mode):
     before = os.umask(umask)
     try:
         wordnet_packs().save(tmp_path / "some.packs")
-        assert os.umask(umask) == umask
     finally:
-        os.umask(before)
+        assert os.umask(before) == umask
     assert (tmp_path / "some.packs").stat().st_mode & 0o777 == mode
-
-
-WRONG = [
-    ({"sample_ids": [0, -7, 1]}, ValueError, "sample_ids must be at least 0, not -7."),
-    ({"sample_ids": [0.5, 1, 2]}, TypeError, "sample_id 0.5 at position 0 is not a whole number."),
-    ({"sample_ids": [4, 2, 4]}, ValueError, "Sample 4 comes more than once in the packs."),
-    ({"offsets": [0, 3]}, ValueError, "Pack 0 holds 9 tokens; max_length is 8."),
-    ({"offsets": np.array([0, 2**63 + 1, 3], np.uint64)}, ValueError, "The offsets do not cut 3 sample ids"),
-    ({"offsets": [0, 0, 3]}, ValueError, "The offsets do not cut 3 sample ids into packs."),
-    ({"lengths": np.array([2**40, 3, 1])}, ValueError, "lengths must have 3 entries, one a sample, each from 1 to 8"),
-    ({"lengths": [5, 4, 1]}, ValueError, "Pack 0 holds 9 tokens; max_length is 8."),
-    ({"max_length": 10**15}, ValueError, "max_length must be from 1 to 16777216, not 1000000000000000."),
-]
-
-
-@pytest.mark.parametrize(("change", "kind", "says"), WRONG)
-def test_packs_check_themselves(change, kind, says):
-    packs = Packs([0, 1, 2], [0, 2, 3], [5, 3, 1], 8)
-    with pytest.raises(kind) as refusal:
-        replace(packs, **change)
-    assert says in str(refusal.value) and "\n" not in str(refusal.value)
-    assert len(str(refusal.value)) < 300
-
-
-def test_packs_of_lists_are_arrays():
-    lists = Packs([3, 0, 7], [0, 2, 3], [5, 3, 4], 8)
-    assert lists[0].tolist() == [3, 0] and len(lists) == 2 and lists.sample_ids.dtype == np.int64
-    with pytest.raises(TypeError, match="plan must be a PackingPlan, not None"):
-        assign(None, [1, 2])
 
 
 def a_stream_by_hand(lengths, top, window, depth):
@@ -187,11 +131,6 @@ def test_a_stream_is_packed_as_a_plain_loop_packs_it(histogram, window, depth, d
     assert depth is None or max(map(len, packs)) <= depth
 
 
-def test_a_stream_with_every_pack_open_is_best_fit():
-    lengths = [5, 4, 3, 4, 1, 6, 2]
-    assert list(StreamPacker(8, 7).pack(lengths)) == [(0, 2), (1, 3), (4, 5), (6,)]
-
-
 def test_a_wrong_length_in_a_stream_changes_nothing():
     packer = StreamPacker(8)
     packer.add(5)
@@ -199,5 +138,3 @@ def test_a_wrong_length_in_a_stream_changes_nothing():
         with pytest.raises(error, match="length of sequence 1 must be"):
             packer.add(bad)
     assert packer.add(3) == [(0, 1)] and packer.flush() == []
-    with pytest.raises(ValueError, match="window must be at least 1"):
-        StreamPacker(8, 0)

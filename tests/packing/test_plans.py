@@ -1,17 +1,16 @@
 """Plans of every method: exact, verified, written and read; and tampering that must be seen."""
 
-import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
+from itertools import chain
 from math import ceil, gcd
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from packing_cases import DEPTHS, FAST, check_slowly, fewest_packs, histograms
+from packing_cases import DEPTHS, FAST, fewest_packs, histograms
 
 from packlib.lengths import LengthHistogram
 from packlib.packing import METHODS, PRICE_OF_A_PACK, PackingPlan, certified_bound, plan
@@ -24,7 +23,9 @@ def test_every_method_packs_every_sequence_once(method, histogram, depth, data):
     if method not in FAST:
         depth = min(depth or 3, 3)
     made = plan(histogram, method=method, max_sequences_per_pack=depth)
-    check_slowly(made, histogram, depth)
+    packs = [lengths for lengths, n in zip(made.strategies, made.repeats, strict=True) for _ in range(n)]
+    assert sorted(chain(*packs)) == histogram.expand().tolist() and len(packs) == made.num_packs
+    assert all(sum(pack) <= histogram.max_length and len(pack) <= (depth or len(pack)) for pack in packs)
     assert -(-histogram.num_tokens // histogram.max_length) <= made.lower_bound <= made.num_packs
     assert made.gap == made.num_packs - made.lower_bound >= 0
 
@@ -58,21 +59,6 @@ def test_what_sums_prove_is_true_and_knows_depth_and_long_sequences(histogram, d
     assert plan(histogram, method="lpfhp", max_sequences_per_pack=depth).lower_bound == bound
 
 
-@pytest.mark.parametrize(
-    ("lengths", "top", "depth", "packs"),
-    [
-        ([10] * 1000, 1000, 4, 250),  # only the depth limit needs so many packs
-        ([6] * 7 + [1] * 4, 10, None, 7),  # more than half a pack each
-        ([8] * 3 + [3] * 6 + [1] * 2, 10, None, 5),  # no 3 beside an 8: three packs, and two more for six 3s
-        ([8] * 3 + [3] * 6, 10, 2, 6),  # the same where a pack takes two
-    ],
-)
-def test_a_greedy_plan_that_is_the_best_says_so(lengths, top, depth, packs):
-    made = plan(LengthHistogram.from_lengths(lengths, top), method="lpfhp", max_sequences_per_pack=depth)
-    assert made.num_packs == packs and made.gap == 0
-    assert repr(made).endswith("at most 0 packs above the best)")
-
-
 @pytest.mark.parametrize("method", FAST)
 @settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 @given(histogram=histograms(largest=10), unit=st.integers(1, 9), beside=st.integers(0, 8))
@@ -91,40 +77,29 @@ def test_lengths_with_a_common_divisor_are_packed_and_proven_as_without(method, 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_limit_beyond_every_pack_is_none(method):
     histogram = LengthHistogram.from_lengths([7, 6, 5, 4, 3, 2, 2, 1, 1, 1, 5, 5], 8)
+    deepest = plan(histogram, method=method, max_sequences_per_pack=8)
     for limit in (sys.maxsize, 10**30):
-        made = plan(histogram, method=method, max_sequences_per_pack=limit)
-        assert (
-            made.strategies == plan(histogram, method=method, max_sequences_per_pack=8).strategies
-            and made.verify().gap <= made.num_packs - 5
-        )
+        made = plan(histogram, method=method, max_sequences_per_pack=limit).verify()
+        assert made.strategies == deepest.strategies and made.lower_bound >= 5
 
 
 TIGHT = """
 import resource
 import numpy as np
-from packlib.lengths import LengthHistogram
-from packlib.packing import PRICE_OF_A_PACK, certified_bound, plan
-
-def counted(top, counts):
-    table = np.zeros(top + 1, int)
-    table[list(counts)] = list(counts.values())
-    return table
+from packlib.packing import certified_bound, plan
 
 resource.setrlimit(resource.RLIMIT_DATA, (2 << 30, -1))
-made = plan(LengthHistogram(counted(131_072, {6: 65_533, 9: 2})))
-print(made.num_packs, made.gap)
-counts, worth = counted(131_072, {11: 30_000, 101: 20_000}), {11: 1 << 24, 101: 1 << 28}
-print(certified_bound(counts, counted(131_072, worth), 3500))
-print(-(-sum(counts[l] * price for l, price in worth.items()) // max(
-    n * worth[11] + min((131_072 - 11 * n) // 101, 3500 - n) * worth[101] for n in range(3501))))
+made = plan(np.repeat([6, 9], [65_533, 2]), 131_072)
+counts, prices = np.zeros((2, 131_073), int)
+counts[[11, 101]], prices[[11, 101]] = (30_000, 20_000), (1 << 24, 1 << 28)
+print(made.num_packs, made.gap, certified_bound(counts, prices, 3500))
 """
 
 
 def test_a_plan_fits_in_two_gigabytes():
     """Few short lengths in long rows, without a depth limit and with thousands of sequences a pack."""
     done = subprocess.run([sys.executable, "-c", TIGHT], capture_output=True, text=True, check=True)
-    packs, proven, exact = done.stdout.splitlines()
-    assert packs == "4 0" and 0.99 * int(exact) <= int(proven) <= int(exact)
+    assert done.stdout == "4 0 17\n"
 
 
 def test_prices_that_overflow_are_refused():
@@ -148,31 +123,8 @@ def test_numbers_of_a_plan():
     made = example()
     assert (made.num_packs, made.lower_bound, made.gap) == (4, 4, 0)
     assert made.efficiency == 1.0 and made.packing_factor == 2.5 and made.deepest <= 3
-    assert "4 packs" in repr(made) and "svg" in made._repr_html_()
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (lambda p: {"repeats": p.repeats + np.eye(1, len(p.repeats), dtype=int)[0]}, "The plan packs"),
-        (lambda p: {"repeats": p.repeats * 0}, "at least once"),
-        (lambda p: {"items": p.items + np.eye(1, len(p.items), dtype=int)[0]}, "the maximum is 8"),
-        (lambda p: {"items": np.where(p.items == 1, 0, p.items)}, "outside 1 to 8"),
-        (lambda p: {"offsets": p.offsets[:-1]}, "do not cut"),
-        (lambda p: {"max_sequences_per_pack": p.deepest - 1}, "A pack holds 3 sequences; the depth limit is 2"),
-        (lambda p: {"prices": np.full(9, 1)[:5]}, "must be 9 prices"),
-        (lambda p: {"prices": np.full(9, -1)}, "must be from 0"),
-        (lambda p: {"prices": np.zeros(9, int)}, "not all 0"),
-        (lambda p: {"repeats": p.repeats * 1.5}, "not a whole number"),
-        (lambda p: {"items": [], "offsets": [0], "repeats": []}, "do not cut"),
-        (lambda p: {"offsets": [0, 2**63 - 1, -2, len(p.items)], "repeats": [1, 1, 1]}, "do not cut"),
-        (lambda p: {"method": 7}, "method must be text, not 7"),
-    ],
-)
-def test_a_plan_that_is_wrong_cannot_be_made(change, says):
-    made = example()
-    with pytest.raises((TypeError, ValueError), match=says):
-        replace(made, **change(made))
+    assert "4 packs" in repr(made) and repr(made).endswith("at most 0 packs above the best)")
+    assert "svg" in made._repr_html_()
 
 
 def test_sums_that_wrap_around_in_64_bits_are_seen():
@@ -224,51 +176,42 @@ def test_json_there_and_back(tmp_path_factory, histogram, method, depth):
         PackingPlan.load(path.with_name("missing.json"))
 
 
-def _at(*keys, value):
-    def damage(text):
-        raw = json.loads(text)
-        inner = raw
-        for key in keys[:-1]:
-            inner = inner[key]
-        inner[keys[-1]] = value
-        return json.dumps(raw)
-
-    return damage
-
-
-def twice_the_first_length(text):
-    """With another count before: if the last one held, the plan would be read."""
-    raw = json.loads(text)
-    raw["histogram"]["lengths"].insert(0, raw["histogram"]["lengths"][0])
-    raw["histogram"]["counts"].insert(0, 99)
-    return json.dumps(raw)
+LISTS = "[[7, 1], [6, 2], [5, 2, 1], [4, 3, 1]]"
 
 
 @pytest.mark.parametrize(
-    ("damage", "says"),
+    ("old", "new", "says"),
     [
-        (_at("strategies", 0, 0, value=7.9), "Length 7.9 at position 0 is not a whole number."),
-        (twice_the_first_length, "must ascend from 1 to at most 8."),
-        (_at("format", value="packlib.PackingPlan 4"), "format must be 'packlib.PackingPlan 3', not 'pack"),
-        (_at("strategies", value=[]), "The offsets of the plan do not cut its items into strategies."),
-        (_at("lower_bound", value=3), "It states other packs or another bound"),
-        (_at("strategies", value=7), "strategies must be a list of lists of lengths, but it holds 7."),
-        (lambda text: text.replace('"repeats"', '"repeat"'), "did you mean 'repeats'"),
-        (lambda text: "[1, 2]", "A plan must be a JSON object, not [1, 2]."),
-        (_at("extra", value=1), "not 'extra'"),
-        (lambda text: text.replace('"duals"', '"repeats": [1], "duals"'), "The name 'repeats' comes twice."),
-        (lambda text: text.replace('"truncated": 0', '"truncated": NaN'), "NaN is no number."),
-        (lambda text: text.replace("[[", "[" * 100_000), "It is nested too deeply."),
+        ("[[7, 1]", "[[7.9, 1]", "Length 7.9 at position 0 is not a whole number."),
+        ('"lengths": [1, 2', '"lengths": [2, 2', "must ascend from 1 to at most 8."),
+        ("PackingPlan 3", "PackingPlan 4", "format must be 'packlib.PackingPlan 3', not 'packlib.PackingPlan 4'"),
+        (
+            "[[7, 1], [6, 2], [5, 2, 1], [4, 3, 1]]",
+            "[]",
+            "The offsets of the plan do not cut its items into strategies.",
+        ),
+        (
+            "[[7, 1], [6, 2], [5, 2, 1], [4, 3, 1]]",
+            "7",
+            "strategies must be a list of lists of lengths, but it holds 7.",
+        ),
+        ('"lower_bound": 4', '"lower_bound": 3', "It states other packs or another bound"),
+        ('"repeats"', '"repeat"', "did you mean 'repeats'"),
+        ('"duals"', '"extra": 1, "duals"', "not 'extra'"),
+        ('"duals"', '"repeats": [1], "duals"', "The name 'repeats' comes twice."),
+        ('"truncated": 0', '"truncated": NaN', "NaN is no number."),
+        ("[[", "[" * 100_000, "It is nested too deeply."),
     ],
 )
-def test_what_a_file_holds_is_taken_exactly_or_refused(tmp_path, damage, says):
-    path = tmp_path / "plan.json"
-    text = damage(example().to_json())
-    path.write_text(text)
-    for read, where in ((lambda: PackingPlan.load(path), path), (lambda: PackingPlan.from_json(text), "The text")):
-        with pytest.raises(ValueError) as refusal:
-            read()
-        assert str(refusal.value).startswith(f"{where} is no packing plan: ") and says in str(refusal.value)
+def test_what_a_file_holds_is_taken_exactly_or_refused(tmp_path, old, new, says):
+    path, text = tmp_path / "plan.json", example().to_json()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    with pytest.raises(ValueError, match=f"{path} is no packing plan: ") as refusal:
+        PackingPlan.load(path)
+    assert says in str(refusal.value)
+    with pytest.raises(ValueError, match=r"^The text is no packing plan: "):
+        PackingPlan.from_json(path.read_text())
 
 
 def test_files_that_are_no_text_or_far_too_large_are_refused(tmp_path):
@@ -279,5 +222,7 @@ def test_files_that_are_no_text_or_far_too_large_are_refused(tmp_path):
     os.truncate(path, (1 << 30) + 1)  # a hole on the disk
     with pytest.raises(ValueError, match="It has 1,073,741,825 bytes; at most 1,073,741,824 are read"):
         PackingPlan.load(path)
+    with pytest.raises(ValueError, match=r"A plan must be a JSON object, not \[1, 2\]\."):
+        PackingPlan.from_json("[1, 2]")
     with pytest.raises(IsADirectoryError, match="a packing plan is needed"):
         PackingPlan.load(tmp_path)

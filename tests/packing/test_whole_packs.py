@@ -1,80 +1,67 @@
 """Lists of the packs that matter, and integer programs over them."""
 
-import math
-from collections import Counter
-from itertools import combinations_with_replacement
+from itertools import combinations
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from packing_cases import DEPTHS, fewest_packs, histograms, triplets
+from packing_cases import DEPTHS, fewest_packs, histograms
 
 from packlib.packing import PackingPlan, plan
 from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound
 from packlib.packing.search.knapsack import NOT_FOR_SALE, proper_packs, solve_knapsack
 from packlib.packing.search.optimal import _Search
-from packlib.packing.search.whole_packs import choose, ruled_out
+from packlib.packing.search.whole_packs import flat, ruled_out
 from tests.benchmarks.bench_hard import full_triplets, tight
 
 
-@given(histograms(largest=14, most=9), st.sampled_from(DEPTHS), st.data())
-@settings(max_examples=150, deadline=None)
-def test_every_pack_that_is_worth_enough_is_listed(histogram, depth, data):
-    counts, top = histogram.counts, histogram.max_length
-    prices = np.array(data.draw(st.lists(st.integers(0, 20), min_size=top + 1, max_size=top + 1)))
+@st.composite
+def priced(draw):
+    """Some sequences, a depth limit, and a price for each length."""
+    histogram, depth = draw(histograms(largest=14, most=8)), draw(st.sampled_from(DEPTHS))
+    size = len(histogram.counts)
+    prices = np.array(draw(st.lists(st.integers(0, 15), min_size=size, max_size=size)))
+    prices[histogram.counts > 0] += 1
+    return histogram, depth, prices * (PRICE_OF_A_PACK // 16)
+
+
+@given(priced(), st.data())
+@settings(max_examples=100, deadline=None)
+def test_every_pack_that_is_worth_enough_is_listed(case, data):
+    histogram, depth, prices = case
+    counts, lengths = histogram.counts, histogram.expand().tolist()
+    packs = {pack for size in range(1, (depth or 8) + 1) for pack in combinations(lengths, size)}
+    worth = {pack: int(prices[list(pack)].sum()) for pack in packs if sum(pack) <= histogram.max_length}
+    least = data.draw(st.sampled_from(sorted(worth.values())))
+    expected = sorted(pack for pack in worth if worth[pack] >= least)
     knapsack = solve_knapsack(np.where(counts > 0, prices, NOT_FOR_SALE), depth)
-    least = data.draw(st.integers(1, max(1, knapsack.best)))
-    lengths = np.flatnonzero(counts).tolist()
-    every = (
-        Counter(pack)
-        for size in range(1, min(depth or top, top) + 1)
-        for pack in combinations_with_replacement(lengths, size)
-        if sum(pack) <= top
-    )
-    expected = {
-        tuple(sorted(pack.items(), reverse=True))
-        for pack in every
-        if all(n <= counts[length] for length, n in pack.items())
-        and sum(prices[length] * n for length, n in pack.items()) >= least
-    }
-    listed = knapsack.packs_worth(least, counts, 10**6)
-    assert len(listed) == len(expected) and set(listed) == expected
-    if expected:
-        assert knapsack.packs_worth(least, counts, len(expected) - 1) is None
+    listed = knapsack.packs_worth(least, counts, len(expected))
+    assert sorted(flat(pack)[::-1] for pack in listed) == expected
+    assert knapsack.packs_worth(least, counts, len(expected) - 1) is None
 
 
-@given(histograms(largest=14, most=9), st.sampled_from(DEPTHS), st.data())
-@settings(max_examples=150, deadline=None)
-def test_the_best_proper_pack_of_each_shortest_length_is_found(histogram, depth, data):
-    counts, top = histogram.counts, histogram.max_length
-    prices = np.array(data.draw(st.lists(st.integers(0, 20), min_size=top + 1, max_size=top + 1)))
-    best = Counter[int]()
-    for size in range(1, min(depth or top, top) + 1):
-        for pack in combinations_with_replacement(np.flatnonzero(counts).tolist(), size):
-            if sum(pack) <= top and all(n <= counts[length] for length, n in Counter(pack).items()):
-                best[pack[0]] = max(best[pack[0]], sum(prices[list(pack)]))
-    found = proper_packs(counts, prices, depth)
-    assert all(
-        all(n <= counts[length] for length, n in pack)
-        and sum(length * n for length, n in pack) <= top
-        and sum(n for _, n in pack) <= (depth or top)
-        for pack in found
-    )
-    assert {pack[-1][0]: sum(prices[length] * n for length, n in pack) for pack in found} == best
+@given(priced())
+@settings(max_examples=100, deadline=None)
+def test_the_best_proper_pack_of_each_shortest_length_is_found(case):
+    histogram, depth, prices = case
+    lengths = histogram.expand().tolist()
+    packs = {pack for size in range(1, (depth or 8) + 1) for pack in combinations(lengths, size)}
+    worth = {pack: int(prices[list(pack)].sum()) for pack in packs if sum(pack) <= histogram.max_length}
+    best = {length: max(worth[pack] for pack in worth if pack[0] == length) for length in lengths}
+    found = [flat(pack)[::-1] for pack in proper_packs(histogram.counts, prices, depth)]
+    assert {pack[0]: worth[pack] for pack in found} == best and len(found) == len(best)
 
 
-@given(histograms(largest=14, most=8), st.sampled_from(DEPTHS), st.integers(0, 2), st.data())
-@settings(max_examples=150, deadline=None)
-def test_what_is_ruled_out_is_impossible_by_brute_force(histogram, depth, more, data):
+@given(priced(), st.integers(0, 2))
+@settings(max_examples=200, deadline=None)
+def test_what_prices_and_a_list_prove_is_true_by_brute_force(case, more):
     """With any prices, also where the list proves one more pack than the prices do."""
-    counts, top = histogram.counts, histogram.max_length
-    prices = np.array(data.draw(st.lists(st.integers(0, 9), min_size=top + 1, max_size=top + 1)))
-    prices[counts > 0] += 1
-    prices *= PRICE_OF_A_PACK // 16
-    best = fewest_packs(histogram.expand().tolist(), top, depth)
-    packs = certified_bound(counts, prices, depth) - 1 + more
-    assert not (ruled_out(counts, prices, depth, packs) and packs >= best)
+    histogram, depth, prices = case
+    bound = certified_bound(histogram.counts, prices, depth)
+    best = fewest_packs(histogram.expand().tolist(), histogram.max_length, depth)
+    assert bound <= best
+    assert not (ruled_out(histogram.counts, prices, depth, bound - 1 + more) and bound - 1 + more >= best)
 
 
 def hard(seed):
@@ -86,8 +73,14 @@ def hard(seed):
 def test_hard_cases_are_closed_from_both_sides(seed, packs, listed):
     made = plan(hard(seed))
     assert (made.num_packs, made.lower_bound, made.listed) == (packs, packs, listed)
-    assert PackingPlan.from_json(made.to_json()).verify().listed == listed
     assert ("as a list of all packs that matter shows" in repr(made)) == listed
+    text, states = made.to_json(), f'"listed": {str(listed).lower()}'
+    assert PackingPlan.from_json(text).verify().listed == listed
+    with pytest.raises(ValueError, match="listed must be True or False, not 1"):
+        PackingPlan.from_json(text.replace(states, '"listed": 1'))
+    if not listed:
+        with pytest.raises(ValueError, match="states that a list of packs proves more than its prices"):
+            PackingPlan.from_json(text.replace(states, '"listed": true'))
 
 
 def test_a_search_that_gains_nothing_ends(monkeypatch):
@@ -100,28 +93,6 @@ def test_a_search_that_gains_nothing_ends(monkeypatch):
     assert 8 < len(dives) < 200 and dives[-1].work_left < 0
 
 
-def test_a_plan_that_claims_a_list_without_one_is_refused():
-    made = plan(hard(15))
-    text = made.to_json().replace('"listed": false', '"listed": true')
-    with pytest.raises(ValueError, match="states that a list of packs proves more than its prices"):
-        PackingPlan.from_json(text)
-    with pytest.raises(ValueError, match="listed must be True or False, not 1"):
-        PackingPlan.from_json(made.to_json().replace('"listed": false', '"listed": 1'))
-
-
-@pytest.mark.parametrize("packs", [20, 40])
-@pytest.mark.parametrize("seed", range(2))
-def test_full_packs_of_three_are_found(packs, seed):
-    assert plan(triplets(packs, seed), 1000).num_packs == packs
-
-
-@pytest.mark.parametrize("seed", [0, 3])
-def test_67_full_packs_are_found(seed):
-    assert plan(full_triplets(67, 2500, np.random.default_rng([seed, 67]))).num_packs == 67
-
-
-def test_a_program_without_time_or_packs_says_so():
-    counts = np.array([0, 0, 1])
-    assert choose([((2, 1),)], counts, 1, 10, 0.0) is None
-    assert choose([], counts, 1, 10, math.inf) == []
-    assert choose([((2, 1),)], counts, 1, 10) == [((2,), 1)]
+@pytest.mark.parametrize(("packs", "top", "seed"), [(20, 1000, 0), (40, 1000, 1), (67, 2500, 0), (67, 2500, 3)])
+def test_full_packs_of_three_are_found(packs, top, seed):
+    assert plan(full_triplets(packs, top, np.random.default_rng([seed, packs]))).num_packs == packs

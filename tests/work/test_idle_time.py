@@ -46,24 +46,3 @@ def test_the_interval_covers_what_every_deal_costs_in_95_of_100_draws():
     # 1.96 standard deviations to each side: no wider than that either
     wide = np.mean([one.high - one.low for one in found])
     assert wide == pytest.approx(2 * 1.96 * np.std([one.mean for one in found]), rel=0.2)
-
-
-@pytest.mark.parametrize(
-    ("each", "ranks", "says"),
-    [
-        ([1, 2], 3, "at most 2, the number of packs, not 3"),
-        ([1, 0], 2, "each must be above 0 and finite in all, not 0.0"),
-        ([1, float("nan")], 2, "each must be above 0 and finite in all, not nan"),
-        ([1e308, 1e308], 2, "each must be above 0 and finite in all, not 1e+308"),
-        ([1, 2], 0, "ranks must be at least 1, not 0"),
-        ([[1, 2], [3, 4]], 2, "each must have one dimension, not the shape (2, 2)."),
-        (None, 2, "each must have one dimension, not the shape ()."),
-        ([1, 2], 2, "packs_per_rank must be at least 1, not 0"),
-        ([1, 2], 2, "seed must be at least 0, not -1"),
-    ],
-)
-def test_what_cannot_be_dealt_is_refused(each, ranks, says):
-    wrong = {"packs_per_rank": 0, "seed": -1}
-    with pytest.raises(ValueError) as refused:
-        waiting(each, ranks, **{name: value for name, value in wrong.items() if says.startswith(name)})
-    assert says in str(refused.value)
