@@ -16,16 +16,17 @@ from importlib import import_module
 import nbformat
 import numpy as np
 import pytest
-from figure_style import lost_colors, style_faults, touches_the_edge
+from figure_style import style_faults, touches_the_edge
 from IPython.core.displayhook import CapturingDisplayHook
 from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
+from matplotlib.colors import to_rgb
 from PIL import Image
 from traitlets.config import Config
 
-from packlib.workbook.figures import OKABE_ITO, label_ends, new_figure, save, series, svg
+from packlib.workbook.figures import OKABE_ITO, label_ends, new_figure, png, series, svg
 from packlib.workbook.pages import PageExporter
-from packlib.workbook.parameters import Choice, Dataset, Flag, Number, Whole, check_values, parameters_of
+from packlib.workbook.parameters import Choice, Dataset, Flag, Whole, check_values, parameters_of
 from packlib.workbook.results import FIGURES_FOLDER, meaning
 from packlib.workbook.running import notebooks
 
@@ -49,11 +50,8 @@ def another(kind, value):
     if isinstance(kind, Flag):
         return not value
     if isinstance(kind, Whole):
-        near = 64 if value is None else value // 2 if value // 2 >= kind.at_least else value + 1
-        return min(max(near, kind.at_least), kind.at_most)
-    if isinstance(kind, Number):
-        return (kind.at_least + value) / 2
-    return value
+        return max(kind.at_least, (value or 128) // 2)
+    return (kind.at_least + value) / 2
 
 
 def values_of(name, which):
@@ -153,14 +151,11 @@ def test_it_runs_with_other_parameters(name, which, tmp_path, monkeypatch, shell
     executed = run_here(name, values, shell)
     if name < "09":  # the later chapters tell of recorded runs
         assert not list(stale_sentences(nbformat.read(notebooks()[name], as_version=4), executed))
-    drawings = {path.stem: path.read_text(encoding="utf-8") for path in tmp_path.glob("*.svg")}
-    faults = {figure: style_faults(drawing) for figure, drawing in drawings.items()}
-    assert faults and not any(faults.values()), {figure: said for figure, said in faults.items() if said}
-    pictures = {path.stem: Image.open(path) for path in tmp_path.glob("*.png")}
-    assert {picture.size for picture in pictures.values()} == {(1920, 1080)}
-    assert not [figure for figure, picture in pictures.items() if touches_the_edge(picture.convert("L"))]
-    lost = {figure: lost_colors(drawings[figure], picture) for figure, picture in pictures.items()}
-    assert not any(lost.values()), {figure: colors for figure, colors in lost.items() if colors}
+    assert list(tmp_path.glob("*.svg"))
+    for drawing in tmp_path.glob("*.svg"):
+        assert not style_faults(drawing.read_text(encoding="utf-8")), drawing.stem
+        picture = Image.open(drawing.with_suffix(".png"))
+        assert picture.size == (1920, 1080) and not touches_the_edge(picture.convert("L")), drawing.stem
     page, _ = PageExporter().from_notebook_node(executed)
     assert "<script" not in page and not re.search(r'src="(?!data:)', page), "a report opens offline"
 
@@ -168,15 +163,15 @@ def test_it_runs_with_other_parameters(name, which, tmp_path, monkeypatch, shell
 # The style itself
 
 
-def test_the_color_of_the_smallest_mark_is_kept(tmp_path):
-    """Among the many colors of a map, a mark of a few pixels keeps its own."""
+def test_the_color_of_the_smallest_mark_is_kept():
+    """Among the many colors of a map, a mark of a few pixels keeps its own, to four of 255 steps."""
     fig, ax = new_figure()
     ax.imshow([[x * y for x in range(40)] for y in range(40)])
     for at, color in enumerate(OKABE_ITO):
         ax.plot(3 + 5 * at, 10, marker="o", markersize=2, color=color)
-    save(fig, "A map and marks.", tmp_path, "map")
-    drawn, picture = (tmp_path / "map.svg").read_text(encoding="utf-8"), Image.open(tmp_path / "map.png")
-    assert lost_colors(drawn, picture) == set()
+    drawn = np.asarray(Image.open(io.BytesIO(png(fig))).convert("RGB")).reshape(-1, 3)
+    for color in OKABE_ITO:
+        assert np.abs(drawn - 255 * np.array(to_rgb(color))).max(1).min() <= 4
 
 
 def test_small_letters_and_other_colors_are_seen():
