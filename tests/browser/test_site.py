@@ -39,13 +39,6 @@ if os.environ.get("PACKLIB_ALL"):
 FIRST = 500_000  # bytes that a reader waits for before the first figure
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    """Serves files, and says nothing."""
-
-    def log_message(self, *_):
-        pass
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """The folder of the site, and what Sphinx warned of."""
@@ -57,7 +50,7 @@ def site(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def address(site):
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site[0])))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(site[0])))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()

@@ -12,7 +12,7 @@ PARTS = dict(part.split("\n", 1) for part in records_page().split("\n## ")[1:])
 
 
 def test_each_file_has_a_part():
-    assert list(PARTS) == sorted(path.stem for path in data_path("runs").glob("*.csv"))
+    assert list(PARTS) == [path.stem for path in sorted(data_path("runs").glob("*.csv"))]
 
 
 @pytest.mark.parametrize("name", PARTS)
