@@ -50,7 +50,8 @@ def another(kind, value):
     if isinstance(kind, Flag):
         return not value
     if isinstance(kind, Whole):
-        return max(kind.at_least, (value or 128) // 2)
+        half = (value or 128) // 2
+        return half if half >= kind.at_least else value + 1
     return (kind.at_least + value) / 2
 
 
