@@ -4,8 +4,6 @@ import colorsys
 import html
 import re
 
-import numpy as np
-from matplotlib.colors import to_rgb
 from PIL import Image
 
 from packlib.workbook.figures import OKABE_ITO, series
@@ -32,27 +30,6 @@ def style_faults(svg: str) -> list[str]:
         if text in METHODS and (color := series(METHODS[text])["color"].lower()) not in colors:
             faults.append(f"{text} is not drawn in its color {color}")
     return faults
-
-
-def lost_colors(svg: str, picture: Image.Image) -> set[str]:
-    """The colors of series that a figure draws and its PNG does not have, to four of 255 steps.
-
-    Transparent marks are mixed with what lies below, and bars thinner than a point with what lies beside: they are
-    not asked.
-    """
-    drawn = set()
-    for shape, style in re.findall(r'<(?:path|use)\b([^>]*?)style="([^"]*)"', svg):
-        line = re.findall(r"(-?[\d.]+) (-?[\d.]+)", shape)
-        thin = "stroke:" not in style and line and np.ptp(np.array(line, float), axis=0).min() < 1
-        if "opacity" not in style and not thin:
-            drawn.update(re.findall(r"(?:fill|stroke): (#[0-9a-f]{6})", style))
-    rgb = picture.convert("RGB")
-    there = np.array([color for _, color in rgb.getcolors(rgb.width * rgb.height)])
-
-    def kept(color: str) -> bool:
-        return bool((np.abs(there - 255 * np.array(to_rgb(color))).max(1) <= 4).any())
-
-    return {color for color in drawn if color.upper() in OKABE_ITO and not kept(color)}
 
 
 def touches_the_edge(picture: Image.Image) -> bool:

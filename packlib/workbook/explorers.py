@@ -102,7 +102,7 @@ class Explorer:
             if not control.description:
                 raise ValueError(f"The control {name!r} needs a description: readers must know what it does.")
             control.observe(lambda change, name=name: self._draw_again(name), "value")
-            rows.append(self.row(name, control))
+            rows.append(_with_choice(control))
         if self.columns > 1:
             wide, narrow = [], []
             for control, row in zip(self.widgets.values(), rows, strict=True):
@@ -115,15 +115,6 @@ class Explorer:
         self._draw_again()
         heading = widgets.HTML(f"<b>{in_html(self.title)}</b>")
         self.box = widgets.VBox([heading, *rows, self.picture])
-
-    def row(self, name: str, control: widgets.Widget) -> widgets.Widget:
-        """What is shown of the control `name`: it, and the name of its choice beside it."""
-        if not isinstance(control, widgets.SelectionSlider):
-            return control
-        # a label would draw `$x$` in a name as a formula; the margin keeps it off the handle at the end of the slider
-        chosen = widgets.HTML(layout={"margin": "2px 2px 2px 10px"})
-        widgets.dlink((control, "index"), (chosen, "value"), lambda at: in_html(control.options[at][0]))
-        return widgets.HBox([control, chosen])
 
     def _draw_again(self, moved: str = "") -> None:
         """Draw what the controls say now, after one of them was moved."""
@@ -152,3 +143,13 @@ class Explorer:
         note += ", ".join(control.description for control in self.widgets.values())
         still = f"<b>{in_html(self.title)}</b><br>{self.picture.value}<br><em>{in_html(note)}.</em>"
         return {**live, "text/html": still, "text/plain": f"{self.title} {self.alt}"}, metadata
+
+
+def _with_choice(control: widgets.Widget) -> widgets.Widget:
+    """A control, with the name of its choice beside it."""
+    if not isinstance(control, widgets.SelectionSlider):
+        return control
+    # a label would draw `$x$` in a name as a formula; the margin keeps it off the handle at the end of the slider
+    chosen = widgets.HTML(layout={"margin": "2px 2px 2px 10px"})
+    widgets.dlink((control, "index"), (chosen, "value"), lambda at: in_html(control.options[at][0]))
+    return widgets.HBox([control, chosen])

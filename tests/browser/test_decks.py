@@ -45,22 +45,16 @@ def page(chromium):
         yield context.new_page()
 
 
-def faults_of(page, path, text):
-    """Open a deck; what is wrong, by slide."""
-    path.write_text(text, encoding="utf-8")
-    page.goto(path.as_uri(), wait_until="load")
-    page.evaluate("document.fonts.ready.then(() => null)")
-    return {label: faults for label, faults in page.evaluate(MEASURE, READABLE) if faults}
-
-
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_every_slide_fits_and_can_be_read(page, tmp_path, path):
     errors, requests = [], []
     page.on("pageerror", lambda error: errors.append(error))
     page.on("request", lambda request: requests.append(request.url))
     text = deck(slides_of(nbformat.read(path, as_version=4)), speaker="Somebody, somewhere, some day")
-    faults = faults_of(page, tmp_path / "deck.html", text)
-    assert not faults
+    (tmp_path / "deck.html").write_text(text, encoding="utf-8")
+    page.goto((tmp_path / "deck.html").as_uri(), wait_until="load")
+    page.evaluate("document.fonts.ready.then(() => null)")
+    assert not [(label, faults) for label, faults in page.evaluate(MEASURE, READABLE) if faults]
     shown = page.locator("section.on")
     number = page.locator("section").count()
     places = {"ArrowRight": 2, "Space": 3, "ArrowLeft": 2, "End": number, "PageDown": number, "Home": 1}
@@ -78,36 +72,39 @@ def claimed(source, *outputs, **wishes):
     return cell
 
 
-def small_deck(minutes=0):
-    notes = ["Say one.", "Say two.", "Say three."]
-    cells = [claimed("Text.", claim=f"Claim {n}", notes=note) for n, note in enumerate(notes)]
-    return deck(
-        slides_of(nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# Title"), *cells])), minutes=minutes
-    )
+def small_deck(page, folder):
+    """Open a deck of a title and three claims."""
+    cells = [claimed("Text.", claim=f"Claim {n}", notes=f"Say {n}.") for n in range(3)]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# Title"), *cells])
+    (folder / "deck.html").write_text(deck(slides_of(notebook), minutes=12), encoding="utf-8")
+    page.goto((folder / "deck.html").as_uri())
+
+
+def presenter(page):
+    """The view of the presenter."""
+    with page.context.expect_page() as opened:
+        page.keyboard.press("p")
+    opened.value.wait_for_selector("body.presenter", state="attached")
+    return opened.value
 
 
 def test_the_presenter_sees_notes_the_next_slide_and_a_clock(page, tmp_path):
-    (tmp_path / "deck.html").write_text(small_deck(minutes=12), encoding="utf-8")
-    page.goto((tmp_path / "deck.html").as_uri())
+    small_deck(page, tmp_path)
     page.keyboard.press("ArrowRight")
-    with page.context.expect_page() as opened:
-        page.keyboard.press("p")
-    view = opened.value
-    view.wait_for_selector("body.presenter", state="attached")
-    assert (
-        view.locator("section.on aside").inner_text() == "Say one." and view.locator("section.on aside").is_visible()
-    )
+    view = presenter(page)
+    notes = view.locator("section.on aside")
+    assert notes.inner_text() == "Say 0." and notes.is_visible()
     assert view.locator("section.next").get_attribute("aria-label") == "3 of 4: Claim 1"
     assert re.match(r"since 0:0\d of 12:00\nthis slide until 6:00\nslide 2 of 4, ", view.locator("time").inner_text())
-    for size in ({"width": 1280, "height": 720}, {"width": 1920, "height": 1080}, {"width": 1400, "height": 1000}):
-        view.set_viewport_size(size)
-        on, next_one, clock, notes = (
+    for width, height in ((1280, 720), (1400, 1000)):
+        view.set_viewport_size({"width": width, "height": height})
+        on, after, clock, notes = (
             view.locator(part).bounding_box() for part in ("section.on", "section.next", "time", "section.on aside")
         )
-        assert on["width"] >= 0.55 * size["width"] and on["x"] + on["width"] <= next_one["x"]
-        assert next_one["x"] + next_one["width"] == pytest.approx(size["width"] - 24, abs=2)
-        assert on["y"] + on["height"] <= notes["y"] and notes["width"] >= 0.9 * size["width"]
-        assert next_one["y"] + next_one["height"] <= clock["y"] and clock["y"] + clock["height"] <= notes["y"]
+        assert on["width"] >= 0.55 * width and on["x"] + on["width"] <= after["x"]
+        assert after["x"] + after["width"] == pytest.approx(width - 24, abs=2)
+        assert on["y"] + on["height"] <= notes["y"] and notes["width"] >= 0.9 * width
+        assert after["y"] + after["height"] <= clock["y"] and clock["y"] + clock["height"] <= notes["y"]
     view.keyboard.press("ArrowRight")
     page.wait_for_url("**/deck.html#3")  # to wait for a function would evaluate text, which the page forbids
     page.keyboard.press("End")
@@ -117,29 +114,25 @@ def test_the_presenter_sees_notes_the_next_slide_and_a_clock(page, tmp_path):
 
 
 def test_overview_black_screen_and_notes(page, tmp_path):
-    (tmp_path / "deck.html").write_text(small_deck(), encoding="utf-8")
-    page.goto((tmp_path / "deck.html").as_uri())
+    small_deck(page, tmp_path)
+    slide, keys = page.locator("section.on"), page.get_by_text("these keys")
     page.keyboard.press("n")
     page.keyboard.press("ArrowRight")
-    assert page.locator("section.on aside").is_visible()
-    above, below = (page.locator(part).bounding_box() for part in ("section.on .body", "section.on aside"))
+    above, below = (slide.locator(part).bounding_box() for part in (".body", "aside"))
     assert above["y"] + above["height"] <= below["y"] and below["y"] + below["height"] <= 1081
-    page.keyboard.press("?")
-    assert page.get_by_text("these keys").is_visible()
-    page.keyboard.press("?")
-    assert not page.get_by_text("these keys").is_visible()
-    page.keyboard.press("b")
-    assert not page.locator("section.on").is_visible()
-    page.keyboard.press("b")
+    for key, shown, hidden in (("?", keys, None), ("?", slide, keys), ("b", None, slide), ("b", slide, None)):
+        page.keyboard.press(key)
+        assert (shown is None or shown.is_visible()) and (hidden is None or not hidden.is_visible())
     page.keyboard.press("o")
-    assert all(slide.is_visible() for slide in page.locator("section").all())
-    boxes = [slide.bounding_box() for slide in page.locator("section").all()]
+    slides = page.locator("section").all()
+    assert all(slide.is_visible() for slide in slides)
+    boxes = [slide.bounding_box() for slide in slides]
     assert len({box["y"] for box in boxes}) == 1 and boxes[-1]["x"] + boxes[-1]["width"] > 0.79 * 1920
     page.keyboard.press("End")
     page.keyboard.press("Enter")
-    assert page.url.endswith("#4") and not page.locator("section").first.is_visible()
+    assert page.url.endswith("#4") and not slides[0].is_visible()
     page.keyboard.press("o")
-    page.locator("section").nth(2).click()
+    slides[2].click()
     assert page.url.endswith("#3") and "overview" not in page.evaluate("document.body.className")
 
 
@@ -167,31 +160,29 @@ def black(page):
     return [round(1 - ImageStat.Stat(third).mean[0] / 255, 1) for third in thirds]
 
 
-@pytest.mark.parametrize("build, seen", [([1, 2, 3], (1, 2, 3)), (3, (1, 2, 3))], ids=["panels", "from-the-left"])
-def test_a_picture_grows_step_by_step_and_back(page, tmp_path, build, seen):
+@pytest.mark.parametrize("build", [[1, 2, 3], 3], ids=["panels", "from-the-left"])
+def test_a_picture_grows_step_by_step_and_back(page, tmp_path, build):
     page.goto(growing_deck(tmp_path, build))
-    page.keyboard.press("ArrowRight")
     found = []
-    for _ in seen:
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
         assert page.url.endswith("#2") and page.locator("section.on header").inner_text().endswith("2/3")
         found.append(black(page))
-        page.keyboard.press("ArrowRight")
-    assert page.url.endswith("#3")
-    page.keyboard.press("ArrowLeft")
-    assert page.url.endswith("#2") and black(page) == found[-1]
-    page.keyboard.press("ArrowLeft")
-    assert page.url.endswith("#2") and black(page) == found[-2]
-    whole = found[-1]
+    first, second, whole = found
     assert min(whole) > 0.7
-    if isinstance(build, list):
-        assert found[0] == pytest.approx([whole[0], 0, 0], abs=0.1)
-        assert found[1] == pytest.approx([whole[0], whole[1], 0], abs=0.1)
+    if build == 3:
+        assert first == pytest.approx([share / 3 for share in whole], abs=0.1)
     else:
-        assert all(abs(a - b / 3) <= 0.1 for a, b in zip(found[0], whole, strict=True))
+        assert first == pytest.approx([whole[0], 0, 0], abs=0.1)
+        assert second == pytest.approx([*whole[:2], 0], abs=0.1)
+    page.keyboard.press("ArrowRight")
+    assert page.url.endswith("#3")
+    for step in (whole, second):
+        page.keyboard.press("ArrowLeft")
+        assert page.url.endswith("#2") and black(page) == step
     page.keyboard.press("o")
     assert page.locator("section").nth(1).locator("img:visible").count() == 1
     page.keyboard.press("Escape")
-    assert page.locator("section.on img:visible").count() == 1 and black(page) == found[-2]
     page.emulate_media(media="print")
     shown = page.locator("section").nth(1).locator("img:visible")
     assert shown.count() == 1 and shown.evaluate("image => image === image.parentElement.lastElementChild")
@@ -200,10 +191,7 @@ def test_a_picture_grows_step_by_step_and_back(page, tmp_path, build, seen):
 def test_the_presenters_view_grows_with_the_talk(page, tmp_path):
     page.goto(growing_deck(tmp_path, [1, 2, 3]))
     page.keyboard.press("ArrowRight")
-    with page.context.expect_page() as opened:
-        page.keyboard.press("p")
-    view = opened.value
-    view.wait_for_selector("body.presenter", state="attached")
+    view = presenter(page)
     page.keyboard.press("ArrowRight")
     view.wait_for_selector("section.on img:nth-of-type(2).now")
     view.keyboard.press("ArrowRight")

@@ -14,23 +14,19 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 LENGTHS = np.random.default_rng(0).lognormal(6, 1.2, 4000).astype(int) + 2
 
 
-@pytest.fixture(scope="module", params=["lengths", "long documents", "all that can be asked"])
+@pytest.fixture(scope="module", params=["long documents", "all that can be asked"])
 def report(request, tmp_path_factory):
-    if request.param == "lengths":
-        return report_page(advise(LENGTHS, 2048), "packlib report lengths.npy")
     if request.param == "long documents":
         options = {"model": "7B", "memory": "80GB", "ranks": 16}
         return report_page(advise(LENGTHS * 64, 131_072, **options), "packlib report documents.npy")
     rows = [{"input_ids": [4] * n, "labels": [-100] * (n // 2) + [4] * (n - n // 2)} for n in np.minimum(LENGTHS, 512)]
     folder = tmp_path_factory.mktemp("rows")
-    path = folder / "chats.parquet"
-    Dataset.from_list(rows).to_parquet(path)
-    AutoConfig.for_model("bert", architectures=["BertForPreTraining"]).save_pretrained(
-        folder
-    )  # whose pooler asks for the depths too
-    advice = advise(path, 512, ranks=8, model=folder, memory="80GB", source=LENGTHS)
+    Dataset.from_list(rows).to_parquet(folder / "chats.parquet")
+    bert = AutoConfig.for_model("bert", architectures=["BertForPreTraining"])  # whose pooler asks for the depths too
+    bert.save_pretrained(folder)
+    advice = advise(folder / "chats.parquet", 512, ranks=8, model=folder, memory="80GB", source=LENGTHS)
     assert advice.depths and advice.loss and advice.upstream and advice.waiting
-    return report_page(advice, f"packlib report {path} --max-length 512 --ranks 8 --source all.npy")
+    return report_page(advice, "packlib report chats.parquet --max-length 512 --ranks 8 --source all.npy")
 
 
 @pytest.mark.parametrize("opened", [None, "details"])

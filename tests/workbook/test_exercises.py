@@ -42,7 +42,7 @@ def test_checkers_accept_the_solution_and_catch_the_slips(name, exercise):
     assert list(SLIPS[name]) == list(LESSONS[name].check)
     assert exercise.judge(exercise.solution).state == "right"
     assert exercise.judge(...).state == "not tried"
-    assert len(SLIPS[name][exercise.name]) >= 2
+    assert SLIPS[name][exercise.name]
     for slip, text in SLIPS[name][exercise.name].items():
         verdict = exercise.judge(answer_of(text, name, exercise.solution))
         assert verdict.state == "wrong", f"{exercise.name} accepts the slip {slip!r}"
@@ -58,32 +58,13 @@ def in_another_form(answer):
     return np.array(answer)[()] if isinstance(answer, (int, float)) else answer
 
 
-def best_fit(lengths, max_length):
-    packs = []
-    for length in -np.sort(-np.array(lengths)):
-        able = [pack for pack in packs if sum(pack) + length <= max_length]
-        (max(able, key=sum) if able else packs.append([]) or packs[-1]).append(int(length))
-    return packs
-
-
-def with_arrays(labels, segments, sequences):
-    """The weights of slots in NumPy."""
-    labels, segments = np.array(labels), np.array(segments)
-    asked = np.zeros(labels.shape, bool)
-    same = (segments[:, 1:] == segments[:, :-1]) & (segments[:, 1:] > 0)
-    asked[:, :-1] = same & (labels[:, 1:] != -100)
-    counts = ((segments[:, :, None] == segments[:, None, :]) & asked[:, None, :]).sum(-1)
-    return np.where(asked, 1 / (sequences * np.maximum(1, counts)), 0)
-
-
 OTHER_ANSWERS = {  # where many are right
     "three_rows": np.array([[12, 7, 5], [11, 9, 4], [10, 8, 6]]),
-    "my_packs": best_fit,
+    "my_packs": lambda *given: LESSONS["00_tour"].first_fit(*given)[::-1],
     "fools_lpfhp": np.array([5, 4, 3, 3, 3, 2]),
     "prices": {7: Fraction(1), 6: Fraction(3, 5), 4: Fraction(2, 5)},
     "one_round": ({4: 1 / 3, 5: 1 / 2, 7: 2 / 3}, (5, 7)),
     "broken_trainer": "Isolation, Positions, Mean, Accumulation",
-    "slot_weights": with_arrays,
     "tree_mask": lambda *group: torch.tensor(LESSONS["16_shared_prompts"].tree_mask(*group)),
 }
 
@@ -95,14 +76,6 @@ def test_checkers_accept_other_right_answers_and_forms(name, exercise):
     for answer in (OTHER_ANSWERS.get(exercise.name, form), form):
         verdict = exercise.judge(answer)
         assert verdict.state == "right", verdict.message
-
-
-def test_a_wrong_mask_is_told_by_its_first_pair():
-    lesson = LESSONS["16_shared_prompts"]
-    verdict = lesson.check["tree_mask"].judge(lambda *group: np.tri(len(lesson.tree_mask(*group))))
-    assert verdict.state == "wrong" and "must not see slot" in verdict.message
-    verdict = lesson.check["tree_mask"].judge(lambda *group: 0.5 * np.array(lesson.tree_mask(*group)))
-    assert verdict.state == "wrong" and "nothing else" in verdict.message
 
 
 # The class
@@ -127,16 +100,12 @@ def check():
     )  # fmt: skip
 
 
-def never(lengths):
-    return ...
-
-
 @pytest.mark.parametrize(
     ("name", "answer", "says"),
     [
         ("total", ..., "total: not tried yet"),
         ("total", total, "total: right. 3 cases agree."),
-        ("total", lambda lengths: np.int64(sum(lengths)), "total: right."),
+        ("total", lambda lengths: sum(lengths.pop() for _ in range(len(lengths))), "total: right."),
         ("total", max, "total: not yet. total([2, 1]) gives 2, and should give 3.\n"),
         ("total", lambda lengths: 1 / 0, "total([1]) raises ZeroDivisionError: division by zero"),
         ("total", 7, "total must be a function, not 7."),
@@ -146,11 +115,7 @@ def never(lengths):
         ("factor", (np.float64(0.5), [np.int64(1)]), "(0.5, [1]) is not it."),
         ("halves", lambda n: [n], "halves: right."),
         ("halves", lambda n: [n // 2] * 2, "halves(5) gives [2, 2]: it adds up to 4."),
-        (
-            "round",
-            None,
-            "round gives None (NoneType); the form ({7: number, 'by': text}, (number, …), [True or False, …])",
-        ),
+        ("round", None, "None (NoneType); the form ({7: number, 'by': text}, (number, …), [True or False, …])"),
     ],
 )
 def test_check_answers_and_never_raises(name, answer, says, check, capsys, displayed):
@@ -171,19 +136,8 @@ def test_the_words_of_exercises_stand_in_a_file_beside_the_lesson(tmp_path):
         exercises.Exercises.beside(str(tmp_path / "lesson.py"), given, exercises.Exercise("halves", 2))
 
 
-def test_an_answer_cannot_change_the_case_that_follows(check, capsys):
-    def empties(lengths):
-        result = sum(lengths)
-        lengths.clear()
-        return result
-
-    for _ in range(2):
-        check("total", empties)
-        assert "right" in capsys.readouterr().out
-
-
 def test_a_hint_comes_after_the_second_miss(check, capsys):
-    for answer in (max, never, max, max):
+    for answer in (max, lambda lengths: ..., max, max):
         check("total", answer)
     check("factor", 3.0)
     said = capsys.readouterr().out.splitlines()
@@ -194,12 +148,17 @@ def test_a_hint_comes_after_the_second_miss(check, capsys):
 @pytest.mark.parametrize(
     ("got", "expected", "agree"),
     [
-        (0.1 + 0.2, 0.3, True), (0.3001, 0.3, False), (float("nan"), 1.0, False), ("1", 1, False),
-        (1, True, False), (True, True, True), ([1, 2], (1, 2), True), ([1], [1, 2], False),
-        (np.array([1, 2]), [1, 2], True),
-        (1, [1], False), ({"a": 1}, {"a": 1.0}, True), ({"a": 1, "b": 2}, {"a": 1}, False), (None, 1, False),
-        ({1, 2}, {2, 1}, True), ("a", "b", False), ([[1], [2, 3]], [(1,), (2, 3)], True),
+        (0.1 + 0.2, 0.3, True),
+        (0.3001, 0.3, False),
+        ("1", 1, False),
+        (1, True, False),
+        (True, True, True),
+        (np.array([1, 2]), (1, 2), True),
+        ([1], [1, 2], False),
+        ({"a": 1}, {"a": 1.0}, True),
+        ({"a": 1, "b": 2}, {"a": 1}, False),
+        ({1, 2}, {2, 1}, True),
     ],
-)  # fmt: skip
+)
 def test_same_compares_like_a_teacher(got, expected, agree):
     assert exercises.same(got, expected) is agree

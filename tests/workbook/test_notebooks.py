@@ -46,12 +46,6 @@ def text_of(output):
     return output.get("text") or output.get("data", {}).get("text/plain") or output.get("evalue", "")
 
 
-def pages(notebook):
-    """The HTML outputs, each with its plain text."""
-    outputs = [output for cell in code(notebook) for output in cell.outputs]
-    return [(o.data["text/html"], o.data["text/plain"]) for o in outputs if "text/html" in o.get("data", ())]
-
-
 @pytest.fixture(params=NAMES)
 def name(request):
     return request.param
@@ -96,55 +90,43 @@ def test_the_file_is_small_and_settled(stored):
 
 def test_each_picture_has_words_and_comes_once(stored):
     words, sources = [], []
-    for page, plain in pages(read(stored)):
-        for image in re.findall(r"<img [^>]*>", page):
+    for output in [output for cell in code(read(stored)) for output in cell.outputs if "data" in output]:
+        assert not [kind for kind in output.data if kind.startswith("image/")], "figures go through show(...)"
+        for image in re.findall(r"<img [^>]*>", output.data.get("text/html", "")):
             alt = html.unescape(re.search(r'alt="([^"]*)"', image)[1])
-            assert len(alt.split()) >= 5 and alt in plain
+            assert len(alt.split()) >= 5 and alt in output.data["text/plain"]
             words.append(alt)
             sources.append(re.search(r'src="([^"]*)"', image)[1])
     assert len(set(words)) == len(words) and len(set(sources)) == len(sources)
-    for cell in code(read(stored)):
-        kinds = {kind for output in cell.outputs for kind in output.get("data", ())}
-        assert not [kind for kind in kinds if kind.startswith("image/")], "figures go through show(...)"
-
-
-def anchors(path):
-    """The headings of a notebook or a page of Markdown, as links name them."""
-    text = prose(read(path)) if path.suffix == ".ipynb" else path.read_text()
-    return [heading.strip().replace(" ", "-") for heading in re.findall(r"^#+ (.*)$", text, re.M)]
 
 
 def prose(notebook):
     return "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
 
 
-def links(text):
-    """Where links and pictures of Markdown lead, code left out."""
-    return re.findall(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)", re.sub(r"```.*?```|`[^`]*`", "", text, flags=re.S))
+def words_of(path):
+    """What a notebook or a page of Markdown says."""
+    return prose(read(path)) if path.suffix == ".ipynb" else path.read_text()
 
 
-def dead_links(path):
-    """The links of a notebook or a page that lead nowhere; those to other sites are not followed."""
-    text = prose(read(path)) if path.suffix == ".ipynb" else path.read_text()
-    for picture, words, target in links(text):
-        if picture and not words:
-            yield f"{target}: a picture without words"
-        if not re.match(r"https://|mailto:", target):
-            file, _, anchor = target.partition("#")
-            found = (path.parent / file).resolve() if file else path
-            if not found.exists():
-                yield target
-            elif anchor and anchor not in anchors(found):
-                yield f"{found.name} has no heading {anchor!r}"
+def dead_links(path, root=ROOT):
+    """The links of a notebook or a page that lead nowhere, or out of `root`; those to other sites are not followed."""
+    text = re.sub(r"```.*?```|`[^`]*`", "", words_of(path), flags=re.S)
+    for target in re.findall(r"\]\(((?!https://|mailto:)[^)\s]+)\)", text):
+        file, _, anchor = target.partition("#")
+        found = (path.parent / file).resolve() if file else path
+        if not found.exists() or not found.is_relative_to(root):
+            yield target
+        heading = re.escape(anchor).replace(r"\-", "[ -]")
+        if anchor and found.exists() and not re.search(f"^#+ {heading}$", words_of(found), re.M):
+            yield f"{found.name} has no heading {anchor!r}"
 
 
 def test_links_lead_somewhere_in_the_folder_of_a_learner_too(tmp_path):
     """`make lab` serves the copies alone, so a link must not lead out of them."""
     make_copies(FOLDER, tmp_path / "lab")
     for copied in (tmp_path / "lab").rglob("*.ipynb"):
-        assert not list(dead_links(copied)), copied.name
-        near = [to for _, _, to in links(prose(read(copied))) if not re.match(r"https://|mailto:|#", to)]
-        assert all((copied.parent / to).resolve().is_relative_to(tmp_path / "lab") for to in near), copied.name
+        assert not list(dead_links(copied, tmp_path / "lab")), copied.name
 
 
 @pytest.mark.parametrize("name", [*PAGES, "data/README.md"])
@@ -187,14 +169,12 @@ def test_solutions_give_what_is_stored(name, capsys, displayed):
         assert {o.output_type for o in cell.outputs} <= {"stream", "display_data"}
 
 
-def calls(notebook, exercise):
-    return [cell for cell in code(notebook) if re.search(rf'^check\("{exercise}", \w+\)', cell.source, re.M)]
-
-
 def test_stubs_fit_their_checkers(name, notebook, chapter):
     solutions = read(FOLDER / "solutions" / f"{name}.ipynb")
     for exercise in chapter.check.values():
-        (stub,), (solved,) = calls(notebook, exercise.name), calls(solutions, exercise.name)
+        calls = [[cell for cell in code(one) if re.search(rf'^check\("{exercise.name}", \w+\)', cell.source, re.M)]
+                 for one in (notebook, solutions)]  # fmt: skip
+        (stub,), (solved,) = calls
         assert "not tried yet" in text_of(stub.outputs[-1])
         assert f"{exercise.name}: right" in text_of(solved.outputs[0])
         if callable(exercise.solution):

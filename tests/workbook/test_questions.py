@@ -12,12 +12,7 @@ from packlib.workbook.questions import Question, Questions
 def questions():
     return Questions(
         share=Question("How full, in percent?", lambda packs: 100 / packs, lambda packs: f"{packs} <packs>.", "%"),
-        rule=Question(
-            "Which: most, least or none?",
-            "least",
-            "It fills packs up.",
-            choices={"most": "It spreads.", "least": "", "none": "They differ."},
-        ),
+        rule=Question("Which?", "least", "It fills up.", choices={"most": "It spreads.", "least": "", "none": "No."}),
     )
 
 
@@ -50,13 +45,10 @@ def test_a_second_run_keeps_the_guess(questions, displayed):
 
 
 def test_an_unclear_guess_is_asked_back_and_the_answer_stays_folded(questions, displayed):
-    for name, guess in {"share": 0.3, "rule": "longest"}.items():
-        questions.reveal(name, guess, **({"packs": 4} if name == "share" else {}))
-    share, rule = displayed
+    questions.reveal("share", 0.3, packs=4)
+    (share,) = displayed
     assert share["text/html"].startswith("<p>Do you mean 30 %?") and "<details><summary>" in share["text/html"]
     assert "25" not in share["text/html"].partition("<details>")[0] + share["text/plain"]
-    assert rule["text/plain"].endswith("That is not among the choices: most, least, none.")
-    assert "fills" not in rule["text/html"].partition("<details>")[0]
 
 
 def test_a_guess_is_drawn_into_the_figure_that_answers_it(questions, displayed):
@@ -76,14 +68,15 @@ def test_a_guess_is_drawn_into_the_figure_that_answers_it(questions, displayed):
 @pytest.mark.parametrize(
     ("guess", "says"),
     [
-        ("Most.", "That is wrong. least. It spreads. It fills packs up."),
-        ("none", "That is wrong. least. They differ. It fills packs up."),
-        ("the least", "That is right. least. It fills packs up."),
+        ("Most.", "That is wrong. least. It spreads. It fills up."),
+        ("the least", "That is right. least. It fills up."),
+        ("longest", "Which? That is not among the choices: most, least, none."),
     ],
 )
 def test_each_wrong_choice_gets_its_reply(questions, displayed, guess, says):
     questions.reveal("rule", guess)
     assert displayed[0]["text/plain"] == says
+    assert ("fills" in displayed[0]["text/html"].partition("<details>")[0]) is (guess != "longest")
 
 
 def test_a_guess_is_none_at_the_next_question(questions, displayed, monkeypatch):
@@ -109,9 +102,8 @@ def test_questions_stand_in_a_file_beside_the_lesson(tmp_path, displayed):
         Questions.beside(lesson, {}, {"rule": len})
 
 
-@pytest.mark.parametrize("truth", [4, "sorted", "4 + 3 + 3"])
-def test_a_guess_brings_no_markup_into_the_page(truth, displayed):
-    asked = Questions(asked=Question("How many?", truth, "Because."))
+def test_a_guess_brings_no_markup_into_the_page(displayed):
+    asked = Questions(asked=Question("How many?", "sorted", "Because."))
     for guess in ("<img src=x onerror=alert(1)>", "\x1b[31m\ud800\0"):
         asked.reveal("asked", guess)
     for bundle in displayed:

@@ -11,11 +11,9 @@ from packlib.workbook import slides, talk
 from packlib.workbook.exits import exit_code
 from packlib.workbook.gallery import Picture
 from packlib.workbook.guesses import NO_GUESS
-from packlib.workbook.questions import Question, Questions
 from packlib.workbook.results import meanings
 from packlib.workbook.slides import deck, slides_of
 from packlib.workbook.tables import Table
-from tests import cover
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 IMAGE = '<b>Why?</b><br><img alt="A line that &lt;rises&gt;." width="800" src="data:image/png;base64,AAAA">'
@@ -46,11 +44,6 @@ def notebook(*cells):
     return nbformat.v4.new_notebook(cells=cells)
 
 
-def told(*cells, pictures=()):
-    slides = slides_of(notebook("# Steps\n\nOne **claim**.\n\nGoals.", *cells), pictures)
-    return [(slide.kind, slide.heading) for slide in slides]
-
-
 def wishing(cell, **wishes):
     cell = nbformat.v4.new_markdown_cell(cell) if isinstance(cell, str) else cell
     cell.metadata["packlib"] = {"slide": wishes}
@@ -73,32 +66,15 @@ def test_a_slide_is_a_claim_and_the_rest_is_what_the_speaker_says():
     assert "A &lt;b&gt;" in page and "Say &lt;it&gt;." in page and "1/2" in page and "2/2" in page
 
 
-def test_an_answer_that_is_folded_is_told_in_the_notes(monkeypatch):
-    shown = []
-    monkeypatch.setattr("IPython.display.display", lambda *args, **options: shown.append((args[0], options)))
-    Questions(share=Question("How full?", 25, "A <quarter>.", "%")).reveal("share", ...)
-    ((bundle, options),) = shown
-    output = nbformat.v4.new_output("display_data", bundle, metadata=options["metadata"])
-    cells = ["## Count\n\n**How full?**", code("reveal()", output), code("show(fig)", figure("line"))]
-    assert "<b>25 %.</b> A &lt;quarter&gt;." in slides_of(notebook("# Steps", *cells))[1].notes
-
-
-def test_no_heading_brings_markup_into_the_page():
-    odd, drawn = "A <i>b</i> & c", code("show(a)", figure("a"))
-    table = wishing(code("f", printed("5")), claim=odd)
-    cells = [f"# {odd}\n\n`{odd}`", f"## {odd}", wishing(drawn, claim=odd), table, wishing("Text.", claim=odd)]
-    page = deck(slides_of(notebook(*cells, "## Summary\n\n- First.")))
-    assert "<i>" not in page and page.count("A &lt;i&gt;b&lt;/i&gt; &amp; c</h") == 5
-
-
 def test_any_cell_may_make_a_claim():
     table = Table(("number", "square"), [("2", 4)])._repr_html_()
     shown = code("table", data(text_html=table), data({"kind": "result", "name": "n", "value": 1}, text_plain="n: 1"))
-    assert told("## A", shown) == [("title", "Steps")]
+    assert len(slides_of(notebook("# Steps", "## A", shown))) == 1
     words, five = wishing("## B\n\nText.", claim="Words"), wishing(code("f", printed("<5>")), claim="Five")
     slides = slides_of(notebook("# S", "## A", wishing(shown, claim="Squares grow"), words, five))[1:]
-    assert {slide.kind for slide in slides} == {"text"}
-    assert [slide.heading for slide in slides] == ["Squares grow", "Words", "Five"]
+    assert [(slide.kind, slide.heading) for slide in slides] == [
+        ("text", "Squares grow"), ("text", "Words"), ("text", "Five"),
+    ]  # fmt: skip
     assert "<th " in slides[0].body and "n: 1" not in slides[0].body
     assert "<p>Text.</p>" in slides[1].body and '<pre class="out">&lt;5&gt;</pre>' in slides[2].body
 
@@ -108,57 +84,42 @@ def test_what_speaks_to_a_learner_is_no_slide_and_the_summary_is_the_last():
     summary = "## Summary\n\n- First.\n- Second.\n\nFurther reading."
     slides = slides_of(notebook("# S\n\nOne `claim`\nhere.", "## Exercises", drawn, "## Explore", drawn, summary))
     assert [(slide.kind, slide.heading) for slide in slides] == [("title", "S"), ("text", "One claim here.")]
+    assert "<li>First.</li>" in slides[1].body and "Further" not in slides[1].body and "Further" in slides[1].notes
     shorter = notebook(wishing("# S\n\nOne `claim`\nhere.", thesis="Less is said"), summary)
     assert [slide.heading for slide in slides_of(shorter)] == ["S", "Less is said"]
-    assert "<li>First.</li>" in slides[1].body and "Further" not in slides[1].body and "Further" in slides[1].notes
 
 
-def test_figures_come_from_files_with_the_words_in_them(tmp_path):
+def test_figures_come_from_files_with_the_words_in_them_and_may_grow(tmp_path):
     (tmp_path / "a.svg").write_text("<svg/>")
     picture = Picture(tmp_path / "a.svg", "line", "Up", "Another <line>.")
-    cells = ["## A\n\nText.", code("show(fig)", figure("line"))]
+    cells = ["## A\n\nText.", wishing(code("show(fig)", figure("line")), build=[1, 3])]
     stored, fresh = (slides_of(notebook("# Steps", *cells), given)[1] for given in ((), [picture]))
     assert stored.body == '<img alt="A line that &lt;rises&gt;." src="data:image/png;base64,AAAA">'
-    picture_in_text = '<img alt="Another &lt;line&gt;." src="data:image/svg+xml;base64,PHN2Zy8+">'
-    assert fresh.body == f"<h2>Up</h2>\n{picture_in_text}", "one headline a slide, in the same place on each"
-    other = replace(picture, name="other")
-    for given in ([picture, other], [other]):
+    drawn = '<img alt="Another &lt;line&gt;." src="data:image/svg+xml;base64,PHN2Zy8+" data-build="[1, 3]">'
+    assert fresh.body == f"<h2>Up</h2>\n{drawn}", "one headline a slide, in the same place on each"
+    for given in ([picture, replace(picture, name="other")], [replace(picture, name="other")]):
         with pytest.raises(ValueError, match=r"not those of the notebook's figures: .*'other'"):
             slides_of(notebook("# Steps", *cells), given)
 
 
-@pytest.mark.parametrize("build, said", [([1, 3], "[1, 3]"), (4, "4")])
-def test_a_picture_from_a_file_may_grow(tmp_path, build, said):
-    (tmp_path / "a.svg").write_text("<svg/>")
-    cell = wishing(code("show(fig)", figure("line")), build=build)
-    fresh = slides_of(notebook("# S", cell), [Picture(tmp_path / "a.svg", "line", "Up", "A line.")])[1]
-    assert fresh.body.endswith(f'" data-build="{said}">')
-    assert "data-build" not in slides_of(notebook("# S", cell))[1].body  # its image cannot be taken apart
-
-
 def test_a_cell_may_leave_figures_out_or_name_one():
     two = code("show(a); show(b)", figure("a", "One."), figure("b", "Two."))
-    text = nbformat.v4.new_markdown_cell("## A\n\nText.")
-    assert [s.name for s in slides_of(notebook("# S", text, two)) if s.name] == ["a", "b"]
-    assert [s.name for s in slides_of(notebook("# S", text, wishing(two, figure="b"))) if s.name] == ["b"]
-    assert [s.name for s in slides_of(notebook("# S", text, wishing(two, skip=True))) if s.name] == []
-    elsewhere = notebook("# S", text, wishing(code("print(1)"), figure="b", claim="Two"), wishing(two, skip=True))
-    assert [s.name for s in slides_of(elsewhere) if s.name] == ["b"]
+    elsewhere = wishing(code("print(1)"), figure="b", claim="Two")
+
+    def names(*cells):
+        return [slide.name for slide in slides_of(notebook("# S", "## A\n\nText.", *cells)) if slide.name]
+
+    assert names(two) == ["a", "b"]
+    assert names(elsewhere, wishing(two, skip=True)) == ["b"]
     with pytest.raises(ValueError, match="figure must be 'a' or 'b', not 'c'"):
-        slides_of(notebook("# S", text, wishing(two, figure="c")))
+        names(wishing(two, figure="c"))
+    assert names(wishing(two, figure="b")) == ["b"]
 
 
-@pytest.mark.parametrize(
-    "write",
-    [
-        lambda place: slides.main([str(place), "figures", "none.ipynb"]),
-        lambda place: talk.main([str(place), "figures"]),
-        cover.main,
-    ],
-)
-def test_a_bad_place_is_one_sentence(tmp_path, capsys, write):
+@pytest.mark.parametrize("main", [slides.main, talk.main])
+def test_a_bad_place_is_one_sentence(tmp_path, capsys, main):
     (tmp_path / "file").touch()
-    assert exit_code(lambda: write(tmp_path / "file" / "x")) == 2
+    assert exit_code(lambda: main([str(tmp_path / "file" / "x"), "figures"])) == 2
     said = capsys.readouterr().err
     assert said.startswith("packlib: ") and said.count("\n") == 1 and "is a file and no folder" in said
 

@@ -43,96 +43,73 @@ class Fake:
 
 
 @pytest.mark.parametrize(
-    ("pairs", "says"),
+    ("pair", "says"),
     [
-        (["depth", "2,4,2"], "The sweep has depth 2 twice."),
-        (["dataset", "squad,broken.txt"], "line 2 of broken.txt is not allowed"),
+        ("depth 2,4,2", "The sweep has depth 2 twice."),
+        ("dataset squad,broken.txt", "line 2 of broken.txt is not allowed"),
     ],
 )
-def test_a_wrong_value_is_refused_before_anything_runs(small, monkeypatch, capsys, pairs, says):
-    (small / "broken.txt").write_text("5\n-1\n")
-    monkeypatch.setattr(sweep, "run_into", lambda *_: pytest.fail("must not run"))
-    assert cli.main(["sweep", "1", "-p", *pairs]) == 2
+def test_a_wrong_value_is_refused_before_anything_runs(idle, capsys, pair, says):
+    (idle / "broken.txt").write_text("5\n-1\n")
+    assert cli.main(["sweep", "1", "-p", *pair.split()]) == 2
     said = capsys.readouterr().err
-    assert said.startswith("packlib: ") and says in said.replace(f"{small}/", "") and said.count("\n") == 1
-    assert [path.name for path in small.iterdir()] == ["broken.txt"]
+    assert says in said.replace(f"{idle}/", "") and said.count("\n") == 1
+    assert [path.name for path in idle.iterdir()] == ["broken.txt"]
 
 
-def test_a_sweep_leaves_a_table_a_figure_and_exit_code_one_if_a_cell_failed(small, monkeypatch, capsys):
-    fake = Fake()
-    monkeypatch.setattr(sweep, "run_into", fake)
-    arguments = ["sweep", "1", "-p", "dataset", "squad,wordnet", "-p", "depth", "2,13,4", "--out", "swept"]
-    assert cli.main(arguments) == 1
+@pytest.fixture
+def swept(small, monkeypatch):
+    """Sweep the small notebook by a fake; what it ran."""
+
+    def swept(*arguments):
+        fake = Fake()
+        monkeypatch.setattr(sweep, "run_into", fake)
+        code = cli.main(["sweep", "1", *arguments, "--out", "swept"])
+        return code, [values["depth"] for values in fake.ran]
+
+    return swept
+
+
+def test_a_sweep_leaves_a_table_a_figure_and_exit_code_one_if_a_cell_failed(small, swept, capsys):
+    assert swept("-p", "dataset", "squad,wordnet", "-p", "depth", "2,13,4") == (1, [2, 13, 4] * 2)
     said = capsys.readouterr()
-    assert "6/6" in said.err and len(fake.ran) == 6
     where = "failed with dataset=wordnet, depth=13: cell [3] of 01_small_steps failed: ValueError: Thirteen"
-    assert where in said.err
-    table = said.out.splitlines()
-    assert table[0].split() == ["dataset", "depth", "state", "seconds", "double"]
-    assert table[1].split()[:3] == ["squad", "2", "done"] and table[1].split()[-1] == "4"
-    assert table[2].split()[:3] == ["squad", "13", "failed"] and table[-2:] == [
-        str(small / "swept/summary.csv"), str(small / "swept/comparison.svg")
-    ]  # fmt: skip
-    rows = list(csv.DictReader((small / "swept/summary.csv").open()))
+    assert where in said.err and "6/6" in said.err
+    header, first, second, *_, table, figure = said.out.splitlines()
+    assert header.split() == ["dataset", "depth", "state", "seconds", "double"]
+    assert first.split()[:3] == ["squad", "2", "done"] and first.split()[-1] == "4"
+    assert second.split()[:3] == ["squad", "13", "failed"]
+    rows = list(csv.DictReader(Path(table).open()))
     assert [row["double"] for row in rows] == ["4", "", "8"] * 2
     assert ["Thirteen" in row["error"] for row in rows] == [False, True, False] * 2
-    drawn = (small / "swept/comparison.svg").read_text()
-    assert "double with dataset squad by depth is 2: 4, 4: 8; double with dataset wordnet by depth" in drawn
+    words = "double with dataset squad by depth is 2: 4, 4: 8; double with dataset wordnet by depth"
+    assert words in Path(figure).read_text()
 
 
-def test_a_sweep_goes_on_where_it_stopped(small, monkeypatch, capsys):
+def test_a_sweep_goes_on_where_it_stopped(small, swept, tmp_path, monkeypatch, capsys):
     (small / "mine.txt").write_text("3\n4\n")
-    fakes = [Fake(), Fake(), Fake()]
-    monkeypatch.setattr(sweep, "run_into", fakes[0])
-    arguments = ["sweep", "1", "-p", "dataset", "mine.txt", "-p", "depth", "2,13", "--out", "swept", "--json"]
-    assert cli.main(arguments) == 1
+    data = "-p", "dataset", "mine.txt"
+    assert swept(*data, "-p", "depth", "2,13", "--json") == (1, [2, 13])
     first = json.loads(capsys.readouterr().out)
-    monkeypatch.setattr(sweep, "run_into", fakes[1])
-    assert cli.main(arguments) == 1
-    assert [run["depth"] for run in fakes[1].ran] == [13], "what failed is tried again, what ran is not"
+    assert swept(*data, "-p", "depth", "2,13", "--json") == (1, [13]), "what failed is tried again, what ran is not"
     again = json.loads(capsys.readouterr().out)
     assert again[0] == first[0] and again[0]["results"] == {"double": 4}
-    monkeypatch.setattr(sweep, "run_into", fakes[2])
-    assert cli.main(["sweep", "1", "-p", "dataset", "mine.txt", "-p", "depth", "4,2", "--out", "swept"]) == 0
-    assert [run["depth"] for run in fakes[2].ran] == [4], "a larger grid keeps what it knows"
+    assert swept(*data, "-p", "depth", "4,2") == (0, [4]), "a larger grid keeps what it knows"
+    (small / "mine.txt").write_text("3\n5\n")
+    assert swept(*data, "-p", "depth", "2") == (0, [2]), "other lengths under the same name are another sweep"
+    (tmp_path / "packlib").mkdir()
+    monkeypatch.setattr(packlib, "__file__", str(tmp_path / "packlib" / "__init__.py"))
+    for text, ran in (("one", [2]), ("one", []), ("two", [2])):
+        (tmp_path / "packlib" / "greedy.py").write_text(text)
+        assert swept(*data, "-p", "depth", "2") == (0, ran), "a changed library is another sweep"
 
 
-def test_other_lengths_under_the_same_name_are_another_sweep(small, monkeypatch):
-    fakes = []
-    for lengths in ("3\n4\n", "3\n4\n", "3\n5\n"):
-        fakes.append(Fake())
-        monkeypatch.setattr(sweep, "run_into", fakes[-1])
-        (small / "mine.txt").write_text(lengths)
-        assert cli.main(["sweep", "1", "-p", "dataset", "mine.txt", "-p", "depth", "2", "--out", "swept"]) == 0
-    assert [len(fake.ran) for fake in fakes] == [1, 0, 1]
-
-
-def test_a_changed_library_is_another_sweep(small, tmp_path, monkeypatch):
-    library = tmp_path / "packlib"
-    (library / "packing").mkdir(parents=True)
-    (library / "__init__.py").touch()
-    method = library / "packing" / "greedy.py"
-    method.write_text("one")
-    monkeypatch.setattr(packlib, "__file__", str(library / "__init__.py"))
-
-    def folder():
-        return grid("01_small_steps", [("depth", "2")])[0].folder
-
-    before = folder()
-    assert folder() == before
-    method.write_text("two")
-    assert folder() != before
-
-
-def test_a_damaged_record_is_named(small, monkeypatch, capsys):
-    monkeypatch.setattr(sweep, "run_into", Fake())
-    arguments = ["sweep", "1", "-p", "depth", "2", "--out", "swept", "--no-progress"]
-    assert cli.main(arguments) == 0
+def test_a_damaged_record_is_named(small, swept, capsys):
+    swept("-p", "depth", "2")
     (path,) = small.glob("swept/*/cell.json")
     path.write_bytes(path.read_bytes()[:9])
-    capsys.readouterr()
-    assert cli.main(arguments) == 2
-    assert capsys.readouterr().err.startswith(f"packlib: {path} is no record of a run: ")
+    assert swept("-p", "depth", "2") == (2, [])
+    assert f"packlib: {path} is no record of a run: " in capsys.readouterr().err
 
 
 def test_cells_run_at_the_same_time(small, tmp_path, monkeypatch):
@@ -150,7 +127,7 @@ def test_cells_run_at_the_same_time(small, tmp_path, monkeypatch):
     assert [one.results for one in outcomes] == [{"double": 2 * depth} for depth in (1, 2, 3, 4)]
 
 
-def test_an_interrupted_sweep_keeps_what_ended(small, monkeypatch, capsys):
+def test_an_interrupted_sweep_keeps_what_ended(small, swept, monkeypatch, capsys):
     fake, ended = Fake(), []
 
     async def interrupted(notebook, values, out, threads):
@@ -163,12 +140,10 @@ def test_an_interrupted_sweep_keeps_what_ended(small, monkeypatch, capsys):
             ended.append(values["depth"])
 
     monkeypatch.setattr(sweep, "run_into", interrupted)
-    arguments = ["sweep", "1", "-p", "depth", "4,2,3", "--out", "swept", "--jobs", "2", "--no-progress"]
-    assert cli.main(arguments) == 130 and ended == [2, 4], "those that run are stopped"
+    assert cli.main(["sweep", "1", "-p", "depth", "4,2,3", "--out", "swept", "--jobs", "2", "--no-progress"]) == 130
+    assert ended == [2, 4], "those that run are stopped"
     assert "stopped" in capsys.readouterr().err
-    monkeypatch.setattr(sweep, "run_into", fake)
-    assert cli.main(arguments) == 0
-    assert [run["depth"] for run in fake.ran] == [2, 4, 3]
+    assert swept("-p", "depth", "4,2,3") == (0, [4, 3])
 
 
 def outcome(results, **parameters):

@@ -25,40 +25,36 @@ def test_every_slide_makes_a_claim_of_its_own_and_fetches_nothing():
     assert not re.search(r'(?:src|<link[^>]*href)="(?!data:)', page) and "Somebody" in page
 
 
+def script(folder, entry):
+    """A talk of one slide beside its title."""
+    path = folder / "talk.toml"
+    path.write_text(f'title = "T"\nsubtitle = "S"\nnotes = "N"\n[[slide]]\n{entry}')
+    return path
+
+
 @pytest.mark.parametrize(
     "notebook, says", [("02_greedy_packing", "figure must be "), ("99_none", "notebook must be ")]
 )
 def test_what_is_not_there_is_refused(tmp_path, notebook, says):
-    script = tmp_path / "talk.toml"
-    entry = f'[[slide]]\nnotes = "n"\nnotebook = "{notebook}"\nfigure = "none"\n'
-    script.write_text(f'title = "T"\nsubtitle = "S"\nnotes = "N"\n{entry}')
     with pytest.raises(ValueError, match=says):
-        talk(script)
+        talk(script(tmp_path, f'notes = "n"\nnotebook = "{notebook}"\nfigure = "none"\n'))
 
 
 def test_numbers_are_those_that_the_figure_says(tmp_path):
-    script = tmp_path / "talk.toml"
-    entry = '[[slide]]\nnotebook = "00_tour"\nfigure = "packed"\nclaim = "{n} rows"\nnotes = "{n}!"\n'
-    script.write_text(
-        f'title = "T"\nsubtitle = "S"\nnotes = "N"\n{entry}numbers = {{ n = "they take ([0-9]+) rows, 3" }}\n'
-    )
-    slide = talk(script)[1]
+    entry = 'notebook = "00_tour"\nfigure = "packed"\nclaim = "{n} rows"\nnotes = "{n}!"\n'
+    _, slide = talk(script(tmp_path, entry + 'numbers = { n = "they take ([0-9]+) rows, 3" }'))
     assert re.fullmatch("[0-9]+ rows", slide.heading) and slide.heading.split()[0] in slide.notes
-    script.write_text(script.read_text().replace("they take", "nobody takes"))
     with pytest.raises(ValueError, match="The figure 'packed' does not say 'n', looked for as 'nobody takes"):
-        talk(script)
+        talk(script(tmp_path, entry + 'numbers = { n = "nobody takes ([0-9]+)" }'))
 
 
 def test_a_claim_takes_the_place_of_the_figures_title():
     fig, ax = new_figure()
-    ax.plot([1, 2])
     ax.set_title("The old one")
     drawn = base64.b64encode(svg(fig, "Words.").encode()).decode()
-    image = f'<img alt="Words." src="data:image/svg+xml;base64,{drawn}" data-build="2">'
-    body = headed("The <new> one", image)
+    body = headed("The <new> one", f'<img alt="Words." src="data:image/svg+xml;base64,{drawn}" data-build="2">')
     assert body.startswith("<h2>The &lt;new&gt; one</h2>\n<img alt=") and body.endswith(' data-build="2">')
     kept = base64.b64decode(re.search('base64,([^"]+)', body)[1]).decode()
     assert kept.count('<g id="claim">') == 1 and "<style>#claim { display: none }</style>" in kept
-    assert (
-        headed("A", "<img src='data:image/png;base64,AA=='>") == "<h2>A</h2>\n<img src='data:image/png;base64,AA=='>"
-    )
+    image = "<img src='data:image/png;base64,AA=='>"
+    assert headed("A", image) == f"<h2>A</h2>\n{image}"

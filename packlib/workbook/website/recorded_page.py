@@ -18,7 +18,7 @@ seed, which these means cannot do: a difference of two of them has no interval h
 def records_page() -> str:
     """The page, as Markdown."""
     parts = [_OPENING]
-    for path in sorted(data_path("runs", "baselines.csv").parent.glob("*.csv")):
+    for path in sorted(data_path("runs").glob("*.csv")):
         table = recorded(path.stem, "runs")
         source = f"Recorded with `{table.command}` on {table.device}."
         parts += [f"## {path.stem}", source, _as_markdown(ends(table.rows))]
