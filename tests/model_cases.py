@@ -27,6 +27,7 @@ from packlib.workbook.chapters.shared.glosses import wordnet_texts
 from packlib.workbook.chapters.shared.wordnet import sentence_pairs
 
 MAX_LENGTH = 96
+REDUCTIONS = ("token", "sequence", "pack")
 
 
 @cache
@@ -102,7 +103,7 @@ class Reference:
     token_logits: torch.Tensor  # (M, vocabulary), in the order of the packed batch
     nsp_logits: torch.Tensor | None  # (S, 2)
     losses: dict[tuple[str, str], torch.Tensor]  # by ("token" or "nsp", mean)
-    accuracies: dict[tuple[str, str], float]
+    accuracies: dict[tuple[str, str], torch.Tensor]
     gradients: dict[str, dict[str, torch.Tensor]]  # by mean, by parameter
 
 
@@ -118,20 +119,23 @@ def unpack(batch: PackedBatch) -> list[dict]:
     return found
 
 
-def _mean(values: list[float | torch.Tensor]):
-    return sum(values) / len(values) if values else 0.0
+def averaged(groups: list[tuple[int, list]], mean: str) -> list:
+    """The numbers that a mean is over, by its definition, of values that come as (pack, values of one sequence)."""
+    if mean == "token":
+        return [value for _, values in groups for value in values]
+    if mean == "sequence":
+        together = [values for _, values in groups]
+    else:
+        packs = dict.fromkeys(pack for pack, _ in groups)
+        together = [[value for pack, values in groups if pack == one for value in values] for one in packs]
+    return [sum(values) / len(values) for values in together if values]
 
 
-def _means(groups: list[tuple[int, list]]) -> dict[str, float | torch.Tensor]:
-    """The three means of values that come as (pack, values of one sequence), by their definitions."""
-    by_pack: dict[int, list] = {}
-    for pack, values in groups:
-        by_pack.setdefault(pack, []).extend(values)
-    return {
-        "token": _mean([value for _, values in groups for value in values]),
-        "sequence": _mean([_mean(values) for _, values in groups if values]),
-        "pack": _mean([_mean(values) for values in by_pack.values() if values]),
-    }
+def means(groups: dict[str, list[tuple[int, list]]]) -> dict[tuple[str, str], torch.Tensor]:
+    """Each of the three means by its name and that of what is averaged; 0 where there is nothing."""
+    lists = {(what, mean): averaged(groups[what], mean) for what in groups for mean in REDUCTIONS}
+    zero = torch.zeros((), dtype=torch.float64)
+    return {key: sum(values, zero) / max(len(values), 1) for key, values in lists.items()}
 
 
 def reference(model: PackedBert | GPT2LMHeadModel, batch: PackedBatch) -> Reference:
@@ -159,37 +163,29 @@ def reference(model: PackedBert | GPT2LMHeadModel, batch: PackedBatch) -> Refere
         logits.append(scores[at])
         losses["token"].append((pack, list(F.cross_entropy(scores[at], target[at], reduction="none"))))
         hits["token"].append((pack, (scores[at].argmax(-1) == target[at]).double().tolist()))
-    parts = {(what, mean): value for what in losses for mean, value in _means(losses[what]).items()}
-    gradients = {}
-    for mean in ("token", "sequence", "pack"):
+    parts, gradients = means(losses), {}
+    for mean in REDUCTIONS:
         plain.zero_grad()
         (parts["token", mean] + parts["nsp", mean]).backward(retain_graph=True)
         gradients[mean] = {name: p.grad.clone() for name, p in plain.named_parameters() if p.grad is not None}
     return Reference(
         torch.cat(logits).detach(),
         torch.stack(nsp_logits).detach() if is_bert else None,
-        {key: torch.as_tensor(value).detach() for key, value in parts.items()},
-        {(what, mean): value for what in hits for mean, value in _means(hits[what]).items()},
+        {key: value.detach() for key, value in parts.items()},
+        means(hits),
         gradients,
     )
 
 
-REDUCTIONS = ("token", "sequence", "pack")
-
-
-TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
-
-
 def assert_close(what, got, expected, tolerance):
-    expected = torch.as_tensor(expected, dtype=torch.float64)
     assert got.shape == expected.shape, what
-    error = (got.detach().double() - expected.detach()).abs().max() if got.numel() else 0
+    error = (got.detach().double() - expected.double()).abs().max() if got.numel() else 0
     assert error <= tolerance, f"{what} differs by {error:.3g}"
 
 
 def assert_equals_unpacked(model, batch, expected):
     """Compare everything."""
-    tolerance = TOLERANCE[model.dtype]
+    tolerance = 1e-10 if model.dtype == torch.float64 else 1e-5
     for mean in REDUCTIONS:
         model.zero_grad()
         output = packed_output(model, batch)

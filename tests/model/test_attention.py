@@ -1,54 +1,13 @@
-"""Masks against plain loops, backends against each other, and refusals where a backend cannot work."""
+"""Backends against each other, and refusals where a backend cannot work."""
 
 import itertools
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from model_cases import make_batch, make_model
 from torch.nn.functional import scaled_dot_product_attention
 
 from packlib.model import BACKENDS, attention, choose_backend
-
-
-def rows(packs):
-    """Segment ids of packs of these lengths, with one slot of padding in the longest."""
-    ids = [[i + 1 for i, n in enumerate(lengths) for _ in range(n)] for lengths in packs]
-    return torch.tensor([row + [0] * (1 + max(map(len, ids)) - len(row)) for row in ids])
-
-
-segments = st.lists(st.lists(st.integers(1, 6), max_size=4), min_size=1, max_size=4).map(rows)
-
-
-@settings(max_examples=50, deadline=None)
-@given(segments, st.booleans())
-def test_masks_equal_plain_loops(ids, causal):
-    packs, slots = ids.shape
-    allowed = attention.allowed_pairs(ids, causal)
-    added = attention.additive_mask(ids, causal, torch.float64)
-    positions = attention.reset_positions(ids)
-    assert added.shape == (packs, 1, slots, slots)
-    for b in range(packs):
-        for q in range(slots):
-            for k in range(slots):
-                expected = ids[b, q] == ids[b, k] and (k <= q or not causal)
-                assert allowed[b, q, k] == expected
-                assert added[b, 0, q, k] == (0 if expected else torch.finfo(torch.float64).min)
-            first = ids[b].tolist().index(ids[b, q])
-            assert positions[b, q] == (q - first if ids[b, q] else 0)
-    assert allowed.any(-1).all()  # no row is empty: padding sees padding
-
-
-@settings(max_examples=50, deadline=None)
-@given(segments)
-def test_bounds_cut_the_slots_into_segments(ids):
-    bounds, longest = attention.cumulative_lengths(ids)
-    assert bounds.dtype == torch.int32 and bounds[0] == 0 and bounds[-1] == ids.numel()
-    pieces = [ids.flatten()[a:b] for a, b in itertools.pairwise(bounds)]
-    assert all(len(piece.unique()) == 1 for piece in pieces)
-    assert len(pieces) == sum(len(row.unique()) for row in ids)
-    assert longest == max(map(len, pieces))
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -132,18 +91,6 @@ def test_under_autocast_the_backend_is_chosen_for_its_precision(monkeypatch):
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
         make_model("bert", torch.float32)(**make_batch())
     assert seen == [torch.bfloat16]
-
-
-def test_bfloat16_autocast_keeps_sequences_apart():
-    model, batch = make_model("bert", torch.float32), make_batch()
-    other = batch.input_ids.clone()
-    first = batch.segment_ids == 1
-    other[~first & (batch.segment_ids > 0)] = 77
-    for backend in ("sdpa", "eager"):
-        model.backend = backend
-        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-            hidden = [model(**{**batch, "input_ids": ids}).hidden[first] for ids in (batch.input_ids, other)]
-        assert torch.equal(*hidden) and hidden[0].isfinite().all()
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="FlexAttention's backward pass and varlen need a GPU")
