@@ -39,15 +39,13 @@ def test_twenty_steps_as_the_paper_writes_them():
 
 def test_without_the_ratio_it_is_adam():
     ours, theirs = layers(), layers()
-    pair = (
-        Lamb([{"params": ours, "adapt": False}], 0.01, (0.9, 0.99), 1e-6, 0.0),
-        torch.optim.Adam(theirs, 0.01, (0.9, 0.99), 1e-6),
-    )
+    lamb = Lamb([{"params": ours, "adapt": False}], 0.01, (0.9, 0.99), 1e-6, 0.0)
+    adam = torch.optim.Adam(theirs, 0.01, (0.9, 0.99), 1e-6)
     for step in range(20):
         for a, b, gradient in zip(ours, theirs, layers(seed=100 + step), strict=True):
             a.grad, b.grad = gradient.detach(), gradient.detach().clone()
-        for optimizer in pair:
-            optimizer.step()
+        lamb.step()
+        adam.step()
     for a, b in zip(ours, theirs, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-13)
 
