@@ -1,7 +1,6 @@
 """Recipes and what changes in them: the papers' numbers, what is kept exactly, and the error where it is not."""
 
 import math
-import os
 from dataclasses import replace
 
 import pytest
@@ -65,8 +64,7 @@ def test_a_power_far_from_the_papers_is_said_to_be(how, factor):
     after, reasons, _ = adjust(Recipe(32, 1e-4, 1000), factor, how)
     power = factor if how == "betas" else max(1, factor / 2)
     assert after.betas[0] == pytest.approx(0.9**power)
-    said = f"Krell et al. (2021) measured betas to the power of 2; {power:.4g} lies far beyond what that shows."
-    assert (said in reasons) is (power > 3) and ("Krell" in str(reasons)) is (power > 3)
+    assert (f"power of 2; {power:.4g} lies far beyond what that shows." in str(reasons)) is (power > 3)
 
 
 def _signed(share):
@@ -176,50 +174,35 @@ def test_a_bad_recipe_gets_one_sentence(change, error, says):
 
 
 @pytest.mark.parametrize(
-    ("call", "says"),
+    ("recipe", "factor", "how", "says"),
     [
-        (lambda: adjust(PAPER, 0.5), "packing_factor must be at least 1 and at most 16777216, not 0.5."),
-        (lambda: adjust(PAPER, 513), "packing_factor 513 is over max_length 512: a sequence has a token."),
-        (lambda: adjust(PAPER, 2, "beta"), "not 'beta': did you mean 'betas'?"),
-        (lambda: adjust(adjust(PAPER, 2).recipe, 2), "packed already, with factor 2; adjust the one it came from."),
+        (PAPER, 0.5, "batch", "packing_factor must be at least 1 and at most 16777216, not 0.5."),
+        (PAPER, 513, "batch", "packing_factor 513 is over max_length 512: a sequence has a token."),
+        (PAPER, 2, "beta", "not 'beta': did you mean 'betas'?"),
+        (adjust(PAPER, 2).recipe, 2, "batch", "packed already, with factor 2; adjust the one it came from."),
     ],
 )
-def test_bad_advice_is_refused_in_one_sentence(call, says):
+def test_bad_advice_is_refused_in_one_sentence(recipe, factor, how, says):
     with pytest.raises(ValueError) as raised:
-        call()
+        adjust(recipe, factor, how)
     assert says in str(raised.value) and str(raised.value).count("\n") == 0
 
 
-def test_a_bad_file_is_refused_in_one_sentence(tmp_path):
-    path = tmp_path / "recipe.json"
-    with pytest.raises(FileNotFoundError, match=r"There is no file .*recipe.json"):
-        Recipe.load(path)
-    steps = '"learning_rate": 0.1, "total_sequences": 9, "total_steps": 3'
-    for text, says in (
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
         ("[]", "must hold one JSON object"),
         (PAPER.to_json().replace('"micro_batch": 15', '"micro_batch": 0'), "micro_batch must be at least 1, not 0"),
-        ('{"micro_batch": 3}', "A recipe needs learning_rate"),
-        (f'{{"micro_batch": 3, {steps}}}', "total_sequences is too much"),
-    ):
-        path.write_text(text)
-        with pytest.raises(ValueError, match=f"recipe.json is no recipe: .*{says}"):
-            Recipe.load(path)
-    os.truncate(path, 2**26 + 1)
-    with pytest.raises(
-        ValueError, match=r"recipe.json is no recipe: It has 67,108,865 bytes; at most 67,108,864 are read\."
-    ):
-        Recipe.load(path)
-
-
-@pytest.mark.parametrize(
-    ("values", "says"),
-    [
-        ({"micro_batch": 3}, "A recipe needs learning_rate."),
-        ({"micro_batch": 3, "total_steps": 9}, "A recipe needs learning_rate."),
-        ({"warmup_steps": 4}, "A recipe with warmup_steps needs total_steps."),
-        ({"total_steps": 4, "total_sequences": 8}, "total_sequences is too much."),
+        ('{"micro_batch": 3}', r"A recipe needs learning_rate\."),
+        ('{"micro_batch": 3, "learning_rate": 1}', r"A recipe needs total_sequences \(or total_steps\)\."),
+        ('{"micro_batch": 3, "total_steps": 9}', r"A recipe needs learning_rate\."),
+        ('{"warmup_steps": 4}', "A recipe with warmup_steps needs total_steps"),
+        ('{"total_steps": 4, "total_sequences": 8}', "total_sequences is too much"),
+        ('{"micro_batches": 3}', "not 'micro_batches': did you mean 'micro_batch'"),
     ],
 )
-def test_what_a_recipe_lacks_is_named(values, says):
-    with pytest.raises(ValueError, match=says):
-        Recipe.from_dict(values)
+def test_a_bad_file_is_refused_in_one_sentence(tmp_path, text, says):
+    path = tmp_path / "recipe.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=f"recipe.json is no recipe: .*{says}"):
+        Recipe.load(path)

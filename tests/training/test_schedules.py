@@ -25,19 +25,16 @@ def rates(scheduler, optimizer, updates=UPDATES + 5, **step):
     return found
 
 
-@pytest.mark.parametrize(
-    ("warm", "settings", "theirs"),
-    [
-        (WARM, {}, lambda o: transformers.get_linear_schedule_with_warmup(o, WARM, UPDATES)),
-        (
-            WARM,
-            {"decay": "polynomial", "power": 2.0},
-            lambda o: transformers.get_polynomial_decay_schedule_with_warmup(o, WARM, UPDATES, lr_end=0, power=2),
-        ),
-        (WARM, {"decay": "cosine"}, lambda o: transformers.get_cosine_schedule_with_warmup(o, WARM, UPDATES)),
-        (0, {"decay": "polynomial", "power": 0.5}, lambda o: lr_scheduler.PolynomialLR(o, UPDATES, 0.5)),
-    ],
-)
+@pytest.mark.parametrize(("warm", "settings", "theirs"), [
+    (WARM, {}, lambda o: transformers.get_linear_schedule_with_warmup(o, WARM, UPDATES)),
+    (WARM, {"decay": "cosine"}, lambda o: transformers.get_cosine_schedule_with_warmup(o, WARM, UPDATES)),
+    (0, {"decay": "polynomial", "power": 0.5}, lambda o: lr_scheduler.PolynomialLR(o, UPDATES, 0.5)),
+    (
+        WARM,
+        {"decay": "polynomial", "power": 2.0},
+        lambda o: transformers.get_polynomial_decay_schedule_with_warmup(o, WARM, UPDATES, lr_end=0, power=2),
+    ),
+])  # fmt: skip
 def test_equal_updates_give_the_schedules_of_transformers_and_torch(warm, settings, theirs):
     ours, other = optimizer(), optimizer()
     schedule = SequenceSchedule(ours, UPDATES * BATCH, warm * BATCH, **settings)
