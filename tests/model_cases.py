@@ -22,7 +22,7 @@ from packlib.batches import (
     tokenize,
     wordnet_tokenizer,
 )
-from packlib.model import PackedBert, nsp_accuracy, nsp_loss, packed_output, token_accuracy, token_loss
+from packlib.model import PackedBert, nsp_loss, packed_output, token_loss
 from packlib.workbook.chapters.shared.glosses import wordnet_texts
 from packlib.workbook.chapters.shared.wordnet import sentence_pairs
 
@@ -103,7 +103,6 @@ class Reference:
     token_logits: torch.Tensor  # (M, vocabulary), in the order of the packed batch
     nsp_logits: torch.Tensor | None  # (S, 2)
     losses: dict[tuple[str, str], torch.Tensor]  # by ("token" or "nsp", mean)
-    accuracies: dict[tuple[str, str], torch.Tensor]
     gradients: dict[str, dict[str, torch.Tensor]]  # by mean, by parameter
 
 
@@ -143,7 +142,7 @@ def reference(model: PackedBert | GPT2LMHeadModel, batch: PackedBatch) -> Refere
     plain = (BertForPreTraining if is_bert else GPT2LMHeadModel)(deepcopy(model.config)).to(model.dtype)
     plain.config._attn_implementation = "eager"
     plain.load_state_dict(model.state_dict())
-    logits, nsp_logits, losses, hits = [], [], {"token": [], "nsp": []}, {"token": [], "nsp": []}
+    logits, nsp_logits, losses = [], [], {"token": [], "nsp": []}
     for sequence in unpack(batch):
         ids, pack = sequence["input_ids"][None], sequence["pack"]
         if is_bert:
@@ -151,18 +150,14 @@ def reference(model: PackedBert | GPT2LMHeadModel, batch: PackedBatch) -> Refere
             target = sequence.get("labels", torch.full_like(ids[0], IGNORED))
             scores = out.prediction_logits[0]
             nsp_logits.append(out.seq_relationship_logits[0])
-            has_label = sequence["label"] != IGNORED
-            label = torch.tensor([sequence["label"]])
-            nsp = [F.cross_entropy(nsp_logits[-1][None], label)] if has_label else []
-            losses["nsp"].append((pack, nsp))
-            hits["nsp"].append((pack, [float(nsp_logits[-1].argmax() == sequence["label"])] if has_label else []))
+            label = torch.tensor(sequence["label"])
+            losses["nsp"].append((pack, [F.cross_entropy(nsp_logits[-1], label)] if label != IGNORED else []))
         else:
             target = sequence.get("labels", ids[0])[1:]
             scores = plain(input_ids=ids).logits[0, :-1]
         at = target != IGNORED
         logits.append(scores[at])
         losses["token"].append((pack, list(F.cross_entropy(scores[at], target[at], reduction="none"))))
-        hits["token"].append((pack, (scores[at].argmax(-1) == target[at]).double().tolist()))
     parts, gradients = means(losses), {}
     for mean in REDUCTIONS:
         plain.zero_grad()
@@ -172,7 +167,6 @@ def reference(model: PackedBert | GPT2LMHeadModel, batch: PackedBatch) -> Refere
         torch.cat(logits).detach(),
         torch.stack(nsp_logits).detach() if is_bert else None,
         {key: value.detach() for key, value in parts.items()},
-        means(hits),
         gradients,
     )
 
@@ -192,15 +186,11 @@ def assert_equals_unpacked(model, batch, expected):
         assert_close("token logits", output.token_logits, expected.token_logits, tolerance)
         loss = token_loss(output, batch, mean)
         assert_close(f"token loss by {mean}", loss.mean, expected.losses["token", mean], tolerance)
-        hits = token_accuracy(output, batch, mean).mean
-        assert_close(f"token accuracy by {mean}", hits, expected.accuracies["token", mean], 1e-10)
         total = loss.mean
         if expected.nsp_logits is not None:
             assert_close("NSP logits", output.nsp_logits[: batch.num_sequences], expected.nsp_logits, tolerance)
             nsp = nsp_loss(output, batch, mean)
             assert_close(f"NSP loss by {mean}", nsp.mean, expected.losses["nsp", mean], tolerance)
-            hits = nsp_accuracy(output, batch, mean).mean
-            assert_close(f"NSP accuracy by {mean}", hits, expected.accuracies["nsp", mean], 1e-10)
             total = total + nsp.mean
         total.backward()
         gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}

@@ -3,7 +3,6 @@
 from contextlib import nullcontext
 from copy import deepcopy
 from fractions import Fraction
-from math import ceil
 
 import numpy as np
 import pytest
@@ -53,73 +52,60 @@ def test_each_length_has_an_equal_share():
             assert warmup.length(done, total) == max(length for length in lengths if length <= line)
 
 
-def ragged(lengths, width):
+BY_TOKEN = {"input_ids": 7, "labels": IGNORED, "attention_mask": 0, "position_ids": 0}  # and what fills a piece
+rows = given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(1, 35), st.booleans(), st.booleans())
+
+
+def ragged(lengths, width, left=False):
     """A padded batch: distinct tokens, so that none can hide."""
     positions = torch.arange(width).expand(len(lengths), width).clone()
     mask = (positions < torch.tensor(lengths)[:, None]).long()
+    mask = mask.flip(1) if left else mask
     kind = torch.arange(len(lengths))
     ids = (positions + 1 + 100 * (kind[:, None] + 1)) * mask
     labels = torch.where(mask > 0, ids + 5, IGNORED)
-    by_token = {"input_ids": ids, "attention_mask": mask, "labels": labels, "position_ids": positions}
+    by_token = {"input_ids": ids, "labels": labels, "attention_mask": mask, "position_ids": positions}
     return {**by_token, "kind": kind, "name": "a batch", "number": torch.tensor(3)}
 
 
-@given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(1, 35))
-def test_reshaping_keeps_every_token_in_its_row_and_order(lengths, length):
-    batch = ragged(lengths, 30)
+@rows
+def test_reshaping_keeps_every_token_in_its_row_and_order(lengths, length, left, masked):
+    batch = ragged(lengths, 30, left)
+    if not masked:
+        batch["attention_mask"] = torch.ones_like(batch["attention_mask"])
     out = shorten(batch, length, truncate=False, pad_id=7)
-    assert out["name"] == "a batch" and out["number"] == 3
     if length >= 30:
         assert out is batch
         return
-    assert len(out["input_ids"]) == sum(ceil(n / length) for n in lengths)
-    assert {value.shape for name, value in out.items() if name not in ("kind", "name", "number")} == {
-        (len(out["input_ids"]), length)
-    }
-    for row, n in enumerate(lengths):
-        of_row = out["kind"] == row
-        assert of_row.sum() == ceil(n / length)
-        real = out["attention_mask"][of_row] > 0
-        for name, expected in (
-            ("input_ids", batch["input_ids"][row, :n]),
-            ("labels", batch["labels"][row, :n]),
-            ("position_ids", torch.arange(n)),
-        ):
-            assert out[name][of_row][real].tolist() == expected.tolist()
-    padding = out["attention_mask"] == 0
-    assert (out["labels"][padding] == IGNORED).all()
-    assert set(out["input_ids"][padding].tolist()) <= {0, 7}  # what was padding, and what fills the last piece
-    assert (7 in out["input_ids"]) == (30 % length > 0 and max(lengths) > 30 - 30 % length)
+    pieces = [(row, slice(at, at + length)) for row in range(len(lengths)) for at in range(0, 30, length)]
+    pieces = [(row, at) for row, at in pieces if batch["attention_mask"][row, at].any()]
+    for name, fill in BY_TOKEN.items():
+        padded = torch.nn.functional.pad(batch[name], (0, length), value=fill)
+        assert out[name].tolist() == [padded[row, at].tolist() for row, at in pieces]
+    assert out["kind"].tolist() == [row for row, _ in pieces]
+    assert out["name"] == "a batch" and out["number"] == 3
 
 
-@given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(1, 35), st.booleans())
-def test_truncating_drops_the_rest_and_may_keep_the_end(lengths, length, keep_end):
-    batch = ragged(lengths, 30)
+@rows
+def test_truncating_drops_the_rest_and_may_keep_the_end(lengths, length, left, keep_end):
+    batch = ragged(lengths, 30, left)
     before = deepcopy(batch)
     out = shorten(batch, length, keep_end=keep_end)
-    width = min(length, 30)
     for row, n in enumerate(lengths):
-        for name in ("input_ids", "labels", "attention_mask"):
-            expected = batch[name][row, :width].clone()
-            if keep_end and n > width:
-                expected[-1] = batch[name][row, n - 1]
-            assert out[name][row].tolist() == expected.tolist()
-        assert out["position_ids"][row].tolist() == list(range(width))
+        end = 30 if left else n
+        for name in BY_TOKEN:
+            expected = before[name][row, :length].tolist()
+            if keep_end and end > length and name != "position_ids":
+                expected[-1] = int(before[name][row, end - 1])
+            assert out[name][row].tolist() == expected
     assert out["kind"].tolist() == list(range(len(lengths)))
-    assert all(torch.equal(batch[k], before[k]) for k in batch if k != "name")  # the given batch stays
+    assert all(torch.equal(batch[name], before[name]) for name in BY_TOKEN), "the given batch stays"
 
 
 def test_without_a_mask_the_end_is_the_last_slot():
     ids = torch.arange(20).view(2, 10)
     out = shorten({"input_ids": ids}, 4, keep_end=True)
     assert out["input_ids"].tolist() == [[0, 1, 2, 9], [10, 11, 12, 19]]
-
-
-def test_padding_may_be_on_the_left():
-    ids, mask = torch.arange(8)[None], torch.tensor([[0, 0, 0, 0, 0, 1, 1, 1]])
-    out = shorten({"input_ids": ids, "attention_mask": mask}, 3, truncate=False)
-    assert out["attention_mask"].tolist() == [[0, 0, 1], [1, 1, 0]]
-    assert out["input_ids"].tolist() == [[3, 4, 5], [6, 7, 0]]
 
 
 def test_the_warm_up_applies_what_is_due():

@@ -15,39 +15,23 @@ from packlib.batches.samplers import PackSampler
 from packlib.work import Work
 
 
-def test_every_sample_comes_once_an_epoch_in_another_order():
-    batches = loader()
-    orders = []
-    for epoch in range(2):
-        assert batches.epoch == epoch
-        seen = [batch.sample_ids for batch in batches]
-        assert len(seen) == len(batches)
-        orders.append(torch.cat(seen))
-        assert orders[-1].sort().values.tolist() == list(range(len(store())))
-    assert orders[0].tolist() != orders[1].tolist()
+def test_another_epoch_has_another_order_and_other_masks_whatever_the_batch_size():
+    def of_epoch(batches):
+        ids = torch.cat([batch.sample_ids for batch in batches]).tolist()
+        rows = [row for b in batches for row in b.labels[b.segment_ids > 0].split(b.lengths.tolist())]
+        assert sorted(ids) == list(range(len(store()))), "every sample comes once"
+        return ids, dict(zip(ids, (row.tolist() for row in rows), strict=True))
+
+    small, large = loader(3), loader(16)
+    orders, masks = zip(*(of_epoch(list(batches)) for batches in (small, large, small, large)), strict=True)
+    assert masks[0] == masks[1] != masks[2] == masks[3] and orders[0] == orders[1] != orders[2]
+    assert small.epoch == 2 and len(small) == len(list(small))
 
 
 def test_without_shuffling_the_packs_come_in_order():
     packs = pack_lengths(store().lengths, MAX_LENGTH)
     batches = pack_loader(store(), packs, batch_size=5, shuffle=False)
     assert torch.cat([batch.sample_ids for batch in batches]).tolist() == packs.sample_ids.tolist()
-    dropped = pack_loader(store(), packs, batch_size=5, shuffle=False, drop_last=True)
-    assert [b.num_packs for b in dropped] == [5] * (len(packs) // 5) and len(packs) % 5
-
-
-def test_masks_change_with_the_epoch_and_not_with_the_batch_size():
-    def labels(batches):
-        out = {}
-        for batch in batches:
-            rows = batch.labels[batch.segment_ids > 0].split(batch.lengths.tolist())
-            out |= dict(zip(batch.sample_ids.tolist(), (row.tolist() for row in rows), strict=True))
-        return out
-
-    small, large = loader(3), loader(16)
-    first = labels(small)
-    assert first == labels(large)
-    assert first != (second := labels(small))
-    assert second == labels(large)
 
 
 @pytest.mark.slow
