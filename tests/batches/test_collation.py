@@ -128,8 +128,8 @@ IDS, SEGMENTS = torch.tensor([[5, 6, 7, 8, 0]]), torch.tensor([[1, 1, 2, 2, 0]])
         ({"sequence_starts": torch.tensor([0, 1])}, "where the segment ids begin"),
         ({"num_sequences": 3}, "num_sequences is 3, but the segment ids hold 2"),
         (
-            {"sequence_starts": torch.tensor([0, 2, 5]), "sequence_labels": torch.tensor([1, 0, 1])},
-            "sequence_labels must be -100 in empty places",
+            {"sequence_starts": torch.tensor([0, 2, 5]), "sequence_labels": torch.ones(3).long()},
+            "-100 in empty places",
         ),
         ({"segment_ids": SEGMENTS.float()}, "segment_ids must be int64, not torch.float32"),
         ({"attention_mask": SEGMENTS}, "has no field 'attention_mask'"),

@@ -36,48 +36,36 @@ def test_the_gradient_is_that_of_the_whole_update_and_not_the_mean_of_means(kind
     assert all((a - b).abs().max() < 1e-10 for a, b in zip(got, whole, strict=True))
 
 
-def test_the_rate_of_the_record_is_the_rate_that_was_applied():
+def test_the_run_ends_with_its_sequences_and_says_what_it_did(tmp_path):
     """Plain gradient descent moves each weight by rate × gradient; the first update of a warm-up has rate 0."""
-    model, rates = small_model(), []
-    before = weights(model)
+    model = small_model()
+    before, steps = weights(model), torch.optim.SGD(model.parameters(), lr=0.02)
 
     def compare(record):
         for name, parameter in model.named_parameters():
             step = record["learning_rate"] * parameter.grad
             torch.testing.assert_close(before[name] - parameter, step, rtol=0, atol=1e-12)
         before.update(weights(model))
-        rates.append(record["learning_rate"])
 
-    steps = torch.optim.SGD(model.parameters(), lr=0.02)
-    fit(model, loader(4), recipe(4, 2), optimizer=steps, on_update=compare, progress=False)
-    assert rates[0] == 0 and len(set(rates)) == len(rates) > 3
-
-
-def test_the_run_ends_with_its_sequences_and_says_what_it_did(tmp_path):
-    data, model = loader(4), small_model()
-    records = fit(model, data, recipe(4, 2), folder=tmp_path, progress=False)
-    assert [r["update"] for r in records] == list(range(1, len(records) + 1))
-    total = 0
-    for r in records:
+    options = {"optimizer": steps, "folder": tmp_path, "on_update": compare, "progress": False}
+    records, total = fit(model, loader(4), recipe(4, 2), **options), 0
+    for update, r in enumerate(records, start=1):
+        assert r["learning_rate"] == pytest.approx(0.02 * rate_at(total, 300, 50), abs=1e-15)
         total += r["update_sequences"]
-        assert r["sequences"] == total and r["loss"] == pytest.approx(r["mlm_loss"] + r["nsp_loss"])
+        assert (r["update"], r["sequences"]) == (update, total)
+        assert r["loss"] == pytest.approx(r["mlm_loss"] + r["nsp_loss"])
         assert r["tokens_per_second"] > 0 and 0 <= r["mlm_accuracy"] <= 1 and r["gradient_norm"] > 0
-        before = r["sequences"] - r["update_sequences"]
-        assert r["learning_rate"] == pytest.approx(0.02 * rate_at(before, 300, 50), abs=1e-15)
     assert records[-2]["sequences"] < 300 <= records[-1]["sequences"]
     assert [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()] == records
     assert sorted(p.name for p in tmp_path.iterdir()) == ["checkpoint.pt", "metrics.jsonl"]
     assert model.training
-    assert records[-1]["loss"] < records[0]["loss"]
 
 
 def test_even_updates_hold_what_the_recipe_says():
-    sizes = {}
-    for even in (False, True):
-        records = fit(small_model(), loader(2), recipe(2, 3, packing_factor=FACTOR), even_updates=even, progress=False)
-        sizes[even] = [r["update_sequences"] for r in records]
-    assert max(sizes[True]) - min(sizes[True]) < max(sizes[False]) - min(sizes[False])
-    assert sum(sizes[True]) / len(sizes[True]) == pytest.approx(6 * FACTOR, abs=2)
+    options = {"even_updates": True, "progress": False}
+    records = fit(small_model(), loader(2), recipe(2, 3, packing_factor=FACTOR), **options)
+    ahead = [r["sequences"] - 6 * FACTOR * r["update"] for r in records]
+    assert max(map(abs, ahead)) < 6  # half of the deepest pack
 
 
 def test_an_interrupted_run_ends_bit_for_bit_as_if_it_had_not_been(tmp_path):
@@ -93,7 +81,7 @@ def test_an_interrupted_run_ends_bit_for_bit_as_if_it_had_not_been(tmp_path):
         return list(model.parameters()), fit(model, loader(3), plan, on_update=stop_at(update), **options)
 
     straight, expected = run(7, None)
-    assert len(expected) > 13
+    assert len(expected) > 13 and expected[-1]["loss"] < expected[0]["loss"]
     for seed, update in ((7, 7), (99, 10)):
         with pytest.raises(Interrupted):
             run(seed, update, tmp_path)
