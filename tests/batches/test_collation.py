@@ -19,15 +19,16 @@ THREE = TokenStore.from_samples([{"input_ids": [7] * length} for length in (3, 4
 
 @st.composite
 def samples(draw):
-    """With labels of the sequences under one of their names, with labels of the tokens, with both or neither."""
-    name = draw(st.sampled_from(["label", "labels", "next_sentence_label", "sentence_order_label"]))
-    by_token = draw(st.booleans())
+    """With or without a label of the whole sequence, under one of its names, and columns of the tokens."""
+    label = draw(st.none() | st.sampled_from(["label", "labels", "next_sentence_label", "sentence_order_label"]))
+    columns = draw(st.sets(st.sampled_from(["labels", "token_type_ids"])))
     found = []
     for length in draw(st.lists(st.integers(1, 7), min_size=1, max_size=12)):
         row = st.lists(st.integers(0, 9), min_size=length, max_size=length)
-        sample = {name: draw(st.sampled_from([0, 1, 5, IGNORED])), "input_ids": draw(row), "token_type_ids": draw(row)}
-        if by_token:
-            sample["labels"] = [value if value < 6 else IGNORED for value in draw(row)]
+        sample = {label: draw(st.sampled_from([0, 1, 5, IGNORED]))} if label else {}
+        sample |= {name: draw(row) for name in ("input_ids", *sorted(columns))}
+        if "labels" in columns:
+            sample["labels"] = [value if value < 6 else IGNORED for value in sample["labels"]]
         found.append(sample)
     return found
 
@@ -57,6 +58,7 @@ def test_what_goes_in_comes_out_of_any_packs(given_samples, random, spare, as_st
                 span = slice(slot, slot + length)
                 assert batch.position_ids[row, span].tolist() == list(range(length))
                 assert set(batch.segment_ids[row, span].tolist()) == {segment}
+                sample = {"token_type_ids": [0] * length, **sample}
                 for name in ("input_ids", "token_type_ids", "labels"):
                     if np.ndim(sample.get(name)):
                         assert batch[name][row, span].tolist() == sample[name]

@@ -70,18 +70,6 @@ def test_a_pass_that_breaks_off_starts_the_epoch_again():
     assert batches.state_dict()["batches_done"] == 3 and same(next(iter(batches)), first)
 
 
-def test_any_map_style_data_set_will_do():
-    plain = [store()[i] for i in range(len(store()))]
-    packs = pack_lengths(store().lengths, MAX_LENGTH)
-    for a, b in zip(
-        loader(), pack_loader(plain, packs, PackingCollator(MAX_LENGTH, masking()), 4, seed=3), strict=True
-    ):
-        assert same(a, b)
-    lists = [{"input_ids": row["input_ids"].tolist()} for row in plain]  # no token types, no labels
-    batch = next(iter(pack_loader(lists, packs, shuffle=False)))
-    assert (batch.sequence_labels == -100).all() and not batch.token_type_ids.any()
-
-
 @settings(max_examples=300)
 @given(st.integers(1, 60), st.integers(1, 6), st.integers(1, 5), st.booleans(), st.booleans())
 def test_ranks_share_each_step_and_no_pack_comes_twice_or_not_at_all(packs, size, ranks, drop_last, shuffle):

@@ -68,21 +68,6 @@ def test_the_ends():
     assert rate_at(0, 100) == 1 and rate_at(100, 100, 100) == 0 and rate_at(99, 100, 100) == 0.99
 
 
-def test_state_goes_on():
-    ours = optimizer()
-    schedule = SequenceSchedule(ours, 1000, 100)
-    ours.step()
-    schedule.step(60)
-    other = optimizer()
-    resumed = SequenceSchedule(other, 1000, 100)
-    other.load_state_dict(ours.state_dict())
-    resumed.load_state_dict(schedule.state_dict())
-    for one, its in ((ours, schedule), (other, resumed)):
-        one.step()
-        its.step(7)
-        assert one.param_groups[0]["lr"] == RATE * 0.67
-
-
 def test_bad_settings_get_one_sentence():
     for match, settings in {
         "total must be at least 1": {"total": 0},
