@@ -1,16 +1,12 @@
-"""For the tests of batches and models: real ragged text, small models, the unpacked run as the oracle."""
+"""For the tests of batches and models: real ragged text, small models, and what each mean is over."""
 
-from copy import deepcopy
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 import torch
-from torch.nn import functional as F
-from transformers import BertConfig, BertForPreTraining, GPT2Config, GPT2LMHeadModel
+from transformers import BertConfig, GPT2Config, GPT2LMHeadModel
 
 from packlib.batches import (
-    IGNORED,
     MlmMasking,
     PackDataset,
     PackedBatch,
@@ -22,7 +18,7 @@ from packlib.batches import (
     tokenize,
     wordnet_tokenizer,
 )
-from packlib.model import PackedBert, nsp_loss, packed_output, token_loss
+from packlib.model import PackedBert
 from packlib.workbook.chapters.shared.glosses import wordnet_texts
 from packlib.workbook.chapters.shared.wordnet import sentence_pairs
 
@@ -96,28 +92,6 @@ def make_model(kind: str, dtype: torch.dtype = torch.float64, **options) -> Pack
     return model.to(dtype)
 
 
-@dataclass
-class Reference:
-    """What transformers' own model says about each sequence alone, without padding, packing or packlib."""
-
-    token_logits: torch.Tensor  # (M, vocabulary), in the order of the packed batch
-    nsp_logits: torch.Tensor | None  # (S, 2)
-    losses: dict[tuple[str, str], torch.Tensor]  # by ("token" or "nsp", mean)
-    gradients: dict[str, dict[str, torch.Tensor]]  # by mean, by parameter
-
-
-def unpack(batch: PackedBatch) -> list[dict]:
-    """The sequences of a batch, one dictionary each, found with a plain loop over the segment ids."""
-    found = []
-    for row in range(batch.input_ids.shape[0]):
-        for segment in range(1, int(batch.segment_ids[row].max()) + 1):
-            at = (batch.segment_ids[row] == segment).nonzero().flatten()
-            fields = [name for name in ("input_ids", "token_type_ids", "labels") if name in batch]
-            found.append({"pack": row, **{name: batch[name][row, at] for name in fields}})
-            found[-1]["label"] = int(batch.sequence_labels[len(found) - 1])
-    return found
-
-
 def averaged(groups: list[tuple[int, list]], mean: str) -> list:
     """The numbers that a mean is over, by its definition, of values that come as (pack, values of one sequence)."""
     if mean == "token":
@@ -128,72 +102,3 @@ def averaged(groups: list[tuple[int, list]], mean: str) -> list:
         packs = dict.fromkeys(pack for pack, _ in groups)
         together = [[value for pack, values in groups if pack == one for value in values] for one in packs]
     return [sum(values) / len(values) for values in together if values]
-
-
-def means(groups: dict[str, list[tuple[int, list]]]) -> dict[tuple[str, str], torch.Tensor]:
-    """Each of the three means by its name and that of what is averaged; 0 where there is nothing."""
-    lists = {(what, mean): averaged(groups[what], mean) for what in groups for mean in REDUCTIONS}
-    zero = torch.zeros((), dtype=torch.float64)
-    return {key: sum(values, zero) / max(len(values), 1) for key, values in lists.items()}
-
-
-def reference(model: PackedBert | GPT2LMHeadModel, batch: PackedBatch) -> Reference:
-    is_bert = isinstance(model, PackedBert)
-    plain = (BertForPreTraining if is_bert else GPT2LMHeadModel)(deepcopy(model.config)).to(model.dtype)
-    plain.config._attn_implementation = "eager"
-    plain.load_state_dict(model.state_dict())
-    logits, nsp_logits, losses = [], [], {"token": [], "nsp": []}
-    for sequence in unpack(batch):
-        ids, pack = sequence["input_ids"][None], sequence["pack"]
-        if is_bert:
-            out = plain(input_ids=ids, token_type_ids=sequence["token_type_ids"][None])
-            target = sequence.get("labels", torch.full_like(ids[0], IGNORED))
-            scores = out.prediction_logits[0]
-            nsp_logits.append(out.seq_relationship_logits[0])
-            label = torch.tensor(sequence["label"])
-            losses["nsp"].append((pack, [F.cross_entropy(nsp_logits[-1], label)] if label != IGNORED else []))
-        else:
-            target = sequence.get("labels", ids[0])[1:]
-            scores = plain(input_ids=ids).logits[0, :-1]
-        at = target != IGNORED
-        logits.append(scores[at])
-        losses["token"].append((pack, list(F.cross_entropy(scores[at], target[at], reduction="none"))))
-    parts, gradients = means(losses), {}
-    for mean in REDUCTIONS:
-        plain.zero_grad()
-        (parts["token", mean] + parts["nsp", mean]).backward(retain_graph=True)
-        gradients[mean] = {name: p.grad.clone() for name, p in plain.named_parameters() if p.grad is not None}
-    return Reference(
-        torch.cat(logits).detach(),
-        torch.stack(nsp_logits).detach() if is_bert else None,
-        {key: value.detach() for key, value in parts.items()},
-        gradients,
-    )
-
-
-def assert_close(what, got, expected, tolerance):
-    assert got.shape == expected.shape, what
-    error = (got.detach().double() - expected.double()).abs().max() if got.numel() else 0
-    assert error <= tolerance, f"{what} differs by {error:.3g}"
-
-
-def assert_equals_unpacked(model, batch, expected):
-    """Compare everything."""
-    tolerance = 1e-10 if model.dtype == torch.float64 else 1e-5
-    for mean in REDUCTIONS:
-        model.zero_grad()
-        output = packed_output(model, batch)
-        assert_close("token logits", output.token_logits, expected.token_logits, tolerance)
-        loss = token_loss(output, batch, mean)
-        assert_close(f"token loss by {mean}", loss.mean, expected.losses["token", mean], tolerance)
-        total = loss.mean
-        if expected.nsp_logits is not None:
-            assert_close("NSP logits", output.nsp_logits[: batch.num_sequences], expected.nsp_logits, tolerance)
-            nsp = nsp_loss(output, batch, mean)
-            assert_close(f"NSP loss by {mean}", nsp.mean, expected.losses["nsp", mean], tolerance)
-            total = total + nsp.mean
-        total.backward()
-        gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
-        assert gradients.keys() == expected.gradients[mean].keys()
-        for name, gradient in gradients.items():
-            assert_close(f"gradient of {name} by {mean}", gradient, expected.gradients[mean][name], tolerance)

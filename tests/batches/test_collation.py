@@ -128,6 +128,7 @@ IDS, SEGMENTS = torch.tensor([[5, 6, 7, 8, 0]]), torch.tensor([[1, 1, 2, 2, 0]])
         ({"labels": torch.full((1, 4), -100)}, r"labels has the shape \(1, 4\); segment_ids has \(1, 5\)"),
         ({"labels": torch.zeros(1, 5, dtype=torch.int64)}, "labels must be -100 on padding"),
         ({"sequence_starts": torch.tensor([0, 1])}, "where the segment ids begin"),
+        ({"sequence_starts": torch.tensor([0, 2, 4])}, "and B·T in empty places"),
         ({"num_sequences": 3}, "num_sequences is 3, but the segment ids hold 2"),
         (
             {"sequence_starts": torch.tensor([0, 2, 5]), "sequence_labels": torch.ones(3).long()},
@@ -138,7 +139,7 @@ IDS, SEGMENTS = torch.tensor([[5, 6, 7, 8, 0]]), torch.tensor([[1, 1, 2, 2, 0]])
         ({"input_ids": [[5, 6, 7, 8, 0]]}, r"input_ids must be an int64 tensor, not \[\[5, 6"),
         ({"sample_ids": torch.tensor([3, -4])}, "sample_ids must be at least -1, not -4"),
         ({"input_ids": -IDS}, "input_ids must be at least 0, not -8"),
-        ({"labels": SEGMENTS - 3}, "labels must be from 0 up, or -100 for none, not -2"),
+        ({"labels": -SEGMENTS}, "labels must be from 0 up, or -100 for none, not -1"),
     ],
 )
 def test_bad_batches_get_one_sentence(changes, sentence):
