@@ -78,18 +78,13 @@ def bert_config(**changes) -> BertConfig:
     })  # fmt: skip
 
 
-def gpt_config(**changes) -> GPT2Config:
-    return GPT2Config(**{
-        "vocab_size": 4000, "n_positions": 128, "n_embd": 64, "n_layer": 2, "n_head": 4,
-        "initializer_range": 0.1, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "resid_pdrop": 0.0,
-        "bos_token_id": 2, "eos_token_id": 3, **changes,
-    })  # fmt: skip
-
-
 def make_model(kind: str, dtype: torch.dtype = torch.float64, **options) -> PackedBert | GPT2LMHeadModel:
     torch.manual_seed(0)
-    model = PackedBert(bert_config(), **options) if kind == "bert" else GPT2LMHeadModel(gpt_config())
-    return model.to(dtype)
+    if kind == "bert":
+        return PackedBert(bert_config(), **options).to(dtype)
+    size = {"vocab_size": 4000, "n_positions": 128, "n_embd": 64, "n_layer": 2, "n_head": 4, "initializer_range": 0.1}
+    dropout = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), 0.0)
+    return GPT2LMHeadModel(GPT2Config(**size, **dropout, bos_token_id=2, eos_token_id=3)).to(dtype)
 
 
 def averaged(groups: list[tuple[int, list]], mean: str) -> list:
