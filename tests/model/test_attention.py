@@ -23,6 +23,7 @@ def test_block_mask_equals_the_dense_one(causal):
 def varlen_by_hand(query, key, value, bounds_q, bounds_k, longest_q, longest_k):
     """What a variable-length kernel does, one segment at a time: shapes (tokens, H, D)."""
     assert torch.equal(bounds_q, bounds_k) and bounds_q.diff().max() == longest_q == longest_k
+    assert bounds_q[0] == 0 and bounds_q[-1] == len(query)
     assert bounds_q.dtype == torch.int32 and query.stride(-1) == key.stride(-1) == 1
     out = torch.empty_like(query)
     for a, b in itertools.pairwise(bounds_q.tolist()):
