@@ -14,12 +14,10 @@ from packlib.training import PretrainingObjective, Recipe
 FACTOR = 3.6  # sequences in a pack of `loader`, within 10 %
 
 
-SMALL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-
-
 def small_model(dtype=torch.float64, dropout=0.0):
     torch.manual_seed(1)
-    config = bert_config(**SMALL, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
+    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    config = bert_config(**size, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
     return PackedBert(config).to(dtype)
 
 
@@ -77,11 +75,10 @@ class Broken(PretrainingObjective):
         self.calls += 1
         sums = super().__call__(model, batch)
         if self.calls == self.at:
-            bad = sums["mlm_loss"]
-            total = bad.total.clone()
+            total = sums["mlm_loss"].total.clone()
             if self.gradient:
                 total.register_hook(lambda g: g * float("nan"))
             else:
                 total = total * float("nan")
-            sums["mlm_loss"] = replace(bad, total=total + 0)
+            sums["mlm_loss"] = replace(sums["mlm_loss"], total=total + 0)
         return sums

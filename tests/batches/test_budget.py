@@ -1,4 +1,6 @@
-"""Batches by tokens: against a plain loop that shares no code with packlib, every sample once, of one shape."""
+"""Batches by tokens: against a plain search that shares no code with packlib, every sample once, of one shape."""
+
+from functools import cache
 
 import numpy as np
 import pytest
@@ -8,56 +10,71 @@ from hypothesis import strategies as st
 from packlib.batches import batch_by_tokens
 from packlib.batches.token_budget import ORDERS
 
-LENGTHS = st.lists(st.integers(1, 12), min_size=1, max_size=60)
 
-
-def in_order(lengths, order, seed=0):
+def in_order(lengths, order):
     """The samples in the wanted order, by Python's own stable sort."""
     ids = range(len(lengths))
     if order == "random":
-        return np.random.default_rng(seed).permutation(len(lengths)).tolist()
+        return np.random.default_rng(0).permutation(len(lengths)).tolist()
     if order == "dataset":
         return list(ids)
     return sorted(ids, key=lambda i: lengths[i] if order == "ascending" else -lengths[i])
 
 
-def fits(batch, lengths, budget, count_padding):
-    sizes = [lengths[i] for i in batch]
-    return (len(sizes) * max(sizes) if count_padding else sum(sizes)) <= budget
+def greediest(rows, fewest, fits):
+    """The largest groups of rows in turn, all but the last of at least `fewest`; None if there is no such cut."""
 
+    @cache
+    def cut(start):
+        if start == len(rows):
+            return []
+        for end in range(len(rows), start, -1):
+            enough = end - start >= fewest or end == len(rows)
+            if enough and fits(rows[start:end]) and (rest := cut(end)) is not None:
+                return [rows[start:end], *rest]
+        return None
 
-def greedy(lengths, budget, most, order, count_padding, every=1):
-    """A row of `every` samples at a time, as long as all their batches keep the budget."""
-    ids, groups = in_order(lengths, order), []
-    for at in range(0, len(ids), every):
-        row = ids[at : at + every]
-        if groups and len(groups[-1]) < most:
-            columns = list(zip(*groups[-1], row, strict=True))
-            if count_padding:
-                room = (len(groups[-1]) + 1) * max(lengths[i] for column in columns for i in column) <= budget
-            else:
-                room = all(fits(column, lengths, budget, count_padding) for column in columns)
-            if room:
-                groups[-1].append(row)
-                continue
-        groups.append([row])
-    return [list(column) for group in groups for column in zip(*group, strict=True)]
+    return cut(0)
 
 
 @given(
-    LENGTHS,
+    st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=30),
     st.integers(12, 60),
     st.integers(1, 4),
+    st.none() | st.integers(0, 5),
     st.sampled_from(ORDERS),
-    st.sampled_from([False, True]),
-    st.one_of(st.none(), st.integers(1, 9)),
+    st.integers(1, 4),
+    st.sampled_from(["sum", "padding", "targets"]),
 )
-@example([10, 5, 5, 5], 20, 1, "descending", True, 9)  # the longest came before the run of equal lengths
-def test_it_is_the_plain_loop(lengths, budget, every, order, count_padding, most):
-    lengths = lengths * every
-    options = {"max_batch": most, "order": order, "count_padding": count_padding, "same_shape_every": every}
+@example([(10, 1), (5, 1), (5, 1), (5, 1)], 20, 1, 8, "descending", 1, "padding")  # the longest came before equal ones
+@example([(1, 9), (1, 9), (9, 1)], 12, 1, 8, "dataset", 1, "targets")  # the target alone ends the first batch
+@example(
+    [(n, 1) for n in (4, 4, 4, 3, 7, 5, 9, 1, 1)], 15, 3, 9, "dataset", 1, "sum"
+)  # 4 leave two for the next batch
+@example([(n, 1) for n in (4, 4, 4, 3, 7, 5, 9, 1)], 15, 3, 9, "dataset", 1, "sum")  # no cut keeps it
+def test_each_batch_takes_all_that_leaves_enough_to_the_others(pairs, budget, fewest, more, order, every, kind):
+    every = 1 if kind == "targets" else every
+    lengths, targets = map(list, zip(*pairs * every, strict=True))
+    most = None if more is None else fewest + more
+
+    def fits(group):
+        if len(group) > (most or len(group)):
+            return False
+        if kind == "padding":
+            return len(group) * max(lengths[i] for row in group for i in row) <= budget
+        counted = [lengths, targets] if kind == "targets" else [lengths]
+        return all(sum(of[i] for i in column) <= budget for column in zip(*group, strict=True) for of in counted)
+
+    ids = in_order(lengths, order)
+    cut = greediest([ids[at : at + every] for at in range(0, len(ids), every)], fewest, fits)
+    options = {"padding": {"count_padding": True}, "targets": {"target_lengths": targets}, "sum": {}}[kind]
+    options |= {"min_batch": fewest, "max_batch": most, "order": order, "same_shape_every": every}
+    if cut is None:
+        with pytest.raises(ValueError, match=f"^min_batch {fewest} cannot be kept: .* max_tokens {budget} leaves"):
+            batch_by_tokens(lengths, budget, **options)
+        return
     found = batch_by_tokens(lengths, budget, **options)
-    expected = greedy(lengths, budget, most or len(lengths), order, count_padding, every)
+    expected = [list(column) for group in cut for column in zip(*group, strict=True)]
     assert [batch.tolist() for batch in found] == expected
     assert found.tokens.tolist() == [sum(lengths[i] for i in batch) for batch in expected]
     longest = np.array([max(lengths[i] for i in batch) for batch in expected])
@@ -65,70 +82,6 @@ def test_it_is_the_plain_loop(lengths, budget, every, order, count_padding, most
     assert found.slots == found.sizes @ found.widths
     assert found.padding_fraction == pytest.approx(1 - sum(lengths) / found.slots)
     assert found.shape_cost == pytest.approx(1 - found.sizes @ longest / found.slots)
-
-
-@given(
-    st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=60),
-    st.integers(12, 60),
-    st.sampled_from(ORDERS),
-    st.integers(1, 9),
-)
-@example([(1, 9), (1, 9), (9, 1)], 12, "dataset", 9)  # the target alone ends the first batch
-def test_source_and_target_have_a_budget_each(pairs, budget, order, most):
-    source, target = map(list, zip(*pairs, strict=True))
-    found = batch_by_tokens(source, budget, max_batch=most, order=order, target_lengths=target)
-    expected: list[list[int]] = []
-    for i in in_order(source, order):
-        more = [*expected[-1], i] if expected else []
-        room = sum(source[j] for j in more) <= budget and sum(target[j] for j in more) <= budget
-        if expected and room and len(more) <= most:
-            expected[-1] = more
-        else:
-            expected.append([i])
-    assert [batch.tolist() for batch in found] == expected
-    assert found.tokens.tolist() == [sum(source[i] for i in batch) for batch in expected]
-
-
-def every_cut(lengths, fewest, room):
-    """The sizes of the batches of every cut in which all but the last have `fewest` samples at least."""
-    if not lengths:
-        yield ()
-    for size in range(1, len(lengths) + 1):
-        if room(lengths[:size]) and (size >= fewest or size == len(lengths)):
-            for rest in every_cut(lengths[size:], fewest, room):
-                yield (size, *rest)
-
-
-@given(
-    st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=11),
-    st.integers(9, 24),
-    st.integers(2, 4),
-    st.integers(0, 2),
-    st.sampled_from(["sum", "padding", "targets", "one shape"]),
-)
-@example([(n, 1) for n in (4, 4, 4, 3, 7, 5, 9, 1, 1)], 15, 3, 9, "sum")  # 4 samples leave two for the next batch
-@example([(n, 1) for n in (4, 4, 4, 3, 7, 5, 9, 1)], 15, 3, 9, "sum")  # no cut keeps it
-def test_min_batch_takes_the_greediest_of_all_cuts_and_refuses_only_where_there_is_none(
-    pairs, budget, fewest, more, kind
-):
-    def room(rows):
-        source, target = zip(*rows, strict=True)
-        if kind == "padding":
-            return len(rows) * max(source) <= budget and len(rows) <= fewest + more
-        return max(sum(source), 0 if kind == "sum" else sum(target)) <= budget and len(rows) <= fewest + more
-
-    source, target = map(list, zip(*pairs, strict=True))
-    options = {"sum": {}, "padding": {"count_padding": True}, "targets": {"target_lengths": target}}
-    if kind == "one shape":  # each pair is a row of two batches
-        source, options[kind] = [n for pair in pairs for n in pair], {"same_shape_every": 2}
-    options = {"min_batch": fewest, "max_batch": fewest + more, **options[kind]}
-    cuts = list(every_cut(pairs, fewest, room))
-    if cuts:
-        found = batch_by_tokens(source, budget, **options)
-        assert tuple(found.sizes.tolist()[:: found.same_shape_every]) == max(cuts)
-    else:
-        with pytest.raises(ValueError, match=f"^min_batch {fewest} cannot be kept: .* max_tokens {budget} leaves"):
-            batch_by_tokens(source, budget, **options)
 
 
 def test_a_seed_permutes_what_is_equally_difficult():
@@ -156,10 +109,7 @@ def test_numbers_beyond_64_bits_set_no_limit_or_are_refused():
         ({"min_batch": 3, "max_batch": 2}, "max_batch must be at least 3, not 2"),
         ({"same_shape_every": 2}, "same_shape_every 2 does not divide 3 samples: leave out 1 of them"),
         ({"target_lengths": [1, 2]}, "target_lengths must have one length for each of the 3 samples"),
-        (
-            {"target_lengths": [1, 2, 11]},
-            "max_tokens 10 allows 10 tokens a sample; 1 of target_lengths have more: sample 2 with 11",
-        ),
+        ({"target_lengths": [1, 2, 11]}, "1 of target_lengths have more: sample 2 with 11"),
         ({"target_lengths": [1, 2, 3], "count_padding": True}, "goes with neither same_shape_every nor count_padding"),
         ({"target_lengths": [1, 2, 3], "same_shape_every": 3}, "goes with neither same_shape_every nor count_padding"),
     ],

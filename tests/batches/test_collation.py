@@ -1,77 +1,87 @@
-"""PackedBatch, collate and pad against a plain loop; and one clear sentence for bad input."""
+"""From samples to batches of packs, against a plain loop; and one clear sentence for bad input."""
 
 import pickle
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from model_cases import MAX_LENGTH, make_batch, masking, store
+from model_cases import MAX_LENGTH, make_batch, masking, same, store
 
-from packlib.batches import IGNORED, PackedBatch, PackingCollator, TokenStore, collate, pad
+from packlib.batches import IGNORED, PackedBatch, PackingCollator, TokenStore, collate, pack_loader, pad
+from packlib.packing import Packs
+from packlib.training.updates import join_packs, take_packs
 
-
-def ragged(lengths, vocabulary=100, seed=0):
-    rng, total = np.random.default_rng(seed), int(np.sum(lengths))
-    return TokenStore(
-        rng.integers(1, vocabulary, total),
-        rng.integers(0, 2, total),
-        offsets=np.cumsum([0, *lengths]),
-        sequence_labels=rng.integers(0, 2, len(lengths)),
-        sample_ids=rng.permutation(1000)[: len(lengths)],
-    )
+THREE = TokenStore.from_samples([{"input_ids": [7] * length} for length in (3, 4, 5)])
 
 
-packs_of_lengths = st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=5), min_size=1, max_size=5)
+@st.composite
+def samples(draw):
+    """With or without a label of the whole sequence, under one of its names, and columns of the tokens."""
+    label = draw(st.none() | st.sampled_from(["label", "labels", "next_sentence_label", "sentence_order_label"]))
+    columns = draw(st.sets(st.sampled_from(["labels", "token_type_ids"])))
+    found = []
+    for length in draw(st.lists(st.integers(1, 7), min_size=1, max_size=12)):
+        row = st.lists(st.integers(0, 9), min_size=length, max_size=length)
+        sample = {label: draw(st.sampled_from([0, 1, 5, IGNORED]))} if label else {}
+        sample |= {name: draw(row) for name in ("input_ids", *sorted(columns))}
+        if "labels" in columns:
+            sample["labels"] = [value if value < 6 else IGNORED for value in sample["labels"]]
+        found.append(sample)
+    return found
 
 
-@settings(max_examples=60, deadline=None)
-@given(packs_of_lengths, st.integers(0, 5))
-def test_collate_equals_a_plain_loop(packs, extra):
-    lengths = [length for pack in packs for length in pack]
-    sequences, top = ragged(lengths), max(map(sum, packs)) + extra
-    batch, number = collate(sequences, [len(p) for p in packs], top), 0
-    starts = []
-    for row, pack in enumerate(packs):
-        slot = 0
-        for segment, length in enumerate(pack, start=1):
-            sample, span = sequences[number], slice(slot, slot + length)
-            assert batch.input_ids[row, span].tolist() == sample["input_ids"].tolist()
-            assert batch.token_type_ids[row, span].tolist() == sample["token_type_ids"].tolist()
-            assert batch.position_ids[row, span].tolist() == list(range(length))
-            assert set(batch.segment_ids[row, span].tolist()) == {segment}
-            starts.append(row * top + slot)
-            slot, number = slot + length, number + 1
-        for name in ("input_ids", "segment_ids", "position_ids", "token_type_ids"):
-            assert not batch[name][row, slot:].any()
-    assert batch.sequence_starts.tolist() == starts
-    assert batch.sequence_labels.tolist() == sequences.sequence_labels.tolist()
-    assert batch.sample_ids.tolist() == sequences.sample_ids.tolist()
-    assert batch.lengths.tolist() == lengths
-    assert (batch.num_sequences, batch.useful_tokens) == (len(lengths), sum(lengths))
-    # what follows from the ids and segments alone is the same
-    derived = PackedBatch(input_ids=batch.input_ids, segment_ids=batch.segment_ids)
-    for name in ("position_ids", "sequence_starts", "num_sequences", "useful_tokens"):
-        assert torch.equal(torch.as_tensor(derived[name]), torch.as_tensor(batch[name]))
-
-
-@settings(max_examples=30, deadline=None)
-@given(packs_of_lengths)
-def test_padded_twin_holds_the_same_tokens_in_the_same_order(packs):
-    sequences = ragged([length for pack in packs for length in pack])
-    batch = collate(replace(sequences, labels=sequences.input_ids), [len(p) for p in packs], 50)
-    twin = pad(batch)
-    assert twin.input_ids.shape == (batch.num_sequences, 50)
-    for name in ("input_ids", "position_ids", "token_type_ids", "labels"):
-        assert torch.equal(batch[name][batch.segment_ids > 0], twin[name][twin.segment_ids > 0])
-    for name in ("sequence_labels", "sample_ids", "num_sequences", "useful_tokens"):
-        assert torch.equal(torch.as_tensor(batch[name]), torch.as_tensor(twin[name]))
-    tight = pad(batch, int(batch.lengths.max()))
-    assert tight.max_length == batch.lengths.max()
-    assert torch.equal(pad(twin).input_ids, twin.input_ids)
+@given(samples(), st.randoms(use_true_random=False), st.integers(0, 5), st.booleans())
+def test_what_goes_in_comes_out_of_any_packs(given_samples, random, spare, as_store):
+    order = list(range(len(given_samples)))
+    random.shuffle(order)
+    packs, left = [], set(order)
+    while order:
+        packs.append([order.pop() for _ in range(min(len(order), random.randint(1, 4)))])
+    lengths = [len(given_samples[i]["input_ids"]) for ids in packs for i in ids]
+    top = max(sum(len(given_samples[i]["input_ids"]) for i in ids) for ids in packs) + spare
+    data = TokenStore.from_samples(given_samples) if as_store else given_samples
+    packed = Packs(np.concatenate(packs), np.cumsum([0, *map(len, packs)]), lengths, top)
+    for batch in pack_loader(data, packed, batch_size=3, seed=spare):
+        ids = batch.sample_ids.tolist()
+        numbers = iter(range(len(ids)))
+        for row in range(batch.num_packs):
+            slot = 0
+            for segment in range(1, int(batch.segment_ids[row].max()) + 1):
+                number = next(numbers)
+                sample = given_samples[ids[number]]
+                left.remove(ids[number])
+                length = len(sample["input_ids"])
+                assert batch.sequence_starts[number] == row * top + slot and batch.lengths[number] == length
+                span = slice(slot, slot + length)
+                assert batch.position_ids[row, span].tolist() == list(range(length))
+                assert set(batch.segment_ids[row, span].tolist()) == {segment}
+                sample = {"token_type_ids": [0] * length, **sample}
+                for name in ("input_ids", "token_type_ids", "labels"):
+                    if np.ndim(sample.get(name)):
+                        assert batch[name][row, span].tolist() == sample[name]
+                of_sequence = [value for value in sample.values() if not np.ndim(value)]
+                assert batch.sequence_labels[number] == (of_sequence or [IGNORED])[0]
+                slot += length
+            for name in ("input_ids", "segment_ids", "position_ids", "token_type_ids"):
+                assert not batch[name][row, slot:].any()
+        assert ("labels" in batch) == (np.ndim(given_samples[0].get("labels")) == 1)
+        assert next(numbers, None) is None and batch.num_sequences == len(ids)
+        assert batch.useful_tokens == batch.lengths.sum()
+        # what follows from the ids and segments alone is the same
+        derived = PackedBatch(input_ids=batch.input_ids, segment_ids=batch.segment_ids)
+        for name in ("position_ids", "sequence_starts", "num_sequences", "useful_tokens"):
+            assert torch.equal(torch.as_tensor(derived[name]), torch.as_tensor(batch[name]))
+        assert same(join_packs([take_packs(batch, i, i + 1) for i in range(batch.num_packs)]), batch)
+        # and one sequence a row, the same tokens come in the same order
+        for twin, width in ((pad(batch), top), (pad(batch, max(lengths)), max(lengths))):
+            assert twin.input_ids.shape == (batch.num_sequences, width) and twin.segment_ids.max() == 1
+            for name in {"input_ids", "position_ids", "token_type_ids", "labels"} & set(batch):
+                assert torch.equal(batch[name][batch.segment_ids > 0], twin[name][twin.segment_ids > 0])
+            assert all(torch.equal(batch[name], twin[name]) for name in ("sequence_labels", "sample_ids"))
+    assert not left
 
 
 def test_a_batch_is_a_mapping_that_moves_and_shows_itself():
@@ -101,9 +111,9 @@ def test_static_slots_hold_an_impossible_start_and_no_label():
 
 
 def test_what_fills_a_row_is_the_token_that_was_asked_for():
-    batch = PackingCollator(8, pad_id=3)([(0, ragged([5]))])
-    for rows in (batch, collate(ragged([5]), [1], 8, pad_id=3), pad(batch, pad_id=3)):
-        assert rows.input_ids[0, 5:].tolist() == [3, 3, 3]
+    batch = PackingCollator(14, pad_id=3)([(0, THREE)])
+    for rows in (batch, pad(batch, pad_id=3)):
+        assert rows.input_ids[-1, -2:].tolist() == [3, 3]
 
 
 IDS, SEGMENTS = torch.tensor([[5, 6, 7, 8, 0]]), torch.tensor([[1, 1, 2, 2, 0]])
@@ -118,17 +128,18 @@ IDS, SEGMENTS = torch.tensor([[5, 6, 7, 8, 0]]), torch.tensor([[1, 1, 2, 2, 0]])
         ({"labels": torch.full((1, 4), -100)}, r"labels has the shape \(1, 4\); segment_ids has \(1, 5\)"),
         ({"labels": torch.zeros(1, 5, dtype=torch.int64)}, "labels must be -100 on padding"),
         ({"sequence_starts": torch.tensor([0, 1])}, "where the segment ids begin"),
+        ({"sequence_starts": torch.tensor([0, 2, 4])}, "and B·T in empty places"),
         ({"num_sequences": 3}, "num_sequences is 3, but the segment ids hold 2"),
         (
-            {"sequence_starts": torch.tensor([0, 2, 5]), "sequence_labels": torch.tensor([1, 0, 1])},
-            "sequence_labels must be -100 in empty places",
+            {"sequence_starts": torch.tensor([0, 2, 5]), "sequence_labels": torch.ones(3).long()},
+            "-100 in empty places",
         ),
         ({"segment_ids": SEGMENTS.float()}, "segment_ids must be int64, not torch.float32"),
         ({"attention_mask": SEGMENTS}, "has no field 'attention_mask'"),
         ({"input_ids": [[5, 6, 7, 8, 0]]}, r"input_ids must be an int64 tensor, not \[\[5, 6"),
         ({"sample_ids": torch.tensor([3, -4])}, "sample_ids must be at least -1, not -4"),
         ({"input_ids": -IDS}, "input_ids must be at least 0, not -8"),
-        ({"labels": SEGMENTS - 3}, "labels must be from 0 up, or -100 for none, not -2"),
+        ({"labels": -SEGMENTS}, "labels must be from 0 up, or -100 for none, not -1"),
     ],
 )
 def test_bad_batches_get_one_sentence(changes, sentence):
@@ -155,16 +166,13 @@ def test_segments_count_up_from_one_and_padding_comes_last(row):
 
 
 def test_bad_collation_gets_one_sentence():
-    sequences = ragged([3, 4, 5])
+    crowded = PackingCollator(MAX_LENGTH, masking(), max_predictions_per_pack=1)
     for match, call in {
-        "Pack 1 of the batch holds 9 tokens; the maximum is 8": lambda: collate(sequences, [1, 2], 8),
-        "do not deal out 3 sequences": lambda: collate(sequences, [1, 1], 8),
-        "There are 3 labels for 12 tokens": lambda: replace(sequences, labels=np.zeros(3, int)),
-        "holds 3 sequences; there are places for 2": lambda: collate(sequences, [3], 20, sequence_places=2),
+        "Pack 1 of the batch holds 9 tokens; the maximum is 8": lambda: collate(THREE, [1, 2], 8),
+        "do not deal out 3 sequences": lambda: collate(THREE, [1, 1], 8),
+        "holds 3 sequences; there are places for 2": lambda: collate(THREE, [3], 20, sequence_places=2),
         "at least one pack": lambda: PackingCollator(8)([]),
-        "masked tokens; 1 packs have places for 1": lambda: PackingCollator(
-            MAX_LENGTH, masking(), max_predictions_per_pack=1
-        )([(0, store().take([0, 1]))]),
+        "masked tokens; 1 packs have places for 1": lambda: crowded([(0, store().take([0, 1]))]),
     }.items():
         with pytest.raises(ValueError, match=match):
             call()

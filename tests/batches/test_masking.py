@@ -56,11 +56,7 @@ def test_each_sequence_has_its_share():
 
 
 def test_proportions_and_places_are_even():
-    sequences = store().take(np.repeat(np.arange(len(store())), 30))
-    sequences = TokenStore(
-        sequences.input_ids, sequences.token_type_ids, sequences.offsets, sequences.sequence_labels
-    )  # 30 copies of each text, each a sample of its own
-    masked = masking()(sequences)
+    masked = masking()(TokenStore.from_samples([store()[i] for i in range(len(store()))] * 30))
     labels = masked.labels
     chosen = labels != IGNORED
     ids, old = masked.input_ids[chosen], labels[chosen]
@@ -74,8 +70,7 @@ def test_proportions_and_places_are_even():
     assert np.abs(quarters - 0.25).max() < 4 * np.sqrt(0.25 * 0.75 / drawn.sum())
     # every place of one text is chosen equally often
     copies = 4000
-    text = store().take([int(store().lengths.argmax())] * copies)
-    text = TokenStore(text.input_ids, text.token_type_ids, text.offsets, text.sequence_labels)
+    text = TokenStore.from_samples([store()[int(store().lengths.argmax())]] * copies)
     hits = (masking()(text).labels != IGNORED).reshape(copies, -1)
     rates = hits.mean(0)[hits.any(0)]
     p = rates.mean()

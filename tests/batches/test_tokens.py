@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import tokenizers
-from model_cases import store, tokenizer
+from model_cases import masking, store, tokenizer
 from transformers import PreTrainedTokenizerFast
 
-from packlib.batches import TokenStore, tokenize
+from packlib.batches import IGNORED, PackingCollator, TokenStore, collate, tokenize
 from packlib.workbook.chapters.shared.glosses import WordNetTexts, wordnet_texts
 from packlib.workbook.chapters.shared.wordnet import sentence_pairs, wordnet_store
 
@@ -33,21 +33,18 @@ def test_many_blocks_are_one_store():
 
 
 def test_take_and_concatenate():
-    ids = [5, 5, 0, 407]
+    ids = [5, 0, 407]
     some = store().take(ids)
-    assert some.sample_ids.tolist() == ids
+    assert some.sample_ids.tolist() == ids and len(store().take([])) == 0
     for place, i in enumerate(ids):
         assert some[place]["input_ids"].tolist() == store()[i]["input_ids"].tolist()
-    parts = TokenStore.concatenate([store().take(ids[1:2]), store().take(ids[2:])])
-    assert equal(parts, store().take(ids[1:]))
+    assert equal(TokenStore.concatenate([store().take(ids[:1]), store().take(ids[1:])]), some)
+    assert equal(TokenStore.from_samples([store()[i] for i in ids], ids), some)
     with pytest.raises(ValueError, match="sample_ids must be different for each sequence"):
-        TokenStore.concatenate([store().take(ids[:1]), store().take(ids[1:])])
+        TokenStore.concatenate([some, some])
     for wrong in ([0.7], [True, False]):
         with pytest.raises(TypeError, match="Index"):
             store().take(wrong)
-    again = TokenStore.from_samples([store()[i] for i in ids[1:]], ids[1:])
-    assert equal(again, store().take(ids[1:]))
-    assert len(store().take([])) == 0
     for bad in ([408], [-1]):
         with pytest.raises(IndexError, match="There are 408 sequences"):
             store().take(bad)
@@ -57,9 +54,10 @@ def test_take_and_concatenate():
 
 def test_a_saved_store_is_mapped_and_checked(tmp_path):
     path = tmp_path / "some.tokens"
-    store().save(path)
-    loaded = TokenStore.load(path)
-    assert equal(loaded, store()) and not loaded.input_ids.flags.owndata
+    for data in (masking()(store().take([9, 4])), store()):  # with labels and ids of their own, and without labels
+        data.save(path)
+        loaded = TokenStore.load(path)
+        assert equal(loaded, data) and not loaded.input_ids.flags.owndata
     assert not loaded.input_ids.flags.writeable and [p.name for p in tmp_path.iterdir()] == ["some.tokens"]
     whole = path.read_bytes()
     at = len(whole) // 2
@@ -71,22 +69,74 @@ def test_a_saved_store_is_mapped_and_checked(tmp_path):
         TokenStore.load(tmp_path / "none.tokens")
 
 
-def test_offsets_that_wrap_around_are_refused():
-    turns = np.array([0, 2**63 - 1, -(2**63), -1, 3])  # differences in 64 bits are all positive
-    with pytest.raises(ValueError, match="Sequence 1 has no token"):
-        TokenStore(np.zeros(3, int), np.zeros(3, int), turns, np.zeros(4, int))
+def fields(**changes):
+    """The arrays of a store of two sequences, changed."""
+    plain = {
+        "input_ids": [1, 2, 3],
+        "token_type_ids": [0, 0, 0],
+        "offsets": [0, 2, 3],
+        "sequence_labels": [IGNORED, 0],
+    }
+    return plain | changes
 
 
-def test_bad_input_gets_one_sentence():
+@pytest.mark.parametrize(
+    "changes, sentence",
+    [
+        ({"offsets": [0, 2]}, "do not cut 3 tokens"),
+        ({"offsets": [0, 2**63 - 1, -(2**63), -1, 3], "sequence_labels": [0] * 4}, "Sequence 1 has no token"),  # wraps
+        ({"token_type_ids": [0, 0]}, "There are 2 token_type_ids for 3 tokens"),
+        ({"labels": [1]}, "There are 1 labels for 3 tokens"),
+        ({"labels": [1, 2.5, 3]}, "label.*whole number"),
+        ({"input_ids": None}, "input_id.*whole number"),
+        ({"sequence_labels": [0.5, 1]}, "sequence_label.*whole number"),
+        ({"sample_ids": [3, 3]}, "must be different for each"),
+        ({"sample_ids": [3, -3]}, "sample_ids must be at least 0"),
+    ],
+)
+def test_a_wrong_array_is_refused_by_name(changes, sentence):
+    assert collate(TokenStore(**fields()), [2], 4).input_ids.tolist() == [[1, 2, 3, 0]]  # lists will do
+    with pytest.raises((TypeError, ValueError), match=sentence):
+        TokenStore(**fields(**changes))
+
+
+TOKENS = {"input_ids": [4, 5, 6], "attention_mask": np.ones(3, bool)}
+
+
+@pytest.mark.parametrize(
+    "sample, sentence",
+    [
+        ({**TOKENS, "start_positions": 1}, "sample 1 has the column 'start_positions', which no batch can"),
+        ({**TOKENS, "attention_mask": [True, False, True]}, "attention_mask of sample 1 hides tokens"),
+        ({**TOKENS, "label": 1, "next_sentence_label": 1}, "sample 1 has label and next_sentence_label"),
+        ({**TOKENS, "labels": [1, 2]}, "sample 1 has 2 labels for 3 input_ids"),
+        ({**TOKENS, "labels": [4, 5, 6]}, "1 of 2 samples have labels for their tokens; all must, or none"),
+        ({**TOKENS, "label": -7}, "sequence_labels must be from 0 up, or -100 for none, not -7"),
+        ({"input_ids": []}, "sample 1 has no token"),
+        ({"input_ids": [4, 10**400]}, "input_ids of sample 1 must be whole numbers of 64 bits"),
+        ({"text": "a"}, "sample 1 must be a mapping with input_ids, not {'text': 'a'}"),
+        ([4, 5], r"sample 1 must be a mapping with input_ids, not \[4, 5\]"),
+    ],
+)
+def test_what_cannot_be_carried_is_refused_by_name(sample, sentence):
+    with pytest.raises((TypeError, ValueError), match=sentence) as caught:
+        TokenStore.from_samples([TOKENS, sample])
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
+
+
+def test_stores_with_labels_and_without_are_not_joined():
+    stores = [TokenStore.from_samples([sample]) for sample in (TOKENS, {**TOKENS, "labels": [4, 5, 6]})]
+    with pytest.raises(ValueError, match="Store 0 has no labels, and store 1 has some"):
+        PackingCollator(8)([(0, some) for some in stores])
+    with pytest.raises(ValueError, match="There are 1 sample_ids for 2"):
+        TokenStore.from_samples([TOKENS, TOKENS], [3])
+
+
+def test_texts_that_are_too_long_or_too_few():
     for match, call in {
         "There are no texts": lambda: tokenize(tokenizer(), []),
         "There are 1 pairs for 2 texts": lambda: tokenize(tokenizer(), ["a", "b"], ["c"]),
         "Text 1 has 10 tokens; the maximum is 8": lambda: tokenize(tokenizer(), ["a", "b " * 8], max_length=8),
-        "sample 1 has no token": lambda: TokenStore.from_samples([{"input_ids": [1]}, {"input_ids": []}]),
-        "do not cut 3 tokens": lambda: TokenStore(np.ones(3, int), np.ones(3, int), np.array([0, 2]), np.ones(1, int)),
-        "There are 2 token_type_ids for 3 tokens": lambda: TokenStore(
-            np.ones(3, int), np.ones(2, int), np.array([0, 3]), np.ones(1, int)
-        ),
     }.items():
         with pytest.raises(ValueError, match=match):
             call()
@@ -131,15 +181,10 @@ def test_wordnet_is_tokenized_once(tmp_path, monkeypatch, capsys):
     assert path.read_bytes() != body and capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize("words, kind", [(65_536, np.uint16), (65_537, np.int32)])
-def test_the_tokens_of_a_large_vocabulary_fit_in_their_type(words, kind):
-    vocabulary = {f"w{at}": at for at in range(words)}
-    model = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="w0"))
+@pytest.mark.parametrize("largest, kind", [(65_535, np.uint16), (65_536, np.int32)])
+def test_the_tokens_of_a_large_vocabulary_fit_in_their_type(largest, kind):
+    """Also where some numbers are left out."""
+    model = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "b": largest}, unk_token="a"))
     model.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    tokens = tokenize(PreTrainedTokenizerFast(tokenizer_object=model), [f"w1 w{words - 1}", "w2"])
-    assert tokens.input_ids.tolist() == [1, words - 1, 2] and tokens.input_ids.dtype == kind
-
-
-def test_the_type_is_that_of_the_largest_token_where_some_are_left_out():
-    model = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "b": 70_000}, unk_token="a"))
-    assert tokenize(PreTrainedTokenizerFast(tokenizer_object=model), ["b"]).input_ids.tolist() == [70_000]
+    tokens = tokenize(PreTrainedTokenizerFast(tokenizer_object=model), ["a b", "b"])
+    assert tokens.input_ids.tolist() == [0, largest, largest] and tokens.input_ids.dtype == kind

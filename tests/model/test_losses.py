@@ -6,13 +6,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from model_cases import make_batch, make_model
+from model_cases import REDUCTIONS, averaged, make_batch, make_model
 from torch.nn.functional import cross_entropy
 
 from packlib.batches import IGNORED, PackedBatch
 from packlib.model import nsp_accuracy, nsp_loss, per_sequence, token_accuracy, token_loss
 
-REDUCTIONS = ("token", "sequence", "pack")
 packs_of_lengths = st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=5), min_size=1, max_size=4)
 
 
@@ -36,52 +35,39 @@ def case(packs, seed, empty_slots=0):
     return batch, output
 
 
-def by_definition(groups, mean):
-    """(sum, count) of values that come as (pack, values of one sequence)."""
-    if mean == "token":
-        values = [value for _, sequence in groups for value in sequence]
-    elif mean == "sequence":
-        values = [sum(sequence) / len(sequence) for _, sequence in groups if sequence]
-    else:
-        together = [[v for pack, sequence in groups if pack == p for v in sequence] for p in {p for p, _ in groups}]
-        values = [sum(pack) / len(pack) for pack in together if pack]
-    return sum(values), len(values)
-
-
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(packs_of_lengths, st.integers(0, 1000), st.integers(0, 3))
 def test_every_mean_is_what_it_says(packs, seed, empty_slots):
     batch, output = case(packs, seed, empty_slots)
-    slots = batch.max_length
+    at = output.token_positions
+    groups = {function: [] for function in (token_loss, token_accuracy, nsp_loss, nsp_accuracy)}
+
+    def add(pack, loss, accuracy, logits, labels):
+        groups[loss].append((pack, cross_entropy(logits, labels, reduction="none").tolist()))
+        groups[accuracy].append((pack, (logits.argmax(-1) == labels).double().tolist()))
+
     owners = [(p, segment) for p, pack in enumerate(packs) for segment in range(1, len(pack) + 1)]
-    token_groups, hit_groups = [], []
-    for p, segment in owners:
-        mine = [
-            i
-            for i, at in enumerate(output.token_positions.tolist())
-            if at >= 0 and (at // slots, int(batch.segment_ids.flatten()[at])) == (p, segment)
-        ]
-        logits, labels = output.token_logits[mine], output.token_labels[mine]
-        token_groups.append((p, cross_entropy(logits, labels, reduction="none").tolist() if mine else []))
-        hit_groups.append((p, (logits.argmax(-1) == labels).double().tolist() if mine else []))
-    nsp_groups, right_groups = [], []
-    for (p, _), logits, label in zip(owners, output.nsp_logits, batch.sequence_labels, strict=True):
-        nsp_groups.append((p, [] if label == IGNORED else [float(cross_entropy(logits, label))]))
-        right_groups.append((p, [] if label == IGNORED else [float(logits.argmax() == label)]))
-    for function, groups in (
-        (token_loss, token_groups),
-        (token_accuracy, hit_groups),
-        (nsp_loss, nsp_groups),
-        (nsp_accuracy, right_groups),
-    ):
+    for number, (p, segment) in enumerate(owners):
+        mine = (at >= 0) & (at // batch.max_length == p) & (batch.segment_ids.flatten()[at] == segment)
+        add(p, token_loss, token_accuracy, output.token_logits[mine], output.token_labels[mine])
+        known = batch.sequence_labels[number, None] != IGNORED
+        add(
+            p,
+            nsp_loss,
+            nsp_accuracy,
+            output.nsp_logits[number, None][known],
+            batch.sequence_labels[number, None][known],
+        )
+    for function, of_sequences in groups.items():
         for mean in REDUCTIONS:
-            got, (total, count) = function(output, batch, mean), by_definition(groups, mean)
-            assert got.count == count
-            assert abs(float(got.total) - total) < 1e-10
-            assert abs(float(got.mean) - (total / count if count else 0)) < 1e-10
+            got, values = function(output, batch, mean), averaged(of_sequences, mean)
+            assert got.count == len(values)
+            assert abs(float(got.total) - sum(values)) < 1e-10
+            assert abs(float(got.mean) - (sum(values) / len(values) if values else 0)) < 1e-10
     sums, counts = per_sequence(output, batch)
-    assert counts.tolist() == [len(values) for _, values in token_groups]
-    assert torch.allclose(sums, torch.tensor([sum(v) for _, v in token_groups], dtype=torch.float64), atol=1e-10)
+    assert counts.tolist() == [len(values) for _, values in groups[token_loss]]
+    expected = torch.tensor([sum(values) for _, values in groups[token_loss]], dtype=torch.float64)
+    assert torch.allclose(sums, expected, atol=1e-10)
 
 
 def test_no_label_at_all_is_a_loss_of_zero_with_a_gradient():
@@ -105,9 +91,8 @@ def test_half_precision_logits_are_summed_in_float32():
 
 def test_bad_input_gets_one_sentence():
     batch, output = case([[2, 3]], seed=0)
-    for function in (token_loss, token_accuracy, nsp_loss, nsp_accuracy):
-        with pytest.raises(ValueError, match="reduction must be 'token', 'sequence' or 'pack', not 'sample'"):
-            function(output, batch, "sample")
+    with pytest.raises(ValueError, match="reduction must be 'token', 'sequence' or 'pack', not 'sample'"):
+        nsp_accuracy(output, batch, "sample")
 
 
 @pytest.mark.parametrize("mean", REDUCTIONS)

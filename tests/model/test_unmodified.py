@@ -16,7 +16,6 @@ from transformers import (
     EsmForMaskedLM,
     FalconForCausalLM,
     GPT2LMHeadModel,
-    LlamaConfig,
     LlamaForCausalLM,
     RobertaForMaskedLM,
 )
@@ -45,17 +44,8 @@ ONLY_FLASH = ["EsmForMaskedLM", "NeoMMEForMaskedLM", "UltrabertForMaskedLM"]
 
 
 @pytest.mark.parametrize("family", ["qwen3_next", "nemotron_h", "lfm2"])
-def test_a_hybrid_begins_its_state_anew_where_seq_idx_says_and_nowhere_else(family, monkeypatch):
+def test_a_hybrid_begins_its_state_anew_where_seq_idx_says(family):
     assert difference("causal", family, "auto", "sdpa") < 1e-10
-    right = Handover.__call__
-
-    def one_sequence(self, batch):
-        given = right(self, batch)
-        given["seq_idx"] = torch.zeros_like(given["seq_idx"])
-        return given
-
-    monkeypatch.setattr(Handover, "__call__", one_sequence)
-    assert difference("causal", family, "auto", "sdpa") > 1e-3
 
 
 def test_without_its_kernels_a_hybrid_refuses_packs():
@@ -92,26 +82,6 @@ def test_the_comparison_sees_a_lost_window(monkeypatch, family):
     assert difference(kind, family, "dense", "eager") > 1e-3
 
 
-@pytest.mark.parametrize("lost, family, form", [
-    ("labels", "llama", "dense"), ("labels", "llama", "padding_free"), ("position_ids", "gpt2", "dense"),
-    ("position_ids", "llama", "padding_free"), ("position_ids", "roberta", "dense"),
-])  # fmt: skip
-def test_the_comparison_sees_labels_and_positions_that_run_on(monkeypatch, lost, family, form):
-    right = Handover.__call__
-    kind = "masked" if family == "roberta" else "causal"
-
-    def wrong(self, batch):
-        given = right(self, batch)
-        run_on = (torch.arange(given["input_ids"].shape[1]) % 17).expand_as(given["input_ids"])
-        return given | {lost: given["input_ids"] if lost == "labels" else run_on}
-
-    monkeypatch.setattr(Handover, "__call__", wrong)
-    try:
-        assert difference(kind, family, form, "sdpa") > 1e-3
-    except RuntimeError as error:
-        assert lost == "labels" and "size" in str(error)  # other tokens have labels then
-
-
 def test_the_table_has_every_family():
     found = [(kind, name) for kind, mapping in MAPPINGS.items() for name in mapping]
     assert list(table()) == found, f"run {TABLE.read_text().splitlines()[0]}"
@@ -130,51 +100,6 @@ def test_the_table_is_what_the_survey_finds():
         assert list(csv.DictReader(file)) == list(form_survey.rows())
 
 
-def test_a_padding_free_batch_is_one_row_with_bounds():
-    model = LlamaForCausalLM(small_config("causal", "llama"))
-    ids, segments = torch.tensor([[5, 6, 7, 8, 0], [9, 4, 3, 2, 1]]), torch.tensor([[1, 1, 2, 2, 0], [1, 2, 2, 2, 2]])
-    given = for_transformers(PackedBatch(input_ids=ids, segment_ids=segments), model, "padding_free")
-    assert {name: value.tolist() for name, value in given.items() if isinstance(value, torch.Tensor)} == {
-        "input_ids": [[5, 6, 7, 8, 9, 4, 3, 2, 1]],
-        "position_ids": [[0, 1, 0, 1, 0, 0, 1, 2, 3]],
-        "labels": [[-100, 6, -100, 8, -100, -100, 3, 2, 1]],
-        "cu_seq_lens_q": [0, 2, 4, 5, 9],
-        "cu_seq_lens_k": [0, 2, 4, 5, 9],
-    }
-    assert given["cu_seq_lens_q"].dtype == torch.int32
-    assert (given["max_length_q"], given["max_length_k"], given["use_cache"]) == (4, 4, False)
-
-
-@pytest.mark.parametrize("backend, dtype", [("sdpa", torch.bool), ("eager", torch.float64)])
-def test_a_dense_batch_has_a_mask_for_each_kind_of_layer(backend, dtype):
-    batch = make_batch("causal")
-    for family, kinds in {"llama": None, "gemma2": {"full_attention", "sliding_attention"}}.items():
-        config = small_config("causal", family)
-        model = getattr(transformers, MAPPINGS["causal"][family])(config).double()
-        model.config._attn_implementation = backend
-        masks = for_transformers(batch, model, "dense")["attention_mask"]
-        assert (set(masks) if kinds else None) == kinds
-        for mask in masks.values() if kinds else [masks]:
-            assert mask.shape == (3, 1, 14, 14) and mask.dtype == dtype
-
-
-def test_auto_takes_the_form_that_suits_the_backend():
-    for own, family, backend, form in [
-        (LlamaForCausalLM, "llama", "sdpa", "dense"),
-        (LlamaForCausalLM, "llama", "flash_attention_2", "padding_free"),
-        (BertForMaskedLM, "bert", "kernels-community/flash-attn2", "padding_free"),
-    ]:
-        model = own(small_config("masked" if family == "bert" else "causal", family))
-        model.config._attn_implementation = backend
-        assert Handover.of(model, "auto").form == form
-
-
-def test_experts_that_balance_themselves_get_a_batch_without_a_mask():
-    model = transformers.MixtralForCausalLM(small_config("causal", "mixtral", output_router_logits=True))
-    given = for_transformers(make_batch("causal"), model)
-    assert "attention_mask" not in given and model(**given).aux_loss > 0
-
-
 def a_model(own, kind, family, backend="sdpa", **changes):
     config = small_config(kind, family)
     for name, value in changes.items():
@@ -182,6 +107,26 @@ def a_model(own, kind, family, backend="sdpa", **changes):
     model = own(config)
     model.config._attn_implementation = backend
     return model
+
+
+LLAMA, BERT = (LlamaForCausalLM, "causal", "llama"), (BertForMaskedLM, "masked", "bert")
+MIXTRAL = transformers.MixtralForCausalLM, "causal", "mixtral"
+
+
+@pytest.mark.parametrize("model, backend, form", [
+    (LLAMA, "sdpa", "dense"), (LLAMA, "flash_attention_2", "padding_free"),
+    (BERT, "kernels-community/flash-attn2", "padding_free"),
+])  # fmt: skip
+def test_auto_takes_the_form_that_suits_the_backend(model, backend, form):
+    assert Handover.of(a_model(*model, backend), "auto").form == form
+
+
+def test_experts_that_balance_themselves_get_a_batch_without_a_mask_and_no_loss_of_packlib():
+    model, batch = a_model(*MIXTRAL, output_router_logits=True), make_batch("causal")
+    given = for_transformers(batch, model)
+    assert "attention_mask" not in given and model(**given).aux_loss > 0
+    with pytest.raises(ValueError, match="set output_router_logits of the model's configuration to False"):
+        packed_output(model, batch)
 
 
 def test_no_family_is_taken_that_is_not_exact():
@@ -201,17 +146,15 @@ def test_no_family_is_taken_that_is_not_exact():
 
 def wrong_models():
     leak = "its tokens would attend to other sequences"
-    llama, bert = (LlamaForCausalLM, "causal", "llama"), (BertForMaskedLM, "masked", "bert")
-    yield "padding_free", leak, lambda: a_model(*bert)
+    yield "padding_free", leak, lambda: a_model(*BERT)
     yield "padding_free", leak, lambda: a_model(BertLMHeadModel, "causal", "bert", "eager")
     for form, backend, says in (
         ("dense", "flash_attention_2", "takes no mask of pairs"),
         ("padding_free", "flex_attention", "was not compared"),
         ("auto", "flex_attention", "takes no mask of pairs"),
     ):
-        yield form, f"'{backend}' {says}", lambda backend=backend: a_model(*llama, backend)
-    mixtral = transformers.MixtralForCausalLM, "causal", "mixtral"
-    yield "dense", "output_router_logits=True computes", lambda: a_model(*mixtral, output_router_logits=True)
+        yield form, f"'{backend}' {says}", lambda backend=backend: a_model(*LLAMA, backend)
+    yield "dense", "output_router_logits=True computes", lambda: a_model(*MIXTRAL, output_router_logits=True)
     gpt_oss = transformers.GptOssForCausalLM, "causal", "gpt_oss"
     yield "padding_free", "also for a sequence alone", lambda: a_model(*gpt_oss, "flash_attention_2")
     esm, big_bird = (EsmForMaskedLM, "masked", "esm"), (transformers.BigBirdForMaskedLM, "masked", "big_bird")
@@ -222,13 +165,13 @@ def wrong_models():
     yield "auto", r"ple_layer_ids=\[2\] computes", lambda: a_model(*qwen, ple_layer_ids=[2], eos_token_id=1)
     yield "dense", "'original_full' does not", lambda: a_model(*big_bird, attention_type="block_sparse")
     yield "dense", "look ahead", lambda: a_model(BertLMHeadModel, "causal", "bert", is_decoder=False)
-    yield "dense", "it carries a state", lambda: a_model(*llama, layer_types=["conv"] * 4)
+    yield "dense", "it carries a state", lambda: a_model(*LLAMA, layer_types=["conv"] * 4)
     yield "dense", "another head than", lambda: a_model(transformers.LlamaForSequenceClassification, "causal", "llama")
     t5 = transformers.T5Config(d_model=8, num_layers=1, num_heads=1, d_ff=8, d_kv=8, vocab_size=9)
     yield "dense", "it is an encoder-decoder model", lambda: transformers.T5ForConditionalGeneration(t5)
     yield "dense", "PackedBert, which takes a PackedBatch as it is", lambda: a_model(PackedBert, "masked", "bert")
     yield "dense", "unmodified, not Linear", lambda: torch.nn.Linear(1, 1)
-    yield "sparse", "form must be", lambda: a_model(*llama)
+    yield "sparse", "form must be", lambda: a_model(*LLAMA)
 
 
 @pytest.mark.parametrize("form, says, make", list(wrong_models()))
@@ -240,51 +183,35 @@ def test_what_cannot_be_exact_is_refused_with_the_reason(form, says, make):
 
 
 def test_a_family_that_nobody_compared_is_refused():
-    class NewConfig(LlamaConfig):
-        model_type = "brand_new"
-
-    class New(LlamaForCausalLM):
-        config_class = NewConfig
-
-    small = NewConfig(vocab_size=64, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8)
+    model = a_model(*LLAMA, model_type="brand_new")
     with pytest.raises(TypeError, match="'brand_new' is not among the models that were compared"):
-        for_transformers(make_batch("causal"), New(small))
+        for_transformers(make_batch("causal"), model)
 
 
 def test_a_model_without_a_rule_for_a_layer_is_refused(monkeypatch):
     monkeypatch.setattr(unmodified, "create_masks_for_generate", lambda **_: {"full_attention": None})
     with pytest.raises(ValueError, match="makes its attention mask its own way"):
-        for_transformers(make_batch("causal"), a_model(LlamaForCausalLM, "causal", "llama"))
+        for_transformers(make_batch("causal"), a_model(*LLAMA))
 
 
-@pytest.mark.parametrize("kind, family, form", [
-    ("causal", "llama", "dense"), ("causal", "llama", "padding_free"), ("masked", "roberta", "dense"),
-])  # fmt: skip
-def test_the_packed_output_has_the_predicted_tokens_in_the_order_of_the_slots(kind, family, form):
-    torch.manual_seed(0)
-    model = getattr(transformers, MAPPINGS[kind][family])(small_config(kind, family)).eval()
-    batch = make_batch(kind)
+@pytest.mark.parametrize("model, form", [(LLAMA, "dense"), (LLAMA, "padding_free"), (BERT, "dense")])
+def test_the_packed_output_has_the_predicted_tokens_in_the_order_of_the_slots(model, form):
+    model, batch = a_model(*model).eval(), make_batch(model[1])
     output, given = packed_output(model, batch, form), for_transformers(batch, model, form)
     assert abs(output.loss - model(**given).loss) < 1e-6
-    shift = int(kind == "causal")
-    labels = batch.input_ids if kind == "causal" else batch.labels
-    assert labels.flatten()[output.token_positions + shift].equal(output.token_labels)
-    same = batch.segment_ids.flatten()[output.token_positions + shift]
+    causal = isinstance(model, LlamaForCausalLM)
+    labels = batch.input_ids if causal else batch.labels
+    assert labels.flatten()[output.token_positions + causal].equal(output.token_labels)
+    same = batch.segment_ids.flatten()[output.token_positions + causal]
     assert same.equal(batch.segment_ids.flatten()[output.token_positions]) and (same > 0).all()
-    if kind == "masked":
+    if not causal:
         assert packed_output(model, PackedBatch({**batch, "labels": None})).loss is None
 
 
 def test_a_compiled_model_is_handed_packs_too():
-    model, batch = GPT2LMHeadModel(small_config("causal", "gpt2")).eval(), make_batch("causal")
-    compiled = torch.compile(model, backend="eager")
-    assert torch.equal(packed_output(compiled, batch).token_logits, packed_output(model, batch).token_logits)
-
-
-def test_the_loss_that_balances_experts_is_refused():
-    model = transformers.MixtralForCausalLM(small_config("causal", "mixtral", output_router_logits=True))
-    with pytest.raises(ValueError, match="set output_router_logits of the model's configuration to False"):
-        packed_output(model, make_batch("causal"))
+    model, batch = a_model(*LLAMA).eval(), make_batch("causal")
+    with torch.compiler.set_stance("force_eager"):
+        assert packed_output(torch.compile(model), batch).loss == packed_output(model, batch).loss
 
 
 @pytest.mark.parametrize("form", ["dense", "padding_free"])
@@ -319,14 +246,9 @@ def test_no_position_beyond_the_table():
             for_transformers(batch, model)
 
 
-def test_the_first_token_may_be_the_one_that_a_masked_model_predicts():
-    model = BertForMaskedLM(small_config("masked", "bert"))
+def test_a_model_gets_only_what_it_reads():
     batch = make_batch("masked")
-    assert for_transformers(batch, model)["labels"].equal(batch.labels)
-
-
-def test_a_model_without_a_cache_is_not_told_of_one():
-    given = for_transformers(make_batch("masked"), BertForMaskedLM(small_config("masked", "bert")))
+    given = for_transformers(batch, a_model(*BERT))
     assert set(given) == {"input_ids", "position_ids", "token_type_ids", "labels", "attention_mask"}
-    wide = LlamaForCausalLM(LlamaConfig(vocab_size=64, hidden_size=8, num_hidden_layers=1, num_attention_heads=1))
-    assert for_transformers(make_batch("causal"), wide)["use_cache"] is False
+    assert given["labels"].equal(batch.labels), "the first token may be one that a masked model predicts"
+    assert for_transformers(make_batch("causal"), a_model(*LLAMA))["use_cache"] is False

@@ -6,46 +6,23 @@ from model_cases import MAX_LENGTH, make_model, store
 from training_cases import Broken, Interrupted, furthest, loader, recipe, small_model, stable, stop_at, weights
 
 from packlib.batches import pack_lengths, pack_loader
-from packlib.distributed import run_ranks
+from packlib.distributed import RankError, run_ranks
+from packlib.files import work_folder
 from packlib.training import evaluate, fit
 
-
-def _train(rank, folder):
-    """Each rank has its share of the loader; interrupted once, and broken by a NaN on rank 1 only."""
-
-    def run(model, on_update=None, objective=None, folder=None, **settings):
-        data = loader(2, which=slice(24))
-        plan = recipe(2, 2, replicas=2, packing_factor=35 / 12)
-        return fit(
-            model, data, plan, objective, folder=folder, on_update=on_update, save_every=3, progress=False, **settings
-        )
-
-    results = {}
-    for even in (False, True):
-        model = small_model()
-        records = run(model, even_updates=even)
-        results[even] = (weights(model), stable(records))
-        where = folder / f"even-{even}"
-        with pytest.raises(Interrupted):
-            run(small_model(), stop_at(5), folder=where, even_updates=even)
-        dist.barrier()
-        resumed = small_model()
-        again = run(resumed, folder=where, even_updates=even)
-        results[f"resumed {even}"] = (
-            weights(resumed),
-            [{k: v for k, v in r.items() if k != "seen"} for r in stable(again)],
-        )
-    with pytest.raises(ValueError, match="loaders of the same packs: make them with pack_loader"):
-        fit(small_model(), loader(2, which=slice(24), ranks=1), recipe(2, 2, replicas=2), progress=False)
-    results["means"] = evaluate(model, loader(2, which=slice(24)))
-    with pytest.raises(FloatingPointError) as raised:
-        run(small_model(), objective=Broken(4 if rank else -1))
-    results["nan"] = str(raised.value)
-    return results
+PLAN = recipe(2, 2, replicas=2, packing_factor=35 / 12)
+pytestmark = pytest.mark.slow
 
 
-def _train_unmodified(rank, rows, batch_size, replicas):
-    """GPT-2, as transformers makes it, on rows of packs: the weights at the end, and the records."""
+def train(model=None, on_update=None, objective=None, **settings):
+    """Each rank has its share of the loader."""
+    model, data = model or small_model(), loader(2, which=slice(24))
+    records = fit(model, data, PLAN, objective, on_update=on_update, save_every=3, progress=False, **settings)
+    return weights(model), [{k: v for k, v in r.items() if k != "seen"} for r in stable(records)]
+
+
+def train_unmodified(rows, batch_size, replicas):
+    """GPT-2, as transformers makes it, on rows of packs."""
     model, data = make_model("causal"), pack_loader(rows, batch_size=batch_size)
     total = 2 * sum(len(row["seq_lengths"]) for row in rows)
     plan = recipe(batch_size, 1, total, replicas=replicas, warmup_sequences=0)
@@ -53,41 +30,77 @@ def _train_unmodified(rank, rows, batch_size, replicas):
     return weights(model), records, evaluate(model, data)
 
 
-@pytest.mark.slow
-def test_two_ranks_train_an_unmodified_model_on_rows_as_one():
-    packs = pack_lengths(store().lengths, MAX_LENGTH)
-    some = [store().take(ids) for ids in list(packs)[:16]]
-    rows = [{"input_ids": held.input_ids, "seq_lengths": held.lengths} for held in some]
-    (alone, records, means), both = _train_unmodified(0, rows, 4, 1), run_ranks(_train_unmodified, 2, rows, 2, 2)
+def refusal(error, **settings):
+    with pytest.raises(error) as raised:
+        train(**settings)
+    return str(raised.value)
+
+
+def on_a_rank(rank, folder, rows):
+    """What comes out of each run: whole, interrupted, and broken by a NaN on rank 1 only."""
+    results = {"unmodified": train_unmodified(rows, 2, 2)}
+    for even in (False, True):
+        model, where = small_model(), folder / f"even-{even}"
+        results[even] = train(model, even_updates=even)
+        with pytest.raises(Interrupted):
+            train(on_update=stop_at(5), folder=where, even_updates=even)
+        dist.barrier()
+        results["resumed", even] = train(folder=where, even_updates=even)
+    results["means"] = evaluate(model, loader(2, which=slice(24)))
+    results["nan"] = refusal(FloatingPointError, objective=Broken(4 if rank else -1))
+    with pytest.raises(ValueError, match="loaders of the same packs: make them with pack_loader"):
+        fit(small_model(), loader(2, which=slice(24), ranks=1), PLAN, progress=False)
+    results["another"] = refusal(ValueError, folder=folder / f"rank-{rank}")
+    results["taken"] = refusal(RankError, folder=folder / "taken")
+    return results
+
+
+@pytest.fixture(scope="module")
+def rows():
+    some = [store().take(ids) for ids in list(pack_lengths(store().lengths, MAX_LENGTH))[:16]]
+    return [{"input_ids": held.input_ids, "seq_lengths": held.lengths} for held in some]
+
+
+@pytest.fixture(scope="module")
+def both(rows, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ranks")
+    fit(small_model(), loader(2), recipe(2, 1, 1, warmup_sequences=0), folder=folder / "rank-0", progress=False)
+    with work_folder(folder / "taken"):
+        return folder, run_ranks(on_a_rank, 2, folder, rows, timeout=600)
+
+
+def test_two_ranks_train_as_one(both):
+    _, (first, second) = both
+    alone = small_model()
+    records = stable(fit(alone, loader(4, which=slice(24)), recipe(4, 2), progress=False))
+    assert furthest(first[False][0], weights(alone)) < 1e-10
+    for ours, one in zip(first[False][1], records, strict=True):
+        assert ours == pytest.approx(one, rel=1e-9)
+    for even in (False, True):
+        assert furthest(first[even][0], second[even][0]) == 0 and first[even][1] == second[even][1]
+        resumed = first["resumed", even]
+        assert furthest(resumed[0], first[even][0]) == 0 and resumed[1] == first[even][1]
+    sizes = {even: [r["update_sequences"] for r in first[even][1]] for even in (False, True)}
+    assert max(sizes[True]) - min(sizes[True]) < max(sizes[False]) - min(sizes[False])
+    alone.load_state_dict(first[True][0], strict=False)
+    means = evaluate(alone, loader(4, which=slice(24)))
+    assert first["means"] == second["means"] == pytest.approx(means, rel=1e-10)
+
+
+def test_two_ranks_train_an_unmodified_model_on_rows_as_one(both, rows):
+    alone, records, means = train_unmodified(rows, 4, 1)
     assert furthest(alone, weights(make_model("causal"))) > 0.01
-    for ours, theirs, measured in both:
+    for ours, theirs, measured in (results["unmodified"] for results in both[1]):
         assert furthest(ours, alone) < 1e-10 and measured == pytest.approx(means, rel=1e-9)
         for one, other in zip(theirs, records, strict=True):
             assert one == pytest.approx(other, rel=1e-9)
 
 
-def resumed_of(values):
-    """The small model with these weights."""
-    model = small_model()
-    model.load_state_dict(values, strict=False)
-    return model
-
-
-@pytest.mark.slow
-def test_two_ranks_train_as_one(tmp_path):
-    first, second = run_ranks(_train, 2, tmp_path)
-    alone = small_model()
-    records = stable(fit(alone, loader(4, which=slice(24)), recipe(4, 2), progress=False))
-    assert furthest(first[False][0], weights(alone)) < 1e-10
-    means = evaluate(resumed_of(first[True][0]), loader(4, which=slice(24)))
-    assert first["means"] == second["means"] == pytest.approx(means, rel=1e-10)
-    for ours, one in zip(first[False][1], records, strict=True):
-        assert ours == pytest.approx(one, rel=1e-9)
-    for name in (False, True):
-        assert furthest(first[name][0], second[name][0]) == 0 and first[name][1] == second[name][1]
-        resumed = first[f"resumed {name}"]
-        assert furthest(resumed[0], first[name][0]) == 0 and resumed[1] == first[name][1]
-    sizes = {name: [r["update_sequences"] for r in first[name][1]] for name in (False, True)}
-    assert max(sizes[True]) - min(sizes[True]) < max(sizes[False]) - min(sizes[False])
-    assert "loss of update 2 is nan on another rank; the weights are those of update 1" in first["nan"]
-    assert "in micro-batch 2 of 2 (samples " in second["nan"]
+def test_all_ranks_stop_together(both):
+    folder, told = both
+    assert "loss of update 2 is nan on another rank; the weights are those of update 1" in told[0]["nan"]
+    assert "in micro-batch 2 of 2 (samples " in told[1]["nan"]
+    for rank, results in enumerate(told):
+        other = f"The ranks find checkpoints of the updates [1, None] in {folder / f'rank-{rank}'}."
+        assert results["another"] == other
+        assert results["taken"].startswith("Rank 0 of 2 raised BlockingIOError: Another run is writing to")

@@ -1,10 +1,7 @@
-"""LAMB against another implementation, against the paper's formulas, and against Adam where it is Adam."""
-
-import math
+"""LAMB against the paper's formulas, and against Adam where it is Adam."""
 
 import numpy as np
 import pytest
-import pytorch_optimizer
 import torch
 from model_cases import make_model
 
@@ -16,38 +13,6 @@ SHAPES = [(7, 5), (5,), (3, 4, 2), (1,)]
 def layers(seed=0, scale=0.5):
     generator = torch.Generator().manual_seed(seed)
     return [torch.nn.Parameter(scale * torch.randn(s, generator=generator, dtype=torch.float64)) for s in SHAPES]
-
-
-def gradients(step):
-    return [p.detach() * 3 for p in layers(seed=100 + step)]
-
-
-def train(optimizer, params, steps=20):
-    for step in range(steps):
-        for p, gradient in zip(params, gradients(step), strict=True):
-            p.grad = gradient.clone()
-        optimizer.step()
-
-
-@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
-def test_twenty_steps_as_pytorch_optimizers_lamb(weight_decay):
-    """It has no bias correction (with `adam_debias`, which leaves out a factor of its own on the step). Without ε, the
-    correction makes m / √v larger by one factor, which the ratio takes out again if λ is divided by it. It caps ‖x‖
-    at 10, which these weights do not reach.
-    """
-    ours, theirs, (beta1, beta2) = layers(), layers(), (0.9, 0.99)
-    settings = {"lr": 0.02, "betas": (beta1, beta2), "weight_decay": weight_decay, "eps": 0.0}
-    optimizer = Lamb(ours, **settings)
-    other = pytorch_optimizer.Lamb(theirs, **settings, weight_decouple=False, adam_debias=True)
-    for t in range(1, 21):
-        factor = math.sqrt(1 - beta2**t) / (1 - beta1**t)
-        other.param_groups[0]["weight_decay"] = weight_decay / factor
-        for a, b, gradient in zip(ours, theirs, gradients(t), strict=True):
-            a.grad, b.grad = gradient.clone(), gradient.clone()
-        optimizer.step(), other.step()
-    for a, b, start in zip(ours, theirs, layers(), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-12)
-        assert (a - start).norm() > 0.01
 
 
 def test_twenty_steps_as_the_paper_writes_them():
@@ -74,23 +39,27 @@ def test_twenty_steps_as_the_paper_writes_them():
 
 def test_without_the_ratio_it_is_adam():
     ours, theirs = layers(), layers()
-    train(Lamb([{"params": ours, "adapt": False}], 0.01, (0.9, 0.99), 1e-6, 0.0), ours)
-    train(torch.optim.Adam(theirs, 0.01, (0.9, 0.99), 1e-6), theirs)
+    lamb = Lamb([{"params": ours, "adapt": False}], 0.01, (0.9, 0.99), 1e-6, 0.0)
+    adam = torch.optim.Adam(theirs, 0.01, (0.9, 0.99), 1e-6)
+    for step in range(20):
+        for a, b, gradient in zip(ours, theirs, layers(seed=100 + step), strict=True):
+            a.grad, b.grad = gradient.detach(), gradient.detach().clone()
+        lamb.step()
+        adam.step()
     for a, b in zip(ours, theirs, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-13)
 
 
 def test_a_late_layer_is_corrected_from_its_own_first_step():
     """Without a gradient a layer stands still, and its bias correction waits."""
-    late, fresh = layers()[0], layers()[0]
-    early = layers()[1]
+    (late, early, *_), (fresh, *_) = layers(), layers()
     optimizer = Lamb([late, early])
-    for step in range(3):
-        early.grad = gradients(step)[1]
+    for _ in range(3):
+        early.grad = torch.ones_like(early)
         optimizer.step()
     assert torch.equal(late, fresh)
     for p, one in ((late, optimizer), (fresh, Lamb([fresh]))):
-        p.grad = gradients(0)[0]
+        p.grad = torch.ones_like(p)
         one.step()
     assert torch.equal(late, fresh)
 

@@ -1,7 +1,6 @@
 """Recipes and what changes in them: the papers' numbers, what is kept exactly, and the error where it is not."""
 
 import math
-import os
 from dataclasses import replace
 
 import pytest
@@ -65,12 +64,7 @@ def test_a_power_far_from_the_papers_is_said_to_be(how, factor):
     after, reasons, _ = adjust(Recipe(32, 1e-4, 1000), factor, how)
     power = factor if how == "betas" else max(1, factor / 2)
     assert after.betas[0] == pytest.approx(0.9**power)
-    said = f"Krell et al. (2021) measured betas to the power of 2; {power:.4g} lies far beyond what that shows."
-    assert (said in reasons) is (power > 3) and ("Krell" in str(reasons)) is (power > 3)
-
-
-def _signed(share):
-    return f"{100 * share:+.1f} %".replace("-", "−")
+    assert (f"power of 2; {power:.4g} lies far beyond what that shows." in str(reasons)) is (power > 3)
 
 
 @given(
@@ -96,45 +90,33 @@ def test_the_rate_rules():
     assert "0.006 becomes 0.012" in reasons[0]
 
 
+@pytest.mark.parametrize("how", ["accumulation", "batch"])
 @given(st.integers(1, 40), st.integers(1, 300), st.integers(1, 16), st.floats(1, 30))
-def test_no_accumulation_comes_closer_and_the_error_is_told(micro_batch, accumulation, replicas, factor):
-    before = replace(PAPER, micro_batch=micro_batch, gradient_accumulation_steps=accumulation, replicas=replicas)
-    after, reasons, error = adjust(before, factor)
-    assert after == replace(
-        before, gradient_accumulation_steps=after.gradient_accumulation_steps, packing_factor=factor
-    )
-    wanted = micro_batch * accumulation * replicas
-    errors = [micro_batch * a * replicas * factor / wanted - 1 for a in range(1, accumulation + 1)]
-    assert abs(error) == pytest.approx(min(map(abs, errors)), abs=1e-9)
-    assert _signed(error) in reasons[0] or ("as before" in reasons[0] and abs(error) < 1e-9)
-    assert ('how="betas"' in str(reasons)) is (error > 0.05), "betas can make up for more sequences, not for fewer"
-
-
-@given(st.integers(1, 40), st.integers(1, 300), st.integers(1, 16), st.floats(1, 30))
-def test_micro_batch_and_accumulation_keep_the_sequences_an_update_or_the_betas_change(micro, steps, replicas, factor):
+def test_nothing_comes_closer_and_the_error_is_told(how, micro, steps, replicas, factor):
+    """What no micro batch from half of the old one up can keep within 2 % the betas make up for."""
     before = replace(PAPER, micro_batch=micro, gradient_accumulation_steps=steps, replicas=replicas)
-    after, reasons, error = adjust(before, factor, "batch")
-    wanted, half = before.sequences_per_update, (micro + 1) // 2
-    assert half <= after.micro_batch <= micro and f"{_signed(error)} against {wanted:,.0f}" in reasons[0]
-    assert after.sequences_per_update == pytest.approx((1 + error) * wanted)
-    errors = {
-        (m, n): m * n * replicas * factor / wanted - 1 for m in range(half, micro + 1) for n in range(1, steps + 1)
-    }
-    if min(map(abs, errors.values())) <= 0.02:
-        same = [abs(off) for (_, n), off in errors.items() if n == after.gradient_accumulation_steps]
-        assert abs(error) <= 0.02 and abs(error) == pytest.approx(min(same), abs=1e-9) and after.betas == before.betas
-    else:
-        assert abs(error) == pytest.approx(min(map(abs, errors.values())), abs=1e-9)
+    after, reasons, error = adjust(before, factor, how)
+    wanted, least = before.sequences_per_update, micro if how == "accumulation" else (micro + 1) // 2
+    tried = [(m, n) for m in range(least, micro + 1) for n in range(1, steps + 1)]
+    errors = {(m, n): abs(m * n * replicas * factor / wanted - 1) for m, n in tried}
+    best, as_before = min(errors.values()), how == "accumulation" and abs(error) < 1e-9
+    same = [off for (_, n), off in errors.items() if n == after.gradient_accumulation_steps]
+    near = how == "batch" and best <= 0.02  # then the least accumulation is taken
+    assert abs(error) == pytest.approx(min(same) if near else best, abs=1e-9) and (not near or abs(error) <= 0.02)
+    signed = f"{100 * error:+.1f} %".replace("-", "−")
+    assert ("as before" if as_before else f"{signed} against {wanted:,.0f}") in reasons[0]
+    if how == "batch" and not near:
         assert after.half_lives == pytest.approx(before.half_lives)
         assert f"becomes {after.betas[0]:.6g}" in reasons[1]
         assert f"{PAPER.learning_rate * math.sqrt(1 + error):.6g}" in reasons[1]
-    assert after == replace(
-        before,
-        micro_batch=after.micro_batch,
-        gradient_accumulation_steps=after.gradient_accumulation_steps,
-        betas=after.betas,
-        packing_factor=factor,
-    )
+    else:
+        assert after.betas == before.betas
+    assert least <= after.micro_batch <= micro
+    assert after.sequences_per_update == pytest.approx((1 + error) * wanted)
+    changed = {name: getattr(after, name) for name in ("micro_batch", "gradient_accumulation_steps", "betas")}
+    assert after == replace(before, **changed, packing_factor=factor)
+    if how == "accumulation":
+        assert ('how="betas"' in str(reasons)) is (error > 0.05), "betas can make up for more sequences, not for fewer"
 
 
 def test_steps_become_sequences():
@@ -176,50 +158,35 @@ def test_a_bad_recipe_gets_one_sentence(change, error, says):
 
 
 @pytest.mark.parametrize(
-    ("call", "says"),
+    ("recipe", "factor", "how", "says"),
     [
-        (lambda: adjust(PAPER, 0.5), "packing_factor must be at least 1 and at most 16777216, not 0.5."),
-        (lambda: adjust(PAPER, 513), "packing_factor 513 is over max_length 512: a sequence has a token."),
-        (lambda: adjust(PAPER, 2, "beta"), "not 'beta': did you mean 'betas'?"),
-        (lambda: adjust(adjust(PAPER, 2).recipe, 2), "packed already, with factor 2; adjust the one it came from."),
+        (PAPER, 0.5, "batch", "packing_factor must be at least 1 and at most 16777216, not 0.5."),
+        (PAPER, 513, "batch", "packing_factor 513 is over max_length 512: a sequence has a token."),
+        (PAPER, 2, "beta", "not 'beta': did you mean 'betas'?"),
+        (adjust(PAPER, 2).recipe, 2, "batch", "packed already, with factor 2; adjust the one it came from."),
     ],
 )
-def test_bad_advice_is_refused_in_one_sentence(call, says):
+def test_bad_advice_is_refused_in_one_sentence(recipe, factor, how, says):
     with pytest.raises(ValueError) as raised:
-        call()
+        adjust(recipe, factor, how)
     assert says in str(raised.value) and str(raised.value).count("\n") == 0
 
 
-def test_a_bad_file_is_refused_in_one_sentence(tmp_path):
-    path = tmp_path / "recipe.json"
-    with pytest.raises(FileNotFoundError, match=r"There is no file .*recipe.json"):
-        Recipe.load(path)
-    steps = '"learning_rate": 0.1, "total_sequences": 9, "total_steps": 3'
-    for text, says in (
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
         ("[]", "must hold one JSON object"),
         (PAPER.to_json().replace('"micro_batch": 15', '"micro_batch": 0'), "micro_batch must be at least 1, not 0"),
-        ('{"micro_batch": 3}', "A recipe needs learning_rate"),
-        (f'{{"micro_batch": 3, {steps}}}', "total_sequences is too much"),
-    ):
-        path.write_text(text)
-        with pytest.raises(ValueError, match=f"recipe.json is no recipe: .*{says}"):
-            Recipe.load(path)
-    os.truncate(path, 2**26 + 1)
-    with pytest.raises(
-        ValueError, match=r"recipe.json is no recipe: It has 67,108,865 bytes; at most 67,108,864 are read\."
-    ):
-        Recipe.load(path)
-
-
-@pytest.mark.parametrize(
-    ("values", "says"),
-    [
-        ({"micro_batch": 3}, "A recipe needs learning_rate."),
-        ({"micro_batch": 3, "total_steps": 9}, "A recipe needs learning_rate."),
-        ({"warmup_steps": 4}, "A recipe with warmup_steps needs total_steps."),
-        ({"total_steps": 4, "total_sequences": 8}, "total_sequences is too much."),
+        ('{"micro_batch": 3}', r"A recipe needs learning_rate\."),
+        ('{"micro_batch": 3, "learning_rate": 1}', r"A recipe needs total_sequences \(or total_steps\)\."),
+        ('{"micro_batch": 3, "total_steps": 9}', r"A recipe needs learning_rate\."),
+        ('{"warmup_steps": 4}', "A recipe with warmup_steps needs total_steps"),
+        ('{"total_steps": 4, "total_sequences": 8}', "total_sequences is too much"),
+        ('{"micro_batches": 3}', "not 'micro_batches': did you mean 'micro_batch'"),
     ],
 )
-def test_what_a_recipe_lacks_is_named(values, says):
-    with pytest.raises(ValueError, match=says):
-        Recipe.from_dict(values)
+def test_a_bad_file_is_refused_in_one_sentence(tmp_path, text, says):
+    path = tmp_path / "recipe.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=f"recipe.json is no recipe: .*{says}"):
+        Recipe.load(path)

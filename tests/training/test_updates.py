@@ -15,12 +15,6 @@ from packlib.training import UpdateStream
 from packlib.training.updates import join_packs, take_packs
 
 
-def all_same(a, b):
-    return [len(u) for u in a] == [len(u) for u in b] and all(
-        same(x, y) for u, w in zip(a, b, strict=True) for x, y in zip(u, w, strict=True)
-    )
-
-
 def deepest():
     return int(np.diff(pack_lengths(store().lengths, MAX_LENGTH).offsets).max())
 
@@ -60,17 +54,6 @@ def test_a_target_is_met_within_the_deepest_pack_and_no_pack_is_lost(batch_size,
     assert all(map(int.__le__, map(len, updates), drawn_from.tolist())), "no more micro-batches than were loaded"
     ids = torch.cat([b.sample_ids for update in updates for b in update])
     assert torch.equal(ids, torch.cat([b.sample_ids for b in plain])[: len(ids)])
-
-
-@pytest.mark.parametrize("target", [None, 33.3])
-@pytest.mark.parametrize("done", [0, 7])
-def test_a_stream_goes_on_where_it_was(target, done, tmp_path):
-    straight = UpdateStream(loader(), 2, target)
-    list(islice(straight, done))
-    torch.save(straight.state_dict(), tmp_path / "state")
-    resumed = UpdateStream(loader(), 2, target)
-    resumed.load_state_dict(torch.load(tmp_path / "state", weights_only=True))
-    assert all_same(list(islice(straight, 9)), list(islice(resumed, 9)))
 
 
 def test_loading_draws_no_random_number_of_the_model():
