@@ -80,7 +80,7 @@ def test_every_control_is_labeled_has_steps_and_stands_alone_without_widgets(kin
 
 
 def move_all(explorer):
-    """Move each control to and fro; each must move the words."""
+    """Move each control there and back; each must move the words."""
     start = {name: control.value for name, control in explorer.widgets.items()}
     for name, control in explorer.widgets.items():
         said, changed, every = explorer.alt, False, values_of(control)
