@@ -89,7 +89,7 @@ def _deal(lengths: np.ndarray, pack_of: np.ndarray, room: np.ndarray, places: np
     """
     shortest, last, given = int(lengths[-1]), int(lengths[0]), list[int]()
     rooms, free, wants = room.tolist(), places.tolist(), wanted.tolist()
-    # each with its rank: by the room of the last, or by minus the room for each that is wanted
+    # a rank and the pack in one whole number: by the room of the last, or by minus the room for each that is wanted
     heap, waiting, packs = list[int](), [list[int]() for _ in range(last + 1)], len(rooms)
 
     def ranked(p: int) -> int:
