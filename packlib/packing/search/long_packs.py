@@ -6,9 +6,8 @@ most so far, so that deviations cancel. The last of a pack and the short ones ar
 places: to a pack that wants no more than this one, or to the one with the most room for each that it wants.
 """
 
-import itertools
 import math
-from heapq import heappop, heappush, heapreplace
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -91,29 +90,19 @@ def _deal(lengths: np.ndarray, pack_of: np.ndarray, room: np.ndarray, places: np
     rooms, free, wants = room.tolist(), places.tolist(), wanted.tolist()
     # a rank and the pack in one whole number: by the room of the last, or by minus the room for each that is wanted
     heap, waiting, packs = list[int](), [list[int]() for _ in range(last + 1)], len(rooms)
-
-    def ranked(p: int) -> int:
-        rank = -(rooms[p] << 16) // wants[p] if wants[p] > 1 else rooms[p] - _FIRST
-        return rank * packs + p
-
     for p in np.flatnonzero((places > 0) & (room >= shortest)).tolist():
         waiting[min(rooms[p], last)].append(p)
     left = np.flatnonzero(pack_of < 0)
-    for length, group in itertools.groupby(lengths[left].tolist()):
+    for length in lengths[left].tolist():
         for r in range(last, length - 1, -1):
-            for p in waiting[r]:
-                heappush(heap, ranked(p))
-        last = length - 1
-        for _ in group:
-            p = heap[0] % packs if heap else -1
-            given.append(p)
-            if p < 0:
-                continue
+            while waiting[r]:
+                p = waiting[r].pop()
+                rank = -(rooms[p] << 16) // wants[p] if wants[p] > 1 else rooms[p] - _FIRST
+                heappush(heap, rank * packs + p)
+        last, p = length, heappop(heap) % packs if heap else -1
+        given.append(p)
+        if p >= 0:
             rooms[p], free[p], wants[p] = rooms[p] - length, free[p] - 1, wants[p] - 1
-            if free[p] > 0 and rooms[p] >= length:
-                heapreplace(heap, ranked(p))
-                continue
-            heappop(heap)
             if free[p] > 0 and rooms[p] >= shortest:
-                waiting[rooms[p]].append(p)
+                waiting[min(rooms[p], length)].append(p)
     pack_of[left] = given
