@@ -42,7 +42,7 @@ _SLACK = PRICE_OF_A_PACK >> 28  # a pack must be worth so much more than it cost
 _STEPS_A_ROUND = 10**7  # of the exact knapsack, above which prices are found on few lengths
 _FEW_LENGTHS = 1100  # ten times as many steps are taken for at most so many different lengths
 _STEP = 2e-9  # seconds of the exact knapsack
-_DIVES, _FIRST_DIVES = 200, 8  # attempts at rounding; so many come before packs are listed
+_DIVES, _FIRST_DIVES = 400, 12  # attempts at rounding; so many come before packs are listed
 _FEW = 1000  # strategies are looked for, and packs are listed, for at most so many sequences
 _LEFT, _FEW_STRATEGIES = 0.45, 200  # of the sequences, and strategies of them, that are left to an integer program
 _CLOSE = 1e-6  # of a pack: what one may be worth more than it costs at prices that are close to the best
@@ -111,6 +111,7 @@ class _Search(Search):
             starts.append(spread_evenly(histogram, max_sequences_per_pack, self.lower_bound))
             if steps > _STEPS_A_ROUND:  # it may be long until there is a better plan
                 starts.append(lpt_until(deadline, histogram, max_sequences_per_pack))
+        self.stages: list[tuple[Counter[tuple[int, ...]], np.ndarray]] = []  # of the last dive from the start
         self.best = min(starts, key=_packs)
         self.num_packs = _packs(self.best)
         self.start = [tuple(Counter(lengths).items()) for strategies in starts for lengths, _ in strategies]
@@ -208,12 +209,19 @@ class _Search(Search):
     def dive(self, attempt: int) -> None:
         """Round down and solve again until nothing is left, or until this cannot beat the best plan any more.
 
-        The first attempt rounds the largest fractions up, later ones add noise to the choice. When few sequences are
-        left, an integer program over the strategies that they are enough for may end it.
+        The first attempt rounds the largest fractions up, later ones add noise to the choice. Every fourth begins with
+        all sequences, the others half way through that one. When few sequences are left, an integer program over the
+        strategies that they are enough for may end it.
         """
         noise = np.random.default_rng(attempt)
         target = self.num_packs - 1 if attempt % 2 else self.lower_bound
         chosen, left, unit = Counter[tuple[int, ...]](), self.counts, float_unit(self.counts)
+        from_start = attempt % 4 == 0 or not self.stages
+        if from_start:
+            self.stages = []
+        else:
+            chosen, left = self.stages[len(self.stages) // 2]
+            chosen = chosen.copy()
         while left.any() and not self.done() and self.solve_rest(left, target - chosen.total()):
             if self.master.unit < unit:  # lengths that were too rare to be seen may prove more
                 unit = self.master.unit
@@ -221,6 +229,8 @@ class _Search(Search):
             if chosen.total() + self.master.fewest >= self.num_packs:
                 break
             self.choose_rest(chosen, left, target)
+            if from_start:
+                self.stages.append((chosen.copy(), left))
             usage, rounded = self.master.usage, self.master.whole_usage
             if not rounded.any():
                 up = max(1, np.count_nonzero(usage > 0.5) // 5)
