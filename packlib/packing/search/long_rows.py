@@ -13,12 +13,13 @@ import numpy as np
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.filling import fill_places
 from packlib.packing.greedy import Group
+from packlib.packing.search.base import Search
 from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound
 from packlib.packing.search.breakpoint_program import BreakpointProgram
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.long_packs import follow
 from packlib.packing.search.lpt import lpt, lpt_until
-from packlib.packing.search.progress import Callback, Search
+from packlib.packing.search.progress import Callback
 
 _ITEMS = 2_000_000  # sequences that are packed one by one; of more, one stands for several
 _BAD = 5e-4  # of a pack: what a pack that is packed again is worth less

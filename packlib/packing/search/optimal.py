@@ -29,13 +29,14 @@ from packlib.lengths.counting import float_unit
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.filling import fill_places
 from packlib.packing.greedy import Group, lpfhp, spread_evenly
+from packlib.packing.search.base import Search
 from packlib.packing.search.bound import EXACT_STEPS, PRICE_OF_A_PACK, exact_dot, exact_size, is_long
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.knapsack import NOT_FOR_SALE, Knapsack, Multiset, proper, proper_packs, solve_knapsack
 from packlib.packing.search.long_rows import LongSearch
 from packlib.packing.search.lpt import lpt_until
 from packlib.packing.search.master import TOLERANCE, MasterProblem
-from packlib.packing.search.progress import Callback, Search, shown
+from packlib.packing.search.progress import Callback, shown
 from packlib.packing.search.whole_packs import FEW_NODES, LISTED, NODES, WHOLE, choose, flat
 
 _SLACK = PRICE_OF_A_PACK >> 28  # a pack must be worth so much more than it costs

@@ -6,7 +6,6 @@ finds such a plan, or proves that there is none. HiGHS solves it, by way of SciP
 """
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -33,31 +32,24 @@ def choose(
     Returns:
         The strategies; an empty list if no choice takes so few; None if it gave up.
     """
-    if not packs or seconds <= 0:
-        return None if packs else []
-    found = _solve(packs, counts, fewest, nodes, seconds)
-    if found.x is not None:
-        chosen = np.rint(found.x).astype(np.int64)
-        return [(flat(packs[i]), int(chosen[i])) for i in np.flatnonzero(chosen)]
-    return [] if found.status == 2 else None
-
-
-def _solve(packs: list[Multiset], counts: np.ndarray, fewest: int, nodes: int, seconds: float) -> Any:
-    """The integer program of `choose`, as SciPy solves it."""
     from scipy.optimize import LinearConstraint, milp  # here, since it takes a while to import
     from scipy.sparse import csc_array
 
+    if not packs or seconds <= 0:
+        return None if packs else []
     lengths = np.flatnonzero(counts)
     items = np.array([length for pack in packs for length, _ in pack])
     copies = np.array([copies for pack in packs for _, copies in pack], float)
     ends = np.cumsum([0] + [len(pack) for pack in packs])
     matrix = csc_array((copies, np.searchsorted(lengths, items), ends), shape=(len(lengths), len(packs)))
-    rules = (
-        LinearConstraint(matrix, counts[lengths], counts[lengths]),
-        LinearConstraint(np.ones(len(packs)), 0, fewest),
-    )
+    one_each = np.ones(len(packs))
+    rules = LinearConstraint(matrix, counts[lengths], counts[lengths]), LinearConstraint(one_each, 0, fewest)
     options = dict(node_limit=nodes, time_limit=None if math.isinf(seconds) else seconds)
-    return milp(np.ones(len(packs)), constraints=rules, integrality=np.ones(len(packs)), options=options)
+    found = milp(one_each, constraints=rules, integrality=one_each, options=options)
+    if found.x is not None:
+        chosen = np.rint(found.x).astype(np.int64)
+        return [(flat(packs[i]), int(chosen[i])) for i in np.flatnonzero(chosen)]
+    return [] if found.status == 2 else None
 
 
 def flat(pack: Multiset) -> tuple[int, ...]:
@@ -79,5 +71,5 @@ def ruled_out(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pack: in
     waste = packs * knapsack.best - exact_dot(counts[occurs], prices[occurs])
     if not 0 <= waste < knapsack.best:
         return waste < 0
-    listed = knapsack.packs_worth(knapsack.best - waste, counts, LISTED)
+    listed = knapsack.packs_worth(knapsack.best - waste, counts, WHOLE)
     return listed is not None and choose(listed, counts, packs, NODES) == []
