@@ -47,7 +47,7 @@ def test_what_reaches_out_fails_though_it_hides_it(tmp_path):
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "offline").symlink_to(ROOT / "tests" / "offline")
     (tmp_path / "test_one.py").write_text(SUITE)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", "-rN", "-p", "no:cacheprovider"]  # no summary: CI repeats it all
     said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout
     assert "3 failed, 1 passed" in said, said
     for way in ("socket.connect to '192.0.2.1'", "socket.sendto to '192.0.2.1'", "socket.getaddrinfo to 'packlib.inv"):
