@@ -51,10 +51,6 @@ def _hang():
         time.sleep(0.1)
 
 
-def _wait_alone():
-    dist.all_reduce(torch.zeros(1))
-
-
 HOW = {
     "raise": _raise,
     "hang": _hang,

@@ -6,6 +6,8 @@ Needs torch and transformers only, and this checkout. Tokens are random: their n
 """
 
 import statistics
+import time
+from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -15,9 +17,9 @@ from packlib.batches import MlmMasking, PackDataset, PackedBatch, PackingCollato
 from packlib.lengths import load
 from packlib.model import PackedBert
 from tests.benchmarks.bench_model import PACKAGES, packed_loss, padded_loss
-from tests.benchmarks.table import record
+from tests.benchmarks.table import record, timed
 
-LENGTH, VOCABULARY, SLOTS = 512, 30_522, 80
+DEVICE, LENGTH, VOCABULARY, SLOTS = "cuda", 512, 30_522, 80
 SHAPES = {
     "base": {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072},
     "large": {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
@@ -32,70 +34,51 @@ def sequences(count: int, seed: int = 0) -> TokenStore:
     return TokenStore(tokens, np.zeros(len(tokens), np.uint8), offsets, rng.integers(0, 2, count))
 
 
-def batches(store: TokenStore, depth: int | None, rows: int, count: int) -> tuple[list[PackedBatch], float]:
+def batches(store: TokenStore, depth: int | None, rows: int, count: int = 3) -> tuple[list[PackedBatch], float]:
     """`count` batches of `rows` packs, and the packing factor of the whole."""
     packs = pack_lengths(store.lengths, LENGTH, "lpfhp", depth)
     masking = MlmMasking(0, 4, VOCABULARY, (0, 1, 2, 3, 4))
     data, collator = (PackDataset(store, packs), PackingCollator(LENGTH, masking, max_predictions_per_pack=SLOTS))
     order = np.random.default_rng(1).permutation(len(packs))[: rows * count].reshape(count, rows)
-    made = [collator([data[int(i)] for i in some]).to("cuda") for some in order]
+    made = [collator([data[int(i)] for i in some]).to(DEVICE) for some in order]
     return made, len(store) / len(packs)
 
 
-def milliseconds(call, made: list[PackedBatch], rounds: int = 5) -> float:
-    """The median time of `call(batch)`, by the GPU's own clock."""
-    times = []
-    for number in range(rounds + 2):
-        for batch in made:
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            start.record()
-            call(batch)
-            end.record()
-            end.synchronize()
-            if number >= 2:  # compiled and warm
-                times.append(start.elapsed_time(end))
-    return statistics.median(times)
-
-
-def measure(shape: str, rows: int, count: int = 3) -> list[dict]:
-    """Time, memory and realized speed-up of padded and packed runs at one model size."""
+def measure(shape: str, rows: int) -> Iterator[dict]:
+    """Time and memory of a forward and a backward pass, padded and packed, at one size of the model."""
     config = BertConfig(
         vocab_size=VOCABULARY, max_position_embeddings=LENGTH, attention_probs_dropout_prob=0.0, **SHAPES[shape]
     )
     torch.manual_seed(0)
-    model = PackedBert(config, max_predictions_per_pack=SLOTS).to("cuda", torch.bfloat16).train()
-    store, found = sequences(20_000), []
-    padded, packed = batches(store, 1, rows, count), batches(store, None, rows, count)
+    model = PackedBert(config, max_predictions_per_pack=SLOTS).to(DEVICE, torch.bfloat16).train()
+    store, padded = sequences(20_000), None
     for run, backend in (("padded", "sdpa"), ("packed", "sdpa"), ("packed", "flex"), ("packed", "varlen")):
-        model.backend = backend
-        made, factor = padded if run == "padded" else packed
-        loss = padded_loss if run == "padded" else packed_loss
+        model.backend, loss = backend, padded_loss if run == "padded" else packed_loss
+        made, factor = batches(store, 1 if run == "padded" else None, rows)
 
-        def forward(batch, loss=loss):
-            with torch.no_grad():
-                loss(model, batch)
-
-        def both(batch, loss=loss):
+        def step(batch: PackedBatch, loss=loss) -> None:
             model.zero_grad()
             loss(model, batch).backward()
+            torch.cuda.synchronize()
 
         torch.cuda.reset_peak_memory_stats()
-        row = {"model": shape, "run": run, "backend": backend, "packs": rows, "packing factor": round(factor, 3)}
         try:
-            times = {"forward": milliseconds(forward, made), "forward and backward": milliseconds(both, made)}
+            for batch in 2 * made:  # compiled and warm
+                step(batch)
+            seconds = statistics.median(
+                timed(lambda batch=batch, step=step: step(batch), time.perf_counter)[1] for batch in 5 * made
+            )
         except (ValueError, torch.OutOfMemoryError) as error:  # what cannot run here says why
             print(f"{shape}, {backend}: left out: {error}")
             continue
-        reference = found[0] if found else None
-        for name, time in times.items():
-            ratio = reference[f"{name}, ms"] / time if reference else 1.0
-            row |= {f"{name}, ms": round(time, 2), f"{name}, realized": round(factor * ratio, 3),
-                    f"{name}, realized / factor": round(ratio, 3)}  # fmt: skip
-        useful = len(store.input_ids) / len(store) * factor * rows
-        row["useful tokens a second"] = round(1e3 * useful / times["forward and backward"])
-        row["peak memory, GiB"] = round(torch.cuda.max_memory_allocated() / 2**30, 2)
-        found.append(row)
-    return found
+        padded = padded or seconds
+        yield {
+            "model": shape, "run": run, "backend": backend, "packs": rows, "packing factor": round(factor, 3),
+            "ms": round(1e3 * seconds, 2), "realized speed-up": round(factor * padded / seconds, 3),
+            "realized / factor": round(padded / seconds, 3),
+            "useful tokens a second": round(len(store.input_ids) / len(store) * factor * rows / seconds),
+            "peak memory, GiB": round(torch.cuda.max_memory_allocated() / 2**30, 2),
+        }  # fmt: skip
 
 
 def main() -> None:

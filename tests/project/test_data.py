@@ -45,15 +45,6 @@ def test_wordnet_texts():
     assert repr(texts) == "WordNetTexts(117,659 glosses, 32,929 with usage examples)"
 
 
-def test_the_tokenizer_is_what_the_model_needs(tokenizer):
-    assert len(tokenizer) == tokenizer.vocab_size == 4000
-    assert tokenizer.convert_ids_to_tokens(range(5)) == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    pair = tokenizer("An ENTITY", '"exists"')
-    words = tokenizer.convert_ids_to_tokens(pair["input_ids"])
-    assert "".join(words).replace("##", "") == '[CLS]anentity[SEP]"exists"[SEP]', "in lower case"
-    assert pair["token_type_ids"] == [0] * (words.index("[SEP]") + 1) + [1] * (len(words) - words.index("[SEP]") - 1)
-
-
 @pytest.mark.parametrize("every", [37, *[1] * bool(os.environ.get("PACKLIB_ALL"))])
 def test_stored_lengths_are_what_the_tokenizer_gives(tokenizer, every):
     """The lengths are stored under a checksum; `make test-all` counts the tokens of every gloss."""
@@ -78,16 +69,15 @@ def test_histograms_count_the_stored_lengths():
 
 
 def test_glosses_are_split_where_the_examples_begin():
-    split = runpy.run_path(str(DATA / "build_wordnet.py"))["split_gloss"]
-    for gloss, definition, examples in (
-        ("an entity", "an entity", ""),
-        ('to burn; "it burns"; "burn it"- Poe', "to burn", '"it burns"; "burn it"- Poe'),
-        ('a list; as in e.g. "a roundup";', "a list; as in", '"a roundup"'),
-        ('close in; darkness enclosed him"', "close in", '"darkness enclosed him"'),
-        ('in two ways; or more ; "so"', "in two ways; or more", '"so"'),
-        ('the words used (e.g., "he said")', "the words used", '"he said")'),
-    ):
-        assert split(gloss) == (definition, examples)
+    """As all that are stored were, and in the three that lost their opening mark, of which one has no example."""
+    split, texts = runpy.run_path(str(DATA / "build_wordnet.py"))["split_gloss"], wordnet_texts()
+    for definition, examples in zip(texts.definition, texts.examples, strict=True):
+        assert split(f"{definition}; {examples}") == (definition, examples)
+    assert split('close in; darkness enclosed him"') == ("close in", '"darkness enclosed him"')
+    assert split('the words used (e.g., "he said")') == ("the words used", '"he said")') and split('one"') == (
+        "one",
+        "",
+    )
 
 
 def test_docstrings_are_cleaned_and_told_once(tmp_path, monkeypatch):

@@ -8,8 +8,6 @@ from file_cases import full_disk
 
 from packlib.training.checkpoint import CHECKPOINT, METRICS, RunFolder
 
-SETTINGS = {"save_every": 2, "progress": False}
-
 
 def run_in(folder, value=0.0, shape=(2, 1)):
     model = torch.nn.Linear(*shape)

@@ -71,31 +71,6 @@ def test_bubble_and_micro_batches_in_flight_are_the_charts(accumulation):
     assert found["bubble", 128] == pytest.approx(1 - 3 * accumulation / max(ends.values()))
 
 
-def test_the_lines_by_hand():
-    """BERT-Large, 3 + 7 + 7 + 7 on 64 devices."""
-    found = lines()
-    assert found["stages", None] == 4 and found["devices", None] == 64
-    assert found["global_batch", 128] == 8 * 512 * 16 and found["global_batch", 384] == 4 * 256 * 16
-    layer, stage = 12_596_224, 7 * 12_596_224
-    assert found["PARAMETERS", None][1:] == (stage,) * 3
-    assert found["WEIGHTS", None][1] == found["GRADIENTS", None][1] == 2 * stage
-    assert found["MOMENTS", None][1] == 8 * stage
-    assert found["all_reduce", None] == 2 * 15 / 16 * 2 * stage
-    kept = 7 * 3 * 1024 * 1024 * 2  # layers × in flight × tokens × width × bytes
-    again = 1024 * 1024 * 34 + 5 * 128 * 1024 * 16  # Korthikanti et al., equation 1: s b h (34 + 5 a s / h)
-    assert found["ACTIVATIONS", 128][1] == kept + again
-    assert found["MEMORY", 128][1] == kept + again + (2 + 2 + 8) * stage
-    forward = 1024 * (2 * (layer - 13 * 1024) + 4 * 128 * 1024)  # twice the matrices, and the scores
-    assert found["WORK", 128][1] == 7 * 4 * forward
-    head = 8 * 20 * (2 * 1024**2 + 2 * 1024 * 30_522)  # masked tokens only; the head is not computed twice
-    assert found["WORK", 128][0] == 3 * 4 * forward + 3 * head
-    assert found["balance", 128] == (24 * 4 * forward + 3 * head) / (4 * 7 * 4 * forward)
-    slot = 7 * 4 * forward / (1e14 * 0.3) + 2 * 1024 * 1024 * 2 / 1e10
-    assert found["update", 128] == pytest.approx(515 * slot + found["all_reduce", None] / 1e10)
-    assert found["updates", 128] == pytest.approx(1e8 / (65_536 * 1.17))
-    assert found["hours", 128] == pytest.approx(found["updates", 128] * found["update", 128] / 3600)
-
-
 def test_what_may_be_chosen_changes_what_it_should():
     base = lines()
 

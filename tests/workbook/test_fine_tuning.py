@@ -34,15 +34,6 @@ def test_a_weight_is_the_slope_of_the_loss(way, answers):
         assert torch.allclose(one.grad, torch.full_like(one, weight), rtol=1e-12)
 
 
-def test_deals_move_what_depends_on_packs_and_nothing_else():
-    answers = runs.reconstructed_rollouts(12, 4, 1024, seed=1)
-    moved = runs.regrouped(answers, 1024, ranks=3, deals=8, seed=1)
-    assert all(moved[way][0] == pytest.approx(1) for way in runs.WAYS[:4])
-    assert moved["constant"][1] == pytest.approx(1)
-    assert all(moved[way][1] > 1.01 for way in ("token", "sequence", "group"))
-    assert min(moved["micro-batch"]) > 1.2
-
-
 def test_lengths_fit_into_rows_and_rollouts_meet_the_published_figures():
     rollouts = runs.reconstructed_rollouts(20, 5, 256, seed=0)
     for chats in (runs.real_chats(256), rollouts):

@@ -170,19 +170,3 @@ def test_a_result_that_nobody_recorded_is_refused_after_the_table(tmp_path, caps
     with pytest.raises(ValueError, match="not 'facter': did you mean 'factor'"):
         comparison.conclude(outcomes, tmp_path, ["facter"], as_json=False)
     assert (tmp_path / "summary.csv").exists() and "factor" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_a_real_sweep_with_a_cell_that_fails(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    Path("mine.txt").write_text("\n".join(map(str, [9, 10, 11, 12] * 30)))
-    grid_of = ["-p", "dataset", "mine.txt", "-p", "overlong", "drop", "-p", "max_length", "8,32"]
-    assert cli.main(["sweep", "12", *grid_of, "--out", "swept"]) == 1
-    said = capsys.readouterr()
-    assert "with dataset=mine.txt, overlong=drop, max_length=8: cell" in said.err
-    assert "All 120 sequences of mine are longer than 8 tokens" in said.err
-    failed, done = csv.DictReader(Path("swept/summary.csv").open())
-    assert failed["state"] == "failed" and done["state"] == "done"
-    assert (done["packs"], done["gap"], done["row length"]) == ("40", "0", "32")
-    (folder,) = [path for path in Path("swept").iterdir() if path.is_dir()]
-    assert {path.name for path in folder.iterdir()} >= {"12_your_dataset.html", "advice.json", "plan.json"}
