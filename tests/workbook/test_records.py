@@ -1,9 +1,14 @@
-"""What was measured and stored can be read, and says where it is from."""
+"""What was measured and stored can be read and stands on its page; results and files that a notebook leaves."""
 
+import statistics
+
+import numpy as np
 import pytest
 
 from packlib.lengths import data_path
 from packlib.workbook.records import FOLDERS, recorded
+from packlib.workbook.results import RESULTS_FOLDER, keep, result
+from packlib.workbook.website.recorded_page import records_page
 
 STORED = [(folder, path.stem) for folder in FOLDERS for path in sorted(data_path(folder).glob("*.csv"))]
 
@@ -32,3 +37,42 @@ def test_what_is_not_there_is_refused():
         recorded("curves-lamb", "walks")
     with pytest.raises(FileNotFoundError, match=r"no-such\.csv"):
         recorded("no-such", "runs")
+
+
+PARTS = dict(part.split("\n", 1) for part in records_page().split("\n## ")[1:])
+
+
+def test_each_file_has_a_part():
+    assert list(PARTS) == [path.stem for path in sorted(data_path("runs").glob("*.csv"))]
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_part_has_the_command_and_the_ends_of_the_arms(name):
+    table, ends = recorded(name, "runs"), {}
+    assert table.command in PARTS[name]
+    measure = next((column for column in ("held_out_loss", "accuracy") if column in table.rows[0]), None)
+    for row in table.rows if measure else ():
+        arm = row.get("arm") or f"{row.get('rows')} | {row.get('start')}"
+        ends.setdefault(arm, {})[row["seed"]] = row[measure]
+    assert measure or all(str(value) in PARTS[name] for row in table.rows for value in row.values())
+    lines = [line.strip("| ").split(" | ") for line in PARTS[name].splitlines() if line.startswith("|")]
+    for arm, seeds in ends.items():
+        (found,) = [line[-4:] for line in lines if " | ".join(line[:-4]) == str(arm)]
+        expected = [len(seeds), statistics.fmean(seeds.values()), min(seeds.values()), max(seeds.values())]
+        assert [float(end) for end in found] == pytest.approx(expected, abs=0.00051)
+
+
+def test_only_numbers_words_and_none_are_results():
+    with pytest.raises(TypeError, match="must be a number, a text or None, not list"):
+        result("depths", [1, 2])
+    with pytest.raises(ValueError, match="must be finite, not nan"):
+        result("gap", float("nan"))
+    result("packs", np.int64(3))
+
+
+def test_files_are_kept_only_under_a_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    keep("a.json", "{}")
+    monkeypatch.setenv(RESULTS_FOLDER, str(tmp_path / "out"))
+    keep("b.json", "{}")
+    assert [path.name for path in tmp_path.rglob("*.json")] == ["b.json"]

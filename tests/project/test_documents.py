@@ -1,0 +1,91 @@
+"""What README, docstrings and glossary say works: commands and examples run as they stand, and names are there."""
+
+import contextlib
+import doctest
+import importlib
+import io
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+import packlib
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def block(language):
+    (found,) = re.findall(rf"```{language}\n(.*?)```", README, re.S)
+    return found
+
+
+def test_the_report_says_what_the_readme_shows(tmp_path):
+    setup, command = block("sh").splitlines()
+    assert setup == "make setup"
+    program, *arguments = command.split()
+    assert program == ".venv/bin/packlib" and arguments[-1] == "report"
+    arguments[-1] = str(tmp_path / "report")
+    run = [sys.executable, "-m", "packlib", *arguments]
+    done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert done.returncode == 0, done.stderr
+    assert set(block("text").splitlines()) <= set(done.stdout.splitlines())
+    assert (tmp_path / "report" / "report.html").exists()
+
+
+def test_the_python_of_the_readme_runs_as_it_stands(tmp_path, monkeypatch):
+    import datasets
+
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path)
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        exec(block("python"), {})
+    assert "8,135,727 packs" in said.getvalue() and "[[3, 3, 3, 3, 3, 3, 4, 4]" in said.getvalue()
+    packing_factor = re.search(r"packing factor ([\d.]+),", said.getvalue())[1]
+    assert f"holds {float(packing_factor):.2f} Wikipedia texts" in README
+
+
+def examples():
+    """The examples of all modules that have some, each with nothing but what it imports."""
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    for module in pkgutil.walk_packages(packlib.__path__, "packlib."):
+        if ">>> " in Path(module.module_finder.find_spec(module.name).origin).read_text(encoding="utf-8"):
+            found = finder.find(importlib.import_module(module.name), globs={})
+            yield from (test for test in found if test.examples)
+
+
+EXAMPLES = {test.name: test for test in examples()}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example(name):
+    said = []
+    doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(EXAMPLES[name], out=said.append)
+    assert not said, "".join(said)
+
+
+ROOT = Path(__file__).parents[2]
+
+
+def names_in_use() -> set[str]:
+    """All words in the files of the library, and in the code of the notebooks."""
+    texts = [path.read_text(encoding="utf-8") for path in ROOT.glob("packlib/**/*.py")]
+    for path in ROOT.glob("notebooks/**/*.ipynb"):
+        texts += [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    return set(re.findall(r"\w+", " ".join(texts)))
+
+
+def test_a_name_in_the_glossary_is_one_of_the_library_or_told_as_another():
+    """The first name in the last column is ours, where it is code; what comes after the semicolon is not."""
+    ours, terms = names_in_use(), set()
+    for line in (ROOT / "notebooks/GLOSSARY.md").read_text(encoding="utf-8").splitlines():
+        if line.startswith("|") and not line.startswith(("| term", "|---")):
+            term, meaning, names = (cell.strip() for cell in line.strip("|").split("|"))
+            assert term and meaning and term not in terms, line
+            terms.add(term)
+            for name in re.findall(r"`([A-Za-z_.]+)`", names.split(";")[0].split(", as in")[0]):
+                assert set(name.split(".")) <= ours, f"{name} of {term} is no name of packlib"

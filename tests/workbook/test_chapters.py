@@ -1,0 +1,98 @@
+"""What smaller chapters compute, against enumeration, packs, the published counts, or the check itself."""
+
+from itertools import product
+from math import log, prod
+
+import nbformat
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from packlib.lengths import load
+from packlib.packing import pack_groups
+from packlib.workbook.chapters.n03_nnls_packing import runs as least_squares
+from packlib.workbook.chapters.n06_unpacking_losses import lab
+from packlib.workbook.chapters.n14_whole_documents.runs import expected_losses
+from packlib.workbook.chapters.n16_shared_prompts.runs import times_fewer
+from packlib.workbook.records import recorded
+from packlib.workbook.running import notebooks
+
+
+def test_the_prose_of_notebook_03_says_what_was_recorded():
+    packs = {row["way"]: row["packs"] for row in recorded("packing_nnls").rows}
+    best, down = packs["optimal"], packs["NNLSHP, rounded down"]
+    cells = nbformat.read(notebooks()["03_nnls_packing"], as_version=4).cells
+    prose = " ".join(" ".join(cell.source.split()) for cell in cells if cell.cell_type == "markdown")
+    assert f"some {round(down - best, -3):,} packs above the best, or {100 * (down / best - 1):.2f} %" in prose
+    assert packs["extended NNLSHP, rounded down"] - best == 4 and "comes within four packs" in prose
+    assert f"the published one stays {round(8_155_059 - best, -3):,} above" in prose
+    assert f"by {packs['NNLSHP, rounded to the nearest'] - down} packs of eight million" in prose
+    assert round(best, -6) == 8_000_000
+
+
+@pytest.mark.parametrize(
+    ("name", "depth", "published"),
+    [("wikipedia", 2, 13_128_311), pytest.param("squad", 3, 40_778, marks=pytest.mark.slow)],
+)
+def test_least_squares_rounded_as_published_make_the_published_packs(name, depth, published):
+    """61.96 and 97.386 % full; of equally good solutions another one rounds to some packs more or less."""
+    histogram = load(name)
+    _, _, packs = least_squares.published_result(histogram, depth, least_squares.solve(histogram, depth))
+    assert packs == pytest.approx(published, abs=4)
+
+
+def trainer():
+    """The functions of the trainer of notebook 06, which has the four faults that its exercise asks for."""
+    cells = nbformat.read(notebooks()["06_unpacking_losses"], as_version=4).cells
+    names = {"torch": torch, "cross_entropy": cross_entropy, "lab": lab}
+    for cell in cells:
+        if cell.source.startswith(("def collate(", "def loss(")):
+            exec(cell.source, names)
+    return [names[part] for part in ("collate", "loss", "step")]
+
+
+def test_the_check_finds_the_four_faults_and_no_other():
+    collate, loss, step = trainer()
+    checked = lab.confirm(lab.FAULTS, lab.model(), collate, lab.texts(), loss, step)
+    failed = {finding.question for finding in checked.findings if finding.verdict == "failed"}
+    assert failed - {"same as alone"} == {"isolation from earlier sequences", "positions", "mean", "accumulation"}
+    assert {question.split()[0] for question in failed - {"same as alone"}} == set(lab.FAULTS)
+    weighed = checked["accumulation"].evidence
+    assert "Micro-batches hold 6 and 2 sequences" in weighed and "right is 0.75 and 0.25" in weighed
+
+
+def test_nothing_is_told_before_the_faults_are_named():
+    for named in (..., "isolation", lab.FAULTS[:3], [*lab.FAULTS, "padding"]):
+        assert lab.confirm(named, None, None, [], None, None).startswith("Name the four faults first")
+
+
+def enumerated(p, m):
+    """The two losses from the probability of every text of m + 2 tokens, with no formula for what is inferred."""
+    chances = {}
+    for text in product((0, 1), repeat=m + 2):
+        chances[text] = 0.5 * prod(p if token == text[0] else 1 - p for token in text[1:])
+
+    def total(first, tokens):
+        """The probability that these tokens stand from token `first` on."""
+        return sum(chance for text, chance in chances.items() if text[first : first + len(tokens)] == tokens)
+
+    losses = []
+    for begin in (0, 1):  # tokens 0 to m were learned, or tokens 1 to m + 1
+        loss = 0.0
+        for asked in product((0, 1), repeat=m + 1):  # tokens 0 to m, of which the last is predicted
+            same = total(begin, asked[:m])
+            loss -= total(0, asked) * log(total(begin, asked) / same)
+        losses.append(loss)
+    return losses
+
+
+@pytest.mark.parametrize("p", [0.55, 0.75, 0.9])
+@pytest.mark.parametrize("m", [1, 2, 3, 5])
+def test_the_cost_of_a_cut_is_what_enumeration_gives(p, m):
+    assert expected_losses(p, m) == pytest.approx(enumerated(p, m), abs=1e-12)
+
+
+def test_a_shared_prompt_saves_what_rows_hold():
+    for prompt, answer, number in ((250, 3000, 8), (9, 4, 3), (1, 1, 2)):
+        rows = pack_groups([prompt], [[answer] * number], 1 << 17)
+        assert times_fewer(prompt, answer, number) == pytest.approx(rows.unshared_tokens / rows.tokens)
