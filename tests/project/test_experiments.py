@@ -10,7 +10,15 @@ from experiments.arms import EXPERIMENTS, WithoutMask, WithoutReset
 from experiments.batchings import BATCHINGS, batches, nested_loss, padded_loss
 from experiments.curriculum import ARMS, LENGTH, LENGTH_ARMS, ROWS, new_model, rates_of, row_updates
 from experiments.documents import laid_out
-from experiments.heads import END, START, LexnameObjective, SpanLabels, SpanObjective, TaskModel, longest_shared_runs
+from experiments.finetuning import (
+    END,
+    START,
+    LexnameObjective,
+    SpanLabels,
+    SpanObjective,
+    TaskModel,
+    longest_shared_runs,
+)
 from model_cases import make_batch, make_model, store
 from transformers import GPT2LMHeadModel
 
