@@ -112,7 +112,7 @@ GPU_PY = $(if $(wildcard .venv/.ready),$(PY),$(PYTHON))
 bench-gpu:
 	@$(GPU_PY) -c 'import torch, transformers' 2>/dev/null || { \
 	  echo "make: $(GPU_PY) has no torch and transformers: name one that has with make bench-gpu PYTHON=…" >&2; exit 1; }
-	@$(GPU_PY) -m tests.benchmarks.bench_model_gpu
+	@$(GPU_PY) -m tests.benchmarks.bench_model gpu
 
 notebooks: .venv/.ready
 	@$(PY) -m packlib.workbook.execution $(NOTEBOOKS)

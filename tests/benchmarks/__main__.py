@@ -1,8 +1,8 @@
 """Run the benchmarks, print each row as it is there, and record them in data/benchmarks/.
 
-python -m tests.benchmarks            # all but the last three, which take up to an hour each
+python -m tests.benchmarks            # all but the last two, which take an hour or two each
 python -m tests.benchmarks packing    # or: nnls, model, distributed, sorting, scaling, compiling, bridges, audit,
-                                      # balance, groups, hard, packing_draws, packing_slack
+                                      # balance, groups, hard, packing_draws
 """
 
 import importlib
@@ -14,7 +14,7 @@ TOGETHER = (
     "packing", "nnls", "model", "distributed", "sorting", "scaling", "compiling", "bridges", "audit", "balance",
     "groups",
 )  # fmt: skip
-ALONE = ("hard", "packing_draws", "packing_slack")
+ALONE = ("hard", "packing_draws")
 
 if __name__ == "__main__":
     names = [one_of("benchmark", name, (*TOGETHER, *ALONE)) for name in sys.argv[1:]] or TOGETHER

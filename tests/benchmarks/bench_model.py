@@ -1,14 +1,21 @@
-"""Padded against packed on this CPU: speed and bytes.
+"""Padded against packed: speed and bytes on this CPU, and on one GPU BERT-base and BERT-large.
 
 `python -m tests.benchmarks.bench_model [speed bytes]` writes data/benchmarks/model_speed.csv and model_bytes.csv, or
 the one that is named. Everything runs on one core and its time is the processor's, so that others on the machine hardly
 matter; what is compared takes turns.
+
+`make bench-gpu`, which is `python -m tests.benchmarks.bench_model gpu`, writes model_gpu.csv: in bfloat16, on
+Wikipedia's lengths at 512. It needs torch and transformers only, and this checkout. Tokens are random: their number and
+places set the time.
 """
 
+import statistics
+import sys
 import time
 from collections.abc import Iterator
 from functools import partial
 
+import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 from transformers import BertConfig
@@ -18,17 +25,23 @@ from packlib.batches import (
     MlmMasking,
     PackedBatch,
     PackingCollator,
+    TokenStore,
     pack_lengths,
     pack_loader,
     wordnet_tokenizer,
 )
+from packlib.lengths import load
 from packlib.model import PackedBert
 from packlib.workbook.chapters.shared.wordnet import wordnet_store
-from tests.benchmarks.table import in_turn, processor, record_parts
+from tests.benchmarks.table import in_turn, processor, record_parts, timed
 
 SLOTS = 20  # masked tokens a row of 128, as in the published recipe (max_predictions_per_seq)
 PACKS = 16  # rows of a batch
 PACKAGES = ("torch", "transformers")
+SHAPES = {
+    "base": {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072},
+    "large": {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
+}
 
 
 def bert_mini(max_predictions_per_pack: int | None, dropout: float = 0.1) -> PackedBert:
@@ -41,12 +54,20 @@ def bert_mini(max_predictions_per_pack: int | None, dropout: float = 0.1) -> Pac
     return PackedBert(config, max_predictions_per_pack=max_predictions_per_pack).train()
 
 
-def batches(depth: int | None, count: int) -> list[PackedBatch]:
-    """`count` batches of WordNet's glosses and sentence pairs at 128, at most `depth` sequences a pack."""
-    store = wordnet_store(progress=False)
-    packs = pack_lengths(store.lengths, 128, "lpfhp", depth)
-    collator = PackingCollator(128, MlmMasking.for_tokenizer(wordnet_tokenizer()), max_predictions_per_pack=SLOTS)
-    loader = iter(pack_loader(store, packs, collator, PACKS))
+def batches(
+    depth: int | None,
+    count: int,
+    store: TokenStore | None = None,
+    length: int = 128,
+    slots: int = SLOTS,
+    masking: MlmMasking | None = None,
+    rows: int = PACKS,
+) -> list[PackedBatch]:
+    """`count` batches of at most `depth` sequences a pack: of WordNet's glosses and sentence pairs, or of the store."""
+    store = store or wordnet_store(progress=False)
+    packs = pack_lengths(store.lengths, length, "lpfhp", depth)
+    masking = masking or MlmMasking.for_tokenizer(wordnet_tokenizer())
+    loader = iter(pack_loader(store, packs, PackingCollator(length, masking, max_predictions_per_pack=slots), rows))
     return [next(loader) for _ in range(count)]
 
 
@@ -113,9 +134,57 @@ def bytes_sent() -> Iterator[dict]:
         }  # fmt: skip
 
 
+def like_wikipedia(count: int) -> TokenStore:
+    """`count` sequences of random tokens, their lengths drawn from Wikipedia's histogram."""
+    rng, counts = np.random.default_rng(0), load("wikipedia").counts
+    lengths = rng.choice(len(counts), count, p=counts / counts.sum())
+    tokens, offsets = rng.integers(5, 30_522, lengths.sum()), np.concatenate([[0], np.cumsum(lengths)])
+    return TokenStore(tokens, np.zeros(len(tokens), np.uint8), offsets, rng.integers(0, 2, count))
+
+
+def gpu(device: str = "cuda", sequences: int = 20_000) -> Iterator[dict]:
+    """Time and memory of a forward and a backward pass, padded and packed, at two sizes of the model."""
+    store, masking = like_wikipedia(sequences), MlmMasking(0, 4, 30_522, (0, 1, 2, 3, 4))
+    for (shape, size), rows in zip(SHAPES.items(), (32, 16), strict=True):
+        config = BertConfig(max_position_embeddings=512, attention_probs_dropout_prob=0.0, **size)
+        torch.manual_seed(0)
+        model, padded = PackedBert(config, max_predictions_per_pack=80).to(device, torch.bfloat16).train(), None
+        for run, backend in (("padded", "sdpa"), ("packed", "sdpa"), ("packed", "flex"), ("packed", "varlen")):
+            model.backend, depth = backend, 1 if run == "padded" else None
+            factor = len(store) / len(pack_lengths(store.lengths, 512, "lpfhp", depth))
+
+            def step(batch: PackedBatch, model=model, loss=padded_loss if depth else packed_loss) -> None:
+                model.zero_grad()
+                loss(model, batch).backward()
+                torch.cuda.synchronize()
+
+            made = [batch.to(device) for batch in batches(depth, 3, store, 512, 80, masking, rows)]
+            torch.cuda.reset_peak_memory_stats()
+            try:
+                for batch in 2 * made:  # compiled and warm
+                    step(batch)
+                seconds = statistics.median(timed(partial(step, batch), time.perf_counter)[1] for batch in 5 * made)
+            except (ValueError, torch.OutOfMemoryError) as error:  # what cannot run here says why
+                print(f"{shape}, {backend}: left out: {error}")
+                continue
+            padded = padded or seconds
+            yield {
+                "model": shape, "run": run, "backend": backend, "packs": rows, "packing factor": round(factor, 3),
+                "ms": round(1e3 * seconds, 2), "realized speed-up": round(factor * padded / seconds, 3),
+                "realized / factor": round(padded / seconds, 3),
+                "useful tokens a second": round(len(store.input_ids) / len(store) * factor * rows / seconds),
+                "peak memory, GiB": round(torch.cuda.max_memory_allocated() / 2**30, 2),
+            }  # fmt: skip
+
+
 def main() -> None:
-    torch.set_num_threads(1)
-    record_parts("model", {"speed": speed, "bytes": bytes_sent}, PACKAGES, f"{processor()}, one used")
+    if sys.argv[1:] != ["gpu"]:
+        torch.set_num_threads(1)
+        record_parts("model", {"speed": speed, "bytes": bytes_sent}, PACKAGES, f"{processor()}, one used")
+    elif torch.cuda.is_available():
+        record_parts("model", {"gpu": gpu}, PACKAGES, torch.cuda.get_device_name())
+    else:
+        print("bench-gpu: this machine has no GPU that torch can use, so nothing was measured.")
 
 
 if __name__ == "__main__":
