@@ -149,11 +149,6 @@ def test_bad_batches_get_one_sentence(changes, sentence):
     assert "\n" not in str(caught.value)
 
 
-def test_a_batch_needs_its_ids():
-    with pytest.raises(TypeError, match="needs segment_ids"):
-        PackedBatch(input_ids=IDS)
-
-
 @given(st.lists(st.integers(-1, 3), min_size=1, max_size=6))
 def test_segments_count_up_from_one_and_padding_comes_last(row):
     used = row[: len(row) - next(i for i, segment in enumerate([*row[::-1], 1]) if segment)]

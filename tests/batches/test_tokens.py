@@ -26,12 +26,6 @@ def test_tokens_are_the_tokenizers_own():
     assert [tokens[-1]["label"], len(tokens)] == [1, 3]
 
 
-def test_many_blocks_are_one_store():
-    texts = wordnet_texts().definition[:5000]
-    tokens = tokenize(tokenizer(), texts)
-    assert tokens.lengths.tolist() == wordnet_texts().definition_tokens[:5000].tolist()
-
-
 def test_take_and_concatenate():
     ids = [5, 0, 407]
     some = store().take(ids)
@@ -159,8 +153,8 @@ def test_half_of_the_examples_belong_to_another_gloss():
 
 
 def test_wordnet_is_tokenized_once(tmp_path, monkeypatch, capsys):
-    """On every 40th gloss; a store that is there is mapped, and a damaged one is made again."""
-    texts = WordNetTexts(*(getattr(wordnet_texts(), name)[::40] for name in WordNetTexts.__dataclass_fields__))
+    """On every 20th gloss, two blocks; a store that is there is mapped, and a damaged one is made again."""
+    texts = WordNetTexts(*(getattr(wordnet_texts(), name)[::20] for name in WordNetTexts.__dataclass_fields__))
     monkeypatch.setenv("PACKLIB_CACHE", str(tmp_path))
     monkeypatch.setattr("packlib.workbook.chapters.shared.wordnet.wordnet_texts", lambda: texts)
     tokens = wordnet_store()

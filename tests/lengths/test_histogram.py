@@ -69,10 +69,6 @@ def test_csv_keeps_the_maximum_length(tmp_path):
     assert LengthHistogram.from_csv(tmp_path / "mine.csv").max_length == 5
 
 
-def test_what_was_lost_is_an_int_of_python():
-    assert type(LengthHistogram([0, 1], dropped=np.int64(3)).dropped) is int  # JSON has no word for NumPy's
-
-
 def test_a_histogram_cannot_be_changed_and_does_not_share_its_counts():
     counts = np.array([0, 1, 2])
     histogram = LengthHistogram(counts)
