@@ -68,7 +68,6 @@ def draw_cover(rows: int = 24, seed: int = 0) -> str:
 
 
 def main(path: Path) -> None:
-    """Write the picture."""
     write_text(path, draw_cover())
 
 

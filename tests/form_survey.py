@@ -297,7 +297,6 @@ def forms_of(kind, model_type, own):
 
 
 def rows():
-    """The table of forms."""
     for kind, mapping in MAPPINGS.items():
         for model_type, name in mapping.items():
             yield {"kind": kind, "model_type": model_type, "class": name, **survey(kind, model_type)}

@@ -81,7 +81,6 @@ def small_deck(page, folder):
 
 
 def presenter(page):
-    """The view of the presenter."""
     with page.context.expect_page() as opened:
         page.keyboard.press("p")
     opened.value.wait_for_selector("body.presenter", state="attached")

@@ -54,7 +54,6 @@ def alone(model, batch):
 
 
 def assert_equals_unpacked(model, batch):
-    """Compare everything."""
     logits, nsp_logits, losses, gradients = alone(model, batch)
     tolerance = 1e-10 if model.dtype == torch.float64 else 1e-5
     for mean in REDUCTIONS:

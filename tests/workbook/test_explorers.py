@@ -25,7 +25,6 @@ from packlib.workbook.website.browser_explorers import all_values, explorer_of, 
 
 @cache
 def explorers():
-    """The explorers of all chapters."""
     found = []
     for module in pkgutil.walk_packages(chapters.__path__, f"{chapters.__name__}."):
         for value in vars(importlib.import_module(module.name)).values():
