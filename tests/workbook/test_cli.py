@@ -26,35 +26,26 @@ def test_a_notebook_is_found_by_name_number_or_path(small, text):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["01_smal_steps"], "not '01_smal_steps': did you mean '01_small_steps'"),
-        (["1", "-p", "depth", "three"], "depth must be a whole number from 1 to 512, not 'three'."),
-        (["1", "-p", "dataset", "mine.csv"], "there is no file 'mine.csv'."),
-        (["1", "-p", "dataset", "broken.csv"], "line 2 of"),
-    ],
-)
-def test_what_cannot_run_is_refused_before_anything_runs(idle, capsys, arguments, says):
-    (idle / "broken.csv").write_text("5\n-1\n")
-    assert cli.main(["run", *arguments]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("packlib: ") and says in said and said.count("\n") == 1
-    assert [path.name for path in sorted(idle.iterdir())] == ["broken.csv"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("command", "says"),
     [
         ("", "Missing command."),
         ("pln squad", "No such command 'pln'. Did you mean 'plan'?"),
         ("plan squad --max-lenght 9", "No such option '--max-lenght'. Did you mean '--max-length'?"),
         ("sweep 1 --jobs many", "Invalid value for '--jobs': 'many' is not a valid integer."),
+        ("run 01_smal_steps", "not '01_smal_steps': did you mean '01_small_steps'"),
+        ("run 1 -p depth three", "depth must be a whole number from 1 to 512, not 'three'."),
+        ("run 1 -p dataset mine.csv", "there is no file 'mine.csv'."),
+        ("run 1 -p dataset broken.csv", "line 2 of"),
+        ("sweep 1 -p depth 2,4,2", "The sweep has depth 2 twice."),
+        ("sweep 1 -p dataset squad,broken.csv", "broken.csv is not allowed"),
     ],
 )
-def test_a_wrong_command_exits_with_two_and_one_sentence(idle, capsys, arguments, says):
-    assert cli.main(arguments.split()) == 2
+def test_what_cannot_run_is_refused_in_one_sentence_before_anything_runs(idle, capsys, command, says):
+    (idle / "broken.csv").write_text("5\n-1\n")
+    assert cli.main(command.split()) == 2
     said = capsys.readouterr()
     assert said.err.startswith("packlib: ") and says in said.err and said.err.count("\n") == 1 and not said.out
+    assert [path.name for path in idle.iterdir()] == ["broken.csv"]
 
 
 def test_nobody_who_reads_is_no_failure():

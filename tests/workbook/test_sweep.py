@@ -42,21 +42,6 @@ class Fake:
         write(notebook, out / "01_small_steps.ipynb")
 
 
-@pytest.mark.parametrize(
-    ("pair", "says"),
-    [
-        ("depth 2,4,2", "The sweep has depth 2 twice."),
-        ("dataset squad,broken.txt", "line 2 of broken.txt is not allowed"),
-    ],
-)
-def test_a_wrong_value_is_refused_before_anything_runs(idle, capsys, pair, says):
-    (idle / "broken.txt").write_text("5\n-1\n")
-    assert cli.main(["sweep", "1", "-p", *pair.split()]) == 2
-    said = capsys.readouterr().err
-    assert says in said.replace(f"{idle}/", "") and said.count("\n") == 1
-    assert [path.name for path in idle.iterdir()] == ["broken.txt"]
-
-
 @pytest.fixture
 def swept(small, monkeypatch):
     """Sweep the small notebook by a fake; what it ran."""
