@@ -10,7 +10,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from packlib.distributed import RankError, pack_distributed, packing
+from packlib.distributed import pack_distributed, packing
 
 
 def tell_pid():
@@ -96,22 +96,6 @@ def pack_cut(rank, lengths, *arguments):
     tracemalloc.start()
     share = pack_distributed(mine, *arguments)
     return share, tracemalloc.get_traced_memory()[1]
-
-
-RIGHT = [3, 5], 8, "lpfhp"
-
-
-def told_of_wrong_arguments(rank, cases):
-    """What this rank is told when rank 1 gets other arguments than `RIGHT`; a right call afterwards must work."""
-    told = []
-    for case in cases:
-        try:
-            pack_distributed(*(case if rank == 1 else RIGHT))
-            told.append(None)
-        except RankError as error:
-            told.append((str(error), error.rank))
-        assert len(pack_distributed(*RIGHT))
-    return told
 
 
 def pack_where_one_rank_can_plan(rank):

@@ -129,39 +129,3 @@ def test_a_state_counts_what_was_used():
         local.load_state_dict(local.state_dict() | {"world_size": 2})
     with pytest.raises(ValueError, match="done must be from 0 to 50, not 51"):
         sampler.state_dict(done=51)
-
-
-def replaced(sample, value):
-    scores = LENGTHS.tolist()
-    scores[sample] = value
-    return scores
-
-
-NO_SCORE = "TypeError: A difficulty must be a whole number of 64 bits or a float, one a sample, not "
-WRONG = [  # what rank 1 gets, and what both ranks are told
-    (dict(difficulty=replaced(30, float("nan"))), "Rank 1 of 2 raised ValueError: The difficulty of sample 30 is NaN"),
-    (dict(difficulty=replaced(31, None)), f"Rank 1 of 2 raised {NO_SCORE}"),
-    (dict(difficulty=LENGTHS[:-1]), "Rank 1 of 2 raised ValueError: There are 49 scores for 50 samples."),
-    (dict(difficulty=lambda sample: 1 // (sample != 40)), "Rank 1 of 2 raised ZeroDivisionError"),
-    (dict(curriculum="globl"), "Rank 1 of 2 raised ValueError: curriculum must be 'global' or 'local', not 'globl'"),
-    (dict(seed=1), "seed must be the same on all ranks, but is 1 on rank 1 and 0 on rank 0."),
-    (dict(dataset=range(51), difficulty=abs), "num_samples must be the same on all ranks, but is 51 on rank 1 and 50"),
-]
-FEW = "Rank 0 of 2 raised ValueError: the number of samples for 2 ranks must be at least 2, not 1."
-
-
-def wrong_on_rank_1(rank):
-    said = []
-    right = dict(dataset=range(N), difficulty=LENGTHS)
-    for options in [*(right | (options if rank else {}) for options, _ in WRONG), dict(dataset=[3], difficulty=abs)]:
-        with pytest.raises(RankError) as raised:
-            DistributedCurriculumSampler(**options)
-        said.append(str(raised.value))
-    return said
-
-
-def test_what_is_wrong_on_one_rank_is_one_sentence_on_all():
-    here, there = run_ranks(wrong_on_rank_1, 2)
-    assert here == there
-    for sentence, says in zip(here, [*(says for _, says in WRONG), FEW], strict=True):
-        assert sentence.startswith(says), sentence

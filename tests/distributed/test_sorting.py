@@ -114,34 +114,6 @@ def test_alone_a_process_needs_no_group():
     assert interleave(rows).tolist() == rows.tolist()
 
 
-GOOD = np.zeros((3, 2), np.int64)
-NO_ROWS = "Rank 1 of 2 raised TypeError: Rows must be whole numbers that fit in int64, not "
-NO_TABLE = "Rank 1 of 2 raised ValueError: Rows must have the shape (rows, columns), one column at least, not "
-SAME = "{} must be the same on all ranks, but is {} on rank 1 and {} on rank 0."
-BAD = [  # what is called, the arguments of each rank, and what both are told
-    (exact_sort, (GOOD,), (GOOD.astype(float),), f"{NO_ROWS}float64."),
-    (exact_sort, (GOOD,), (GOOD.astype(np.uint64),), f"{NO_ROWS}uint64."),
-    (interleave, (GOOD,), (GOOD[0],), f"{NO_TABLE}(2,)."),
-    (exact_sort, (GOOD,), (GOOD[:, :0],), f"{NO_TABLE}(3, 0)."),
-    (exact_sort, (GOOD,), (GOOD[:, :1],), SAME.format("columns", 1, 2)),
-    (exact_sort, (GOOD, None, 1), (GOOD, None, 2), SAME.format("by", 2, 1)),
-    (exact_sort, (GOOD, None, 3), (GOOD, None, 3), "by must be from 1 to 2, not 3."),
-]
-
-
-def failures(rank):
-    said = []
-    for function, *arguments, _ in BAD:
-        with pytest.raises((RankError, ValueError)) as raised:
-            function(*arguments[rank])
-        said.append(str(raised.value))
-    return said
-
-
-def test_bad_rows_on_one_rank_are_one_sentence_on_all():
-    assert run_ranks(failures, 2) == [[says for *_, says in BAD]] * 2
-
-
 def sort_to_file(rank, path):
     rows = np.split(np.random.default_rng(0).integers(0, 9, (1000, 2)), 4)
     mine = np.concatenate(rows[rank :: dist.get_world_size()])
