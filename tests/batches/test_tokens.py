@@ -63,79 +63,69 @@ def test_a_saved_store_is_mapped_and_checked(tmp_path):
         TokenStore.load(tmp_path / "none.tokens")
 
 
-def fields(**changes):
-    """The arrays of a store of two sequences, changed."""
+def arrays(**changes):
+    """Makes a store of two sequences from lists, with some arrays changed."""
     plain = {
         "input_ids": [1, 2, 3],
         "token_type_ids": [0, 0, 0],
         "offsets": [0, 2, 3],
         "sequence_labels": [IGNORED, 0],
     }
-    return plain | changes
-
-
-@pytest.mark.parametrize(
-    "changes, sentence",
-    [
-        ({"offsets": [0, 2]}, "do not cut 3 tokens"),
-        ({"offsets": [0, 2**63 - 1, -(2**63), -1, 3], "sequence_labels": [0] * 4}, "Sequence 1 has no token"),  # wraps
-        ({"token_type_ids": [0, 0]}, "There are 2 token_type_ids for 3 tokens"),
-        ({"labels": [1]}, "There are 1 labels for 3 tokens"),
-        ({"labels": [1, 2.5, 3]}, "label.*whole number"),
-        ({"input_ids": None}, "input_id.*whole number"),
-        ({"sequence_labels": [0.5, 1]}, "sequence_label.*whole number"),
-        ({"sample_ids": [3, 3]}, "must be different for each"),
-        ({"sample_ids": [3, -3]}, "sample_ids must be at least 0"),
-    ],
-)
-def test_a_wrong_array_is_refused_by_name(changes, sentence):
-    assert collate(TokenStore(**fields()), [2], 4).input_ids.tolist() == [[1, 2, 3, 0]]  # lists will do
-    with pytest.raises((TypeError, ValueError), match=sentence):
-        TokenStore(**fields(**changes))
+    return lambda: TokenStore(**plain | changes)
 
 
 TOKENS = {"input_ids": [4, 5, 6], "attention_mask": np.ones(3, bool)}
+LABELED = {**TOKENS, "labels": [4, 5, 6]}
+
+
+def samples(sample):
+    """Makes a store of a good sample and this one."""
+    return lambda: TokenStore.from_samples([TOKENS, sample])
+
+
+def joined(*given):
+    """Collates stores of one sample each."""
+    return lambda: PackingCollator(8)([(0, TokenStore.from_samples([sample])) for sample in given])
 
 
 @pytest.mark.parametrize(
-    "sample, sentence",
+    "call, sentence",
     [
-        ({**TOKENS, "start_positions": 1}, "sample 1 has the column 'start_positions', which no batch can"),
-        ({**TOKENS, "attention_mask": [True, False, True]}, "attention_mask of sample 1 hides tokens"),
-        ({**TOKENS, "label": 1, "next_sentence_label": 1}, "sample 1 has label and next_sentence_label"),
-        ({**TOKENS, "labels": [1, 2]}, "sample 1 has 2 labels for 3 input_ids"),
-        ({**TOKENS, "labels": [4, 5, 6]}, "1 of 2 samples have labels for their tokens; all must, or none"),
-        ({**TOKENS, "label": -7}, "sequence_labels must be from 0 up, or -100 for none, not -7"),
-        ({"input_ids": []}, "sample 1 has no token"),
-        ({"input_ids": [4, 10**400]}, "input_ids of sample 1 must be whole numbers of 64 bits"),
-        ({"text": "a"}, "sample 1 must be a mapping with input_ids, not {'text': 'a'}"),
-        ([4, 5], r"sample 1 must be a mapping with input_ids, not \[4, 5\]"),
+        (arrays(offsets=[0, 2]), "do not cut 3 tokens"),
+        (arrays(offsets=[0, 2**63 - 1, -(2**63), -1, 3], sequence_labels=[0] * 4), "Sequence 1 has no token"),  # wraps
+        (arrays(token_type_ids=[0, 0]), "There are 2 token_type_ids for 3 tokens"),
+        (arrays(labels=[1]), "There are 1 labels for 3 tokens"),
+        (arrays(labels=[1, 2.5, 3]), "label.*whole number"),
+        (arrays(input_ids=None), "input_id.*whole number"),
+        (arrays(sequence_labels=[0.5, 1]), "sequence_label.*whole number"),
+        (arrays(sample_ids=[3, 3]), "must be different for each"),
+        (arrays(sample_ids=[3, -3]), "sample_ids must be at least 0"),
+        (samples({**TOKENS, "start_positions": 1}), "sample 1 has the column 'start_positions', which no batch can"),
+        (samples({**TOKENS, "attention_mask": [True, False, True]}), "attention_mask of sample 1 hides tokens"),
+        (samples({**TOKENS, "label": 1, "next_sentence_label": 1}), "sample 1 has label and next_sentence_label"),
+        (samples({**TOKENS, "labels": [1, 2]}), "sample 1 has 2 labels for 3 input_ids"),
+        (samples(LABELED), "1 of 2 samples have labels for their tokens; all must, or none"),
+        (samples({**TOKENS, "label": -7}), "sequence_labels must be from 0 up, or -100 for none, not -7"),
+        (samples({"input_ids": []}), "sample 1 has no token"),
+        (samples({"input_ids": [4, 10**400]}), "input_ids of sample 1 must be whole numbers of 64 bits"),
+        (samples({"text": "a"}), "sample 1 must be a mapping with input_ids, not {'text': 'a'}"),
+        (samples([4, 5]), r"sample 1 must be a mapping with input_ids, not \[4, 5\]"),
+        (joined(TOKENS, LABELED), "Store 0 has no labels, and store 1 has some"),
+        (lambda: TokenStore.from_samples([TOKENS, TOKENS], [3]), "There are 1 sample_ids for 2"),
+        (lambda: tokenize(tokenizer(), []), "There are no texts"),
+        (lambda: tokenize(tokenizer(), ["a", "b"], ["c"]), "There are 1 pairs for 2 texts"),
+        (lambda: tokenize(tokenizer(), ["a", "b " * 8], max_length=8), "Text 1 has 10 tokens; the maximum is 8"),
     ],
 )
-def test_what_cannot_be_carried_is_refused_by_name(sample, sentence):
+def test_what_cannot_be_carried_is_refused_by_name(call, sentence):
     with pytest.raises((TypeError, ValueError), match=sentence) as caught:
-        TokenStore.from_samples([TOKENS, sample])
+        call()
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
 
 
-def test_stores_with_labels_and_without_are_not_joined():
-    stores = [TokenStore.from_samples([sample]) for sample in (TOKENS, {**TOKENS, "labels": [4, 5, 6]})]
-    with pytest.raises(ValueError, match="Store 0 has no labels, and store 1 has some"):
-        PackingCollator(8)([(0, some) for some in stores])
-    with pytest.raises(ValueError, match="There are 1 sample_ids for 2"):
-        TokenStore.from_samples([TOKENS, TOKENS], [3])
-
-
-def test_texts_that_are_too_long_or_too_few():
-    for match, call in {
-        "There are no texts": lambda: tokenize(tokenizer(), []),
-        "There are 1 pairs for 2 texts": lambda: tokenize(tokenizer(), ["a", "b"], ["c"]),
-        "Text 1 has 10 tokens; the maximum is 8": lambda: tokenize(tokenizer(), ["a", "b " * 8], max_length=8),
-    }.items():
-        with pytest.raises(ValueError, match=match):
-            call()
-    short = tokenize(tokenizer(), ["b " * 20], max_length=8, overlong="truncate")
-    assert short.lengths.tolist() == [8]
+def test_lists_will_do_and_texts_can_be_cut():
+    assert collate(arrays()(), [2], 4).input_ids.tolist() == [[1, 2, 3, 0]]
+    assert tokenize(tokenizer(), ["b " * 20], max_length=8, overlong="truncate").lengths.tolist() == [8]
 
 
 def test_half_of_the_examples_belong_to_another_gloss():
