@@ -172,6 +172,8 @@ def wrong_models():
     yield "dense", "PackedBert, which takes a PackedBatch as it is", lambda: a_model(PackedBert, "masked", "bert")
     yield "dense", "unmodified, not Linear", lambda: torch.nn.Linear(1, 1)
     yield "sparse", "form must be", lambda: a_model(*LLAMA)
+    brand_new = "'brand_new' is not among the models that were compared"
+    yield "auto", brand_new, lambda: a_model(*LLAMA, model_type="brand_new")
 
 
 @pytest.mark.parametrize("form, says, make", list(wrong_models()))
@@ -180,12 +182,6 @@ def test_what_cannot_be_exact_is_refused_with_the_reason(form, says, make):
         model = make()
     with pytest.raises((TypeError, ValueError), match=says):
         for_transformers(make_batch("causal"), model, form)
-
-
-def test_a_family_that_nobody_compared_is_refused():
-    model = a_model(*LLAMA, model_type="brand_new")
-    with pytest.raises(TypeError, match="'brand_new' is not among the models that were compared"):
-        for_transformers(make_batch("causal"), model)
 
 
 def test_a_model_without_a_rule_for_a_layer_is_refused(monkeypatch):
