@@ -168,10 +168,8 @@ def shared() -> Iterator[dict]:
             "tokens a rank": cap,
             "ranks": ranks,
             "seed": seed,
-            **{f"on {size}": int((made.group_sizes == size).sum()) for size in (1, 2, 4, 8, 16, 32, 64)},
             "above the bound": f"{made.above_bound:.2%}",
             "nothing shared": f"{max(done) / made.bound - 1:.0%}",
-            "sent, of all on all ranks": f"{made.exchanged_tokens / (lengths.sum() * (ranks - 1)):.1%}",
             "ms": f"{1000 * seconds:.0f}",
         }
 
@@ -234,15 +232,10 @@ def measured() -> Iterator[dict]:
         "packs a rank": EACH,
         "steps": MEASURED_STEPS,
         "runs": RUNS,
-        "seconds, random": f"{random:.3f}",
-        "seconds, balanced": f"{even:.3f}",
         "ratio": f"{random / even:.3f}",
         "low": f"{low:.3f}",
         "high": f"{high:.3f}",
         "predicted": f"{predicted:.3f}",
-        "inside": low <= predicted <= high,
-        "seconds a token": f"{work.per_token:.3e}",
-        "seconds a pair": f"{work.per_square:.3e}",
     }
 
 
