@@ -22,7 +22,7 @@ for ask in (
 """
 
 def test_here():
-    exec(ASK)
+    exec(ASK, {})
 
 def test_in_a_process():
     subprocess.run([sys.executable, "-c", ASK], check=True)
