@@ -7,7 +7,7 @@ import pytest
 import torch
 from experiments import pretraining
 from experiments.arms import EXPERIMENTS, WithoutMask, WithoutReset
-from experiments.batchings import BATCHINGS, batches
+from experiments.batchings import BATCHINGS, batches, nested_loss, padded_loss
 from experiments.curriculum import ARMS, LENGTH, LENGTH_ARMS, ROWS, new_model, rates_of, row_updates
 from experiments.documents import laid_out
 from experiments.finetuning import (
@@ -115,6 +115,18 @@ def test_a_pass_holds_every_text_once(name):
     assert sorted(torch.cat([b.sample_ids for b in found]).tolist()) == list(range(len(store())))
     assert 4 < np.mean([b.num_sequences for b in found]) < 12
     assert name == "packed" or all(b.num_packs == b.num_sequences for b in found)
+
+
+def test_jagged_tensors_cost_what_padding_costs():
+    texts = replace(store(), input_ids=store().input_ids % 256)  # as many ids as there are bytes
+    batch, gradients = next(batches("nested", texts, 0, LENGTH)), []
+    for loss in (padded_loss, nested_loss):
+        model = new_model(0).double()
+        value = loss(model, batch)
+        value.backward()
+        gradients.append([value.detach(), *(p.grad for p in model.parameters())])
+    for one, other in zip(*gradients, strict=True):
+        assert torch.allclose(one, other, atol=1e-12)
 
 
 def test_alibi_knows_distance_and_not_the_future(monkeypatch):
