@@ -73,6 +73,7 @@ def test_glosses_are_split_where_the_examples_begin():
     split, texts = runpy.run_path(str(DATA / "build_wordnet.py"))["split_gloss"], wordnet_texts()
     for definition, examples in zip(texts.definition, texts.examples, strict=True):
         assert split(f"{definition}; {examples}") == (definition, examples)
+    assert split('a list; as in e.g. "a roundup";') == ("a list; as in", '"a roundup"')
     assert split('close in; darkness enclosed him"') == ("close in", '"darkness enclosed him"')
     assert split('the words used (e.g., "he said")') == ("the words used", '"he said")') and split('one"') == (
         "one",

@@ -69,6 +69,7 @@ def test_the_check_finds_the_four_faults_and_no_other():
 def test_nothing_is_told_before_the_faults_are_named():
     for named in (..., "isolation", lab.FAULTS[:3], [*lab.FAULTS, "padding"]):
         assert lab.confirm(named, None, None, [], None, None).startswith("Name the four faults first")
+    assert lab.not_the_four("mask").startswith("mask: not among tokens, isolation,")
 
 
 def enumerated(p, m):
