@@ -13,7 +13,7 @@ and Jürgens (Computers & Operations Research 24, 1997), Schwerin and Wäscher (
 Research 4, 1997). The others are made like classes that were selected because they are hard, and are not those:
 "tight 1 to 800" has the sizes and counts of Hard28, "tight of 10,000" those of Wäscher's, each with sequences added
 until the linear program takes almost a whole number of packs; of these the ones are kept that rounding does not solve.
-In "full triplets" all packs of the best plan are full, as in the class AI.
+In "full packs" all packs of the best plan are full, and of three sequences most, as in the class AI.
 
 packing_slack.csv has histograms whose linear program takes little less than a whole number of packs. The slack is how
 far below it lies. A plan that meets the bound may waste no more than that in all, so a small slack is hard.
@@ -89,14 +89,16 @@ def tight(lengths: list[int], top: int) -> LengthHistogram | None:
     return None
 
 
-def full_triplets(packs: int, top: int, rng: np.random.Generator) -> LengthHistogram:
-    """All lengths differ, and are from a fifth to half of a pack."""
-    lengths = set[int]()
-    while len(lengths) < 3 * packs:
-        first, second = rng.integers(top // 5, top // 2, 2).tolist()
-        pack = {first, second, top - first - second}
-        if len(pack | lengths) == len(lengths) + 3 and top // 5 <= min(pack):
-            lengths |= pack
+def full_packs(packs: int, most: int, rng: np.random.Generator) -> LengthHistogram:
+    """In nearly every pack one sequence takes half of it or more, and two fill the rest; two packs are cut anywhere."""
+    top = int(rng.integers(most * 3 // 5, most + 1))
+    lengths = list[int]()
+    for _ in range(packs - 2):
+        long = int(rng.integers(top * 12 // 25, top * 9 // 10, 2).max())
+        short = int(rng.integers(top // 250 + 1, top - long - top // 250))
+        lengths += [long, short, top - long - short]
+    for cuts in (5, 6):
+        lengths += np.diff([0, *np.sort(rng.choice(np.arange(1, top), cuts, replace=False)), top]).tolist()
     return LengthHistogram.from_lengths(lengths, top)
 
 
@@ -115,9 +117,9 @@ def generated() -> Iterator[Case]:
         low, high = ((1, 5000), (1, 7500), (2000, 5000), (100, 3500))[seed % 4]
         lengths = rng.integers(low, high + 1, int(rng.integers(57, 240)))
         yield case("tight of 10,000", seed, partial(tight, lengths.tolist(), 10_000))
-    for (packs, top), seed in itertools.product(((67, 2500), (134, 10_000)), range(6)):
+    for (packs, most), seed in itertools.product(((67, 2500), (134, 10_000)), range(12)):
         rng = np.random.default_rng([seed, packs])
-        yield case(f"full triplets, {3 * packs}", seed, partial(full_triplets, packs, top, rng))
+        yield case(f"full packs, {packs}", seed, partial(full_packs, packs, most, rng))
 
 
 class ToTheEnd(_Search):

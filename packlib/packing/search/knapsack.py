@@ -16,7 +16,6 @@ from itertools import pairwise
 import numpy as np
 
 NOT_FOR_SALE = -(1 << 60)  # the value of a length that must not be packed
-_FEW = 128  # lengths: up to so many, one length after the other takes less time than one slot after the other
 _LISTING, _AT_ONCE = 10 * 10**7, 4096  # additions until a listing gives up, and packs that grow at once
 
 # A pack as (length, copies), from long to short: deep packs have few such pairs.
@@ -132,7 +131,7 @@ def solve_knapsack(values: np.ndarray, max_sequences_per_pack: int | None) -> Kn
         deepest = limit
         beside = up_to(limit - 1, sizes, sold, slots)
     else:
-        beside = (_by_length if len(sizes) <= _FEW else _by_slot)(sizes, sold, slots)[None]
+        beside = _unlimited(sizes, sold, slots)[None]
     return Knapsack(lengths, sold, unit, deepest, beside)
 
 
@@ -194,25 +193,12 @@ def up_to(most: int, sizes: np.ndarray, values: np.ndarray, slots: int) -> np.nd
     return table
 
 
-def _by_slot(sizes: np.ndarray, values: np.ndarray, slots: int) -> np.ndarray:
-    """The best value of any number of sequences."""
-    best, fitting = np.zeros(slots + 1, np.int64), np.searchsorted(sizes, np.arange(slots + 1), side="right").tolist()
-    for c in range(int(sizes[0]), slots + 1):
-        n = fitting[c]
-        best[c] = max(best[c - 1], (best[c - sizes[:n]] + values[:n]).max())
-    return best
-
-
-def _by_length(sizes: np.ndarray, values: np.ndarray, slots: int) -> np.ndarray:
-    """The same: with q copies of a length in the pack, the best of `before[c - q size] + q value` is a running maximum
-    along every `size`-th slot, once each slot's own number of copies is taken off."""
-    best = np.zeros(slots + 1, np.int64)
+def _unlimited(sizes: np.ndarray, values: np.ndarray, slots: int) -> np.ndarray:
+    """The best value of any number of sequences; 1, 2, 4, … more copies of a length make every number of them."""
+    best, reached = np.zeros(slots + 1, np.int64), np.empty(slots + 1, np.int64)
     for size, value in zip(sizes.tolist(), values.tolist(), strict=True):
-        table = np.zeros((-(-len(best) // size), size), np.int64)
-        table.reshape(-1)[: len(best)] = best
-        copies = (np.arange(len(table)) * value)[:, None]
-        table -= copies
-        np.maximum.accumulate(table, axis=0, out=table)
-        table += copies
-        best = table.reshape(-1)[: len(best)]
-    return np.maximum.accumulate(best)
+        while size <= slots:
+            np.add(best[:-size], value, out=reached[size:])
+            np.maximum(best[size:], reached[size:], out=best[size:])
+            size, value = 2 * size, 2 * value
+    return best

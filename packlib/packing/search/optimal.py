@@ -47,7 +47,7 @@ _DIVES, _FIRST_DIVES = 400, 12  # attempts at rounding; so many come before pack
 _FEW = 1000  # strategies are looked for, and packs are listed, for at most so many sequences
 _LEFT, _FEW_STRATEGIES = 0.45, 200  # of the sequences, and strategies of them, that are left to an integer program
 _CLOSE = 1e-6  # of a pack: what one may be worth more than it costs at prices that are close to the best
-_WORK = 3 * 10**8  # steps of dives in all, after the first few: some six seconds
+_WORK = 2 * 10**9  # steps of dives in all, after the first few: some ten seconds
 _NOISE = 0.3  # of the fractions, in all attempts but the first
 _FACTOR = 1000  # the largest by which a price multiplies the common denominator
 
@@ -165,16 +165,19 @@ class _Search(Search):
         """Add strategies until the linear program meets the lower bound, or none helps.
 
         The prices of a solution jump from round to round. Looking for packs between them and the prices of the best
-        bound so far takes a few rounds instead of many (Wentges 1997); where that finds nothing, go nearer.
-        Returns False if the time was up first.
+        bound so far takes a few rounds instead of many (Wentges 1997); where that finds nothing, go nearer. Few sequences
+        begin with strategies for which there are enough of them, which are fewer. Returns False if the time was up first.
         """
-        rounds = 0
+        rounds, few = 0, self.few(self.counts)
         while self.solve(self.counts):
             rounds += 1
             if rounds.bit_count() == 1:  # now and then, for if the time is up soon, that is the plan
                 self.keep_solution()
             if self.master.unit == 1 and self.master.fewest <= self.lower_bound:
                 return True
+            if few := few and self.add_proper(self.counts):
+                self.report("pricing")
+                continue
             prices, center = self.master.prices, self.prices
             price_of = self.by_length(prices, NOT_FOR_SALE).tolist()
             for tenths in (8, 5, 2, 0):
@@ -248,7 +251,12 @@ class _Search(Search):
         """Let an integer program pack what is left, if that is little, and few strategies are made of it alone."""
         if left.sum() > _LEFT * self.counts.sum():
             return
-        few = list(itertools.compress(self.master.strategies, proper(self.master.strategies, left)))
+        spare, price_of = target * self.pack_worth - self.worth, self.by_length(self.prices, 0).tolist()
+        few = [
+            pack
+            for pack in itertools.compress(self.master.strategies, proper(self.master.strategies, left))
+            if self.pack_worth - _value(pack, price_of) <= spare
+        ]
         if len(few) <= _FEW_STRATEGIES:
             self.work_left -= 3000 * len(few)
             answer = choose(few, left, target - chosen.total(), FEW_NODES, self.time_left())
@@ -261,22 +269,29 @@ class _Search(Search):
         until it takes no more than `packs`.
         """
         self.work_left -= 10 * len(self.lengths) ** 2
-        _, *table = exact_size(left, self.limit)
-        steps = int(left.sum()) * math.prod(table)
-        if left.sum() > _FEW or steps > _STEPS_A_ROUND:
+        if not self.few(left):
             self.master.allow(None)
             return self.solve(left)
         self.master.add(tuple(Counter(pack).items()) for pack, _ in lpfhp(LengthHistogram(left), self.limit))
         self.master.allow(left)
         while self.solve(left):
-            if self.master.objective <= packs + TOLERANCE:
-                return True
-            self.work_left -= 3 * steps
-            price_of = self.by_length(self.master.prices, 0)
-            found, prices = proper_packs(left, price_of, self.limit), price_of.tolist()
-            if not self.master.add(pack for pack in found if _value(pack, prices) > PRICE_OF_A_PACK * (1 + _CLOSE)):
+            if self.master.objective <= packs + TOLERANCE or not self.add_proper(left):
                 return True
         return False
+
+    def few(self, left: np.ndarray) -> bool:
+        """Whether strategies of these sequences alone are looked for."""
+        return left.sum() <= _FEW and self.proper_steps(left) <= _STEPS_A_ROUND
+
+    def proper_steps(self, left: np.ndarray) -> int:
+        return int(left.sum()) * math.prod(exact_size(left, self.limit)[1:])
+
+    def add_proper(self, left: np.ndarray) -> int:
+        """Add strategies that help, with no more sequences of a length than are left; return how many."""
+        self.work_left -= self.proper_steps(left)
+        price_of = self.by_length(self.master.prices, 0)
+        found, prices = proper_packs(left, price_of, self.limit), price_of.tolist()
+        return self.master.add(pack for pack in found if _value(pack, prices) > PRICE_OF_A_PACK * (1 + _CLOSE))
 
     def take(self, repeats: np.ndarray, left: np.ndarray, target: int) -> tuple[Counter[tuple[int, ...]], np.ndarray]:
         """Use the strategies of the master problem so often, but for packs that no plan of `target` packs can have.
@@ -335,7 +350,7 @@ class _Search(Search):
             return
         self.master.add(listed)
         if len(listed) <= WHOLE and not self.done():
-            answer = choose(listed, self.counts, target, NODES, self.time_left())
+            answer = choose(listed, self.counts, target, NODES if waste == spare else FEW_NODES, self.time_left())
             if answer == [] and waste == spare and self.time_left() > time.perf_counter() - started:
                 # there is time for the plan's own check
                 self.lower_bound, self.listed, self.proof = target + 1, True, self.by_length(self.prices, 0)
