@@ -1,14 +1,16 @@
-"""What advice says: decisions and notes in sentences, made of the numbers of an `Outcome` by two templates."""
+"""What advice says: decisions and notes in sentences, made of the numbers of an `Advice` by two templates."""
 
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from packlib.advice.depths import fewest_packs
 from packlib.advice.micro_batch import EVIDENCE
-from packlib.advice.outcome import Outcome
 from packlib.advice.row_lengths import WORTH, RowLength, choose, count_cut, cut, cuts_less
 from packlib.advice.words import filled, parts_of
 from packlib.training.adjustment import TOLERATED
+
+if TYPE_CHECKING:
+    from packlib.advice.advice import Advice
 
 
 class Decision(NamedTuple):
@@ -20,7 +22,7 @@ class Decision(NamedTuple):
     runner_up: str
 
 
-def decisions(found: Outcome) -> tuple[Decision, ...]:
+def decisions(found: "Advice") -> tuple[Decision, ...]:
     """What to do, in the order of the page, as `decisions.jinja` says it."""
     now, all_tokens, before = found.now, found.whole.num_tokens, found.update.before
     otherwise = "truncate" if found.overlong == "split" else "split"
@@ -43,7 +45,7 @@ def decisions(found: Outcome) -> tuple[Decision, ...]:
     return tuple(Decision(about, *_paragraphs(part)) for about, part in parts_of(text).items())
 
 
-def notes(found: Outcome) -> tuple[str, ...]:
+def notes(found: "Advice") -> tuple[str, ...]:
     """What else to know, in sentences; behind the fold of the page."""
     return tuple(_paragraphs(filled("notes.jinja", found=found)))
 
@@ -54,7 +56,7 @@ def _paragraphs(text: str) -> list[str]:
     return [re.sub(r"\s*\n", " ", paragraph).strip() for paragraph in paragraphs]
 
 
-def _other_row(found: Outcome) -> RowLength | None:
+def _other_row(found: "Advice") -> RowLength | None:
     """The best of the rows that cut no more tokens than those of now, beside these; None if there is none."""
     others = [row for row in found.row_lengths if row is not found.now and row.tokens_cut <= found.now.tokens_cut]
     return min(others, key=lambda row: (not row.counted, row.slots_a_token), default=None)
