@@ -4,24 +4,33 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from packlib.advice.applying import code_for
-from packlib.advice.decisions import Decision, decisions, notes
-from packlib.advice.depths import DepthTrial
+from packlib.advice.depths import DepthTrial, fewest_packs
 from packlib.advice.memory import Fit, Memory, ModelShape
-from packlib.advice.micro_batch import Update
-from packlib.advice.row_lengths import RowLength
+from packlib.advice.micro_batch import EVIDENCE, Update
+from packlib.advice.row_lengths import WORTH, RowLength, choose, count_cut, cut, cuts_less
 from packlib.advice.today import Today
 from packlib.advice.upstream import Upstream, find_pile
 from packlib.advice.waits import expected_waiting
-from packlib.advice.words import share_of
+from packlib.advice.words import filled, paragraphs_of, parts_of, share_of
 from packlib.files import write_text
 from packlib.lengths import LengthHistogram
 from packlib.packing import PackingPlan
+from packlib.training.adjustment import TOLERATED
 from packlib.work import Waiting, Work
 
 SAVED = 0.05  # of the work: for less, no special kernel is worth its trouble
+
+
+class Decision(NamedTuple):
+    """What to do about one thing, why, and what the next best choice would cost."""
+
+    about: str
+    choice: str
+    reason: str
+    runner_up: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,13 +144,39 @@ class Advice:
 
     @cached_property
     def decisions(self) -> tuple[Decision, ...]:
-        """What to do, in the order of the page."""
-        return decisions(self)
+        """What to do, in the order of the page, as `decisions.jinja` says it."""
+        now, all_tokens, before = self.now, self.whole.num_tokens, self.update.before
+        otherwise = "truncate" if self.overlong == "split" else "split"
+        text = filled(
+            "decisions.jinja",
+            found=self,
+            tokens=all_tokens,
+            worth=WORTH,
+            tolerated=TOLERATED,
+            better=choose(self.row_lengths, now.max_length),
+            longer=cuts_less(self.row_lengths, now, all_tokens),
+            other_row=self._other_row,
+            habit=min(self.habits, key=lambda one: one.slots),
+            evidence=EVIDENCE[before.optimizer],
+            updates_today=-(-self.today.rows // before.global_batch),
+            otherwise=otherwise,
+            lost_otherwise=0 if otherwise == "split" else count_cut(self.whole, self.row_length, otherwise)[1],
+            packs_otherwise=fewest_packs(
+                cut(self.whole, self.row_length, otherwise), self.plan.max_sequences_per_pack
+            ),
+        )
+        return tuple(Decision(about, *paragraphs_of(part)) for about, part in parts_of(text).items())
+
+    @property
+    def _other_row(self) -> RowLength | None:
+        """The best of the rows that cut no more tokens than those of now, beside these; None if there is none."""
+        others = [row for row in self.row_lengths if row is not self.now and row.tokens_cut <= self.now.tokens_cut]
+        return min(others, key=lambda row: (not row.counted, row.slots_a_token), default=None)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What else to know, in sentences; behind the fold of the page."""
-        return notes(self)
+        """What else to know, in sentences, as `notes.jinja` says it; behind the fold of the page."""
+        return tuple(paragraphs_of(filled("notes.jinja", found=self)))
 
     @property
     def loss(self) -> str:
