@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from packlib.advice.applying import code_for
-from packlib.advice.depths import DepthTrial, fewest_packs
+from packlib.advice.depths import DepthTrial, best_plans
 from packlib.advice.memory import Fit, Memory, ModelShape
 from packlib.advice.micro_batch import EVIDENCE, Update
 from packlib.advice.row_lengths import WORTH, RowLength, choose, count_cut, cut, cuts_less
@@ -147,6 +147,7 @@ class Advice:
         """What to do, in the order of the page, as `decisions.jinja` says it."""
         now, all_tokens, before = self.now, self.whole.num_tokens, self.update.before
         otherwise = "truncate" if self.overlong == "split" else "split"
+        rows_otherwise = cut(self.whole, self.row_length, otherwise)
         text = filled(
             "decisions.jinja",
             found=self,
@@ -161,9 +162,7 @@ class Advice:
             updates_today=-(-self.today.rows // before.global_batch),
             otherwise=otherwise,
             lost_otherwise=0 if otherwise == "split" else count_cut(self.whole, self.row_length, otherwise)[1],
-            packs_otherwise=fewest_packs(
-                cut(self.whole, self.row_length, otherwise), self.plan.max_sequences_per_pack
-            ),
+            packs_otherwise=best_plans(rows_otherwise, self.plan.max_sequences_per_pack)[0].num_packs,
         )
         return tuple(Decision(about, *paragraphs_of(part)) for about, part in parts_of(text).items())
 
