@@ -4,7 +4,6 @@ Notebook 12 shows the same step by step, and `packlib report` writes it as a pag
 """
 
 import os
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Literal
@@ -12,22 +11,18 @@ from typing import Any, Literal
 from packlib.advice.advice import Advice
 from packlib.advice.data import Data, uncut
 from packlib.advice.depths import ROUNDS, best_plans, smallest_depth, try_depths
-from packlib.advice.memory import ModelShape, model_shape
+from packlib.advice.memory import MOST_DEVICES, fitting, memory_size, model_shape
 from packlib.advice.micro_batch import fit_update
-from packlib.advice.outcome import Fit
 from packlib.advice.row_lengths import OVERLONG, choose, cut, try_lengths
 from packlib.advice.today import TODAY, Habit, batches_today
 from packlib.advice.upstream import find_pile, weigh
-from packlib.checks import depth_limit, flag, one_of, shown, whole_number
+from packlib.checks import depth_limit, flag, one_of, whole_number
 from packlib.lengths import LengthHistogram
 from packlib.lengths.counting import MAX_LENGTH
 from packlib.training.recipe import Recipe
 from packlib.work import Work
 
-USABLE = 0.9  # of a device's memory; the rest is for CUDA, buffers and fragments
 _ENOUGH = 10**7  # sequences, from which an example makes a single pass
-_MOST_DEVICES = 1 << 16
-_UNITS = {"MB": 1e6, "GB": 1e9, "TB": 1e12, "MIB": 2.0**20, "GIB": 2.0**30, "TIB": 2.0**40}
 
 
 def advise(
@@ -95,7 +90,7 @@ def advise(
     if max_length is not None:
         whole_number("max_length", max_length, 1, MAX_LENGTH)
     size = whole_number("batch_size", 32 if batch_size is None else batch_size, 1)
-    devices = whole_number("ranks", 1 if ranks is None else ranks, 1, _MOST_DEVICES)
+    devices = whole_number("ranks", 1 if ranks is None else ranks, 1, MOST_DEVICES)
     if recipe is not None:
         if recipe.packing_factor != 1:
             raise ValueError(f"The recipe is packed already, with factor {recipe.packing_factor:g}: give the old one.")
@@ -145,37 +140,6 @@ def advise(
         fit=fit,
         work=work,
     )
-
-
-def memory_size(text: str) -> float:
-    """Bytes of a memory such as "80GB".
-
-    Raises:
-        TypeError, ValueError: for anything else.
-    """
-    if not isinstance(text, str):
-        raise TypeError(f'memory must be text such as "80GB", not {shown(text)}.')
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]i?B)", text.strip(), re.I)
-    if not found or found[2].upper() not in _UNITS or not float(found[1]):
-        raise ValueError(f"memory must be a number with {', '.join(('MB', 'GB', 'TB', 'GiB'))}, not {shown(text)}.")
-    return float(found[1]) * _UNITS[found[2].upper()]
-
-
-def fitting(shape: ModelShape, max_length: int, room: float, devices: int) -> Fit:
-    """The most rows that fit into the memory of a device, and what that takes: recomputation, or more devices.
-
-    Args:
-        room: bytes of a device.
-        devices: that share weights, gradients and moments now.
-    """
-    usable, shards = USABLE * room, devices
-    while shards <= max(devices, _MOST_DEVICES):
-        for recompute in (False, True):
-            one = shape.memory(1, max_length, shards=shards, recompute=recompute)
-            if one.total <= usable:
-                return Fit(int((usable - one.states) // one.activations), shards, recompute, room)
-        shards *= 2
-    return Fit(0, devices, True, room, int(usable // shape.memory(1, 1, recompute=True).activations))
 
 
 def _read(lengths: Any, column: str | None, say: Callable[[str], None]) -> Data:

@@ -42,12 +42,6 @@ def best_plans(histogram: LengthHistogram, depth: int | None = None, rounds: int
     return sorted(made, key=lambda one: (one.num_packs, one.gap))
 
 
-def fewest_packs(histogram: LengthHistogram, depth: int | None = None) -> int:
-    """The packs of the best of these plans, without the runner-up where LPFHP is good enough."""
-    made = plan(histogram, method="lpfhp", max_sequences_per_pack=depth)
-    return made.num_packs if not made.gap else best_plans(histogram, depth)[0].num_packs
-
-
 def try_depths(histogram: LengthHistogram, limit: int | None) -> tuple[DepthTrial, ...]:
     """What depths allow, ascending, up to the first that is good enough, or to `limit`."""
     greedy = plan(histogram, method="lpfhp", max_sequences_per_pack=limit)

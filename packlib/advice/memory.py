@@ -9,6 +9,9 @@ from packlib.checks import one_of, shown, whole_number
 from packlib.files import named, read_json
 from packlib.work import Work
 
+USABLE = 0.9  # of a device's memory; the rest is for CUDA, buffers and fragments
+MOST_DEVICES = 1 << 16
+_UNITS = {"MB": 1e6, "GB": 1e9, "TB": 1e12, "MIB": 2.0**20, "GIB": 2.0**30, "TIB": 2.0**40}
 _LARGEST = 10**13  # weights
 _NAMES = {  # of a size, in the configurations of Hugging Face
     "layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
@@ -48,6 +51,25 @@ class Memory(NamedTuple):
     @property
     def total(self) -> float:
         return self.states + self.activations
+
+
+class Fit(NamedTuple):
+    """What fits into the memory of a device.
+
+    Attributes:
+        rows: of one forward pass, 0 if none fits.
+        shards: devices that have to share weights, gradients and moments.
+        recompute: whether each layer has to be computed twice.
+        room: bytes of the device.
+        longest: tokens of the longest row that would fit, however many devices share the weights, where none of the
+            row length does; else 0.
+    """
+
+    rows: int
+    shards: int
+    recompute: bool
+    room: float
+    longest: int = 0
 
 
 @dataclass(frozen=True)
@@ -203,3 +225,34 @@ def _configuration(model: str) -> tuple[Path, dict]:
     if not isinstance(inner, dict):
         raise TypeError(f"text_config in {named(path)} must be a JSON object, not {shown(inner)}.")
     return path, {"architectures": config.get("architectures"), **inner}
+
+
+def memory_size(text: str) -> float:
+    """Bytes of a memory such as "80GB".
+
+    Raises:
+        TypeError, ValueError: for anything else.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f'memory must be text such as "80GB", not {shown(text)}.')
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]i?B)", text.strip(), re.I)
+    if not found or found[2].upper() not in _UNITS or not float(found[1]):
+        raise ValueError(f"memory must be a number with {', '.join(('MB', 'GB', 'TB', 'GiB'))}, not {shown(text)}.")
+    return float(found[1]) * _UNITS[found[2].upper()]
+
+
+def fitting(shape: ModelShape, max_length: int, room: float, devices: int) -> Fit:
+    """The most rows that fit into the memory of a device, and what that takes: recomputation, or more devices.
+
+    Args:
+        room: bytes of a device.
+        devices: that share weights, gradients and moments now.
+    """
+    usable, shards = USABLE * room, devices
+    while shards <= max(devices, MOST_DEVICES):
+        for recompute in (False, True):
+            one = shape.memory(1, max_length, shards=shards, recompute=recompute)
+            if one.total <= usable:
+                return Fit(int((usable - one.states) // one.activations), shards, recompute, room)
+        shards *= 2
+    return Fit(0, devices, True, room, int(usable // shape.memory(1, 1, recompute=True).activations))

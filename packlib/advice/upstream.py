@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from packlib.advice.depths import fewest_packs
+from packlib.advice.depths import best_plans
 from packlib.advice.row_lengths import count_cut, cut
 from packlib.advice.words import longest
 from packlib.lengths import LengthHistogram
@@ -80,5 +80,5 @@ def weigh(
         count_cut(source, top, "truncate")[0],
         count_cut(whole, top, "truncate")[0],
         source.num_tokens - whole.num_tokens,
-        fewest_packs(cut(source, max_length, "split"), depth),
+        best_plans(cut(source, max_length, "split"), depth)[0].num_packs,
     )

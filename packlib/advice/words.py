@@ -90,3 +90,9 @@ def parts_of(text: str) -> dict[str, str]:
     """What stands below each line "=== NAME", by name."""
     _, *parts = re.split("^=== (.*)\n", text, flags=re.MULTILINE)
     return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def paragraphs_of(text: str) -> list[str]:
+    """What stands between blank lines, each in one line."""
+    paragraphs = re.split(r"\n\s*\n", text.strip())
+    return [re.sub(r"\s*\n", " ", paragraph).strip() for paragraph in paragraphs]

@@ -173,11 +173,10 @@ def _cut(rows: list[dict], most: int) -> tuple[list[dict], str]:
     """The rows, of which longer ones have their first tokens and the last; and what is to be said of that."""
     cut = []
     for row in rows:
-        length = len(row["input_ids"])
-        kept = np.r_[: most - 1, length - 1] if length > most else np.arange(length)
-        by_token = {name for name, value in row.items() if np.ndim(value) == 1 and len(value) == length}
-        cut.append({name: np.asarray(value)[kept].tolist() if name in by_token and length > most else value
-                    for name, value in row.items()})  # fmt: skip
+        if (length := len(row["input_ids"])) > most:
+            by_token = {name: np.asarray(x) for name, x in row.items() if np.ndim(x) == 1 and len(x) == length}
+            row = row | {name: x[np.r_[: most - 1, length - 1]].tolist() for name, x in by_token.items()}
+        cut.append(row)
     long = sum(len(row["input_ids"]) > most for row in rows)
     note = f"Of {len(rows)} sequences {long} were cut to {most} tokens, the first {most - 1} and the last: see "
     return cut, f"{note}max_tokens." if long else ""

@@ -107,16 +107,7 @@ class CheckedBatch(CalledBatch):
 
     def collate(self, sequences: list[dict]) -> dict:
         """The batch that the collator makes, of tensors."""
-        self.called.reseed()
-        with in_one_sentence(f"collate must take a list of sequences, here of {len(sequences)}"):
-            made = self._collate(deepcopy(sequences))
-        if not isinstance(made, Mapping) or "input_ids" not in made:
-            raise TypeError(f"collate must return a mapping with input_ids, not {shown(made)}.")
-        batch = {key: torch.from_numpy(x) if isinstance(x, np.ndarray) else x for key, x in made.items()}
-        ids = batch["input_ids"]
-        if not isinstance(ids, Tensor) or ids.is_floating_point() or not ids.numel():
-            raise TypeError(f"input_ids of a batch must be a tensor of whole numbers, not {shown(ids)}.")
-        return batch
+        return collated(self.called, self._collate, sequences)
 
     def slopes(self, batch: dict) -> np.ndarray | None:
         """The gradients of each piece's outputs by slot, relative to the largest, shape (P, N); None without any."""
@@ -348,6 +339,20 @@ def in_one_sentence(what: str) -> Iterator[None]:
         yield
     except Exception as error:
         raise ValueError(f"{what}; it raised {type(error).__name__}: {one_line(str(error), 200)}") from error
+
+
+def collated(called: CalledModel, collate: Callable, sequences: list[dict]) -> dict:
+    """The batch that a collator makes, of tensors."""
+    called.reseed()
+    with in_one_sentence(f"collate must take a list of sequences, here of {len(sequences)}"):
+        made = collate(deepcopy(sequences))
+    if not isinstance(made, Mapping) or "input_ids" not in made:
+        raise TypeError(f"collate must return a mapping with input_ids, not {shown(made)}.")
+    batch = {key: torch.from_numpy(x) if isinstance(x, np.ndarray) else x for key, x in made.items()}
+    ids = batch["input_ids"]
+    if not isinstance(ids, Tensor) or ids.is_floating_point() or not ids.numel():
+        raise TypeError(f"input_ids of a batch must be a tensor of whole numbers, not {shown(ids)}.")
+    return batch
 
 
 def found_in(batch: dict, sequences: Sequence[dict]) -> list[Piece]:

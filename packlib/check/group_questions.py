@@ -13,10 +13,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from packlib.check.called_model import CalledModel
-from packlib.check.collated_batch import CalledBatch
+from packlib.check.collated_batch import CalledBatch, collated
 from packlib.check.findings import PASSED, UNKNOWN, Finding
 from packlib.check.locating import POSITIONS, locate
-from packlib.checks import shown
 
 _ANSWERS = 16  # that the model is called with
 
@@ -33,13 +32,11 @@ class Groups(CalledBatch):
     def __init__(self, called: CalledModel, collate: Callable, groups: Sequence[Mapping[str, Any]]) -> None:
         few = _few(groups)
         self.behind = [([*group["prompt"]], [*answer]) for group in few for answer in group["answers"]]
-        batch = collate([dict(group) for group in few])
-        if not isinstance(batch, Mapping) or not isinstance(batch.get("input_ids"), Tensor):
-            raise TypeError(f"collate must return a mapping with the tensor input_ids, not {shown(batch)}.")
+        batch = collated(called, collate, [dict(group) for group in few])
         shared = [group["prompt"][:-1] for group in few if len(group["prompt"]) > 2]
         wanted = [np.asarray(tokens) for tokens in ([answer for _, answer in self.behind] + shared)]
         found = locate(batch["input_ids"].cpu().numpy(), wanted)
-        super().__init__(called, dict(batch), [p for p in found if len(p.slots) == len(wanted[p.sequence])])
+        super().__init__(called, batch, [p for p in found if len(p.slots) == len(wanted[p.sequence])])
         self.answers = {piece.sequence: piece for piece in self.pieces if piece.sequence < len(self.behind)}
         self.limit = max(10 * self.noise[0], 256 * self.rounding)
 

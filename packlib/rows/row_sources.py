@@ -4,14 +4,12 @@ import glob
 import os
 import re
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.json as pj
 
 from packlib.checks import listed, one_line, one_of, shown
 from packlib.files import arrow_errors, named, naming, parse_json
@@ -22,7 +20,6 @@ FILES = (".parquet", ".pq", ".jsonl", ".ndjson")  # of a folder; its other files
 _LINES = (".jsonl", ".ndjson", ".json")
 _JSON, _PARQUET = "file of JSON lines", "whole Parquet file of sequences"
 _ROWS = 4096  # sequences that are read at once
-_BLOCK = 1 << 24  # bytes of JSON lines that Arrow reads at once
 
 
 def opened(dataset: Any, split: str | None = None) -> Any:
@@ -133,13 +130,8 @@ def batches(dataset: Any, only: Collection[str] | None = None) -> Iterator[pa.Re
 
 def _batches_of_file(path: Path, only: Collection[str] | None) -> Iterator[pa.RecordBatch]:
     if path.suffix.lower() in _LINES:
-        with naming(path, _JSON) as path:
-            read = 0
-            for batch in _whole_numbers(path, only) if only else ():
-                read += batch.num_rows
-                yield batch
-            with path.open(encoding="utf-8") as file:
-                yield from of_rows(_rows(file, read), _ROWS, only, read)
+        with naming(path, _JSON) as path, path.open(encoding="utf-8") as file:
+            yield from of_rows(_rows(file), _ROWS, only)
         return
     with naming(path, _PARQUET) as path:
         with arrow_errors(), parquet_file(path) as file:
@@ -150,46 +142,23 @@ def _batches_of_file(path: Path, only: Collection[str] | None) -> Iterator[pa.Re
             yield from parquet_batches(file, names)
 
 
-def _whole_numbers(path: Path, only: Collection[str]) -> Iterator[pa.RecordBatch]:
-    """The first rows of JSON lines, as long as these columns hold lists of whole numbers, which Arrow reads fast.
-
-    It ends before anything else, right or wrong, which is left to `of_rows`.
-    """
-    with path.open(encoding="utf-8") as file:
-        first = next((list(_plain(row, 0)) for row in _rows(file)), [])
-    schema = pa.schema([(name, pa.list_(pa.int64())) for name in only])
-    parsing = pj.ParseOptions(schema, newlines_in_values=False, unexpected_field_behavior="ignore")
-    with suppress(pa.ArrowException):
-        for batch in pj.open_json(path, pj.ReadOptions(use_threads=False, block_size=_BLOCK), parsing):
-            gaps = {name: batch.column(name).null_count for name in only}
-            there = [name for name in only if name in first or gaps[name] < batch.num_rows]
-            if any(gaps[name] or batch.column(name).flatten().null_count for name in there):
-                return
-            yield batch.select(there)
+def _rows(file: Iterable[str]) -> Iterator[Any]:
+    """The rows of JSON lines; blank lines are none."""
+    for number, line in enumerate(file, start=1):
+        if line.strip():
+            try:
+                yield parse_json(line)
+            except ValueError as error:
+                raise ValueError(f"Line {number}: {error}") from None
 
 
-def _rows(file: Iterable[str], start: int = 0) -> Iterator[Any]:
-    """The rows of JSON lines from one on; blank lines are none."""
-    lines = ((number, line) for number, line in enumerate(file, start=1) if line.strip())
-    return (_parsed(line, number) for number, line in islice(lines, start, None))
-
-
-def _parsed(line: str, number: int) -> Any:
-    try:
-        return parse_json(line)
-    except ValueError as error:
-        raise ValueError(f"Line {number}: {error}") from None
-
-
-def of_rows(
-    rows: Iterable[Any], at_once: int, only: Container[str] | None = None, start: int = 0
-) -> Iterator[pa.RecordBatch]:
-    """Rows of Python as batches of Arrow, of the columns in `only` or of all; errors number them from `start` on.
+def of_rows(rows: Iterable[Any], at_once: int, only: Container[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Rows of Python as batches of Arrow, of the columns in `only` or of all.
 
     Raises:
         TypeError, ValueError: naming the row or the column that does not fit the others.
     """
-    numbered = enumerate(rows, start)
+    numbered = enumerate(rows)
     while some := [_plain(row, number, only) for number, row in islice(numbered, at_once)]:
         for row in some:
             if odd := set(row) ^ set(some[0]):  # Arrow would leave them out

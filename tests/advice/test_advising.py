@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from packlib.advice import advise, cut, fit_update
-from packlib.advice.advising import memory_size
+from packlib.advice.memory import memory_size
 from packlib.advice.page import page
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import assign, plan

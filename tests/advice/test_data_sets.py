@@ -70,7 +70,6 @@ def counted(histogram):
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_of_tokens_are_counted_in_any_files(tmp_path, monkeypatch, kind):
     monkeypatch.setattr(row_sources, "_ROWS", 50)
-    monkeypatch.setattr(row_sources, "_BLOCK", 5000)
     path, told = KINDS[kind](tmp_path), []
     data = uncut(path, progress=told.append)
     assert counted(data.whole) == COUNTED and data.max_length == max(COUNTED)
@@ -169,37 +168,6 @@ def test_what_cannot_be_read_is_one_sentence(tmp_path, capsys, name, says):
     assert cli.main(["report", str(path), "--out", str(tmp_path / "out")]) == 2
     said = capsys.readouterr().err
     assert says in said and said.count("\n") == 1 and not (tmp_path / "out").exists()
-
-
-ODD = [
-    '{"input_ids": [1, 2]}', '{"input_ids": [1, 2], "labels": null}', '{"input_ids": null, "labels": [1, 2]}',
-    '{"input_ids": [1, null], "labels": [1, 2]}', '{"input_ids": [1, 2.0], "labels": [1, 2]}', "null", "[1]", "{",
-    '{"input_ids": [1], "input_ids": [2], "labels": [1]}', '{"input_ids": [NaN, 1], "labels": [1, 2]}',
-    '{"input_ids": [true], "labels": [1]}', '{"input_ids": [9223372036854775808], "labels": [1]}',
-    '{"input_ids": [], "labels": []}', '{"input_ids": [1], "labels": [1], "seq_lengths": [1]}',
-    '{"note": "2024-01-01", "labels": [1, -100, 3], "input_ids": [1, 2, 3]}', "",
-    json.dumps({"input_ids": [7] * 999, "labels": [7] * 999}),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("line", ODD)
-@pytest.mark.parametrize("at", [0, 15])
-def test_arrow_counts_lines_of_json_as_python_does_or_leaves_them_to_it(tmp_path, monkeypatch, line, at):
-    lines = [json.dumps({"input_ids": [7] * n, "labels": [7] * n}) for n in range(1, 25)]
-    path = tmp_path / "rows.jsonl"
-    path.write_text("\n".join([*lines[:at], line, *lines[at:]]))
-
-    def found():
-        try:
-            data = uncut(path)
-        except (TypeError, ValueError) as error:
-            return str(error)
-        return counted(data.whole), data.trained
-
-    monkeypatch.setattr(row_sources, "_BLOCK", 500)
-    by_arrow = found()
-    monkeypatch.setattr(row_sources, "_whole_numbers", lambda path, only: ())
-    assert by_arrow == found()
 
 
 @pytest.mark.parametrize("name", ["none.parquet", "none.jsonl"])

@@ -2,7 +2,8 @@
 
 The linear program (`packlib.packing.search.master`) starts from the strategies of LPFHP. Its prices go into a knapsack,
 which looks for packs worth more than a pack costs; they are added until there are none. The same knapsack turns
-the prices into a lower bound (`packlib.packing.search.bound`). Gilmore and Gomory (1961).
+the prices into a lower bound (`packlib.packing.search.bound`). Gilmore and Gomory (1961). Where the data has few sequences,
+the search begins with packs of which none holds more sequences of a length than there are: there are fewer of these.
 
 Rounding dives: use every strategy as often as the solution says, rounded down, and solve again for the sequences
 that are left; where nothing is left to round down, round some of the largest fractions up. Once few sequences are left,
