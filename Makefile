@@ -102,7 +102,7 @@ browser:
 # resumable; make mutants MUTANTS='packlib.packing.greedy.*' tries the changes of one file
 mutants: .venv/.mutants
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" mutmut run $(MUTANTS)
-	@PATH="$(CURDIR)/.venv/bin:$$PATH" mutmut results
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(PY) -m tests.benchmarks.mutants
 
 bench: .venv/.bench
 	@$(PY) -m tests.benchmarks

@@ -88,7 +88,7 @@ def settings() -> Iterator[dict]:
         histogram = log_normal(many if ranks * each > 128 else some, row, 7.0, 1.3)
         packs = plan(histogram, method="lpfhp").assign(histogram.expand(), seed=0)
         made, seconds = timed(partial(packs.balance, ranks, each, work=WORK))
-        wide = packs.balance(ranks, each, 32, work=WORK)
+        others = {window: packs.balance(ranks, each, window, work=WORK) for window in (1, 32)}
         found = peers(packs, ranks, each)
         over = found.pop("over the cap")
         yield {
@@ -101,7 +101,7 @@ def settings() -> Iterator[dict]:
             "ours": f"{made.slowest / made.mean:.4f}",
             "bound": f"{made.lower_bound / made.mean:.4f}",
             "above the bound": f"{made.slowest / made.lower_bound - 1:.2%}",
-            "window 32": f"{wide.slowest / wide.mean:.4f}",
+            **{f"window {window}": f"{other.slowest / other.mean:.4f}" for window, other in others.items()},
             "CPU seconds": f"{seconds:.2f}",
         }
 
@@ -168,8 +168,10 @@ def shared() -> Iterator[dict]:
             "tokens a rank": cap,
             "ranks": ranks,
             "seed": seed,
+            **{f"on {size}": int((made.group_sizes == size).sum()) for size in (1, 2, 4, 8, 16, 32, 64)},
             "above the bound": f"{made.above_bound:.2%}",
             "nothing shared": f"{max(done) / made.bound - 1:.0%}",
+            "sent, of all on all ranks": f"{made.exchanged_tokens / (lengths.sum() * (ranks - 1)):.1%}",
             "ms": f"{1000 * seconds:.0f}",
         }
 
@@ -232,10 +234,15 @@ def measured() -> Iterator[dict]:
         "packs a rank": EACH,
         "steps": MEASURED_STEPS,
         "runs": RUNS,
+        "seconds, random": f"{random:.3f}",
+        "seconds, balanced": f"{even:.3f}",
         "ratio": f"{random / even:.3f}",
         "low": f"{low:.3f}",
         "high": f"{high:.3f}",
         "predicted": f"{predicted:.3f}",
+        "inside": low <= predicted <= high,
+        "seconds a token": f"{work.per_token:.3e}",
+        "seconds a pair": f"{work.per_square:.3e}",
     }
 
 

@@ -169,16 +169,17 @@ def on_ranks(rank: int) -> list[dict]:
     batch = padded(glosses(2048), (LONGEST,), 16)[rank]
     for run, split in RUNS.items():
         model = DistributedDataParallel(bert(4, 256), bucket_cap_mb=2)
+        seconds = 0.0
         with empty_caches():
             if split is not None:
                 with torch._dynamo.config.patch(optimize_ddp=split):
-                    compile_for_shapes(model, [batch])
+                    seconds = sum(compile_for_shapes(model, [batch]).values())
             times = [step(model, batch) for _ in range(13)][2:]
             gradient = torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
             (start, end), reduces, graphs = one_step(model, batch)
         eager = gradient if eager is None else eager
         rows.append({
-            "run": run, "graphs": graphs, "all-reduces": len(reduces),
+            "run": run, "graphs": graphs, "compile seconds": round(seconds, 1), "all-reduces": len(reduces),
             "milliseconds a step": round(1e3 * statistics.median(times), 1),
             "first all-reduce, ms into backward": round((reduces[0][0] - start) / 1e3, 1),
             "last all-reduce, ms after backward": round((reduces[-1][1] - end) / 1e3, 1),

@@ -33,13 +33,20 @@ class Update:
     loss: Callable[[GPT2LMHeadModel], Tensor]
     sequences: int
     tokens: int
+    slots: int
+    length: int
 
 
 def batched_updates(name: str, store: TokenStore, seed: int, length: int) -> Iterator[Update]:
     """One pass over `store`."""
-    loss = nested_loss if name == "nested" else padded_loss
     for batch in batches(name, store, seed, length):
-        yield Update(partial(loss, batch=batch), batch.num_sequences, batch.useful_tokens)
+        tokens = batch.useful_tokens
+        if name == "nested":
+            longest = int(batch.lengths.max())
+            yield Update(partial(nested_loss, batch=batch), batch.num_sequences, tokens, tokens, longest)
+        else:
+            slots = batch.input_ids.numel()
+            yield Update(partial(padded_loss, batch=batch), batch.num_sequences, tokens, slots, batch.max_length)
 
 
 def batches(name: str, store: TokenStore, seed: int, length: int, size: int = SEQUENCES) -> Iterator[PackedBatch]:

@@ -17,7 +17,7 @@ two held-out losses at the end is taken. "nested" takes that of "padded", becaus
 truncated ones at twice that rate, which the sweep finds best for them.
 
 One core. A run that is in the file already is not made again. Each row of a file is one evaluation on held-out rows of
-full length, or on the held-out functions; the seconds of the processor are those of training alone.
+full length, or on the held-out functions; the seconds are those of training alone, the processor's and the clock's.
 """
 
 import time
@@ -49,7 +49,8 @@ EVALUATIONS = {"length": 10, "length-rates": 10, "comparison": 2, "rates": 5}
 RATE, LARGE_RATE = 3e-3, 2.4e-2
 SWEEP_RATES, SWEEP_SEEDS = (7.5e-4, 1.5e-3, 3e-3, 6e-3, 1.2e-2), (100, 101)
 COLUMNS = (
-    "arm", "seed", "planned", "update", "sequences", "tokens", "cpu_seconds", "held_out_loss", "largest_gradient_norm",
+    "arm", "seed", "planned", "update", "sequences", "tokens", "slots", "length", "rate", "cpu_seconds", "seconds",
+    "loss", "held_out_loss", "gradient_norm", "largest_gradient_norm", "largest_variance",
 )  # fmt: skip
 
 
@@ -129,7 +130,8 @@ def row_updates(arm: Arm, seed: int, rows: Tensor, tokens: int) -> Iterator[Upda
         ids = rows[order[np.arange(at, at + size) % len(rows)]]
         batch = warmup({"input_ids": ids, "attention_mask": torch.ones_like(ids)}, done, full)
         ids, mask = batch["input_ids"], batch["attention_mask"]
-        yield Update(partial(padded_loss, batch=PackedBatch(input_ids=ids, segment_ids=mask)), size, int(mask.sum()))
+        loss = partial(padded_loss, batch=PackedBatch(input_ids=ids, segment_ids=mask))
+        yield Update(loss, size, int(mask.sum()), ids.numel(), ids.shape[1])
         done, at, seen = done + 1, at + size, seen + int(mask.sum())
 
 
@@ -161,10 +163,12 @@ def train(
         return min(1.0, (progress + 0.01) / 0.05) * (1 - 0.9 * min(progress, 1.0))
 
     schedule = VariableBatchLR(LambdaLR(optimizer, share), reference, rule)
-    total, records, norms = {"sequences": 0, "tokens": 0, "cpu_seconds": 0.0}, [], []
+    total = {"sequences": 0, "tokens": 0, "slots": 0, "cpu_seconds": 0.0, "seconds": 0.0}
+    records, losses, norms = [], [], []
     for number, update in enumerate(updates, 1):
-        begun = time.process_time()
+        cpu, clock = time.process_time(), time.perf_counter()
         schedule.scale(update.sequences)
+        used = schedule.get_last_lr()[0]
         optimizer.zero_grad()
         loss = update.loss(model)
         loss.backward()
@@ -172,15 +176,22 @@ def train(
         optimizer.step()
         before, done = done, done + update.tokens
         schedule.step()
-        total["cpu_seconds"] += time.process_time() - begun
-        total["sequences"] += update.sequences
-        total["tokens"] += update.tokens
-        finite = np.isfinite(float(loss.detach())) and np.isfinite(norms[-1])
+        losses.append(float(loss.detach()))
+        total["cpu_seconds"] += time.process_time() - cpu
+        total["seconds"] += time.perf_counter() - clock
+        for name in ("sequences", "tokens", "slots"):
+            total[name] += getattr(update, name)
+        finite = np.isfinite(losses[-1]) and np.isfinite(norms[-1])
         if done * evaluations // planned > before * evaluations // planned or not finite:
+            variances = [float(state["exp_avg_sq"].max()) for state in optimizer.state.values()]
             with torch.no_grad():
                 test = float(held_out(model))
-            records.append({"update": number, **total, "held_out_loss": test, "largest_gradient_norm": max(norms)})
-            norms = []
+            records.append({
+                "update": number, **total, "length": update.length, "rate": used, "loss": float(np.mean(losses)),
+                "held_out_loss": test, "gradient_norm": float(np.mean(norms)),
+                "largest_gradient_norm": max(norms), "largest_variance": max(variances),
+            })  # fmt: skip
+            losses, norms = [], []
         if not finite:
             break
     return records

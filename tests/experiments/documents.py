@@ -16,6 +16,7 @@ The loss, in nats a byte, is that of the held-out documents that fit into a row,
 them is recorded by `tests.experiments.baselines`. A run that is in the file already is not made again.
 """
 
+import time
 from functools import partial
 
 import numpy as np
@@ -35,7 +36,9 @@ LENGTH, ROWS, RATE = 256, 8, 3e-3
 VOCABULARY = 256
 LATER = 64  # bytes of a document after which the loss is taken once more
 ARMS = ("split", "wrapped", "wrapped, no mask")
-COLUMNS = ("arm", "seed", "updates", "held_out_loss", "later_loss")
+COLUMNS = (
+    "arm", "seed", "updates", "documents", "cut_documents", "targets", "cpu_seconds", "held_out_loss", "later_loss",
+)  # fmt: skip
 
 
 def documents() -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -100,14 +103,18 @@ def run(arm: str, seed: int, passes: int, train: list[np.ndarray], held_out: lis
     optimizer = torch.optim.AdamW(model.parameters(), RATE, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
     warm = max(1, updates // 20)
     rate = LambdaLR(optimizer, lambda done: min(1.0, (done + 1) / warm) * (1 - 0.9 * done / updates))
+    targets, begun = 0, time.process_time()
     for some in order.split(ROWS):
         optimizer.zero_grad()
-        packed = PackedBatch(input_ids=batch.input_ids[some], segment_ids=segments[some])
-        packed_output(model, packed).loss.backward()
+        output = packed_output(model, PackedBatch(input_ids=batch.input_ids[some], segment_ids=segments[some]))
+        output.loss.backward()
         optimizer.step()
         rate.step()
+        targets += len(output.token_labels)
+    taken = time.process_time() - begun
     loss, later = held_out_losses(model, held_out)
-    return [{"updates": updates, "held_out_loss": loss, "later_loss": later}]
+    row = {"updates": updates, "documents": len(train), "cut_documents": rows.cut_documents, "targets": targets}
+    return [row | {"cpu_seconds": taken, "held_out_loss": loss, "later_loss": later}]
 
 
 def main() -> None:

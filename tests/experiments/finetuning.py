@@ -24,7 +24,7 @@ from packlib.model.losses import segment_sums
 from packlib.training import Recipe, adjust, evaluate, fit
 from packlib.workbook.chapters.shared.glosses import wordnet_texts
 from packlib.workbook.chapters.shared.wordnet import wordnet_store
-from tests.experiments.pretraining import loader, new_model
+from tests.experiments.pretraining import lap_timer, loader, new_model
 from tests.experiments.recording import ROOT, Runs, arguments, path_of
 
 START, END = 1, 2  # the bits of a token's label in the span task
@@ -129,7 +129,9 @@ PADDED = Recipe(
     micro_batch=8, gradient_accumulation_steps=6, learning_rate=1e-3, betas=(0.9, 0.98), total_sequences=20_000,
     warmup_sequences=2_000, max_length=64,
 )  # fmt: skip
-COLUMNS = ("rows", "start", "seed", "sequences", "loss", "accuracy")
+COLUMNS = (
+    "rows", "start", "seed", "updates", "sequences", "seconds", "cpu_seconds", "loss", "accuracy", "packing_factor",
+)  # fmt: skip
 
 
 def task(name: str) -> tuple[TokenStore, object, SpanLabels | None, int]:
@@ -156,10 +158,15 @@ def run(name: str, packed: bool, start: Path | None, seed: int, padded: Recipe, 
     torch.manual_seed(seed)
     model = TaskModel(bert, outputs, objective.reads)
     recipe = adjust(padded, factor).recipe if packed else padded
-    records = fit(model, data, recipe, objective, folder=folder)
+    lap = lap_timer()
+    records = fit(model, data, recipe, objective, folder=folder, on_update=lambda _: {"cpu_seconds": lap()})
     test = evaluate(model, held_out, objective)
-    measured = {"loss": f"{test['task_loss']:.4f}", "accuracy": f"{test['accuracy']:.4f}"}
-    return {"sequences": records[-1]["sequences"], **measured}
+    return {
+        "updates": len(records), "sequences": records[-1]["sequences"],
+        "seconds": f"{records[-1]['seconds']:.1f}", "cpu_seconds": f"{sum(r['cpu_seconds'] for r in records):.1f}",
+        "loss": f"{test['task_loss']:.4f}",
+        "accuracy": f"{test['accuracy']:.4f}", "packing_factor": f"{factor:.4f}",
+    }  # fmt: skip
 
 
 def main() -> None:

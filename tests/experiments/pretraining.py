@@ -42,7 +42,7 @@ from tests.experiments.recording import ROOT, Runs, arguments, path_of
 
 HELD_OUT, EVALUATIONS = 2000, 10
 COLUMNS = (
-    "arm", "seed", "update", "sequences", "tokens", "seconds", "cpu_seconds", "loss", "held_out_loss",
+    "arm", "seed", "update", "sequences", "tokens", "seconds", "cpu_seconds", "spread", "loss", "held_out_loss",
 )  # fmt: skip
 Stores = tuple[TokenStore, TokenStore]
 
@@ -135,9 +135,14 @@ def run(arm: Arm, padded: Recipe, seed: int, folder: Path, text: Text, stores: S
 
 
 def rows(records: list[dict]) -> list[dict]:
-    """The evaluations, as rows of the table."""
-    cpu = np.cumsum([record["cpu_seconds"] for record in records]).tolist()
-    return [{**r, "cpu_seconds": used} for r, used in zip(records, cpu, strict=True) if "held_out_loss" in r]
+    """The evaluations, as rows of the table; `spread`: the deviation of the sequences an update so far."""
+    found, cpu = [], np.cumsum([record["cpu_seconds"] for record in records])
+    sizes = [record["update_sequences"] for record in records]
+    for record, used in zip(records, cpu, strict=True):
+        if "held_out_loss" in record:
+            spread = float(np.std(sizes[: record["update"]]))
+            found.append({**record, "cpu_seconds": float(used), "spread": spread})
+    return found
 
 
 def main() -> None:

@@ -147,14 +147,14 @@ def test_the_arms_of_a_curriculum_differ_as_their_names_say():
 
     def shapes(arm):
         updates = row_updates(LENGTH_ARMS[arm], 0, rows, 50 * ROWS * LENGTH)
-        return [(update.sequences, update.loss.keywords["batch"].max_length, update.tokens) for update in updates]
+        return [(update.sequences, update.length, update.tokens, update.slots) for update in updates]
 
-    full = (ROWS, LENGTH, ROWS * LENGTH)
+    full = (ROWS, LENGTH, ROWS * LENGTH, ROWS * LENGTH)
     assert shapes("no warm-up") == [full] * 50
     warm = shapes("0.3, truncated")
-    assert warm[0] == (ROWS, 8, ROWS * 8) and warm[14][1] < LENGTH and set(warm[15:]) == {full}
+    assert warm[0] == (ROWS, 8, ROWS * 8, ROWS * 8) and warm[14][1] < LENGTH and set(warm[15:]) == {full}
     reshaped = shapes("0.3, reshaped")
-    assert {tokens for _, _, tokens in reshaped} == {ROWS * LENGTH} and len(reshaped) == 50  # none is lost
+    assert {tokens for _, _, tokens, _ in reshaped} == {ROWS * LENGTH} and len(reshaped) == 50  # none is lost
     assert [length for _, length, *_ in reshaped[:20]] == [length for _, length, *_ in warm[:20]]
     both = shapes("batch size and 0.3, truncated")
     assert both[0][:2] == (4, 8) and both[15] == full
