@@ -2,8 +2,9 @@
 
 The linear program (`packlib.packing.search.master`) starts from the strategies of LPFHP. Its prices go into a knapsack,
 which looks for packs worth more than a pack costs; they are added until there are none. The same knapsack turns
-the prices into a lower bound (`packlib.packing.search.bound`). Gilmore and Gomory (1961). Where the data has few sequences,
-the search begins with packs of which none holds more sequences of a length than there are: there are fewer of these.
+the prices into a lower bound (`packlib.packing.search.bound`). Gilmore and Gomory (1961). Where the data has few
+sequences, the search begins with packs of which none holds more sequences of a length than there are: there are fewer
+of these.
 
 Rounding dives: use every strategy as often as the solution says, rounded down, and solve again for the sequences
 that are left; where nothing is left to round down, round some of the largest fractions up. Once few sequences are left,
@@ -166,8 +167,9 @@ class _Search(Search):
         """Add strategies until the linear program meets the lower bound, or none helps.
 
         The prices of a solution jump from round to round. Looking for packs between them and the prices of the best
-        bound so far takes a few rounds instead of many (Wentges 1997); where that finds nothing, go nearer. Few sequences
-        begin with strategies for which there are enough of them, which are fewer. Returns False if the time was up first.
+        bound so far takes a few rounds instead of many (Wentges 1997); where that finds nothing, go nearer. Few
+        sequences begin with strategies for which there are enough of them, which are fewer. Returns False if the time
+        was up first.
         """
         rounds, few = 0, self.few(self.counts)
         while self.solve(self.counts):
