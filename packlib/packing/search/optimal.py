@@ -178,9 +178,10 @@ class _Search(Search):
                 self.keep_solution()
             if self.master.unit == 1 and self.master.fewest <= self.lower_bound:
                 return True
-            if few := few and self.add_proper(self.counts):
+            if few and self.add_proper(self.counts):
                 self.report("pricing")
                 continue
+            few = False
             prices, center = self.master.prices, self.prices
             price_of = self.by_length(prices, NOT_FOR_SALE).tolist()
             for tenths in (8, 5, 2, 0):
