@@ -49,7 +49,7 @@ _DIVES, _FIRST_DIVES = 400, 12  # attempts at rounding; so many come before pack
 _FEW = 1000  # strategies are looked for, and packs are listed, for at most so many sequences
 _LEFT, _FEW_STRATEGIES = 0.45, 200  # of the sequences, and strategies of them, that are left to an integer program
 _CLOSE = 1e-6  # of a pack: what one may be worth more than it costs at prices that are close to the best
-_WORK = 2 * 10**9  # steps of dives in all, after the first few: some ten seconds
+_WORK = 2 * 10**9  # steps of dives, of which at least the first few are made: some ten seconds
 _NOISE = 0.3  # of the fractions, in all attempts but the first
 _FACTOR = 1000  # the largest by which a price multiplies the common denominator
 
@@ -168,10 +168,10 @@ class _Search(Search):
 
         The prices of a solution jump from round to round. Looking for packs between them and the prices of the best
         bound so far takes a few rounds instead of many (Wentges 1997); where that finds nothing, go nearer. Few
-        sequences begin with strategies for which there are enough of them, which are fewer. Returns False if the time
-        was up first.
+        sequences of many lengths begin with strategies for which there are enough of them, which are fewer.
+        Returns False if the time was up first.
         """
-        rounds, few = 0, self.few(self.counts)
+        rounds, few = 0, self.few(self.counts) and self.counts.sum() <= 2 * len(self.lengths)
         while self.solve(self.counts):
             rounds += 1
             if rounds.bit_count() == 1:  # now and then, for if the time is up soon, that is the plan
@@ -272,13 +272,14 @@ class _Search(Search):
         Where that is little, only strategies count for which there are enough sequences, and new ones are looked for
         until it takes no more than `packs`.
         """
-        self.work_left -= 10 * len(self.lengths) ** 2
         if not self.few(left):
+            self.work_left -= self.steps_of_solving()
             self.master.allow(None)
             return self.solve(left)
         self.master.add(tuple(Counter(pack).items()) for pack, _ in lpfhp(LengthHistogram(left), self.limit))
         self.master.allow(left)
         while self.solve(left):
+            self.work_left -= self.steps_of_solving() + self.proper_steps(left)
             if self.master.objective <= packs + TOLERANCE or not self.add_proper(left):
                 return True
         return False
@@ -287,12 +288,15 @@ class _Search(Search):
         """Whether strategies of these sequences alone are looked for."""
         return left.sum() <= _FEW and self.proper_steps(left) <= _STEPS_A_ROUND
 
+    def steps_of_solving(self) -> int:
+        """About what a linear program takes, in the steps that are counted here."""
+        return 30 * len(self.lengths) ** 2
+
     def proper_steps(self, left: np.ndarray) -> int:
         return int(left.sum()) * math.prod(exact_size(left, self.limit)[1:])
 
     def add_proper(self, left: np.ndarray) -> int:
         """Add strategies that help, with no more sequences of a length than are left; return how many."""
-        self.work_left -= self.proper_steps(left)
         price_of = self.by_length(self.master.prices, 0)
         found, prices = proper_packs(left, price_of, self.limit), price_of.tolist()
         return self.master.add(pack for pack in found if _value(pack, prices) > PRICE_OF_A_PACK * (1 + _CLOSE))
@@ -350,7 +354,7 @@ class _Search(Search):
         while listed is None and waste >= spare >> 10 and self.time_left() > 0:
             listed = knapsack.packs_worth(self.pack_worth - waste, self.counts, LISTED)
             waste = (waste - 1) // 2 if listed is None else waste
-        if not listed:
+        if listed is None:
             return
         self.master.add(listed)
         if len(listed) <= WHOLE and not self.done():
