@@ -3,8 +3,8 @@
 The linear program (`packlib.packing.search.master`) starts from the strategies of LPFHP. Its prices go into a knapsack,
 which looks for packs worth more than a pack costs; they are added until there are none. The same knapsack turns
 the prices into a lower bound (`packlib.packing.search.bound`). Gilmore and Gomory (1961). Where the data has few
-sequences, the search begins with packs of which none holds more sequences of a length than there are: there are fewer
-of these.
+sequences, of many lengths, the search begins with packs of which none holds more sequences of a length than there are:
+there are fewer of these.
 
 Rounding dives: use every strategy as often as the solution says, rounded down, and solve again for the sequences
 that are left; where nothing is left to round down, round some of the largest fractions up. Once few sequences are left,
@@ -252,7 +252,10 @@ class _Search(Search):
             self.keep(chosen, left)
 
     def choose_rest(self, chosen: Counter[tuple[int, ...]], left: np.ndarray, target: int) -> None:
-        """Let an integer program pack what is left, if that is little, and few strategies are made of it alone."""
+        """Let an integer program pack what is left, if that is little, and few strategies are made of it alone.
+
+        Only those count that waste no more than a plan of `target` packs can waste in all, as in `take`.
+        """
         if left.sum() > _LEFT * self.counts.sum():
             return
         spare, price_of = target * self.pack_worth - self.worth, self.by_length(self.prices, 0).tolist()
