@@ -258,7 +258,7 @@ class _Search(Search):
         """
         if left.sum() > _LEFT * self.counts.sum():
             return
-        spare, price_of = target * self.pack_worth - self.worth, self.by_length(self.prices, 0).tolist()
+        spare, price_of = self.spare(target), self.by_length(self.prices, 0).tolist()
         few = [
             pack
             for pack in itertools.compress(self.master.strategies, proper(self.master.strategies, left))
@@ -304,6 +304,10 @@ class _Search(Search):
         found, prices = proper_packs(left, price_of, self.limit), price_of.tolist()
         return self.master.add(pack for pack in found if _value(pack, prices) > PRICE_OF_A_PACK * (1 + _CLOSE))
 
+    def spare(self, packs: int) -> int:
+        """What a plan of so many packs can waste in all, by the prices of the best bound."""
+        return packs * self.pack_worth - self.worth
+
     def take(self, repeats: np.ndarray, left: np.ndarray, target: int) -> tuple[Counter[tuple[int, ...]], np.ndarray]:
         """Use the strategies of the master problem so often, but for packs that no plan of `target` packs can have.
 
@@ -314,7 +318,7 @@ class _Search(Search):
         """
         places = ((flat(strategy), int(n)) for strategy, n in zip(self.master.strategies, repeats, strict=True) if n)
         filled = fill_places(list(places), left)[0]
-        spare, price_of = target * self.pack_worth - self.worth, self.by_length(self.prices, 0).tolist()
+        spare, price_of = self.spare(target), self.by_length(self.prices, 0).tolist()
         taken = Counter[tuple[int, ...]]()
         left = left.copy()
         for lengths, packs in filled:
@@ -350,7 +354,7 @@ class _Search(Search):
         are looked at.
         """
         started, target = time.perf_counter(), self.lower_bound
-        spare = waste = target * self.pack_worth - self.worth
+        spare = waste = self.spare(target)
         if self.done() or not 0 <= spare < self.pack_worth:
             return
         knapsack, listed = solve_knapsack(self.by_length(self.prices, NOT_FOR_SALE), self.limit), None
