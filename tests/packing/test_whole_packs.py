@@ -83,6 +83,12 @@ def test_hard_cases_are_closed_from_both_sides(seed, packs, listed):
             PackingPlan.from_json(text.replace(states, '"listed": true'))
 
 
+def test_that_no_pack_is_good_enough_is_a_proof_too():
+    made = plan([44] * 2 + [33] * 3 + [12] * 6, max_length=132)
+    assert (made.num_packs, made.lower_bound, made.listed) == (3, 3, True)
+    assert PackingPlan.from_json(made.to_json()).verify().lower_bound == 3
+
+
 def test_a_search_that_gains_nothing_ends(monkeypatch):
     """By the work done and not by the clock: no plan meets the bound here, which only a list shows."""
     dives, dive = [], _Search.dive

@@ -361,7 +361,7 @@ class _Search(Search):
         while listed is None and waste >= spare >> 10 and self.time_left() > 0:
             listed = knapsack.packs_worth(self.pack_worth - waste, self.counts, LISTED)
             waste = (waste - 1) // 2 if listed is None else waste
-        if not listed:
+        if listed is None:
             return
         self.master.add(listed)
         if len(listed) <= WHOLE and not self.done():
