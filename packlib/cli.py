@@ -319,7 +319,7 @@ def _audit(data: Path, model: str | None, script: bool, **values: Any) -> int:
 
     found = audit(data, work=None if model is None else model_shape(model).work, **values)
     print(found.to_json() if script else found)
-    return 1 if found.problems else 3 if found.untold else 0
+    return 1 if found.problems else 3 if found.unknown else 0
 
 
 @_command("adjust")

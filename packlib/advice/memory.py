@@ -115,8 +115,8 @@ class ModelShape:
         """Weights, with all experts; norms and biases are left out."""
         heads = (2 * self.heads + 2 * self.key_value_heads) * self.head_width
         layer = self.width * heads + (2 + self.gated) * self.width * self.feed_forward * self.experts
-        places = 0 if self.gated else self.positions or 0
-        return (1 + (not self.tied)) * self.vocabulary * self.width + places * self.width + self.layers * layer
+        positions = 0 if self.gated else self.positions or 0
+        return (1 + (not self.tied)) * self.vocabulary * self.width + positions * self.width + self.layers * layer
 
     @property
     def work(self) -> Work:

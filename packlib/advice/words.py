@@ -36,7 +36,7 @@ def compared(value: float, base: float, noun: str) -> str:
     return f"{share_of(abs(off))} {'more' if off > 0 else 'fewer'} {noun}"
 
 
-def many(count: int, noun: str) -> str:
+def plural(count: int, noun: str) -> str:
     """A count with its noun: "1 pack", "2,000 packs", "3 batches"."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}{'es' if noun.endswith(('ch', 'ss')) else 's'}"
 
@@ -60,7 +60,7 @@ def longest(lengths: LengthHistogram) -> int:
 
 
 _FILTERS = {
-    "share": share_of, "signed": signed, "compared": compared, "many": many, "gigabytes": gigabytes, "large": large,
+    "share": share_of, "signed": signed, "compared": compared, "plural": plural, "gigabytes": gigabytes, "large": large,
     "longest": longest, "count": "{:,.0f}".format,
 }  # fmt: skip
 

@@ -102,7 +102,7 @@ def audit(
         raise ValueError(f"{packed.name} must fill a pack, not hold {seen.packs:,} rows with {seen.tokens:,} tokens.")
     tokens = packs * top if joined else seen.tokens
     bound, lpfhp, problems, notes = -(-tokens // top), None, seen.problems(top), seen.notes(wanted)
-    untold = seen.untold()
+    unknown = seen.unknown()
     if joined:
         notes.append(
             f"Megatron joins the sequences in an order of its own and cuts that every {top:,} tokens, which leaves "
@@ -124,7 +124,7 @@ def audit(
         both = None if contents is None else (contents, np.concatenate(seen.hashes))
         against = compare(wanted, seen.tokens, seen.sequences, seen.counts, both)
         problems += against.problems
-        untold += against.untold
+        unknown += against.unknown
         notes += against.notes
     if batch_size is not None:
         loaded = batch_size * ranks
@@ -136,7 +136,7 @@ def audit(
         notes += [waits.sentence if waits else _NO_WAITS] * (ranks > 1)
     return PackingAudit(
         packed.name, packed.kind, packs, seen.sequences, tokens, None if joined else seen.deepest, top,
-        given, bound, lpfhp, against, updates, waits, tuple(problems), tuple(untold), tuple(notes),
+        given, bound, lpfhp, against, updates, waits, tuple(problems), tuple(unknown), tuple(notes),
     )  # fmt: skip
 
 
@@ -166,8 +166,8 @@ class _Seen:
         with tqdm(total=self.packed.num_rows, desc="audit", unit=" rows", **options) as bar:
             for rows in self.packed.rows(hashed):
                 for sentence, at in rows.wrong.items():
-                    many, first = self.wrong.get(sentence, (0, int(at[0])))
-                    self.wrong[sentence] = many + len(at), first
+                    count, first = self.wrong.get(sentence, (0, int(at[0])))
+                    self.wrong[sentence] = count + len(at), first
                 self.marked.update(rows.counts)
                 self.hashes += [] if rows.hashes is None else [rows.hashes]
                 self.packs += len(rows.used)
@@ -201,10 +201,10 @@ class _Seen:
         said |= {f"{name} is 0 for all tokens: nothing would be trained on.": True for name in untrained}
         found = [sentence for sentence, true in said.items() if true]
         return found + [
-            f"{what}, in {many:,} rows, the first of which is {at}." for what, (many, at) in self.wrong.items()
+            f"{what}, in {count:,} rows, the first of which is {at}." for what, (count, at) in self.wrong.items()
         ]
 
-    def untold(self) -> list[str]:
+    def unknown(self) -> list[str]:
         """What the file cannot tell."""
         begin = "Where sequences begin cannot be told: the file has no column that says so."
         never = "The positions never start again: each pack holds one sequence, or hides where the others begin."

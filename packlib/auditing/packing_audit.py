@@ -70,7 +70,7 @@ class PackingAudit:
 
     Attributes:
         name: the file.
-        told_by: the column or the format that tells where sequences begin; for "input_ids", nothing does.
+        borders: the column or the format that tells where sequences begin; for "input_ids", nothing does.
         packs, tokens: rows, and the slots that sequences fill in them.
         sequences, deepest: of all packs, and of the deepest; None where the packs do not tell them apart.
         max_length: slots of a pack; `given`, or else those of the fullest pack.
@@ -80,12 +80,12 @@ class PackingAudit:
         updates: steps and epochs, if a batch size was given.
         waits: how long ranks wait for the slowest; None for one rank, or where the packs do not tell.
         problems: what should be mended, in sentences; the exit code is 1 if there are any.
-        untold: what cannot be told of the file; the exit code is 3 if there is no problem, and something of this.
+        unknown: what cannot be told of the file; the exit code is 3 if there is no problem, and something of this.
         notes: what else to know, and what was not looked at.
     """
 
     name: str
-    told_by: str
+    borders: str
     packs: int
     sequences: int | None
     tokens: int
@@ -98,7 +98,7 @@ class PackingAudit:
     updates: Updates | None
     waits: Waits | None
     problems: tuple[str, ...]
-    untold: tuple[str, ...]
+    unknown: tuple[str, ...]
     notes: tuple[str, ...]
 
     @property
@@ -115,7 +115,7 @@ class PackingAudit:
     @cached_property
     def _table(self) -> list[tuple[str, str]]:
         found = asdict(self) | {"padding_slots": self.padding_slots, "above": self.above}
-        names = "told_by packs max_length sequences deepest tokens padding_slots lower_bound above lpfhp_packs".split()
+        names = "borders packs max_length sequences deepest tokens padding_slots lower_bound above lpfhp_packs".split()
         rows = {name: found[name] for name in names}
         rows |= {f"source: {name}": value for name, value in (found["source"] or {}).items() if name != "as_if"}
         rows |= found["updates"] or {}
@@ -139,7 +139,7 @@ class PackingAudit:
     @property
     def _sentences(self) -> list[str]:
         problems = [f"Problem: {text}" for text in self.problems] or ["No problem was found."]
-        problems += [f"Cannot be told: {text}" for text in self.untold]
+        problems += [f"Cannot be told: {text}" for text in self.unknown]
         return [*problems, *(f"Note: {text}" for text in self.notes)]
 
     def to_json(self) -> str:

@@ -61,7 +61,7 @@ class SourceComparison:
         return [f"Beside the source: {', '.join(said)}.{as_if}{first}"] if said else []
 
     @property
-    def untold(self) -> list[str]:
+    def unknown(self) -> list[str]:
         """What cannot be told."""
         if self.problems or self.sequences_not_whole is not None:
             return []
@@ -70,7 +70,7 @@ class SourceComparison:
     @property
     def notes(self) -> list[str]:
         """What may be said where nothing differs."""
-        if self.problems or self.untold:
+        if self.problems or self.unknown:
             return []
         if self.repeats is not None:
             return ["Each sequence of the source is there once, with all its tokens."]

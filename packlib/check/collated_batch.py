@@ -59,8 +59,8 @@ class CalledBatch:
     def apart(self, outputs: Tensor, others: Tensor) -> Tensor:
         """How far the outputs of each slot are apart, relative to their size in the whole batch; shape (N,)."""
         kind = torch.promote_types(outputs.dtype, torch.float32)
-        far = outputs.detach().to(kind) - others.detach().to(kind)
-        return far.square_().mean(1).double().sqrt() / self._size
+        difference = outputs.detach().to(kind) - others.detach().to(kind)
+        return difference.square_().mean(1).double().sqrt() / self._size
 
     def moved(self, batch: dict, slots: np.ndarray) -> dict:
         """The batch with other tokens at these slots, of those that it holds."""
@@ -199,7 +199,7 @@ class CheckedBatch(CalledBatch):
         """Whether the collator puts other tokens in their place, as masking does."""
         flat = self.ids.flatten().cpu().numpy()
         return any(
-            (flat[p.slots] != np.asarray(self.few[p.sequence]["input_ids"])[p.places]).any() for p in self.pieces
+            (flat[p.slots] != np.asarray(self.few[p.sequence]["input_ids"])[p.offsets]).any() for p in self.pieces
         )
 
     def part_of(self, value: Any, piece: Piece, ids: Tensor | None = None) -> Any:
@@ -224,7 +224,7 @@ class CheckedBatch(CalledBatch):
         }
         for name in set(row).intersection(batch) - {"input_ids", "labels", MASK}:
             if np.ndim(row[name]) == 1 and len(row[name]) == len(row["input_ids"]):
-                own[name] = torch.as_tensor(np.asarray(row[name])[piece.places]).view_as(own["input_ids"])
+                own[name] = torch.as_tensor(np.asarray(row[name])[piece.offsets]).view_as(own["input_ids"])
         return {name: value for name, value in own.items() if value is not None}
 
     @cached_property
@@ -238,8 +238,8 @@ class CheckedBatch(CalledBatch):
     @cached_property
     def kept(self) -> list[str]:
         """The fields by slot that the collator makes of each sequence alone as it does in the pack."""
-        told = "input_ids", "labels", MASK, POSITIONS
-        names = [name for name, value in self.batch.items() if name not in told and has_slots(value, self.ids)]
+        known = "input_ids", "labels", MASK, POSITIONS
+        names = [name for name, value in self.batch.items() if name not in known and has_slots(value, self.ids)]
         for piece in self.pieces if names else []:
             alone, slots = self._collated(piece) or ({"input_ids": self.ids}, piece.slots)
             mine = {name: self.batch[name].flatten()[piece.slots] for name in names}
@@ -273,7 +273,7 @@ class CheckedBatch(CalledBatch):
             for number, (piece, alone) in enumerate(zip(self.pieces, self.alone, strict=True))
             if alone is not None
         }
-        return {number: far for number, far in found.items() if not far <= self.limit}
+        return {number: distance for number, distance in found.items() if not distance <= self.limit}
 
     @cached_property
     def blamed(self) -> dict[str, tuple[int, float]]:
@@ -285,9 +285,9 @@ class CheckedBatch(CalledBatch):
                 continue
             for name in [name for name in self.batch if name not in ("input_ids", "labels", *found)]:
                 part = self.part_of(self.batch[name], piece)
-                far = 0.0 if part is None else self.changed(number, {name: part})
-                if not far <= self.limit:
-                    found[name] = number, far
+                distance = 0.0 if part is None else self.changed(number, {name: part})
+                if not distance <= self.limit:
+                    found[name] = number, distance
         return found
 
     def changed(self, number: int, fields: dict) -> float:
@@ -307,7 +307,7 @@ class CheckedBatch(CalledBatch):
         if not self.bare:
             return None
         ids = self.alone_batch(self.pieces[0])["input_ids"]
-        whole = [Piece(0, np.arange(ids.numel()), self.pieces[0].places)]
+        whole = [Piece(0, np.arange(ids.numel()), self.pieces[0].offsets)]
         for start in range(5):
             if self.changed(0, {POSITIONS: restarting(ids, whole, start)}) <= self.limit:
                 return start

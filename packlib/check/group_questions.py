@@ -77,16 +77,18 @@ def shared_prompt_findings(
 
 
 def _same_as_alone(checked: Groups, alone: dict[int, Tensor], moves: np.ndarray, leaks: bool) -> Finding:
-    far, misplaced = dict[int, float](), 0
+    distances, misplaced = dict[int, float](), 0
     for number, piece in checked.answers.items():
         begins = len(checked.behind[number][0])
-        far[number] = checked.apart(checked.seen.outputs[piece.slots], alone[number][begins:]).max().item()
+        distances[number] = checked.apart(checked.seen.outputs[piece.slots], alone[number][begins:]).max().item()
         given = checked.batch.get(POSITIONS)
         if isinstance(given, Tensor) and given.shape == checked.batch["input_ids"].shape:
             misplaced += bool((given.flatten()[piece.slots].cpu() != begins + torch.arange(len(piece.slots))).any())
-    differing = sum(one > checked.limit for one in far.values())
-    evidence = f"{differing} of {len(far)} answers differ from what they are behind their prompt alone, by "
-    evidence += f"{max(far.values(), default=0.0):.2g} of the outputs; what is below {checked.limit:.2g} is rounding."
+    differing = sum(one > checked.limit for one in distances.values())
+    evidence = f"{differing} of {len(distances)} answers differ from what they are behind their prompt alone, by "
+    evidence += (
+        f"{max(distances.values(), default=0.0):.2g} of the outputs; what is below {checked.limit:.2g} is rounding."
+    )
     if not differing:
         return Finding("same as alone", PASSED, evidence)
     is_answer = np.array([piece.sequence in checked.answers for piece in checked.pieces])

@@ -17,7 +17,7 @@ class Piece:
 
     sequence: int
     slots: np.ndarray  # among all slots of the batch
-    places: np.ndarray  # in the sequence
+    offsets: np.ndarray  # in the sequence
 
 
 def owners(ids: Tensor, pieces: Sequence[Piece]) -> np.ndarray:
@@ -52,15 +52,15 @@ def locate(ids: np.ndarray, sequences: Sequence[np.ndarray]) -> list[Piece]:
 
     def claim(index: int, wanted: np.ndarray, least: float) -> bool:
         """Take the longest line of free slots that hold the `wanted` places of a sequence, if it has `least`."""
-        places, content = np.flatnonzero(wanted), sequences[index]
-        low, high = (np.searchsorted(flat, content[places], side, sorter=order) for side in ("left", "right"))
+        offsets, content = np.flatnonzero(wanted), sequences[index]
+        low, high = (np.searchsorted(flat, content[offsets], side, sorter=order) for side in ("left", "right"))
         slots = np.concatenate([order[a:b] for a, b in zip(low, high, strict=True)] or [order[:0]])
-        places = np.repeat(places, high - low)
-        slots, places = slots[free[slots]], places[free[slots]]
+        offsets = np.repeat(offsets, high - low)
+        slots, offsets = slots[free[slots]], offsets[free[slots]]
         if not len(slots):
             return False
         lines, of, counts = np.unique(
-            np.stack([slots // width, slots - places]), axis=1, return_inverse=True, return_counts=True
+            np.stack([slots // width, slots - offsets]), axis=1, return_inverse=True, return_counts=True
         )
         mine = slots[of.ravel() == counts.argmax()]
         start = lines[1, counts.argmax()]
@@ -83,7 +83,7 @@ def locate(ids: np.ndarray, sequences: Sequence[np.ndarray]) -> list[Piece]:
         if missing[index].all():
             claim(index, missing[index], min(2, len(sequences[index])))
     for at, piece in enumerate(pieces):  # ends that were replaced: free, and not the padding at the end of the row
-        start, row = piece.slots[0] - piece.places[0], piece.slots[0] // width
+        start, row = piece.slots[0] - piece.offsets[0], piece.slots[0] // width
         line = np.arange(max(start, row * width), min(start + len(missing[piece.sequence]), (row + 1) * width))
         last = (row + 1) * width - 1
         more = line[free[line] & ~(free[last] & (flat[line] == flat[last]))]

@@ -139,7 +139,7 @@ def _mean(weighing: Weighing, spoiled: bool, leaks: bool) -> Finding:
         names = name if name in ("pack mean", "slot mean", "company") else "scaled"
         names = "parts" if names == "company" and checked.called.share_rows else names
         return Finding.failed("mean", f"{evidence}.", names, how=name)
-    off = max((far for batch in weighing.batches for far in batch.off.values()), default=0.0)
+    off = max((distance for batch in weighing.batches for distance in batch.off.values()), default=0.0)
     if clean and not spoiled and off > weighing.limit:
         evidence += f". Their gradients differ by {off:.2g} besides"
         through = weighing.whole.off_through

@@ -34,7 +34,7 @@ def tokens(checked: CheckedBatch, asked: np.ndarray) -> Finding:
     for rows in (checked.given, checked.few):
         pieces = found_in(checked.collate(rows), rows)
         for index, row in enumerate(rows):
-            mine = [piece.places for piece in pieces if piece.sequence == index]
+            mine = [piece.offsets for piece in pieces if piece.sequence == index]
             held = np.bincount(np.concatenate([np.empty(0, int), *mine]), minlength=len(row["input_ids"]))
             kind = "lost" if not mine else "short" if not held.all() else "twice" if held.max() > 1 else "cut"
             if kind != "cut" or len(mine) > 1:
@@ -43,13 +43,13 @@ def tokens(checked: CheckedBatch, asked: np.ndarray) -> Finding:
                 )
                 said.setdefault(kind, text + f"pack and {(held > 1).sum()} twice, in {len(mine)} pieces")
                 last |= kind == "lost" and index == len(rows) - 1
-    many, token, where = _added(checked, asked)
-    if many:
-        said["added"] = f"{many} slots hold the token {token} {where} of a sequence, and no sequence has it there"
+    count, token, where = _added(checked, asked)
+    if count:
+        said["added"] = f"{count} slots hold the token {token} {where} of a sequence, and no sequence has it there"
     if said:
         evidence = f"{'; '.join(said.values()).capitalize()}."
         which = "the last one" if last else "in no batch"
-        return Finding.failed("tokens", evidence, said, which=which, many=many, token=token, where=where)
+        return Finding.failed("tokens", evidence, said, which=which, count=count, token=token, where=where)
     count = sum(len(row["input_ids"]) for row in checked.given)
     return Finding("tokens", PASSED, f"All {count} tokens of {len(checked.given)} sequences are there once.")
 
@@ -150,9 +150,9 @@ def _wrong_positions(checked: CheckedBatch) -> Finding:
     columns = np.array([piece.slots[0] for piece in checked.pieces]) % checked.ids.shape[-1]
     evidence = f"They begin at {', '.join(map(str, starts))}"
     if POSITIONS in checked.blamed:
-        number, far = checked.blamed[POSITIONS]
+        number, distance = checked.blamed[POSITIONS]
         evidence += f", and the model's own at {own}" * (own is not None) + ". With them, "
-        evidence += f"sequence {checked.pieces[number].sequence} alone differs by {far:.2g}"
+        evidence += f"sequence {checked.pieces[number].sequence} alone differs by {distance:.2g}"
     uneven = [(at, int(place)) for at, values in enumerate(given) for place in np.flatnonzero(np.diff(values) != 1)]
     name = "first position"
     if uneven:
@@ -173,8 +173,8 @@ def sameness(checked: CheckedBatch, why: Why | None) -> Finding:
     if max(checked.noise) > 0.1 or None in checked.alone:
         evidence = "The model takes no sequence alone, or gives it other outputs each time."
         return Finding(question, UNKNOWN, evidence)
-    far = max(differing.values(), default=0.0)
-    evidence = f"{len(differing)} of {len(checked.pieces)} sequences differ, by {far:.2g} of the outputs; "
+    most = max(differing.values(), default=0.0)
+    evidence = f"{len(differing)} of {len(checked.pieces)} sequences differ, by {most:.2g} of the outputs; "
     evidence += f"what is below {checked.limit:.2g} is noise or rounding."
     if name := next((name for name in checked.blamed if name != POSITIONS), ""):
         about_mask = checked.bare and (name == MASK or is_mask(checked.batch[name], checked.ids))

@@ -20,7 +20,7 @@ SHIFTS = {0: "itself", 1: "the next token", 2: "the token after the next", -1: "
 _MASKS = "assistant_masks", "completion_mask", "loss_mask"  # columns that are 0 where nothing is to be predicted
 _FAINT = 0.25  # of the largest slope of a row: with less, a loss has no target there, but something besides
 _AT_ONCE = 64  # rows of logits
-_MOST_PLACES = 1 << 32  # of a sequence
+_LONGEST = 1 << 32  # of a sequence
 
 
 class Loss:
@@ -51,8 +51,8 @@ class Loss:
         self.owner = owners(batch["input_ids"], self.pieces).ravel()
         self.key, self.token, self.label = np.full(slots, -1), np.full(slots, IGNORED), np.full(slots, IGNORED)
         for piece in self.pieces:
-            self.key[piece.slots] = piece.sequence * _MOST_PLACES + piece.places
-            self.token[piece.slots] = np.asarray(checked.few[piece.sequence]["input_ids"])[piece.places]
+            self.key[piece.slots] = piece.sequence * _LONGEST + piece.offsets
+            self.token[piece.slots] = np.asarray(checked.few[piece.sequence]["input_ids"])[piece.offsets]
             self.label[piece.slots] = self._labels(piece)
         self.value = None if seen.loss is None else float(seen.loss.detach())
         self.target, self.factor = np.full(slots, IGNORED), np.zeros(slots)
@@ -132,13 +132,13 @@ class Loss:
         ids = np.asarray(row["input_ids"])
         labels = np.asarray(row.get("labels", ids))
         if "labels" in row and labels.shape == ids.shape:
-            return labels[piece.places]
+            return labels[piece.offsets]
         mask = next((np.asarray(row[name]) for name in _MASKS if name in row), ids[:0])
         if mask.shape == ids.shape:
-            return np.where(mask > 0, ids, IGNORED)[piece.places]
+            return np.where(mask > 0, ids, IGNORED)[piece.offsets]
         if not self.checked.causal and given is not None and given.shape == self.batch["input_ids"].shape:
             return given.flatten()[piece.slots].cpu().numpy()  # masked by the collator, whose labels are all there is
-        return ids[piece.places]
+        return ids[piece.offsets]
 
     def ahead(self, values: np.ndarray, shift: int) -> np.ndarray:
         """The values so many slots after each one, shape (N,); -100 beyond its piece, and on padding."""

@@ -33,13 +33,13 @@ def accumulation(checked: CheckedBatch, weighing: Weighing, step: Callable | Non
     if step is None and parted:
         return Finding("accumulation", NOT_ASKED, "What your trainer does on several ranks is not known: pass step.")
     if step is None:
-        return _told_the_count(checked, weighing, parts)
+        return _given_the_count(checked, weighing, parts)
     if parted and ranks() > 2:
         return Finding("accumulation", UNKNOWN, f"There are two micro-batches, and {ranks()} ranks: take two.")
     return _stepped(checked, weighing, parts, step, parted)
 
 
-def _told_the_count(checked: CheckedBatch, weighing: Weighing, parts: Sequence[Loss]) -> Finding:
+def _given_the_count(checked: CheckedBatch, weighing: Weighing, parts: Sequence[Loss]) -> Finding:
     """Whether a model that is told the labels of the update divides by them, as transformers' Trainer expects."""
     count = torch.tensor(sum(held(part, False)["tokens"] for part in parts))
     evidence, shares = _held(weighing, parts), weighing.shares(parts)

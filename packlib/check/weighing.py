@@ -96,7 +96,7 @@ class Weighed:
         if checked.changes_tokens:
             if len(pieces) > 1 or not checked.bare:
                 return None
-            alone = [Piece(pieces[0].sequence, np.arange(len(pieces[0].slots)), pieces[0].places)]
+            alone = [Piece(pieces[0].sequence, np.arange(len(pieces[0].slots)), pieces[0].offsets)]
             return Loss(checked, checked.alone_batch(pieces[0], self.loss.batch), alone)
         if unit not in known:
             known[unit] = Loss(checked, checked.collate(checked.of_units([unit])))

@@ -102,22 +102,22 @@ def pack_distributed(
         for i in range(min(ranks.size, count)):
             pieces[(pack + i) % ranks.size].append(order[first + i : first + count : ranks.size])
     sizes = histograms.sum(1)
-    id_type = np.int32 if sizes.max() < 2**31 else np.int64  # ids travel as places on their rank
+    id_type = np.int32 if sizes.max() < 2**31 else np.int64  # ids travel as positions on their rank
     ids = np.concatenate([np.empty(0, id_type), *itertools.chain(*pieces)], dtype=id_type)
     received = ranks.exchange(ids[:, None], [sum(map(len, some)) for some in pieces])[:, 0]
 
     share = deal(made, ranks.rank, ranks.size)
     ends = np.concatenate([[0], np.cumsum(np.repeat(made.sizes, share))])
     sample_ids = np.empty(ends[-1], np.int32 if sizes.sum() < 2**31 - 1 else np.int64)
-    first_places = np.repeat(np.cumsum(share * made.sizes) - share * made.sizes - made.offsets[:-1], made.sizes)
-    first_places += np.arange(len(made.items))
+    first_positions = np.repeat(np.cumsum(share * made.sizes) - share * made.sizes - made.offsets[:-1], made.sizes)
+    first_positions += np.arange(len(made.items))
     # how many of its packs that are this rank's the ranks before r fill: every `ranks.size`th is
     filled = -(((ranks.rank - first_packs) % ranks.size - filled) // ranks.size)
     first_ids, done = np.cumsum(sizes) - sizes, 0
     for sender, (low, high) in enumerate(itertools.pairwise(filled)):
         steps = np.repeat(made.sizes, made.sizes)
-        places = np.stack([first_places + low * steps, steps, high - low], axis=1)
-        for first, step, count in places[low < high].tolist():
+        runs = np.stack([first_positions + low * steps, steps, high - low], axis=1)
+        for first, step, count in runs[low < high].tolist():
             goal = sample_ids[first : first + count * step : step]
             np.add(received[done : done + count], first_ids[sender], out=goal, dtype=goal.dtype)
             done += count

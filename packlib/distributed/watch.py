@@ -69,15 +69,15 @@ def _death(rank: int, world_size: int, exit_code: int) -> RankError:
 def _hanging(missing: set[int], world_size: int, folder: Path, timeout: float) -> RankError:
     """Look where the ranks that are missing stand; one that does not wait for others is to blame."""
     time.sleep(GRACE)  # until they have written it
-    places, waiting = {}, set()
+    states, waiting = {}, set()
     for rank in missing:
         stack = folder / f"stack-{rank}"
         threads = stack.read_text(encoding="utf-8") if stack.exists() else ""
         frames = re.findall(r'File "(.*)", line (\d+) in (.*)', threads.rpartition("Thread ")[2])  # the main one's
         own = [frame for frame in frames if not frame[0].startswith(LIBRARY)]
-        places[rank] = "in {2}, line {1} of {0}".format(*own[0]) if own else "at its start"
+        states[rank] = "in {2}, line {1} of {0}".format(*own[0]) if own else "at its start"
         if any(file.startswith(f"{LIBRARY}/distributed") for file, _, _ in frames):
             waiting.add(rank)
     rank = min(missing - waiting, default=min(missing))
-    stands = f"{'waits for other ranks' if rank in waiting else 'is'} {places[rank]}"
+    stands = f"{'waits for other ranks' if rank in waiting else 'is'} {states[rank]}"
     return RankError(f"Rank {rank} of {world_size} did not return within {timeout:g} s: it {stands}.", rank)

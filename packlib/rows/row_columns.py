@@ -109,8 +109,8 @@ class Columns:
             )
         sequences, before, kept = _CUTS[self._how](lengths, int(self._max_length))
         tokens = ranges((np.cumsum(lengths) - lengths)[sequences] + before, kept)
-        places = {True: pa.array(tokens), False: pa.array(sequences)}
-        return kept, {name: (values.take(places[by_token]), by_token) for name, (values, by_token) in read.items()}
+        taken = {True: pa.array(tokens), False: pa.array(sequences)}
+        return kept, {name: (values.take(taken[by_token]), by_token) for name, (values, by_token) in read.items()}
 
     def add(self, other: "Columns") -> None:
         """Count what another process has read as what comes next.

@@ -116,10 +116,10 @@ def run_async(work: Coroutine) -> Any:
 
 async def for_each(items: Iterable, work: Callable[[Any], Awaitable], at_once: int) -> None:
     """Await `work` for every item, for so many `at_once`."""
-    places = asyncio.Semaphore(at_once)
+    slots = asyncio.Semaphore(at_once)
 
     async def one(item: Any) -> None:
-        async with places:
+        async with slots:
             await work(item)
 
     await asyncio.gather(*map(one, items))

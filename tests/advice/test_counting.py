@@ -17,7 +17,7 @@ import pytest
 from packlib.advice import advise
 from packlib.advice.page import page
 from packlib.advice.words import compared as than
-from packlib.advice.words import large, many, signed
+from packlib.advice.words import large, plural, signed
 from packlib.advice.words import share_of as percent
 from packlib.lengths import LengthHistogram
 from tests.hostile import Elements
@@ -156,7 +156,7 @@ def test_each_row_length(case):
     tried = {round(case.top * eighths / 8 / step) * step for eighths in (2, 4, 5, 6, 7, 9, 10, 12, 14, 16, 24, 32)}
     assert rows.keys() == {one for one in tried | {case.top} if one and cut(case.whole, one, case.overlong)}
     now, mean = rows[case.top], tokens_of(case.whole) / case.whole.total()
-    assert f"{many(case.whole.total(), 'sequence')} of {mean:,.1f} tokens on average" in case.page
+    assert f"{plural(case.whole.total(), 'sequence')} of {mean:,.1f} tokens on average" in case.page
     for length, row in rows.items():
         kept = cut(case.whole, length, case.overlong)
         tokens = tokens_of(kept)
@@ -224,7 +224,7 @@ def test_the_plan_holds_each_sequence_once(case):
     (_, choice, reason, runner_up), gap = case.said["decisions"][1].values(), packs - plan["lower_bound"]
     assert gap <= max(1, 0.001 * plan["lower_bound"]) or plan["method"] == "optimal"
     assert choice == plan["method"]
-    assert_says(reason, f"{many(packs, 'pack')}, {percent(tokens, packs * top)} full: no packing has fewer")
+    assert_says(reason, f"{plural(packs, 'pack')}, {percent(tokens, packs * top)} full: no packing has fewer")
     assert_says(reason, f"than {plan['lower_bound']:,}, {percent(gap, packs)} below." if gap else "fewer.")
     other = case.said["methods"][1]
     assert runner_up == f"{other['method']}: {than(other['packs'], packs, 'packs')}, {other['packs']:,}."
@@ -246,7 +246,7 @@ def test_what_it_brings_against_today(case):
     (_, choice, reason, runner_up), saved = case.said["decisions"][2].values(), slots[today] - packed
     gain = f"{slots[today] / packed:.2f} times fewer slots than today"
     assert choice == (gain if saved > 0.02 * slots[today] else "Nothing to gain: do not pack")
-    assert_says(reason, HABITS[today], f"{large(slots[today])} slots in {many(-(-rows.total() // size), 'batch')}")
+    assert_says(reason, HABITS[today], f"{large(slots[today])} slots in {plural(-(-rows.total() // size), 'batch')}")
     fewer = f"{large(packed)}: {large(abs(saved))} ({percent(abs(saved), slots[today])}) "
     assert_says(reason, f"of {size:,}", fewer + ("fewer" if saved > 0 else "more") if saved else "take as many.")
     count, habit = min((count, habit) for habit, count in others.items())
@@ -280,10 +280,12 @@ def test_one_pass_and_what_is_cut(case):
     updates, last = -(-plan["packs"] // rows), plan["packs"] % rows
     before = math.ceil(case.said["today"]["rows"] / (8 * case.size))
     *_, done, lossy = case.said["decisions"]
-    assert done["choice"] == many(updates, "update") and case.said["update"]["updates"] == updates
-    wanted = f"{many(plan['packs'], 'pack')} in updates of {rows:,}; today it is {many(before, 'update')}."
+    assert done["choice"] == plural(updates, "update") and case.said["update"]["updates"] == updates
+    wanted = f"{plural(plan['packs'], 'pack')} in updates of {rows:,}; today it is {plural(before, 'update')}."
     assert done["reason"] == wanted
-    left = f"{many(updates - 1, 'update')}, if the last {'pack is' if last == 1 else f'{last:,} packs are'} left out."
+    left = (
+        f"{plural(updates - 1, 'update')}, if the last {'pack is' if last == 1 else f'{last:,} packs are'} left out."
+    )
     left = left if updates > 1 else "There is nothing to choose."
     assert done["runner_up"].startswith(left if last else "Every update is full.")
     top, tokens = plan["max_length"], tokens_of(case.whole)
@@ -293,7 +295,7 @@ def test_one_pass_and_what_is_cut(case):
         assert_says(lossy["reason"], f"The longest sequence has {max(case.whole):,} tokens.")
         return
     assert lossy["choice"].lower().startswith(f"{percent(moved, tokens)} of the tokens ")
-    found = f"{many(longer, 'sequence')} ({percent(longer, case.whole.total())}) {'is' if longer == 1 else 'are'}"
+    found = f"{plural(longer, 'sequence')} ({percent(longer, case.whole.total())}) {'is' if longer == 1 else 'are'}"
     assert_says(lossy["reason"], f"{found} longer than {top:,}, and {moved:,} tokens ")
     other = "truncate" if overlong == "split" else "split"
     if case.counted and plan["method"] == "lpfhp":

@@ -70,10 +70,10 @@ def counted(histogram):
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_of_tokens_are_counted_in_any_files(tmp_path, monkeypatch, kind):
     monkeypatch.setattr(row_sources, "_ROWS", 50)
-    path, told = KINDS[kind](tmp_path), []
-    data = uncut(path, progress=told.append)
+    path, said = KINDS[kind](tmp_path), []
+    data = uncut(path, progress=said.append)
     assert counted(data.whole) == COUNTED and data.max_length == max(COUNTED)
-    assert told[-1] == "reading: 700 sequences" and len(told) > 5
+    assert said[-1] == "reading: 700 sequences" and len(said) > 5
     advice, of_lengths = advise(str(path), 128), advise([len(row["input_ids"]) for row in ROWS], 128)
     assert advice.decisions == of_lengths.decisions
     assert advice.whole == data.whole

@@ -108,7 +108,12 @@ def test_numbers_in_words():
     pairs = (200, 100), (99.8, 100.0), (100.004, 100.0), (7, 7), (100_001, 100_000)
     more = [words.compared(value, base, "packs").removesuffix(" packs") for value, base in pairs]
     assert more == ["100.0 % more", "0.20 % fewer", "as many", "as many", "under 0.01 % more"]
-    counted = [words.many(1, "batch"), words.many(2, "batch"), words.many(2000, "pack"), words.many(2, "forward pass")]
+    counted = [
+        words.plural(1, "batch"),
+        words.plural(2, "batch"),
+        words.plural(2000, "pack"),
+        words.plural(2, "forward pass"),
+    ]
     assert counted == ["1 batch", "2 batches", "2,000 packs", "2 forward passes"]
     large = [words.large(number) for number in (999_999, 18_520_000, 1e9, 2.5e12)]
     assert large == ["999,999", "18.5 million", "1 billion", "2.5 trillion"]

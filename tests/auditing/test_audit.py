@@ -70,7 +70,7 @@ def test_every_format_counts_as_a_plain_loop_does(place, kind, packs, more, grou
     top = max(map(sum, packs)) + more
     found = audit(written(place, columns(packs, kind), row_group_size=group), max_length=top)
     lengths = [length for pack in packs for length in pack]
-    assert (found.told_by, found.packs, found.sequences) == (kind, len(packs), len(lengths))
+    assert (found.borders, found.packs, found.sequences) == (kind, len(packs), len(lengths))
     assert (found.tokens, found.deepest) == (sum(lengths), max(map(len, packs)))
     assert found.padding_slots == sum(top - sum(pack) for pack in packs)
     best = plan(LengthHistogram.from_lengths(lengths, top))
@@ -148,7 +148,7 @@ def test_trl_wrapped_cannot_tell_sequences_apart():
     found = audit(pack_dataset(rows, 10, "wrapped"), [13, 11, 5], batch_size=1, steps=3)
     assert (found.packs, found.sequences, found.lower_bound, found.lpfhp_packs) == (3, None, 3, None)
     assert (found.source.tokens_lost, found.source.sequences_not_whole) == (1, None)
-    assert any("Where sequences begin cannot be told" in sentence for sentence in found.untold)
+    assert any("Where sequences begin cannot be told" in sentence for sentence in found.unknown)
 
 
 def test_marin_7130_epochs_of_packs():
@@ -203,7 +203,7 @@ def nemo_file(path, packs):
 def test_nemo_npy_is_read_and_nothing_in_it_is_run(tmp_path):
     packs = [[3, 4], [8], [1, 2, 3]]
     found = audit(nemo_file(tmp_path / "packed.npy", packs), source=[4, 5, 9, 2, 3, 4])
-    assert (found.told_by, found.sequences, found.tokens, found.max_length) == ("seq_start_id", 6, 21, 8)
+    assert (found.borders, found.sequences, found.tokens, found.max_length) == ("seq_start_id", 6, 21, 8)
     assert found.source.as_if == "nothing was lost, cut or repeated"
     bad = tmp_path / "bad.npy"
     whole = (tmp_path / "packed.npy").read_bytes()

@@ -187,7 +187,7 @@ def said(found):
         seen = audit(Dataset.from_dict(found), Dataset.from_dict({"input_ids": SOURCE}), max_length=TOP)
     except (ValueError, TypeError) as error:
         return str(error)
-    return " ".join([*seen.problems, *seen.untold])
+    return " ".join([*seen.problems, *seen.unknown])
 
 
 @pytest.mark.parametrize("name", RIGHT, ids=lambda name: name.replace(" ", "_"))
@@ -225,9 +225,9 @@ def test_the_command_compares_by_content_and_says_what_it_did_not_look_at(tmp_pa
     pq.write_table(pa.table({"input_ids": SOURCE}), tmp_path / "source.parquet")
     pq.write_table(pa.table(columns() | {"topic": ["x"] * len(packs())}), tmp_path / "right.parquet")
     pq.write_table(pa.table(exchanged()), tmp_path / "wrong.parquet")
-    pq.write_table(pa.table(only()), tmp_path / "untold.parquet")
+    pq.write_table(pa.table(only()), tmp_path / "unknown.parquet")
     beside = ["--source", str(tmp_path / "source.parquet"), "--no-progress"]
-    for name, code in {"right": 0, "wrong": 1, "untold": 3}.items():
+    for name, code in {"right": 0, "wrong": 1, "unknown": 3}.items():
         assert main(["audit", str(tmp_path / f"{name}.parquet"), *beside]) == code
     printed = capsys.readouterr().out
     assert "Each sequence of the source is there once, with all its tokens." in printed

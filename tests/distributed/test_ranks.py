@@ -20,7 +20,7 @@ from packlib.distributed import RankError, run_ranks
 PYTHONPATH = os.pathsep.join([str(Path(__file__).parents[1]), os.environ["PYTHONPATH"]])
 
 
-def pids_told(folder, number):
+def pids_written(folder, number):
     """The pids that ranks have printed into their files in `folder`, once there are so many."""
     pids, deadline = [], time.monotonic() + 180
     while len(pids) < number and time.monotonic() < deadline:
@@ -53,9 +53,9 @@ def test_every_rank_is_called_and_answers_in_order(world_size, nothing_stays):
 
 def test_prints_come_in_the_order_of_the_ranks(nothing_stays):
     run_ranks(work.speak_in_reverse, 3)
-    told = nothing_stays()
-    assert told.out == "".join(f"Python {rank}\nshell {rank}\n" for rank in range(3))
-    assert told.err == "".join(f"complaint {rank}\n" for rank in range(3))
+    printed = nothing_stays()
+    assert printed.out == "".join(f"Python {rank}\nshell {rank}\n" for rank in range(3))
+    assert printed.err == "".join(f"complaint {rank}\n" for rank in range(3))
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_wrong_arguments():
 
 def test_an_interrupt_ends_the_ranks(tmp_path, nothing_stays):
     def when_all_run():
-        pids_told(tmp_path, 2)
+        pids_written(tmp_path, 2)
         os.kill(os.getpid(), signal.SIGALRM)
 
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
@@ -136,7 +136,7 @@ def test_ranks_end_with_a_parent_that_is_killed(tmp_path):
     environment = {**os.environ, "PYTHONPATH": PYTHONPATH, "TMPDIR": str(tmp_path)}
     parent = subprocess.Popen([sys.executable, "-c", code], env=environment)
     try:
-        pids = pids_told(tmp_path, 2)
+        pids = pids_written(tmp_path, 2)
         assert len(pids) == 2 and all(map(alive, pids))
     finally:
         parent.kill()

@@ -60,9 +60,9 @@ def test_what_a_command_says_is_one_short_line(tmp_path, monkeypatch, capsys, ca
         pq.write_table(pa.table(columns(name)), "x.parquet")
     before = sorted(Path().rglob("*"))
     assert cli.main([word.format(name) for word in command.split()]) == 2
-    told = capsys.readouterr()
-    assert told.err.startswith("packlib: ") and told.err.endswith("\n") and not told.out
-    assert told.err[:-1].isprintable() and len(told.err) < 1100
+    printed = capsys.readouterr()
+    assert printed.err.startswith("packlib: ") and printed.err.endswith("\n") and not printed.out
+    assert printed.err[:-1].isprintable() and len(printed.err) < 1100
     assert (
         not Path("packed.parquet").exists() and [p for p in sorted(Path().rglob("*")) if p.suffix != ".pyc"] == before
     )
@@ -73,8 +73,8 @@ def test_nor_does_the_name_of_a_good_file_reach_the_terminal_as_it_is(tmp_path, 
     monkeypatch.chdir(tmp_path)
     pq.write_table(pa.table({"input_ids": [[1, 2]]}), name := f"{ESCAPE}.parquet")
     assert cli.main([word.format(name) for word in arguments.split()]) == code
-    told = capsys.readouterr()
-    assert "\x1b" not in told.out + told.err and "\x07" not in told.out + told.err
+    printed = capsys.readouterr()
+    assert "\x1b" not in printed.out + printed.err and "\x07" not in printed.out + printed.err
 
 
 @pytest.mark.parametrize("command", ["audit", "pack"])

@@ -229,21 +229,21 @@ def test_an_interrupt_returns_the_best_so_far_and_a_request_to_terminate_is_obey
     assert made.lower_bound < made.num_packs <= plan(wikipedia, method="lpfhp", max_sequences_per_pack=3).num_packs
 
 
-def test_progress_is_told():
-    told = []
-    made = plan(load("squad"), max_sequences_per_pack=3, progress=told.append)
-    assert {step.stage for step in told} == {"pricing", "rounding"}
-    assert [s.lower_bound for s in told] == sorted(s.lower_bound for s in told)
-    assert [s.num_packs for s in told] == sorted((s.num_packs for s in told), reverse=True)
-    assert str(told[-1]).endswith(f" s, rounding: {made.num_packs:,} packs, at most 0.0000 % above the best")
-    assert told[-1].num_packs == made.num_packs and told[-1].lower_bound <= made.lower_bound
+def test_progress_is_reported():
+    steps = []
+    made = plan(load("squad"), max_sequences_per_pack=3, progress=steps.append)
+    assert {step.stage for step in steps} == {"pricing", "rounding"}
+    assert [s.lower_bound for s in steps] == sorted(s.lower_bound for s in steps)
+    assert [s.num_packs for s in steps] == sorted((s.num_packs for s in steps), reverse=True)
+    assert str(steps[-1]).endswith(f" s, rounding: {made.num_packs:,} packs, at most 0.0000 % above the best")
+    assert steps[-1].num_packs == made.num_packs and steps[-1].lower_bound <= made.lower_bound
 
 
 @pytest.mark.parametrize(("histogram", "depth"), [(load("docstrings", 256), 4), (LOG_NORMAL, 6)])
 def test_progress_that_returns_false_ends_the_search(histogram, depth):
-    told = []
-    made = plan(histogram, max_sequences_per_pack=depth, progress=lambda now: told.append(now) or len(told) < 3)
-    assert len(told) == 3 and made.num_packs == told[-1].num_packs > made.lower_bound >= told[-1].lower_bound
+    steps = []
+    made = plan(histogram, max_sequences_per_pack=depth, progress=lambda now: steps.append(now) or len(steps) < 3)
+    assert len(steps) == 3 and made.num_packs == steps[-1].num_packs > made.lower_bound >= steps[-1].lower_bound
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 3])
@@ -307,5 +307,5 @@ def test_a_search_is_not_silent_on_a_terminal(options, patience, seen, monkeypat
     monkeypatch.setattr("packlib.packing.search.progress._PATIENCE", patience)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     plan(load("squad"), max_sequences_per_pack=3, **options)
-    told = capsys.readouterr().err
-    assert ("planning" in told and "above the best" in told) == seen
+    printed = capsys.readouterr().err
+    assert ("planning" in printed and "above the best" in printed) == seen

@@ -87,19 +87,19 @@ def _pictures(
     first: str,
     address: Callable[[bytes], str],
 ) -> dict[str, dict[str, str]]:
-    """By the places of the controls' values, in their order: where the picture is, and its alt text.
+    """By the indices of the controls' values, in their order: where the picture is, and its alt text.
 
     The picture of the start is there already, at `first`.
     """
     pictures = {}
-    for places in itertools.product(*(range(len(of)) for of in values.values())):
-        setting = {name: of[at][1] for (name, of), at in zip(values.items(), places, strict=True)}
+    for indices in itertools.product(*(range(len(of)) for of in values.values())):
+        setting = {name: of[at][1] for (name, of), at in zip(values.items(), indices, strict=True)}
         source, alt = first, explorer.alt
         if not setting.items() <= start.items():
             with styled():  # once, and not for each thing that is drawn
                 figure, alt = explorer.draw(**{**start, **setting})
             source = address(png(figure, dpi=100))
-        pictures["-".join(map(str, places))] = {"src": source, "alt": alt}
+        pictures["-".join(map(str, indices))] = {"src": source, "alt": alt}
     return pictures
 
 
@@ -111,7 +111,7 @@ def _some(values: Mapping[str, list], start: Mapping[str, Any]) -> dict[str, lis
     some = {}
     for name, of in values.items():
         first = [value for _, value in of].index(start[name])
-        places = np.linspace(0, len(of) - 1, sizes[name]).round().astype(int).tolist()
-        places[min(range(len(places)), key=lambda at: abs(places[at] - first))] = first
-        some[name] = [of[at] for at in sorted(set(places))]
+        indices = np.linspace(0, len(of) - 1, sizes[name]).round().astype(int).tolist()
+        indices[min(range(len(indices)), key=lambda at: abs(indices[at] - first))] = first
+        some[name] = [of[at] for at in sorted(set(indices))]
     return some

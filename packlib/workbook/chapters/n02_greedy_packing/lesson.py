@@ -81,8 +81,8 @@ class StepByStep(Explorer):
             draw_packs(ax, packs, slots, rows, newest(packs, ends[rule][step - 1]) if step else None)
             ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
             full = sum(sequences[:step]) / (slots * len(packs)) if packs else 0.0
-            many = f"{len(packs)} pack{'s' * (len(packs) != 1)}"
-            ax.set_title(f"{way}\n{many}, {percent(full, 0)} full", fontsize=12)
+            number = f"{len(packs)} pack{'s' * (len(packs) != 1)}"
+            ax.set_title(f"{way}\n{number}, {percent(full, 0)} full", fontsize=12)
             words.append(f"{way[0].upper()}{way[1:]}: {in_words(packs) or 'no pack yet'}; {percent(full)} full.")
         waiting = ", ".join(map(str, sequences[step:])) or "none"
         fig.suptitle(f"Waiting: {waiting}")

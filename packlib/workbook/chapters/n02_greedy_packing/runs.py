@@ -35,8 +35,8 @@ def one_by_one(lengths: Sequence[int], max_length: int, rule: str, depth: int | 
         space = packs.smallest(length) if rule == "lpfhp" else packs.largest(scanned)
         fits = space >= length
         scanned = space if fits else 0
-        places, space = (packs.take(space)[0], space) if fits else ((), max_length)
-        packs.put(space - length, (*places, i), 1)
+        ids, space = (packs.take(space)[0], space) if fits else ((), max_length)
+        packs.put(space - length, (*ids, i), 1)
         yield [tuple(lengths[j] for j in pack) for pack in sorted(pack for pack, _ in packs.equal_packs())]
 
 

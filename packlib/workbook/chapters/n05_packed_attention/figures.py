@@ -79,20 +79,20 @@ def show_faults(accuracy: Mapping[str, float], right: float) -> None:
 
 
 def show_leaks(
-    segment_ids: Tensor, hears: Mapping[str, Tensor], padding_mask: Tensor, crossed: Mapping[str, int]
+    segment_ids: Tensor, sees: Mapping[str, Tensor], padding_mask: Tensor, crossed: Mapping[str, int]
 ) -> None:
     """Pairs that layers join, strangers crossed."""
     fig, axes = new_figure(1, 3)
-    for ax, name in zip(axes, hears, strict=False):
-        draw_mask(ax, segment_ids, hears[name] & padding_mask, f"{name}: {crossed[name]} pairs")
+    for ax, name in zip(axes, sees, strict=False):
+        draw_mask(ax, segment_ids, sees[name] & padding_mask, f"{name}: {crossed[name]} pairs")
         ax.set_xlabel("input")
     axes[0].set_ylabel("output")
-    worst = max(list(hears)[:3], key=crossed.__getitem__)
+    worst = max(list(sees)[:3], key=crossed.__getitem__)
     fig.suptitle(f"The {worst} joins the most strangers: {crossed[worst]} pairs")
     names = {OWN: "within a sequence", STRANGER: "of two strangers (crossed)"}
     handles = [Patch(color=color, label=name) for color, name in names.items()]
     fig.legend(handles=handles, loc="outside lower center", ncols=2)
-    listed = "; ".join(f"{name} {crossed[name]}" for _, name in zip(axes, hears, strict=False))
+    listed = "; ".join(f"{name} {crossed[name]}" for _, name in zip(axes, sees, strict=False))
     show(fig, alt=f"Pairs of strangers through which layers of a pack leak: {listed}.", name="other-leaks")
 
 

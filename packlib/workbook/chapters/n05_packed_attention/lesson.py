@@ -128,14 +128,14 @@ def window_mask(segment_ids, window):
     return (segment_ids[:, None] == segment_ids) & (back >= 0) & (back < window)
 
 
-def who_hears_whom(layer, segment_ids):
-    """All pairs (listener, source) of different sequences for which the source's inputs move the listener's outputs."""
+def who_sees_whom(layer, segment_ids):
+    """All pairs (receiver, source) of different sequences for which the source's inputs move the receiver's outputs."""
     found, x = set(), torch.linspace(1, 2, len(segment_ids), dtype=torch.float64)
     before = layer(x)
     for source in segment_ids.unique().tolist():
         moved = layer(torch.where(segment_ids == source, x + 1, x)) != before
-        found |= {(listener, source) for listener in segment_ids[moved].tolist()}
-    return sorted((listener, source) for listener, source in found if listener != source and listener and source)
+        found |= {(receiver, source) for receiver in segment_ids[moved].tolist()}
+    return sorted((receiver, source) for receiver, source in found if receiver != source and receiver and source)
 
 
 @dataclass(frozen=True)
@@ -193,8 +193,8 @@ check = Exercises.beside(
         ),
     ),
     Exercise(
-        "who_hears_whom",
-        who_hears_whom,
+        "who_sees_whom",
+        who_sees_whom,
         cases=tuple(_layers(_ids(1, 1, 2, 2, 2, 3, 3))) + tuple(_layers(_ids(1, 1, 1, 2, 3, 3, 0))[3:6]),
     ),
 )

@@ -65,7 +65,7 @@ def to_strangers(maps: Tensor, segment_ids: Tensor) -> float:
     return float((maps * ~allowed_pairs(segment_ids))[segment_ids > 0].sum(-1).mean())
 
 
-def heard(layer: Callable[[Tensor], Tensor], slots: int) -> Tensor:
+def seen_slots(layer: Callable[[Tensor], Tensor], slots: int) -> Tensor:
     """Which slots (columns) move the output of each slot (rows) of a layer from (T,) to (T,); bool, shape (T, T)."""
     jacobian = torch.autograd.functional.jacobian(layer, torch.linspace(1, 2, slots, dtype=torch.float64))
     return jacobian.abs() > 1e-12

@@ -48,8 +48,8 @@ def draw_six(lengths: np.ndarray, stages: Sequence[dict[str, np.ndarray]]) -> tu
     draw_cells(axes[1], pictures["loaded"], "2 Loaded in turn")
     draw_cells(axes[2], pictures["local"], "3 Local curriculum")
     draw_cells(axes[3], pictures["global"], "4 Global sort")
-    places = np.arange(len(lengths)).reshape(len(stages), -1) % len(stages)
-    texts = [[f"→ {rank}" for rank in line] for line in places]
+    dealt = np.arange(len(lengths)).reshape(len(stages), -1) % len(stages)
+    texts = [[f"→ {rank}" for rank in line] for line in dealt]
     draw_cells(axes[4], pictures["global"], "5 Dealt out in turn", texts=texts)
     draw_cells(axes[5], pictures["dealt"], "6 Balanced")
     for at, name in ((1, "loaded"), (2, "local"), (3, "global"), (5, "dealt")):

@@ -157,8 +157,8 @@ def packed_batches(count: int, static: bool, seed: int, width: int = 128) -> lis
     store = wordnet_store(progress=False)
     store = store.take(np.random.default_rng(seed).permutation(len(store))[: 60 * count])
     packs = pack_lengths(store.lengths, width, "optimal", DEPTH)
-    places = {"max_sequences_per_pack": DEPTH, "max_predictions_per_pack": PREDICTIONS} if static else {}
-    collator = PackingCollator(width, MlmMasking.for_tokenizer(wordnet_tokenizer()), **places)
+    static_sizes = {"max_sequences_per_pack": DEPTH, "max_predictions_per_pack": PREDICTIONS} if static else {}
+    collator = PackingCollator(width, MlmMasking.for_tokenizer(wordnet_tokenizer()), **static_sizes)
     return list(pack_loader(store, packs, collator, 4, drop_last=True))[:count]
 
 

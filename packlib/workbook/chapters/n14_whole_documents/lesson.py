@@ -65,8 +65,8 @@ class CutDocuments(Explorer):
             rows = found[rule]
             draw_rows(left, rows, 5)
             cut, lost = rows.cut_documents, rows.lost_tokens
-            many = f"{len(rows)} row{'s' * (len(rows) > 1)}"
-            left.set_title(f"{many}, {cut} of {len(lengths)} documents cut, {lost} tokens lost", fontsize=12)
+            number = f"{len(rows)} row{'s' * (len(rows) > 1)}"
+            left.set_title(f"{number}, {cut} of {len(lengths)} documents cut, {lost} tokens lost", fontsize=12)
             said = f"{in_words(rows)}. {cut} of {len(lengths)} documents are cut, {lost} tokens are lost"
         for at, name in enumerate(CUTTING_RULES):
             style = series("packed") if name == rule else {"color": INK, "marker": "o"}

@@ -92,8 +92,8 @@ def regrouped(chats: Chats, max_length: int, ranks: int, deals: int, seed: int) 
     rng = np.random.default_rng([seed, 4])
     for _ in range(deals):
         order, parts = rng.permutation(len(chats.lengths)), np.empty(len(chats.lengths), int)
-        for number, places in enumerate(StreamPacker(max_length).pack(chats.lengths[order])):
-            parts[order[list(places)]] = number
+        for number, ids in enumerate(StreamPacker(max_length).pack(chats.lengths[order])):
+            parts[order[list(ids)]] = number
         rank = parts % ranks
         for way, (whole, own) in weights.items():
             whole.append(token_weights(way, chats.predicted, chats.groups, parts, max_length))
