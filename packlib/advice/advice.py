@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from packlib.advice.applying import code_for
 from packlib.advice.depths import DepthTrial, best_plans
 from packlib.advice.memory import Fit, Memory, ModelShape
@@ -13,15 +15,15 @@ from packlib.advice.micro_batch import EVIDENCE, Update
 from packlib.advice.row_lengths import WORTH, RowLength, choose, count_cut, cut, cuts_less
 from packlib.advice.today import Today
 from packlib.advice.upstream import Upstream, find_pile
-from packlib.advice.waits import expected_waiting
 from packlib.advice.words import filled, paragraphs_of, parts_of, share_of
 from packlib.files import write_text
 from packlib.lengths import LengthHistogram
 from packlib.packing import PackingPlan
 from packlib.training.adjustment import TOLERATED
-from packlib.work import Waiting, Work
+from packlib.work import Waiting, Work, waiting
 
 SAVED = 0.05  # of the work: for less, no special kernel is worth its trouble
+_MOST_PACKS = 1 << 20  # of a plan with more, so many are drawn
 
 
 class Decision(NamedTuple):
@@ -115,8 +117,17 @@ class Advice:
 
     @cached_property
     def waiting(self) -> Waiting | None:
-        """How long replicas wait for the slowest, or None if there is one alone, or if it cannot be told."""
-        return expected_waiting(self.plan, self.update.after, self.work)
+        """How long replicas wait for the slowest where packs are dealt to them at random, once an update.
+
+        None for a single replica, and where an update has more packs than there are.
+        """
+        made, recipe = self.plan, self.update.after
+        if recipe.replicas == 1 or recipe.global_batch > min(made.num_packs, _MOST_PACKS):
+            return None
+        repeats, each = made.repeats, np.add.reduceat(self.work.of(made.items), made.offsets[:-1])
+        if made.num_packs > _MOST_PACKS:
+            repeats = np.random.default_rng(0).multinomial(_MOST_PACKS, repeats / made.num_packs)
+        return waiting(np.repeat(each, repeats), recipe.replicas, recipe.global_batch // recipe.replicas)
 
     @property
     def skipping_saves(self) -> float:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tqdm.auto import tqdm
 
-from packlib.auditing.audit_waits import waits_of
+from packlib.auditing.audit_waits import waiting_of
 from packlib.auditing.columns import NEMO, OTHER_LABELS, TRAINED, hashes, sums
 from packlib.auditing.packed_files import MEGATRON, PackedData, open_packed, token_lists
 from packlib.auditing.packing_audit import PackingAudit, Updates
@@ -117,7 +117,7 @@ def audit(
             alone = " Nothing is packed: each pack holds one sequence." * (seen.deepest == 1)
             more = f"{percent(packs / lpfhp - 1)} more than the {lpfhp:,} that lpfhp makes of the same sequences"
             problems.append(f"There are {packs:,} packs, {more}.{alone}")
-    against = updates = waits = None
+    against = updates = waiting = balanced = None
     if wanted is None:
         notes.append("What was lost, cut or repeated before packing cannot be told without the source lengths.")
     else:
@@ -131,12 +131,13 @@ def audit(
         rows = loaded * gradient_accumulation_steps
         updates = Updates.of(packs, seen.sequences, rows, loaded * (ranks > 1), steps)
         problems += updates.problems
-        if work and seen.work:
-            waits = waits_of(np.concatenate(seen.work), ranks, rows // ranks, work)
-        notes += [waits.sentence if waits else _NO_WAITS] * (ranks > 1)
+        said = _NO_WAITS
+        if seen.work and work and (found := waiting_of(np.concatenate(seen.work), ranks, rows // ranks, work)):
+            waiting, balanced, said = found
+        notes += [said] * (ranks > 1)
     return PackingAudit(
         packed.name, packed.kind, packs, seen.sequences, tokens, None if joined else seen.deepest, top,
-        given, bound, lpfhp, against, updates, waits, tuple(problems), tuple(unknown), tuple(notes),
+        given, bound, lpfhp, against, updates, waiting, balanced, tuple(problems), tuple(unknown), tuple(notes),
     )  # fmt: skip
 
 

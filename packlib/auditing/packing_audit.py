@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from packlib.auditing.audit_waits import Waits
 from packlib.auditing.source_comparison import SourceComparison
 from packlib.checks import in_html, percent
 from packlib.files import write_text
+from packlib.work import Waiting
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,8 @@ class PackingAudit:
         lpfhp_packs: packs that packlib's fast method makes of them; None where the lengths are not known.
         source: what became of the source lengths, if they were given.
         updates: steps and epochs, if a batch size was given.
-        waits: how long ranks wait for the slowest; None for one rank, or where the packs do not tell.
+        waiting, balanced: how long ranks wait for the slowest where packs are dealt at random, and the share of the
+            time where `Packs.balance` deals them; None for one rank, or where the packs do not tell.
         problems: what should be mended, in sentences; the exit code is 1 if there are any.
         unknown: what cannot be told of the file; the exit code is 3 if there is no problem, and something of this.
         notes: what else to know, and what was not looked at.
@@ -96,7 +97,8 @@ class PackingAudit:
     lpfhp_packs: int | None
     source: SourceComparison | None
     updates: Updates | None
-    waits: Waits | None
+    waiting: Waiting | None
+    balanced: float | None
     problems: tuple[str, ...]
     unknown: tuple[str, ...]
     notes: tuple[str, ...]
@@ -113,8 +115,13 @@ class PackingAudit:
         return None if self.packs < self.lower_bound else self.packs - self.lower_bound
 
     @cached_property
+    def _found(self) -> dict[str, Any]:
+        more = {"padding_slots": self.padding_slots, "above": self.above}
+        return asdict(self) | more | {"waiting": self.waiting and self.waiting._asdict()}
+
+    @cached_property
     def _table(self) -> list[tuple[str, str]]:
-        found = asdict(self) | {"padding_slots": self.padding_slots, "above": self.above}
+        found = self._found
         names = "borders packs max_length sequences deepest tokens padding_slots lower_bound above lpfhp_packs".split()
         rows = {name: found[name] for name in names}
         rows |= {f"source: {name}": value for name, value in (found["source"] or {}).items() if name != "as_if"}
@@ -144,8 +151,7 @@ class PackingAudit:
 
     def to_json(self) -> str:
         """The audit as JSON text."""
-        found = asdict(self) | {"padding_slots": self.padding_slots, "above": self.above}
-        return json.dumps(found, indent=2, ensure_ascii=False)
+        return json.dumps(self._found, indent=2, ensure_ascii=False)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the JSON to a file, whole or not at all."""

@@ -1,11 +1,12 @@
 """How long replicas wait on the packs of a plan: against a long run, and what the advice says of it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from transformers import AutoConfig
 
-from packlib.advice import advise, waits
-from packlib.advice.waits import expected_waiting
+from packlib.advice import advice, advise
 from packlib.lengths import LengthHistogram
 from packlib.packing import plan
 from packlib.training import Recipe
@@ -13,11 +14,12 @@ from packlib.work import Work
 
 DRAWN = np.minimum(np.random.default_rng(0).lognormal(6, 1.2, 20_000).astype(int) + 1, 8192)
 PLAN = plan(LengthHistogram.from_lengths(DRAWN, 8192), method="lpfhp")
+ADVICE = advise(DRAWN, 8192)
 
 
 def found(made, replicas):
     recipe = Recipe(2, 1e-4, 100_000, gradient_accumulation_steps=2, replicas=replicas)
-    return expected_waiting(made, recipe, Work.decoder())
+    return replace(ADVICE, plans=(made,), update=replace(ADVICE.update, after=recipe)).waiting
 
 
 def long_run(made, replicas, packs_each, work, steps=20_000):
@@ -38,7 +40,7 @@ def test_packs_are_dealt_as_a_long_run_deals_them_or_drawn_where_there_are_many(
     whole = found(PLAN, 8)
     assert 0 < whole.high - whole.low < 0.003
     assert abs(whole.mean - long_run(PLAN, 8, 4, Work.decoder())) < whole.high - whole.low
-    monkeypatch.setattr(waits, "MOST_PACKS", 1000)
+    monkeypatch.setattr(advice, "_MOST_PACKS", 1000)
     drawn = found(PLAN, 8)
     assert drawn != whole and drawn.mean == pytest.approx(whole.mean, rel=0.1)
     assert 0 <= found(plan(LengthHistogram([0, *[10**9] * 1000]), method="lpfhp"), 8).mean < 0.5
@@ -46,17 +48,17 @@ def test_packs_are_dealt_as_a_long_run_deals_them_or_drawn_where_there_are_many(
 
 def test_there_is_no_waiting_for_one_replica_nor_for_more_packs_than_there_are():
     assert found(PLAN, 1) is None and found(PLAN, 4096) is None
-    assert advise(DRAWN, 8192).as_dict()["waiting"] is None
+    assert ADVICE.as_dict()["waiting"] is None
 
 
 def test_the_advice_says_how_long_ranks_wait_and_for_which_work(tmp_path):
     sizes = {"hidden_size": 96, "num_hidden_layers": 3, "intermediate_size": 300}
     AutoConfig.for_model("bert", **sizes).save_pretrained(tmp_path)
     for model, work in ((None, Work.decoder()), (str(tmp_path), Work.bert(3, 96, 300))):
-        advice = advise(DRAWN, 8192, ranks=8, model=model, max_sequences_per_pack=40)
-        said, after = advice.as_dict()["waiting"], advice.update.after
+        made = advise(DRAWN, 8192, ranks=8, model=model, max_sequences_per_pack=40)
+        said, after = made.as_dict()["waiting"], made.update.after
         each = after.micro_batch * after.gradient_accumulation_steps
-        assert after.replicas == advice.update.before.replicas == said["ranks"] == 8
-        told, note = long_run(advice.plan, 8, each, work, 2000), next(note for note in advice.notes if "8 rep" in note)
-        assert abs(said["mean"] - told) < 0.05 * told + said["high"] - said["low"]
+        assert after.replicas == made.update.before.replicas == said["ranks"] == 8
+        waited, note = long_run(made.plan, 8, each, work, 2000), next(note for note in made.notes if "8 rep" in note)
+        assert abs(said["mean"] - waited) < 0.05 * waited + said["high"] - said["low"]
         assert work.in_words in note and "estimate" in note and f"packs_per_rank={each}) deals" in note

@@ -28,45 +28,43 @@ def written(path, packs, **options):
 
 def test_two_ranks_by_hand(place):
     # 64 pairs and 16 + 16: the second rank waits for half of the time, the average rank for a quarter
-    waits = audit(written(place, [[8], [4, 4]]), ranks=2, batch_size=1, work=ATTENTION).waits
-    assert (waits.at_random, waits.interval, waits.least) == (0.25, (0.25, 0.25), 0.25)
+    assert audit(written(place, [[8], [4, 4]]), ranks=2, batch_size=1, work=ATTENTION).waiting == (0.25,) * 4
     # 100 and 10 x 8 + 64 with a token at 10 and a pair at 1: 144 and 112
-    waits = audit(place, ranks=2, batch_size=1, work=Work(10, 1)).waits
-    assert waits.at_random == waits.least == pytest.approx(1 - 128 / 144)
+    waiting = audit(place, ranks=2, batch_size=1, work=Work(10, 1)).waiting
+    assert waiting.mean == waiting.least == pytest.approx(1 - 128 / 144)
 
 
 def test_an_update_takes_all_its_batches_and_packs_that_make_none_are_left_out(place):
     packs = [[8], [4, 4], [4, 4], [8], [2] * 4]
     found = audit(written(place, packs), ranks=2, batch_size=1, gradient_accumulation_steps=2, work=ATTENTION)
-    waits = found.waits
-    assert (waits.ranks, waits.packs_per_rank, waits.packs) == (2, 2, 4)
+    assert "the first 4 packs are dealt at random to 2 ranks, 2 each in an update" in found.notes[-1]
     # of the six pairs that the first rank may get, two are as heavy as can be: 128 against 64; the others are even
-    assert waits.at_random == pytest.approx(1 - 96 / (96 * 4 / 6 + 128 * 2 / 6), abs=0.01) and waits.least == 0
-    assert waits.balanced == 0
-    assert found.notes[-1] == waits.sentence and "dealt at random to 2 ranks, 2 each" in waits.sentence
+    assert found.waiting.mean == pytest.approx(1 - 96 / (96 * 4 / 6 + 128 * 2 / 6), abs=0.01)
+    assert found.waiting.least == found.balanced == 0
 
 
 def test_a_log_normal_file_is_dealt_as_a_plain_loop_deals_it(place):
     lengths = np.minimum(np.random.default_rng(0).lognormal(6, 1.2, 20_000).astype(int) + 1, 8192)
     packs = assign(plan(LengthHistogram.from_lengths(lengths, 8192), method="lpfhp"), lengths)
     written(place, [lengths[ids].tolist() for ids in packs], row_group_size=300)
-    found = audit(place, lengths, ranks=8, batch_size=2, work=ATTENTION, max_sequences_per_pack=2).waits
-    each, rng = [int((lengths[ids] ** 2).sum()) for ids in packs], np.random.default_rng(9)
+    found = audit(place, lengths, ranks=8, batch_size=2, work=ATTENTION, max_sequences_per_pack=2)
+    each, dealt = [int((lengths[ids] ** 2).sum()) for ids in packs], len(packs) // 16 * 16
+    assert f"the first {dealt:,} packs" in found.notes[-1]
+    rng = np.random.default_rng(9)
     slowest = mean = 0.0
     for _ in range(20_000):
-        of_ranks = rng.choice(each[: found.packs], 16, replace=False).reshape(8, 2).sum(axis=1)
+        of_ranks = rng.choice(each[:dealt], 16, replace=False).reshape(8, 2).sum(axis=1)
         slowest, mean = slowest + of_ranks.max(), mean + of_ranks.mean()
-    assert found.packs == len(packs) // 16 * 16
-    assert abs(found.at_random - (1 - mean / slowest)) < 0.005
-    assert found.interval[0] < found.at_random < found.interval[1] < found.interval[0] + 0.005
-    assert found.least <= found.balanced < 0.4 * found.at_random
+    random, low, high, least = found.waiting
+    assert abs(random - (1 - mean / slowest)) < 0.005
+    assert low < random < high < low + 0.005 and least <= found.balanced < 0.4 * random
 
 
 def test_a_bounded_number_of_packs_is_dealt(place, monkeypatch):
     monkeypatch.setattr(audit_waits, "_MOST", 3)
     written(place, [[8], [], [4, 4], [8], [4, 4], [8], [8]], row_group_size=2)  # an empty one is not dealt
     found = audit(place, ranks=2, batch_size=1, work=ATTENTION)
-    assert found.packs == 7 and found.waits.packs == 2 and "the first 2 packs" in found.waits.sentence
+    assert found.packs == 7 and "the first 2 packs" in found.notes[-1]
 
 
 def test_what_cannot_be_told_is_said(place):
@@ -74,9 +72,11 @@ def test_what_cannot_be_told_is_said(place):
     unknown = audit(place, ranks=2, batch_size=1)
     few = audit(written(place, [[8], [4, 4]]), ranks=2, batch_size=2)
     for found in (unknown, few):
-        assert found.waits is None and found.notes[-1].startswith("How long ranks wait cannot be told")
+        assert found.waiting is found.balanced is None and found.notes[-1].startswith(
+            "How long ranks wait cannot be told"
+        )
     alone = audit(place, batch_size=2)
-    assert alone.waits is None and "wait" not in " ".join(alone.notes)
+    assert alone.waiting is None and "wait" not in " ".join(alone.notes)
 
 
 def test_the_shell_takes_a_model_and_prints_what_it_costs(place, capsys):
@@ -88,10 +88,10 @@ def test_the_shell_takes_a_model_and_prints_what_it_costs(place, capsys):
     )  # fmt: skip
     command = ["audit", str(place), "--ranks", "2", "--batch-size", "1", "--no-progress", "--json"]
     assert cli.main([*command, "--model", str(config)]) == 0
-    theirs = json.loads(capsys.readouterr().out)["waits"]
-    expected = Work.decoder(layers=2, width=8, feed_forward=20, heads=2, key_value_heads=1, head_width=4)
-    assert theirs["work"] == {"per_token": expected.per_token, "per_square": expected.per_square}
+    theirs = json.loads(capsys.readouterr().out)
+    work = Work.decoder(layers=2, width=8, feed_forward=20, heads=2, key_value_heads=1, head_width=4)
+    expected = audit(place, ranks=2, batch_size=1, work=work)
+    assert theirs["waiting"] == expected.waiting._asdict() and work.in_words in theirs["notes"][-1]
     assert cli.main(command) == 0
     usual = json.loads(capsys.readouterr().out)
-    assert usual["waits"]["work"]["per_token"] == Work.decoder().per_token
-    assert theirs["at_random"] > usual["waits"]["at_random"] and "like Llama 3 8B's" in usual["notes"][-1]
+    assert theirs["waiting"]["mean"] > usual["waiting"]["mean"] and "like Llama 3 8B's" in usual["notes"][-1]
