@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch.nn.functional import pad
+from torch.utils.data import SequentialSampler
 from transformers import PreTrainedModel
 
 from packlib.batches import IGNORED, PackingCollator
@@ -23,15 +24,36 @@ from packlib.checks import whole_number
 from packlib.model.unmodified import Form, Handover
 
 
-def _refuse_context_parallelism() -> None:
+def _refuse_context_parallelism(state: Any) -> None:
     """With it accelerate drops the mask of every attention layer. The collator is made before that is set."""
-    state = sys.modules.get("accelerate.state")
-    parallelism = state.AcceleratorState._shared_state.get("parallelism_config") if state else None
+    parallelism = state.AcceleratorState._shared_state.get("parallelism_config")
     if parallelism is not None and parallelism.cp_enabled:
         raise ValueError(
             f"cp_size of accelerate's ParallelismConfig must be 1 for packs, not {parallelism.cp_size}: with context "
             "parallelism accelerate drops the mask that keeps the sequences of a row apart."
         )
+
+
+def _refuse_repeated_rows(state: Any, trains: bool, form: str) -> None:
+    """Where rows do not fill the last batch of every rank, accelerate repeats some; few of its users know.
+
+    Args:
+        state: accelerate's module of this name, which knows the loader that is iterated over.
+        trains: whether the model is in training; a loader that shuffles says so, too.
+    """
+    ranks = state.PartialState._shared_state.get("num_processes", 1)
+    loader = state.GradientState().active_dataloader if ranks > 1 and state.GradientState._shared_state else None
+    batches = getattr(loader, "batch_sampler", None)
+    if loader is None or loader.remainder <= 0 or not getattr(batches, "even_batches", False):
+        return
+    rows, together = len(loader.dataset), loader.total_batch_size
+    said = f"{rows} rows on {ranks} ranks that take {together} at a time, of which accelerate would repeat some"
+    if trains or not isinstance(getattr(batches.batch_sampler, "sampler", None), SequentialSampler):
+        raise ValueError(
+            f"dataloader_drop_last (drop_last of a DataLoader) must be True for {said}: they would be trained on twice."
+        )
+    if form == "padding_free":
+        raise ValueError(f'form must be "dense" to evaluate {said}: accelerate takes them out of dense batches alone.')
 
 
 class TransformersCollator:
@@ -41,14 +63,15 @@ class TransformersCollator:
     them away before.
 
     Args:
-        model, form: as in `for_transformers`. Only what must be known of the model is kept.
+        model, form: as in `for_transformers`.
         pad_id: the token that fills dense rows, and what is added for a multiple.
         pad_to_multiple_of: of how many tokens each row of a batch is a multiple, such as 8 or 64 for kernels, or twice
             the ranks that share a row in context parallelism. Padding-free, the padding is one more sequence at the
             end, without labels.
 
     Raises:
-        ValueError: when called, if accelerate splits rows over ranks (`cp_size` above 1), since it drops every mask.
+        ValueError: when called, if accelerate splits rows over ranks (`cp_size` above 1), since it drops every mask;
+            or if it would repeat rows to give each rank as many, and they would count twice.
 
     >>> from transformers import GPT2Config, GPT2LMHeadModel
     >>> from packlib.rows import TransformersCollator
@@ -63,9 +86,16 @@ class TransformersCollator:
     ) -> None:
         self.form, self.collator = Handover.of(model, form), PackingCollator(pad_id=pad_id)
         self.multiple = whole_number("pad_to_multiple_of", pad_to_multiple_of, 1)
+        self._model: PreTrainedModel | None = model  # for its mode
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Workers that are not forked get no copy of the model."""
+        return vars(self) | {"_model": None}
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        _refuse_context_parallelism()
+        if state := sys.modules.get("accelerate.state"):
+            _refuse_context_parallelism(state)
+            _refuse_repeated_rows(state, self._model is not None and self._model.training, self.form.form)
         if self.multiple == 1:
             return self.form(self.collator(rows))
         fullest = max((len(row["input_ids"]) for row in rows), default=1)

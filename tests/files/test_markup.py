@@ -62,7 +62,7 @@ def representations(name):
         "Points": Points([name]),
         "PackingCheck": PackingCheck((Finding(name, "failed", name, name, name),)),
         "PackingAudit": PackingAudit(
-            name, name, 1, 1, 1, 1, 9, True, 1, 1, None, None, None, (name,), (name,), (name,)
+            name, name, 1, 1, 1, 1, 9, True, 1, 1, None, None, None, None, (name,), (name,), (name,)
         ),
     }
 

@@ -14,7 +14,7 @@ from packlib.rows import TransformersCollator
 
 PAGE = (Path(__file__).resolve().parents[2] / "packlib" / "rows" / "README.md").read_text(encoding="utf-8")
 EXAMPLES = dict(zip(
-    ("pack", "stream", "loop", "trainer", "trl", "fit", "masked_loss", "mean_loss", "accelerate", "groups"),
+    ("pack", "stream", "loop", "trainer", "trl", "fit", "masked_loss", "mean_loss", "accelerate", "gathered", "groups"),
     re.findall(r"```python\n(.*?)```", PAGE, re.S), strict=True,
 ))  # fmt: skip
 # Without what trainers add: momentum, a schedule, clipping, another precision; and all 4 rows in one update
@@ -88,16 +88,65 @@ def test_the_first_update_of_a_trainer_is_the_mean_over_each_sequence_alone(name
 
 
 ON_RANKS = """
+import torch.distributed as dist
 from packlib import pack_dataset
 from packlib.rows import TransformersCollator
 from torch.utils.data import DataLoader
 from test_readme import EXAMPLES
 packed, optimizer = pack_dataset(dataset, max_length=64), torch.optim.SGD(model.parameters(), lr=0.5)
-exec(EXAMPLES["accelerate"])
-assert accelerator.num_processes == 2 and len(loader) == 1, (accelerator.num_processes, len(loader))
-assert_same(model.module, stepped([sequences()]))
+each = [[part.tolist() for part in torch.tensor(row["input_ids"]).split(row["seq_lengths"])] for row in packed]
+taken = []
+
+class Counted(TransformersCollator):
+    def __call__(self, rows):
+        taken.append([row["input_ids"] for row in rows])
+        return super().__call__(rows)
+
+exec(EXAMPLES["accelerate"].replace("TransformersCollator", "Counted"))
+assert accelerator.num_processes == 2 and len(loader) == 1 and len(packed) == 7
+every = [None, None]
+dist.all_gather_object(every, taken[0])
+held = [number for rows in every for ids in rows for number, row in enumerate(packed) if row["input_ids"] == ids]
+assert len(set(held)) == 4  # one of the batches is left out, and nothing is taken twice
+assert_same(model.module, stepped([[ids for number in held for ids in each[number]]]))
+
+exec(EXAMPLES["mean_loss"].partition("def mean_loss")[0])
+exec(EXAMPLES["gathered"])
+with torch.no_grad():
+    exact = loss_alone(model.module, [ids for row in each for ids in row])
+assert count == sum(len(ids) - 1 for row in each for ids in row) and abs(mean - exact) < 1e-5
 """
 
 
-def test_accelerate_on_two_ranks_makes_the_update_of_one(tmp_path):
-    assert_same_on_ranks(tmp_path, ON_RANKS)
+def test_accelerate_on_two_ranks_makes_the_update_of_one_and_the_mean_of_all(tmp_path):
+    assert_same_on_ranks(tmp_path, ON_RANKS, count=24)
+
+
+MASKED_ON_RANKS = """
+from accelerate import Accelerator
+from packlib.rows import TransformersCollator
+from torch.utils.data import DataLoader
+from test_readme import EXAMPLES
+from test_trainers import a_model, apart, rows
+from pathlib import Path
+packed, changes = rows("masked", Path(datasets.config.HF_DATASETS_CACHE)).select(range(4)), []
+for size in (4, 2):
+    model = a_model("masked")
+    optimizer, before = torch.optim.SGD(model.parameters(), lr=1.0), a_model("masked")
+    exec(EXAMPLES["masked_loss"].partition("trainer =")[0])
+    if size == 4:
+        batch = TransformersCollator(model)(list(packed))
+        masked_loss(model(**batch), batch["labels"]).backward()
+        optimizer.step()
+    else:
+        ours = EXAMPLES["accelerate"].replace(
+            "model(**batch, num_items_in_batch=targets).loss", 'masked_loss(model(**batch), batch["labels"], targets)')
+        exec(ours)
+        model = accelerator.unwrap_model(model)
+    changes.append({name: (p - before.get_parameter(name)).detach().numpy() for name, p in model.named_parameters()})
+assert apart(*changes) < 1e-10
+"""
+
+
+def test_accelerate_on_two_ranks_makes_the_update_of_one_for_a_masked_model_too(tmp_path):
+    assert_same_on_ranks(tmp_path, MASKED_ON_RANKS)
