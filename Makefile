@@ -142,5 +142,5 @@ site: .venv/.ready
 	@$(PY) -m packlib.workbook.website.building site $(if $(REPOSITORY),--repository $(REPOSITORY))
 
 clean:
-	rm -rf .venv build packlib.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf .venv build mutants packlib.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find packlib tests notebooks -name __pycache__ -o -name .ipynb_checkpoints | xargs rm -rf

@@ -3,11 +3,14 @@
 A method is a function in a file of this folder. It takes a histogram and a depth limit, and returns strategies: the
 lengths that share a pack, and how many such packs there are. This one gives each sequence a pack of its own:
 
+    from packlib.lengths.histogram import LengthHistogram
+    from packlib.packing.greedy import Group
+
     def unpacked(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -> list[Group]:
         return [((length,), count) for length, count in enumerate(histogram.counts.tolist()) if count]
 
-With a line in `METHODS`, `plan` finds it by its name and verifies what it returns; the command line, the reports, the
-notebooks' tables and the tests of all methods include it, too. SPFHP and LPFHP are in `greedy.py`.
+With its name in `MethodName` and a line in `METHODS`, `plan` finds it and verifies what it returns; the command line,
+the reports, the notebooks' tables and the tests of all methods include it, too. SPFHP and LPFHP are in `greedy.py`.
 """
 
 import inspect

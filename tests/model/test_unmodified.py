@@ -2,6 +2,7 @@
 
 import csv
 import os
+from pathlib import Path
 from types import SimpleNamespace
 
 import form_survey
@@ -20,6 +21,7 @@ from transformers import (
     RobertaForMaskedLM,
 )
 
+import packlib
 from packlib.batches import PackedBatch
 from packlib.model import PackedBert, attention, for_transformers, packed_output, unmodified
 from packlib.model.forms import FORMS, TABLE, table
@@ -134,6 +136,8 @@ def test_no_family_is_taken_that_is_not_exact():
     columns = *FORMS, "flash"
     refused = [(key, row) for key, row in table().items() if all(row[column] for column in columns)]
     assert len(refused) == 78
+    for page in ("rows/README.md", "USING.md"):
+        assert f"{len(table()) - len(refused)} of" in (Path(packlib.__file__).parent / page).read_text(), page
     for (kind, family), row in refused:
         own = getattr(transformers, row["class"])
         model = object.__new__(type("Mine", (own,), {}))

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import json
 import pydoc
+import re
 import rlcompleter
 import subprocess
 import sys
@@ -24,11 +25,11 @@ import packlib
 from packlib.model import PackedBert, for_transformers
 from packlib.workbook.figures import label_ends, new_figure, svg
 
-LAYERS = (  # each may import from those before it; what stands beside them belongs to no room
-    "lengths", "work", "packing", "distributed", "batches", "model", "training", "rows", "check", "auditing", "advice",
-    "workbook", "cli",
-)  # fmt: skip
-ROOMS = LAYERS[:-1]
+# each may import from those before it; what stands beside them belongs to no room
+ROOMS = re.findall(
+    r"`(\w+)`", packlib.__doc__.partition("The rooms, each building on those before it: ")[2].partition(".")[0]
+)
+LAYERS = [*ROOMS, "cli"]
 FOLDER = Path(packlib.__file__).parent
 PACKAGES = ["packlib", *(f"packlib.{room}" for room in ROOMS)]
 HEAVY = ("torch", "scipy", "highspy", "pyarrow", "transformers", "matplotlib", "IPython", "click")
@@ -125,6 +126,14 @@ def imports_of(path):
         elif isinstance(node, ast.Import):
             found += [(alias.name, "") for alias in node.names if alias.name.startswith("packlib.")]
     return found
+
+
+def test_the_pages_name_the_rooms_in_their_order():
+    page, api = (FOLDER.parent / "CONTRIBUTING.md").read_text(), FOLDER / "workbook" / "website" / "interface.md"
+    table = [re.findall(r"`(\w+)`", line.split("|")[1]) for line in page.splitlines() if line.startswith("| `")]
+    assert [room for rooms in table for room in rooms] == ROOMS
+    assert re.findall(r"^api/(\w+)$", api.read_text(), re.M) == ROOMS
+    assert {path.parent.name for path in FOLDER.glob("*/__init__.py")} == set(ROOMS)
 
 
 def test_nothing_below_imports_from_above():
