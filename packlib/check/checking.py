@@ -38,9 +38,9 @@ def check_packing(
 ) -> PackingCheck:
     """Ask whether a model computes for each sequence in a batch of packs what it computes for it alone.
 
-    Both are only called. Tokens are found in the batch by their content, so nothing that `collate` says of them is
-    believed; a model is called with the tokens of each sequence alone, with tokens and positions changed, and asked
-    for gradients.
+    Model and collator are only called, and not looked into. Tokens are found in the batch by their content, so nothing
+    that `collate` says of them is believed; a model is called with the tokens of each sequence alone, with tokens and
+    positions changed, and asked for gradients.
 
     Args:
         model: called as `model(**batch)`. It returns `.logits` (or other numbers for each token, such as hidden
@@ -52,14 +52,14 @@ def check_packing(
             predicted, or a mask that is 0 there (`assistant_masks`, `completion_mask`, `loss_mask`). 4 to 64, of
             different lengths, some longer than the model's windows; of equal ones the first counts. The model gets 8.
             Or groups of answers that share a prompt: mappings with `prompt`, tokens, and `answers`, the tokens of each.
-            The questions are then whether an answer sees its prompt and itself alone, whether it is what it is behind
-            its prompt alone, and whether all its tokens are learned.
+            The questions are then whether an answer sees its prompt and itself alone, whether it gets what it gets in a
+            row with its prompt and nothing else, and whether all its tokens are learned.
         reduction: what the loss is meant to be: a mean over each "token", "sequence" or "group", or a sum over a
             "constant". Without it any of them passes.
         group: the column that is the same for sequences which belong together, as the two of a preference or the
             answers to one prompt; they are never parted. Without it each sequence is a group.
-        max_tokens: of a sequence; a longer one is cut, to its first tokens and its last, only if fewer than 4 are not
-            longer. That is said, and if the model refuses what is cut, it gets all.
+        max_tokens: of the longest sequence that is used. Where fewer than 4 sequences are as short, longer ones are cut
+            to their first tokens and the last, and the findings say so. If the model refuses these, it gets whole ones.
         loss: `loss(output, batch)`, where the model does not compute it.
         step: `step(model, batches)`: what your trainer does with the micro-batches of one update, with its `backward`
             and its optimizer. Parameters and gradients are put back; what your optimizer remembers is not. On two

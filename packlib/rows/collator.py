@@ -6,7 +6,9 @@ A row with the sequences 7 8 6 and 4 5, that is with `seq_lengths` [3, 2], becom
     position_ids     0    1    2    0    1    they start again with each sequence
     labels        -100    8    6 -100    5    no token is asked for the first of the next sequence
 
-and a mask or bounds that keep the two apart: see `packlib.model.unmodified`.
+and what keeps the two apart: in the form "dense" an `attention_mask` of pairs, shape (rows, 1, T, T), and
+"padding_free" the bounds `cu_seq_lens_q` and `cu_seq_lens_k`, [0, 3, 5], with `max_length_q` and `max_length_k`, 3.
+`packlib.model.unmodified` makes them.
 """
 
 import sys
@@ -65,7 +67,7 @@ class TransformersCollator:
     Args:
         model, form: as in `for_transformers`.
         pad_id: the token that fills dense rows, and what is added for a multiple.
-        pad_to_multiple_of: of how many tokens each row of a batch is a multiple, such as 8 or 64 for kernels, or twice
+        pad_to_multiple_of: round the tokens of each row up to a multiple of this, such as 8 or 64 for kernels, or twice
             the ranks that share a row in context parallelism. Padding-free, the padding is one more sequence at the
             end, without labels.
 

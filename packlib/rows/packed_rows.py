@@ -109,8 +109,8 @@ def pack_dataset(
             of JSON lines, of a folder of both, or of what `save_to_disk` wrote, of a pattern such as `*.parquet`, or
             a list of paths. A `datasets.IterableDataset` is packed as it streams by, into a `PackedStream`.
         max_length: slots of a pack, in tokens.
-        method: as in `packlib.packing.plan`; a stream has none. By default "lpfhp", and "optimal" unless that is proven
-            to be within 0.1 % of the fewest packs.
+        method: as in `packlib.packing.plan`; a stream has none. By default "lpfhp"; if it is not proven to be within
+            0.1 % of the fewest packs, "optimal", which can take seconds.
         max_sequences_per_pack: the depth limit, or None.
         plan: a plan for exactly these lengths, such as the `plan.json` of a report, to be used as it is; `method` and
             `max_sequences_per_pack` are then left out.
@@ -122,6 +122,8 @@ def pack_dataset(
             by a chat template that says which tokens are the assistant's; or of `text`, which then ends with its
             `eos_token`.
         seed: draws which sequences of equal length share a pack, and the order of the packs; None keeps their order.
+            It is 0, as in `pack_loader`, where an order for training is made; `assign` alone makes none, and draws
+            nothing by default.
         window: pack in order by a `StreamPacker` with so many open packs, and draw nothing. With 1 the sequences keep
             their order. By default a stream has 100, and other data is packed by a plan.
         cache_dir: the folder of the file, by default that of `datasets`.
@@ -297,7 +299,7 @@ class PackedRows:
                 bar.update(len(batch))
 
     def _batches(self, order: np.ndarray) -> Iterator[pa.RecordBatch]:
-        """The packs of this order, about a million tokens at a time."""
+        """The packs of this order, about half a million tokens at a time."""
         packs, sizes = self.packs, np.diff(self.packs.offsets)
         step, small = max(1, _TOKENS // packs.max_length), np.int16 if packs.max_length < 1 << 15 else np.int32
         for some in (order[at : at + step] for at in range(0, len(order), step)):
