@@ -166,7 +166,7 @@ def test_the_other_sets_at_every_depth(name):
     ("name", "depth"), [("wikipedia", 4), ("squad", 3), ("docstrings", 5), ("wordnet-pairs", 5), ("wordnet", 8)]
 )
 def test_these_depths_cost_next_to_nothing(name, depth):
-    """What the README says, on the shipped lengths and on a fresh draw from them."""
+    """What data/benchmarks/README.md says, on the shipped lengths and on a fresh draw from them."""
     counts = load(name).counts
     for drawn in (counts, np.random.default_rng(4).multinomial(counts.sum(), counts / counts.sum())):
         histogram = LengthHistogram(drawn, max_length=len(counts) - 1)

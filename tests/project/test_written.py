@@ -68,9 +68,6 @@ def test_example(name):
     assert not said, "".join(said)
 
 
-ROOT = Path(__file__).parents[2]
-
-
 def names_in_use() -> set[str]:
     """All words in the files of the library, and in the code of the notebooks."""
     texts = [path.read_text(encoding="utf-8") for path in ROOT.glob("packlib/**/*.py")]
