@@ -23,7 +23,7 @@ class WasteExplorer(Explorer):
     """Data set, batch size and habit: batches as they come out, and the share of padding."""
 
     title = "How much of the work is padding?"
-    telling = ("habit", "batch_size")
+    shown_controls = ("habit", "batch_size")
 
     def __init__(
         self, dataset: str = "wikipedia", own: Sequence[int] = (12, 15, 9, 120, 14, 11, 13, 10), slots: int = 128

@@ -27,7 +27,7 @@ class MaximumExplorer(Explorer):
     """
 
     title = "What does a longer row cost?"
-    telling = ("max_length", "depth")
+    shown_controls = ("max_length", "depth")
 
     def __init__(self, dataset: str = "docstrings", max_length: int = 0, own: Sequence[int] | None = None) -> None:
         if own is None:
