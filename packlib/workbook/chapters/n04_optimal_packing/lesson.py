@@ -14,7 +14,7 @@ from packlib.packing.search.progress import Progress
 from packlib.workbook.chapters.n04_optimal_packing.runs import best_pack
 from packlib.workbook.chapters.shared.above import draw_above
 from packlib.workbook.chapters.shared.histograms import choice_of_lengths, sets_to_explore, shown_name
-from packlib.workbook.chapters.shared.packs import draw_packs, spoken
+from packlib.workbook.chapters.shared.pack_drawings import draw_packs, spoken
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
 from packlib.workbook.figures import new_figure, percent, series

@@ -11,7 +11,7 @@ from packlib.advice.data import uncut
 from packlib.lengths import LengthHistogram
 from packlib.packing import plan
 from packlib.workbook.chapters.shared.histograms import shown_name
-from packlib.workbook.chapters.shared.packs import spoken
+from packlib.workbook.chapters.shared.pack_drawings import spoken
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
 from packlib.workbook.figures import INK, label_ends, new_figure, percent, series
