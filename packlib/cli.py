@@ -327,7 +327,7 @@ def _audit(data: Path, model: str | None, script: bool, **values: Any) -> int:
 @click.option("--factor", type=float, required=True, help="The packing factor, such as 1.99.")
 @click.option("--how", default="accumulation", help="Or: batch, betas, linear_rate, sqrt_rate.")
 @_json
-def _adjust(recipe: Path, factor: float, how: str, script: bool) -> None:
+def _adjust(recipe: Path, factor: float, how: Any, script: bool) -> None:
     """What to change in a training recipe, that of the padded run, after packing.
 
     \b

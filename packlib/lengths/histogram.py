@@ -12,7 +12,16 @@ import numpy as np
 
 from packlib.checks import escaped, in_html, one_line, one_of, percent, text, whole_number
 from packlib.files import atomic_path, has_exactly, naming, parse_json, read_text, write_text
-from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, OVERLONG, Place, as_int64, count_lengths, position
+from packlib.lengths.counting import (
+    INT64_MAX,
+    MAX_LENGTH,
+    OVERLONG,
+    Overlong,
+    Place,
+    as_int64,
+    count_lengths,
+    position,
+)
 from packlib.lengths.own_files import read_counts
 
 KINDS = ("measured", "reconstruction", "synthetic")
@@ -85,7 +94,7 @@ class LengthHistogram:
 
     @classmethod
     def from_lengths(
-        cls, lengths: Iterable[int], max_length: int | None = None, overlong: str = "error", **fields: Any
+        cls, lengths: Iterable[int], max_length: int | None = None, overlong: Overlong = "error", **fields: Any
     ) -> "LengthHistogram":
         """Count `lengths` (any sequence or array of whole numbers, in tokens).
 
@@ -110,7 +119,7 @@ class LengthHistogram:
         cls,
         chunks: Iterable[Iterable[int]],
         max_length: int | None = None,
-        overlong: str = "error",
+        overlong: Overlong = "error",
         place: Place = position,
         **fields: Any,
     ) -> "LengthHistogram":
@@ -126,7 +135,7 @@ class LengthHistogram:
         lost = {"truncate": {"truncated": over}, "drop": {"dropped": over}}.get(overlong, {})
         return cls(counts, **{**fields, **lost})
 
-    def with_max_length(self, max_length: int, overlong: str = "error") -> "LengthHistogram":
+    def with_max_length(self, max_length: int, overlong: Overlong = "error") -> "LengthHistogram":
         """The same sequences in packs of another length; `overlong` as in `from_lengths`.
 
         Raises:
@@ -149,7 +158,7 @@ class LengthHistogram:
 
     @classmethod
     def from_csv(
-        cls, path: str | os.PathLike, max_length: int | None = None, overlong: str = "error", **fields: Any
+        cls, path: str | os.PathLike, max_length: int | None = None, overlong: Overlong = "error", **fields: Any
     ) -> "LengthHistogram":
         """Read `length,count` lines (a header is welcome; the order is free); arguments as in `from_lengths`.
 
