@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from packlib.checks import escaped, in_html, one_line, one_of, percent, text, whole_number
-from packlib.files import atomic_path, has_exactly, naming, parse_json, read_text, write_text
+from packlib.files import atomic_path, has_exactly, naming, naming_text, parse_json, read_text, write_text
 from packlib.lengths.counting import (
     INT64_MAX,
     MAX_LENGTH,
@@ -49,6 +49,8 @@ class LengthHistogram:
     >>> three = LengthHistogram([0, 0, 1, 2], name="mine", max_length=8)  # one of length 2, two of length 3
     >>> three.num_sequences, three.num_tokens, three.max_length
     (3, 8, 8)
+    >>> LengthHistogram.from_json(three.to_json()) == three
+    True
     """
 
     counts: np.ndarray
@@ -204,9 +206,23 @@ class LengthHistogram:
         whole[lengths] = counts
         return cls(whole, **{name: raw[name] for name in _ABOUT})
 
+    def to_json(self) -> str:
+        """The histogram as JSON text, with all that is known about it."""
+        return json.dumps(self.as_dict())
+
+    @classmethod
+    def from_json(cls, text: str) -> "LengthHistogram":
+        """Read a histogram that `to_json` wrote; nothing is rounded or guessed.
+
+        Raises:
+            ValueError: if it is no valid histogram, with the first thing that is wrong.
+        """
+        with naming_text("histogram of lengths"):
+            return cls.from_dict(parse_json(text))
+
     def save(self, path: str | os.PathLike) -> None:
-        """Write the histogram as JSON, with all that is known about it, whole or not at all."""
-        write_text(path, json.dumps(self.as_dict()))
+        """Write the histogram as JSON, whole or not at all."""
+        write_text(path, self.to_json() + "\n")
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "LengthHistogram":
