@@ -54,7 +54,7 @@ _REDUCTIONS = ("token", "sequence", "group", "constant")  # as in packlib.check,
 _OVERLONG = ("error", "truncate", "drop", "split")
 
 
-def _tell(script: bool, found: Any, *said: Any) -> None:
+def _print(script: bool, found: Any, *said: Any) -> None:
     """Print what was found: as JSON for scripts, else in words."""
     print(*([json.dumps(found, indent=2, ensure_ascii=False)] if script else said), sep="\n")
 
@@ -89,7 +89,7 @@ def _list(script: bool) -> None:
         listed[name] = {"title": title, "parameters": lines}
     said = ["\n    ".join([f"{name}: {about['title']}", *about["parameters"]]) for name, about in listed.items()]
     said += ["The other notebooks are in packlib's repository."] * IN_WHEEL + [f"data sets: {', '.join(available())}"]
-    _tell(script, {"notebooks": listed, "data sets": available()}, *said)
+    _print(script, {"notebooks": listed, "data sets": available()}, *said)
 
 
 @_command("run")
@@ -156,7 +156,7 @@ def _report(lengths: str, recipe: str | None, out: Path, script: bool, progress:
         (work / "report.html").write_text(page(advice, click.get_current_context().obj), encoding="utf-8")
     if show:
         print("\r\033[K", end="", file=sys.stderr)
-    _tell(script, advice.as_dict(), advice, *files)
+    _print(script, advice.as_dict(), advice, *files)
 
 
 @_command("sweep")
@@ -220,7 +220,7 @@ def _plan(
     names = ("method", "max_sequences_per_pack", "num_packs", "lower_bound", "gap", "packing_factor")
     found = {name: getattr(best, name) for name in (*names, "efficiency", "deepest")}
     found |= {"truncated": histogram.truncated, "dropped": histogram.dropped, "seconds": seconds}
-    _tell(script, found, histogram, best, *filter(None, [out]))
+    _print(script, found, histogram, best, *filter(None, [out]))
 
 
 @_command("pack")
@@ -285,7 +285,7 @@ def _pack(
     said = "{num_packs:,} packs of {max_length:,} ({method}); none has fewer than {lower_bound:,}."
     said += " {sequences:,} sequences, {tokens:,} tokens; {overlong_sequences:,} were too long."
     columns = (f"{name}: {became}." for name, became in found["columns"].items())
-    _tell(script, found, said.format(**found), *columns, out)
+    _print(script, found, said.format(**found), *columns, out)
 
 
 @_command("audit")
@@ -327,7 +327,7 @@ def _audit(data: Path, model: str | None, script: bool, **values: Any) -> int:
 @click.option("--factor", type=float, required=True, help="The packing factor, such as 1.99.")
 @click.option("--how", default="accumulation", help="Or: batch, betas, linear_rate, sqrt_rate.")
 @_json
-def _adjust(recipe: Path, factor: float, how: str, script: bool) -> None:
+def _adjust(recipe: Path, factor: float, how: Any, script: bool) -> None:
     """What to change in a training recipe, that of the padded run, after packing.
 
     \b
@@ -343,7 +343,7 @@ def _adjust(recipe: Path, factor: float, how: str, script: bool) -> None:
     before = Recipe.load(recipe)
     after, reasons, error = adjust(before, factor, how)
     found = {"before": asdict(before), "after": asdict(after), "reasons": reasons, "error": error}
-    _tell(script, found, f"Before packing. {before}", f"After packing. {after}", "\n  ".join(["Why:", *reasons]))
+    _print(script, found, f"Before packing. {before}", f"After packing. {after}", "\n  ".join(["Why:", *reasons]))
 
 
 @_command("check")

@@ -201,6 +201,14 @@ def parse_json(text: str, constants: bool = False) -> Any:
         raise ValueError("It is nested too deeply.") from None
 
 
+def parse_object(text: str, constants: bool = False) -> dict[str, Any]:
+    """Parse JSON text that holds one object; arguments and errors as in `parse_json`."""
+    values = parse_json(text, constants)
+    if not isinstance(values, dict):
+        raise ValueError("It must hold one JSON object.")
+    return values
+
+
 def has_exactly(raw: Any, what: str, names: set[str]) -> None:
     """Raise a TypeError or a ValueError unless `raw` is a JSON object with these names and no other."""
     if not isinstance(raw, dict):
@@ -340,9 +348,6 @@ def read_text(path: Path, most_bytes: int = 1 << 26) -> str:
 
 
 def read_json(path: str | os.PathLike, needed: str, constants: bool = False) -> dict[str, Any]:
-    """Read a JSON file that holds one object; arguments and errors as in `naming` and `parse_json`."""
+    """Read a JSON file that holds one object; arguments and errors as in `naming` and `parse_object`."""
     with naming(path, needed) as path:
-        values = parse_json(read_text(path), constants)
-        if not isinstance(values, dict):
-            raise ValueError("It must hold one JSON object.")
-    return values
+        return parse_object(read_text(path), constants)

@@ -132,16 +132,16 @@ def stepped(how="right", **options):
     return Tiny("attention"), IN_PACKS, sequences(), {"step": partial(update, how=how, **options)}
 
 
-def rewarded(mode="token", form="plain", fault=None, **told):
-    return Rewarded(mode, form, fault), packs, rollouts(), told
+def rewarded(mode="token", form="plain", fault=None, **options):
+    return Rewarded(mode, form, fault), packs, rollouts(), options
 
 
-def in_packs(model, collate=IN_PACKS, prompts=True, **told):
-    return model, collate, sequences(prompts=prompts), told
+def in_packs(model, collate=IN_PACKS, prompts=True, **options):
+    return model, collate, sequences(prompts=prompts), options
 
 
-def flattened(model, **told):
-    return in_packs(model, DataCollatorWithFlattening(), **told)
+def flattened(model, **options):
+    return in_packs(model, DataCollatorWithFlattening(), **options)
 
 
 class TwoAhead(Tiny):

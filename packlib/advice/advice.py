@@ -12,7 +12,7 @@ from packlib.advice.applying import code_for
 from packlib.advice.depths import DepthTrial, best_plans
 from packlib.advice.memory import Fit, Memory, ModelShape
 from packlib.advice.micro_batch import EVIDENCE, Update
-from packlib.advice.row_lengths import WORTH, RowLength, choose, count_cut, cut, cuts_less
+from packlib.advice.row_lengths import WORTH, Overlong, RowLength, choose, count_cut, cut, cuts_less
 from packlib.advice.today import Today
 from packlib.advice.upstream import Upstream, find_pile
 from packlib.advice.words import filled, paragraphs_of, parts_of, share_of
@@ -58,7 +58,7 @@ class Advice:
     upstream: Upstream | None
     trained: int | None
     max_length: int
-    overlong: str
+    overlong: Overlong
     histogram: LengthHistogram
     row_lengths: tuple[RowLength, ...]
     plans: tuple[PackingPlan, ...]
@@ -157,7 +157,7 @@ class Advice:
     def decisions(self) -> tuple[Decision, ...]:
         """What to do, in the order of the page, as `decisions.jinja` says it."""
         now, all_tokens, before = self.now, self.whole.num_tokens, self.update.before
-        otherwise = "truncate" if self.overlong == "split" else "split"
+        otherwise: Overlong = "truncate" if self.overlong == "split" else "split"
         rows_otherwise = cut(self.whole, self.row_length, otherwise)
         text = filled(
             "decisions.jinja",

@@ -6,14 +6,14 @@ Notebook 12 shows the same step by step, and `packlib report` writes it as a pag
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from packlib.advice.advice import Advice
 from packlib.advice.data import Data, uncut
 from packlib.advice.depths import ROUNDS, best_plans, smallest_depth, try_depths
 from packlib.advice.memory import MOST_DEVICES, fitting, memory_size, model_shape
 from packlib.advice.micro_batch import fit_update
-from packlib.advice.row_lengths import OVERLONG, choose, cut, try_lengths
+from packlib.advice.row_lengths import OVERLONG, Overlong, choose, cut, try_lengths
 from packlib.advice.today import TODAY, Habit, batches_today
 from packlib.advice.upstream import find_pile, weigh
 from packlib.checks import depth_limit, flag, one_of, whole_number
@@ -37,7 +37,7 @@ def advise(
     batch_size: int | None = None,
     recipe: Recipe | None = None,
     ranks: int | None = None,
-    overlong: Literal["truncate", "drop", "split"] = "truncate",
+    overlong: Overlong = "truncate",
     max_sequences_per_pack: int | None = None,
     keep_max_length: bool = False,
     thorough: bool = False,

@@ -1,6 +1,7 @@
 """Which row length: a dozen are tried, shorter and longer than now."""
 
 from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -12,7 +13,8 @@ from packlib.packing import PackingPlan
 from packlib.packing.greedy import lpfhp
 from packlib.work import Work
 
-OVERLONG = ("truncate", "drop", "split")
+Overlong = Literal["truncate", "drop", "split"]
+OVERLONG: tuple[Overlong, ...] = get_args(Overlong)
 TRIED = [eighths / 8 for eighths in (2, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 24, 32)]  # of the length now
 WORTH = 0.02  # slots for a token: for less, nobody changes the length of the rows
 _AS_GOOD = 0.005  # of the best: the shortest of these is taken
@@ -50,7 +52,7 @@ class RowLength:
         return self.slots / self.tokens
 
 
-def cut(whole: LengthHistogram, max_length: int, overlong: str = "truncate") -> LengthHistogram:
+def cut(whole: LengthHistogram, max_length: int, overlong: Overlong = "truncate") -> LengthHistogram:
     """The lengths for rows of `max_length` slots.
 
     >>> from packlib.advice import cut
@@ -78,7 +80,7 @@ def cut(whole: LengthHistogram, max_length: int, overlong: str = "truncate") -> 
     return whole.with_max_length(top, overlong)
 
 
-def count_cut(whole: LengthHistogram, max_length: int, overlong: str) -> tuple[int, int]:
+def count_cut(whole: LengthHistogram, max_length: int, overlong: Overlong) -> tuple[int, int]:
     """Sequences that are longer than a row, and their tokens that are lost, or that go to further pieces."""
     over = whole.counts[max_length + 1 :]
     beyond = np.arange(1, len(over) + 1) + (max_length if overlong == "drop" else 0)
@@ -88,7 +90,7 @@ def count_cut(whole: LengthHistogram, max_length: int, overlong: str) -> tuple[i
 def try_lengths(
     whole: LengthHistogram,
     max_length: int,
-    overlong: str,
+    overlong: Overlong,
     work: Work,
     causal: bool = True,
     max_sequences_per_pack: int | None = None,

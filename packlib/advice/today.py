@@ -6,14 +6,15 @@ from typing import Literal, TypeAlias
 
 from packlib.checks import one_of, whole_number
 from packlib.lengths import LengthHistogram, padding_waste
+from packlib.lengths.waste import BatchingHabit
 from packlib.packing import plan
 
 Habit: TypeAlias = Literal["random", "sorted", "fixed", "packed"]
-TODAY: dict[Habit, tuple[str, str]] = {  # the habit of `padding_waste`, and how a sentence names it
+TODAY: dict[Habit, tuple[BatchingHabit | None, str]] = {  # the habit of `padding_waste`, and how a sentence names it
     "random": ("random", "random batches, each padded to its longest"),
     "sorted": ("sorted", "sorted batches, each padded to its longest"),
     "fixed": ("maximum", "batches padded to the row length"),
-    "packed": ("", "packs filled in the order of the data"),
+    "packed": (None, "packs filled in the order of the data"),
 }
 
 
@@ -73,7 +74,7 @@ def batches_today(
     one_of("today", today, TODAY)
     size = whole_number("batch_size", batch_size, 1)
     n = histogram.num_sequences
-    if today != "packed":
-        return Today(today, size, n, padding_waste(histogram, size, TODAY[today][0]).slots, 1.0)
+    if (padded := TODAY[today][0]) is not None:
+        return Today(today, size, n, padding_waste(histogram, size, padded).slots, 1.0)
     made = plan(histogram, method="next_fit", max_sequences_per_pack=max_sequences_per_pack, seed=seed)
     return Today(today, size, made.num_packs, made.num_packs * histogram.max_length, made.packing_factor)

@@ -110,19 +110,19 @@ class PackingAudit:
         return None if slots < self.tokens else slots - self.tokens
 
     @property
-    def above(self) -> int | None:
+    def gap(self) -> int | None:
         """Packs above the proven least; None where packs hold more than they may."""
         return None if self.packs < self.lower_bound else self.packs - self.lower_bound
 
     @cached_property
     def _found(self) -> dict[str, Any]:
-        more = {"padding_slots": self.padding_slots, "above": self.above}
+        more = {"padding_slots": self.padding_slots, "gap": self.gap}
         return asdict(self) | more | {"waiting": self.waiting and self.waiting._asdict()}
 
     @cached_property
     def _table(self) -> list[tuple[str, str]]:
         found = self._found
-        names = "borders packs max_length sequences deepest tokens padding_slots lower_bound above lpfhp_packs".split()
+        names = "borders packs max_length sequences deepest tokens padding_slots lower_bound gap lpfhp_packs".split()
         rows = {name: found[name] for name in names}
         rows |= {f"source: {name}": value for name, value in (found["source"] or {}).items() if name != "as_if"}
         rows |= found["updates"] or {}
@@ -130,7 +130,7 @@ class PackingAudit:
         more = {
             "max_length": "" if self.given else " (that of the fullest pack)",
             "padding_slots": "" if empty is None else f" ({percent(empty / (self.packs * self.max_length), 2)})",
-            "above": "" if self.above is None else f" ({percent(self.above / self.lower_bound, 2)})",
+            "gap": "" if self.gap is None else f" ({percent(self.gap / self.lower_bound, 2)})",
         }
         return [(name.replace("_", " "), _said(value) + more.get(name, "")) for name, value in rows.items()]
 

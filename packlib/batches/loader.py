@@ -55,7 +55,7 @@ class PackDataset(Dataset):
         if isinstance(dataset, TokenStore):
             held = np.add.reduceat(dataset.lengths[packs.sample_ids], packs.offsets[:-1])
             if (other := held != packs.lengths_used).any():
-                _refuse_other_lengths(int(other.argmax()), packs, held[other.argmax()])
+                _refuse_other_samples(int(other.argmax()), packs, held[other.argmax()])
 
     def __len__(self) -> int:
         return len(self.dataset if self.packs is None else self.packs)
@@ -68,11 +68,11 @@ class PackDataset(Dataset):
         is_store = isinstance(data, TokenStore)
         sequences = data.take(ids) if is_store else TokenStore.from_samples([data[i] for i in ids], ids)
         if len(sequences.input_ids) != self.packs.lengths_used[index]:
-            _refuse_other_lengths(index, self.packs, len(sequences.input_ids))
+            _refuse_other_samples(index, self.packs, len(sequences.input_ids))
         return epoch, sequences
 
 
-def _refuse_other_lengths(index: int, packs: Packs, held: int) -> None:
+def _refuse_other_samples(index: int, packs: Packs, held: int) -> None:
     raise ValueError(
         f"The packs were made for other lengths: pack {index} has {packs.lengths_used[index]} tokens, and its "
         f"samples have {held}."

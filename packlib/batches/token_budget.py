@@ -7,6 +7,7 @@ source tokens and 25,000 target tokens.
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -15,7 +16,8 @@ from packlib.lengths.counting import as_lengths
 from packlib.packing.ragged import Ragged
 
 _MOST_TOKENS = 1 << 62  # twice as many do not fit in 64 bits
-ORDERS = ("dataset", "ascending", "descending", "random")
+Order = Literal["dataset", "ascending", "descending", "random"]
+ORDERS: tuple[Order, ...] = get_args(Order)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +77,7 @@ def batch_by_tokens(
     max_tokens: int,
     min_batch: int = 1,
     max_batch: int | None = None,
-    order: str = "dataset",
+    order: Order = "dataset",
     same_shape_every: int = 1,
     *,
     target_lengths: Iterable[int] | None = None,

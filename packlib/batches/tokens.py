@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from packlib.packing.ragged import Ragged, ranges
 _ARRAYS = ("input_ids", "token_type_ids", "offsets", "sequence_labels")  # of a file
 _OPTIONAL = ("labels", "sample_ids")
 _BY_TOKEN, _BY_SEQUENCE = ("input_ids", "token_type_ids", "labels"), ("sequence_labels", "sample_ids")
+Overlong = Literal["error", "truncate"]  # what becomes of a text that is too long
 _COUNTED: Any = None  # the default of a field that is an array once the store is made
 _BLOCK = 4096  # texts that are tokenized at once
 
@@ -256,7 +257,7 @@ def tokenize(
     pairs: Sequence[str] | np.ndarray | None = None,
     sequence_labels: Sequence[int] | np.ndarray | None = None,
     max_length: int | None = None,
-    overlong: str = "error",
+    overlong: Overlong = "error",
     progress: bool = False,
 ) -> TokenStore:
     """Tokenize `texts` with a transformers tokenizer, as `[CLS] text [SEP]` or `[CLS] text [SEP] pair [SEP]`.
@@ -276,7 +277,7 @@ def tokenize(
     """
     from tqdm.auto import tqdm
 
-    one_of("overlong", overlong, ("error", "truncate"))
+    one_of("overlong", overlong, get_args(Overlong))
     if not len(texts):
         raise ValueError("There are no texts; at least one is needed.")
     for name, column in (("pairs", pairs), ("sequence_labels", sequence_labels)):

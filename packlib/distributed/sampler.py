@@ -64,7 +64,7 @@ class DistributedCurriculumSampler(Sampler[int]):
         with self._ranks.agree_on_errors():
             scores = scores_of(dataset, difficulty, share)
         if self._ranks.sum(np.array([scores.dtype.kind == "f"], np.int64)).any():
-            scores = ordered_bits(scores.astype(np.float64))
+            scores = _ordered_bits(scores.astype(np.float64))
         self._share, self._keys = share, scores
         self.epoch = -1
         self.set_epoch(0)
@@ -132,7 +132,7 @@ class DistributedCurriculumSampler(Sampler[int]):
         self._start = self._done = len(self) if done == self.num_samples else done // size
 
 
-def ordered_bits(scores: np.ndarray) -> np.ndarray:
+def _ordered_bits(scores: np.ndarray) -> np.ndarray:
     """Map float64 to int64 so that the order stays, exactly: the bits, turned over under the sign where it is set."""
     bits = (scores + 0.0).view(np.int64)  # + 0.0 makes -0.0 equal to 0.0
     return bits ^ (bits >> 63 & np.iinfo(np.int64).max)

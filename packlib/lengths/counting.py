@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -10,7 +10,8 @@ from packlib.checks import shown
 
 MAX_LENGTH = 1 << 24  # 17 million tokens: to plan longer rows would take over a gigabyte
 INT64_MAX = 2**63 - 1
-OVERLONG = ("error", "truncate", "drop")
+Overlong = Literal["error", "truncate", "drop"]  # what becomes of a sequence that is too long
+OVERLONG: tuple[Overlong, ...] = get_args(Overlong)
 Place = Callable[[int], str]  # how an error names where a value stands, of its index
 position: Place = "position {}".format
 _ODD = (bool, np.bool, str, bytes)  # beside integers, NumPy would take them for numbers, or all for text

@@ -11,8 +11,17 @@ from typing import Any
 import numpy as np
 
 from packlib.checks import escaped, in_html, one_line, one_of, percent, text, whole_number
-from packlib.files import atomic_path, has_exactly, naming, parse_json, read_text, write_text
-from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, OVERLONG, Place, as_int64, count_lengths, position
+from packlib.files import atomic_path, has_exactly, naming, naming_text, parse_json, read_text, write_text
+from packlib.lengths.counting import (
+    INT64_MAX,
+    MAX_LENGTH,
+    OVERLONG,
+    Overlong,
+    Place,
+    as_int64,
+    count_lengths,
+    position,
+)
 from packlib.lengths.own_files import read_counts
 
 KINDS = ("measured", "reconstruction", "synthetic")
@@ -40,6 +49,8 @@ class LengthHistogram:
     >>> three = LengthHistogram([0, 0, 1, 2], name="mine", max_length=8)  # one of length 2, two of length 3
     >>> three.num_sequences, three.num_tokens, three.max_length
     (3, 8, 8)
+    >>> LengthHistogram.from_json(three.to_json()) == three
+    True
     """
 
     counts: np.ndarray
@@ -85,7 +96,7 @@ class LengthHistogram:
 
     @classmethod
     def from_lengths(
-        cls, lengths: Iterable[int], max_length: int | None = None, overlong: str = "error", **fields: Any
+        cls, lengths: Iterable[int], max_length: int | None = None, overlong: Overlong = "error", **fields: Any
     ) -> "LengthHistogram":
         """Count `lengths` (any sequence or array of whole numbers, in tokens).
 
@@ -110,7 +121,7 @@ class LengthHistogram:
         cls,
         chunks: Iterable[Iterable[int]],
         max_length: int | None = None,
-        overlong: str = "error",
+        overlong: Overlong = "error",
         place: Place = position,
         **fields: Any,
     ) -> "LengthHistogram":
@@ -126,7 +137,7 @@ class LengthHistogram:
         lost = {"truncate": {"truncated": over}, "drop": {"dropped": over}}.get(overlong, {})
         return cls(counts, **{**fields, **lost})
 
-    def with_max_length(self, max_length: int, overlong: str = "error") -> "LengthHistogram":
+    def with_max_length(self, max_length: int, overlong: Overlong = "error") -> "LengthHistogram":
         """The same sequences in packs of another length; `overlong` as in `from_lengths`.
 
         Raises:
@@ -149,7 +160,7 @@ class LengthHistogram:
 
     @classmethod
     def from_csv(
-        cls, path: str | os.PathLike, max_length: int | None = None, overlong: str = "error", **fields: Any
+        cls, path: str | os.PathLike, max_length: int | None = None, overlong: Overlong = "error", **fields: Any
     ) -> "LengthHistogram":
         """Read `length,count` lines (a header is welcome; the order is free); arguments as in `from_lengths`.
 
@@ -195,9 +206,23 @@ class LengthHistogram:
         whole[lengths] = counts
         return cls(whole, **{name: raw[name] for name in _ABOUT})
 
+    def to_json(self) -> str:
+        """The histogram as JSON text, with all that is known about it."""
+        return json.dumps(self.as_dict())
+
+    @classmethod
+    def from_json(cls, text: str) -> "LengthHistogram":
+        """Read a histogram that `to_json` wrote; nothing is rounded or guessed.
+
+        Raises:
+            ValueError: if it is no valid histogram, with the first thing that is wrong.
+        """
+        with naming_text("histogram of lengths"):
+            return cls.from_dict(parse_json(text))
+
     def save(self, path: str | os.PathLike) -> None:
-        """Write the histogram as JSON, with all that is known about it, whole or not at all."""
-        write_text(path, json.dumps(self.as_dict()))
+        """Write the histogram as JSON, whole or not at all."""
+        write_text(path, self.to_json() + "\n")
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "LengthHistogram":

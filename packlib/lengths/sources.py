@@ -7,7 +7,7 @@ from pathlib import Path
 
 from packlib.checks import one_of
 from packlib.installed import checkout_path
-from packlib.lengths.counting import OVERLONG
+from packlib.lengths.counting import OVERLONG, Overlong
 from packlib.lengths.histogram import LengthHistogram
 from packlib.lengths.own_files import holds_counts, read_lengths
 from packlib.lengths.synthetic import FAMILIES
@@ -53,7 +53,7 @@ def load(
     name_or_path: str | os.PathLike,
     max_length: int | None = None,
     column: str | None = None,
-    overlong: str | None = None,
+    overlong: Overlong | None = None,
 ) -> LengthHistogram:
     """The histogram of a data set that `available()` names, or of a file of lengths.
 
@@ -92,7 +92,7 @@ def load(
     return LengthHistogram.from_chunks(chunks, max_length, overlong, place, name=path.stem, source=path.name)
 
 
-def _data_set(name: str, max_length: int | None, overlong: str) -> LengthHistogram:
+def _data_set(name: str, max_length: int | None, overlong: Overlong) -> LengthHistogram:
     if name in _STORED:
         row, path = _STORED[name], data_path("lengths", f"{name}.csv")
         whole = LengthHistogram.from_csv(path, name=name, kind=row["kind"], source=row["about"])

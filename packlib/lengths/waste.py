@@ -8,6 +8,7 @@ formula is exact; the tests hold it to every order of small data sets, and to si
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -15,7 +16,8 @@ from packlib.checks import one_of, percent, whole_number
 from packlib.lengths.histogram import LengthHistogram
 
 _FEW = 1024  # sequences in a batch: up to so many it takes less to look at them one after the other
-HABITS = ("maximum", "random", "sorted", "buckets", "megabatches")
+BatchingHabit = Literal["maximum", "random", "sorted", "buckets", "megabatches"]
+HABITS: tuple[BatchingHabit, ...] = get_args(BatchingHabit)
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class PaddingWaste:
         slots: all slots that are computed; the expected number where the habit shuffles.
     """
 
-    habit: str
+    habit: BatchingHabit
     batch_size: int
     tokens: int
     slots: float
@@ -55,7 +57,7 @@ class PaddingWaste:
 def padding_waste(
     lengths: LengthHistogram | Iterable[int],
     batch_size: int,
-    habit: str = "random",
+    habit: BatchingHabit = "random",
     *,
     buckets: int = 8,
     window: int = 50,

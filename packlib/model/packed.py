@@ -119,9 +119,9 @@ class PackedBert(BertForPreTraining):
         inputs_embeds: Tensor | None = None,
     ) -> Tensor:
         """The last hidden states of the packs, shape (B, T, d). Positions restart with each sequence."""
-        slots, room = segment_ids.shape[1], self.config.max_position_embeddings
-        if slots > room:
-            raise ValueError(f"The packs have {slots} slots; the model's position table ends at {room}.")
+        slots, space = segment_ids.shape[1], self.config.max_position_embeddings
+        if slots > space:
+            raise ValueError(f"The packs have {slots} slots; the model's position table ends at {space}.")
         device, dtype = segment_ids.device, self.dtype
         if torch.is_autocast_enabled(device.type):
             dtype = torch.get_autocast_dtype(device.type)

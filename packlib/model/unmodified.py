@@ -237,10 +237,10 @@ class Handover:
     def check_lengths(self, slots: int, shortest: int, longest: int) -> None:
         """Refuse sequences of these lengths, in so many slots, where the model would not place all as if alone."""
         positions = getattr(self.config, "max_position_embeddings", None) or 0
-        room = positions - self.first_position if positions > 0 else math.inf
-        if slots > room:
+        space = positions - self.first_position if positions > 0 else math.inf
+        if slots > space:
             what = "The rows have" if self.form == "dense" else "A sequence has"
-            raise ValueError(f"{what} {slots} tokens; the model's position table ends at {room}.")
+            raise ValueError(f"{what} {slots} tokens; the model's position table ends at {space}.")
         limit = long_rope_limit(self.config)
         if limit is not None and shortest <= limit < longest:
             raise ValueError(

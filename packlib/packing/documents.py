@@ -16,6 +16,7 @@ TRL calls the first three `wrapped`, `bfd_split` and `bfd`.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from packlib.packing.methods import plan
 from packlib.packing.ragged import Ragged, ranges
 
 Pieces = tuple[np.ndarray, np.ndarray, np.ndarray]  # of which document, from which of its tokens, and how many
+CuttingRule = Literal["wrapped", "split", "truncate", "drop", "powers_of_two"]
 
 
 def wrapped(lengths: np.ndarray, max_length: int) -> Pieces:
@@ -78,9 +80,9 @@ def powers_of_two(lengths: np.ndarray, max_length: int) -> Pieces:
 
 
 #: What may become of documents, by name.
-CUTTING_RULES: dict[str, Callable[[np.ndarray, int], Pieces]] = {
-    rule.__name__: rule for rule in (wrapped, split, truncate, drop, powers_of_two)
-}
+CUTTING_RULES: dict[CuttingRule, Callable[[np.ndarray, int], Pieces]] = dict(
+    zip(get_args(CuttingRule), (wrapped, split, truncate, drop, powers_of_two), strict=True)
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +106,7 @@ class DocumentRows(Ragged):
     offsets: np.ndarray
     document_lengths: np.ndarray
     max_length: int
-    rule: str
+    rule: CuttingRule
     _called = "row", "rows"
 
     def __getitem__(self, index: int) -> np.ndarray:
@@ -169,7 +171,7 @@ class DocumentRows(Ragged):
         )
 
 
-def document_rows(lengths: Iterable[int], max_length: int, rule: str = "split") -> DocumentRows:
+def document_rows(lengths: Iterable[int], max_length: int, rule: CuttingRule = "split") -> DocumentRows:
     """Cut documents by a rule, and lay the pieces into rows.
 
     >>> from packlib.packing import document_rows

@@ -135,7 +135,7 @@ def pack_groups(
 
     Row after row is filled as full as groups can fill it: first with the largest group that is left, then with whole
     groups and at most one group of which some answers stay for later rows. Then a few rows at a time are filled anew in
-    another order, and kept so if that leaves more of the room in one place.
+    another order, and kept so if that leaves more of the space in one place.
 
     >>> from packlib.packing import pack_groups
     >>> rows = pack_groups([5, 3], [[2, 2, 2], [4, 1]], max_length=14)
@@ -237,13 +237,13 @@ class _Filler:
         reached = _reached(branches, self.max_length - self.shared[first])
         held, _ = _chosen(branches, reached, _highest(reached[-1]))
         row = {first: [pool[first][i] for i in held]}
-        room = self.max_length - self.tokens(row)
+        space = self.max_length - self.tokens(row)
         sizes = {group: self.size(group, own) for group, own in pool.items() if group != first}
-        whole = sorted((group for group in sizes if sizes[group] <= room), key=sizes.__getitem__, reverse=True)
-        reached = _reached([sizes[group] for group in whole], room)
+        whole = sorted((group for group in sizes if sizes[group] <= space), key=sizes.__getitem__, reverse=True)
+        reached = _reached([sizes[group] for group in whole], space)
         filled, part, taken = _highest(reached[-1]), None, Row()
-        for group in sorted(sizes, key=self.shared.__getitem__) if filled < room else ():
-            left = room - self.shared[group]
+        for group in sorted(sizes, key=self.shared.__getitem__) if filled < space else ():
+            left = space - self.shared[group]
             if left <= filled:
                 break
             branches = [self.branches[group][i] for i in pool[group]]
@@ -267,8 +267,8 @@ class _Filler:
         return row
 
     def improve(self, rows: list[Row], fewest: int, tries: int, rng: random.Random) -> list[Row]:
-        """Fill a few rows at a time anew, and keep that if they end with as much room in one place, or more."""
-        room, holders = [self.max_length - self.tokens(row) for row in rows], _holders(rows)
+        """Fill a few rows at a time anew, and keep that if they end with as much space in one place, or more."""
+        spaces, holders = [self.max_length - self.tokens(row) for row in rows], _holders(rows)
         for _ in range(tries):
             if len(rows) <= (1 + _NEAR) * fewest:
                 break
@@ -284,11 +284,11 @@ class _Filler:
                 filled.append(self.fill(pool, max(by_chance, key=by_chance.__getitem__)))
             left = [self.max_length - self.tokens(row) for row in filled]
             squares = sum(n * n for n in left) + (len(some) - len(filled)) * self.max_length**2
-            if not pool and squares >= sum(room[at] ** 2 for at in some):
+            if not pool and squares >= sum(spaces[at] ** 2 for at in some):
                 for at in sorted(some, reverse=True):
-                    del rows[at], room[at]
+                    del rows[at], spaces[at]
                 rows += filled
-                room += left
+                spaces += left
                 holders = _holders(rows)
         return rows
 
@@ -316,12 +316,12 @@ def _some(rows: Sequence[Row], holders: dict[int, list[int]], number: int, rng: 
 # Sums of sizes as the bits of one integer: bit n is set if some of the sizes add up to n.
 
 
-def _reached(sizes: Sequence[int], room: int, start: int = 1) -> list[int]:
-    """The sums up to `room` before the first size, after it, after the second, …, until one fills the room."""
-    every = (2 << room) - 1
+def _reached(sizes: Sequence[int], space: int, start: int = 1) -> list[int]:
+    """The sums up to `space` before the first size, after it, after the second, …, until one fills the space."""
+    every = (2 << space) - 1
     found = [start & every]
     for size in sizes:
-        if found[-1] >> room:
+        if found[-1] >> space:
             break
         found.append(found[-1] | (found[-1] << size) & every)
     return found

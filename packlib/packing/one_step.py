@@ -80,24 +80,24 @@ def _times(falling: np.ndarray, ranks: int, meetings: int) -> np.ndarray:
 
 
 def _dealt(lengths: np.ndarray, times: np.ndarray, each: int, max_length: int, work: Work) -> Schedule | None:
-    """One step whose ranks have about as much work as `times` says, or None if a sequence finds no room.
+    """One step whose ranks have about as much work as `times` says, or None if a sequence finds no space.
 
-    From long to short, each sequence goes to the rank that lacks most work for a token of its room, in its emptiest
-    pack. Graham (1969) takes the rank that lacks most work, but a rank with little room must get sequences that are
+    From long to short, each sequence goes to the rank that lacks most work for a token of its space, in its emptiest
+    pack. Graham (1969) takes the rank that lacks most work, but a rank with little space must get sequences that are
     long for it, since those have the most work for their tokens.
     """
     work_of, pack_of = work.of(lengths), np.empty(len(lengths), np.int64)
-    done, room, empty = -times, np.full((len(times), each), max_length), len(times) * each
+    done, space, empty = -times, np.full((len(times), each), max_length), len(times) * each
     for left, i in zip(range(len(lengths), 0, -1), np.argsort(-lengths, kind="stable").tolist(), strict=True):
-        widest = room.max(axis=1)
+        widest = space.max(axis=1)
         fits = widest == max_length if left == empty else widest >= lengths[i]  # the last ones go to empty packs
-        rank = int(np.where(fits, done / np.maximum(room.sum(axis=1), 1), np.inf).argmin())
+        rank = int(np.where(fits, done / np.maximum(space.sum(axis=1), 1), np.inf).argmin())
         if not fits[rank]:
             return None
-        pack = int(room[rank].argmax())
-        empty -= room[rank, pack] == max_length
+        pack = int(space[rank].argmax())
+        empty -= space[rank, pack] == max_length
         pack_of[i] = rank * each + pack
-        room[rank, pack] -= lengths[i]
+        space[rank, pack] -= lengths[i]
         done[rank] += work_of[i]
     sizes, ids = np.bincount(pack_of), np.argsort(pack_of, kind="stable")
     return Schedule(ids, np.concatenate([[0], np.cumsum(sizes)]), lengths[ids], max_length, len(times), each, 1, work)
@@ -111,7 +111,7 @@ def _exchanged(made: Schedule) -> Schedule:
     pack_of, tokens = np.repeat(np.arange(len(made)), np.diff(made.offsets)), made.lengths.astype(np.int64)
     work, tried = made.work.of(tokens), np.zeros(made.steps, bool)
     while True:
-        rank_of, room = pack_of // made.packs_per_rank, made.max_length - np.bincount(pack_of, tokens)
+        rank_of, space = pack_of // made.packs_per_rank, made.max_length - np.bincount(pack_of, tokens)
         done = np.bincount(rank_of, work).reshape(made.steps, made.ranks)
         longest = done.max(axis=1)
         excess = np.where(tried, 0, longest - done.mean(axis=1))
@@ -122,7 +122,7 @@ def _exchanged(made: Schedule) -> Schedule:
         slowest = step * made.ranks + int(done[step].argmax())
         own = np.flatnonzero(rank_of == slowest)[:: 1 + made.packs_per_rank // 16]  # of many, some are enough
         less = work[own, None] - work
-        fits = (less <= spare.ravel()[rank_of]) & (tokens[own, None] - tokens <= room[pack_of])
+        fits = (less <= spare.ravel()[rank_of]) & (tokens[own, None] - tokens <= space[pack_of])
         gain = np.where(fits, np.minimum(less, 2 * excess[step] - less), 0)
         i, j = np.unravel_index(gain.argmax(), gain.shape)
         tried[step] = gain[i, j] <= _NOTHING * longest[step]

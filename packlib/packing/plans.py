@@ -233,7 +233,7 @@ class PackingPlan:
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the plan as JSON, whole or not at all."""
-        write_text(path, self.to_json())
+        write_text(path, self.to_json() + "\n")
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "PackingPlan":

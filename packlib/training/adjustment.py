@@ -2,12 +2,13 @@
 
 import math
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from packlib.checks import one_of
 from packlib.training.recipe import Recipe, check_factor
 
-HOWS = ("accumulation", "batch", "betas", "linear_rate", "sqrt_rate")
+How = Literal["accumulation", "batch", "betas", "linear_rate", "sqrt_rate"]
+HOWS: tuple[How, ...] = get_args(How)
 TOLERATED = 0.02  # of the sequences an update: so near, nothing else need change
 
 
@@ -26,7 +27,7 @@ class Adjustment(NamedTuple):
     error: float | None
 
 
-def adjust(recipe: Recipe, packing_factor: float, how: str = "accumulation") -> Adjustment:
+def adjust(recipe: Recipe, packing_factor: float, how: How = "accumulation") -> Adjustment:
     """What to change in a recipe of padded rows when each row becomes a pack of `packing_factor` sequences.
 
     Source: Krell et al. 2021 (arXiv 2107.02027), on hyper-parameters: accumulation, and the betas of LAMB.

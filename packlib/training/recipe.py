@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from packlib.checks import in_html, number, one_of, shown, whole_number
-from packlib.files import naming, read_json, write_text
+from packlib.files import naming, naming_text, parse_object, read_json, write_text
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH
 
 OPTIMIZERS = ("adamw", "lamb")
@@ -25,6 +25,8 @@ class Recipe:
     >>> recipe = Recipe(8, learning_rate=1e-4, total_sequences=1_000_000, gradient_accumulation_steps=4)
     >>> recipe.global_batch, recipe.total_steps
     (32, 31250)
+    >>> Recipe.from_json(recipe.to_json()) == recipe
+    True
 
     Attributes:
         micro_batch: rows (padded sequences, or packs) in one forward pass of one replica.
@@ -101,11 +103,21 @@ class Recipe:
 
     def to_json(self) -> str:
         """The recipe as JSON text, one object of its attributes."""
-        return json.dumps(asdict(self), indent=2) + "\n"
+        return json.dumps(asdict(self), indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Recipe":
+        """Read a recipe that `to_json` wrote, or one object of what `from_dict` takes.
+
+        Raises:
+            ValueError: if it is no valid recipe, with the first thing that is wrong.
+        """
+        with naming_text("recipe"):
+            return cls.from_dict(parse_object(text))
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the recipe as JSON to a file, which is whole or not there."""
-        write_text(path, self.to_json())
+        write_text(path, self.to_json() + "\n")
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Recipe":

@@ -5,7 +5,7 @@ therefore cut what they share into 2 cp equal chunks, for cp ranks, and rank r g
 from the head and one from the tail. What they cut must have a multiple of 2 cp tokens, and is padded to it.
 """
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -13,7 +13,8 @@ from packlib.checks import one_of, shown, whole_number
 from packlib.work.cost import LengthsOfPacks, Work, check_work
 from packlib.work.rank_groups import dealt
 
-SHARDINGS = ("sequence", "pack", "whole")
+Sharding = Literal["sequence", "pack", "whole"]
+SHARDINGS: tuple[Sharding, ...] = get_args(Sharding)
 
 
 class ContextShards(NamedTuple):
@@ -28,7 +29,7 @@ class ContextShards(NamedTuple):
     padding_tokens: np.ndarray
 
 
-def context_shards(packs: LengthsOfPacks, ranks: int, sharding: str = "sequence", *, work: Work) -> ContextShards:
+def context_shards(packs: LengthsOfPacks, ranks: int, sharding: Sharding = "sequence", *, work: Work) -> ContextShards:
     """Deal the tokens of each pack to a group of ranks, with causal attention within each sequence.
 
     - "sequence": each sequence is padded and cut into 2 cp chunks. All ranks have equal work. (The THD format of

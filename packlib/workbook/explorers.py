@@ -57,7 +57,8 @@ class Explorer:
 
     Attributes:
         title: the question the explorer answers.
-        telling: the names of one or two controls that move on the site, where it shows pictures; else the first does.
+        shown_controls: the names of one or two controls that move on the site, where it shows pictures; if there are
+            none, the first does.
         columns: of the controls above the picture, so that many controls and the picture fit on a screen together.
         widgets: the controls by name, real ipywidgets; set `explorer.widgets["batch_size"].value` from code.
         picture: the widget whose HTML is the image, or a sentence if drawing failed.
@@ -66,7 +67,7 @@ class Explorer:
     """
 
     title = ""
-    telling: tuple[str, ...] = ()
+    shown_controls: tuple[str, ...] = ()
     columns = 1
     _made: dict[str, Any]  # how to make it again, where no kernel runs
 

@@ -75,7 +75,7 @@ def test_every_format_counts_as_a_plain_loop_does(place, kind, packs, more, grou
     assert found.padding_slots == sum(top - sum(pack) for pack in packs)
     best = plan(LengthHistogram.from_lengths(lengths, top))
     assert best.num_packs - best.gap >= found.lower_bound >= -(-sum(lengths) // top)
-    assert found.above == len(packs) - found.lower_bound >= 0 and found.lpfhp_packs >= best.num_packs
+    assert found.gap == len(packs) - found.lower_bound >= 0 and found.lpfhp_packs >= best.num_packs
 
 
 @SHORT
@@ -330,7 +330,7 @@ def test_the_command_prints_a_table_or_json_and_has_an_exit_code(place, tmp_path
     arguments = ["audit", str(place), "--source", str(lengths), "--batch-size", "1", "--json", "--no-progress"]
     assert cli.main(arguments) == 1
     found = json.loads(capsys.readouterr().out)
-    assert (found["padding_slots"], found["above"], found["source"]["tokens_lost"]) == (2, 0, 1)
+    assert (found["padding_slots"], found["gap"], found["source"]["tokens_lost"]) == (2, 0, 1)
     assert found["updates"]["updates_per_epoch"] == 2 and len(found["problems"]) == 1
     assert cli.main(["audit", str(lengths)]) == 2
     assert capsys.readouterr().err.count("\n") == 1

@@ -56,10 +56,10 @@ def test_the_wrapped_scheduler_never_sees_the_scaling(name, rule):
         rates = [group["lr"] for group in plain.param_groups]
         ours.scale(size)
         assert ours.get_last_lr() == [scale_learning_rate(rate, size, 4, rule) for rate in rates]
-        told = [float(size)] if name == "plateau" else []
-        plain.step(), wrapped.step(), ours.step(*told)
+        loss = [float(size)] if name == "plateau" else []
+        plain.step(), wrapped.step(), ours.step(*loss)
         if name != "none":
-            theirs.step(*told)
+            theirs.step(*loss)
         assert ours.get_last_lr() == [group["lr"] for group in plain.param_groups]  # bit for bit: no drift
     assert (ours.get_last_lr()[0] == RATE) == (name == "none"), "the case has something to see"
 

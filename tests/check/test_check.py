@@ -39,7 +39,7 @@ def odd(fault, **options):
     return cases.Odd(fault, **options), dense(**SEGMENTS), ROWS
 
 
-# What is right: model, collator, sequences and what else is told
+# What is right: model, collator, sequences and options
 RIGHT = {
     "padding-free": lambda: (llama(), FLAT, ROWS),
     "padding-free, with all that kernels take": lambda: (
@@ -176,8 +176,8 @@ def joined(name):
 
 
 def checked(case):
-    model, collate, rows, *told = case
-    return check_packing(model, collate, rows, **(told[0] if told else {}))
+    model, collate, rows, *options = case
+    return check_packing(model, collate, rows, **(options[0] if options else {}))
 
 
 # What is right as far as can be told, and what cannot be

@@ -33,7 +33,7 @@ def scored(number, value):
 
 
 sort, deal, pack = partial(exact_sort, GOOD), partial(interleave, GOOD), partial(pack_distributed, [3, 5], 8, "lpfhp")
-WRONG = [  # what rank 0 calls, what rank 1 calls, and what both are told
+WRONG = [  # what rank 0 calls, what rank 1 calls, and how the sentence of both begins
     (sort, partial(exact_sort, GOOD.astype(float)), f"{NO_ROWS}float64."),
     (sort, partial(exact_sort, GOOD.astype(np.uint64)), f"{NO_ROWS}uint64."),
     (deal, partial(interleave, GOOD[0]), f"{NO_TABLE}(2,)."),
@@ -56,8 +56,8 @@ WRONG = [  # what rank 0 calls, what rank 1 calls, and what both are told
 ]
 
 
-def told(rank):
-    """What this rank is told of each call, and which rank the error names; after each a right call works."""
+def answers(rank):
+    """The sentence of this rank for each call, and which rank the error names; after each a right call works."""
     said = []
     for *calls, _ in WRONG:
         with pytest.raises((RankError, ValueError)) as raised:
@@ -68,7 +68,7 @@ def told(rank):
 
 
 def test_what_is_wrong_on_one_rank_is_one_sentence_on_all():
-    here, there = run_ranks(told, 2)
+    here, there = run_ranks(answers, 2)
     assert here == there
     for (sentence, rank), (*_, says) in zip(here, WRONG, strict=True):
         assert sentence.startswith(says), sentence

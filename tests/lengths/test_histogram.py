@@ -1,11 +1,14 @@
 """LengthHistogram: counting, validation, files."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from packlib.lengths import LengthHistogram
+from packlib.lengths.histogram import KINDS
 
 LENGTHS = st.lists(st.integers(1, 300), min_size=1, max_size=80)
 
@@ -26,6 +29,14 @@ def test_counting_is_the_same_for_every_kind_of_input_and_in_chunks(lengths, kin
     assert histogram.expand().tolist() == sorted(lengths)
     chunks = [lengths[i : i + size] for i in range(0, len(lengths), size)]
     assert LengthHistogram.from_chunks(iter([*chunks, []])) == histogram
+
+
+@given(LENGTHS, st.integers(0, 50), st.sampled_from(KINDS), st.text(max_size=100), st.integers(0, 1 << 60))
+def test_json_there_and_back(lengths, more, kind, name, lost):
+    about = {"name": name, "kind": kind, "source": name, "truncated": lost, "dropped": lost // 2}
+    histogram = replace(LengthHistogram.from_lengths(lengths, max(lengths) + more), **about)
+    back = LengthHistogram.from_json(histogram.to_json())
+    assert back == histogram and back.as_dict() == histogram.as_dict()
 
 
 @given(LENGTHS, st.integers(1, 300))

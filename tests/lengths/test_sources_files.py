@@ -229,7 +229,7 @@ def test_a_histogram_in_json_keeps_all_that_is_known(tmp_path):
     path, about = tmp_path / "lengths.json", {"kind": "synthetic", "source": "a formula", "truncated": 2}
     whole = LengthHistogram([0, 3, 0, 1], name="a/b", max_length=9, dropped=4, **about)
     whole.save(path)
-    assert LengthHistogram.load(path) == whole
+    assert LengthHistogram.load(path) == whole and path.read_text() == whole.to_json() + "\n"
     found = load(path)
     assert found == whole and repr(found) == repr(whole) and found.source == "a formula"
     assert load(path, 2, overlong="truncate").truncated == 3
@@ -243,6 +243,8 @@ def test_a_histogram_in_json_keeps_all_that_is_known(tmp_path):
         path.write_text(path.read_text().replace(old, new))
         with pytest.raises(ValueError, match=rf"lengths\.json is no histogram of lengths: .*{says}"):
             load(path)
+        with pytest.raises(ValueError, match=rf"^The text is no histogram of lengths: .*{says}"):
+            LengthHistogram.from_json(path.read_text())
         whole.save(path)
 
 

@@ -169,6 +169,7 @@ def test_json_there_and_back(tmp_path_factory, histogram, method, depth):
     made = plan(histogram, method=method, max_sequences_per_pack=depth)
     path = tmp_path_factory.mktemp("plan") / "plan.json"
     made.save(path)
+    assert path.read_text() == made.to_json() + "\n"
     for back in PackingPlan.from_json(made.to_json()), PackingPlan.load(path):
         assert back.to_json() == made.to_json() and back.histogram == histogram and back.gap == made.gap
     assert [path.name for path in path.parent.iterdir()] == ["plan.json"]

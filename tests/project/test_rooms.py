@@ -92,6 +92,10 @@ _SLIPS = {  # each with what mypy says of it
     "pack_dataset(3, 8)": 'No overload variant of "pack_dataset" matches',
     "pack_dataset(rows, 8).colums": '"Dataset" has no attribute "colums"',
     'plan(histogram, max_sequences_per_pack="4")': 'Argument "max_sequences_per_pack" to "plan" has incompatible type',
+    'packlib.load("squad", overlong="splt")': 'Argument "overlong" to "load" has incompatible type',
+    'packlib.LengthHistogram.from_lengths([3], overlong="splt")': 'Argument "overlong" to "from_lengths" of',
+    'packlib.lengths.padding_waste(histogram, 8, habit="sortd")': 'Argument "habit" to "padding_waste" has',
+    'packlib.packing.document_rows([3], 8, rule="splt")': 'Argument "rule" to "document_rows" has incompatible type',
 }
 _RIGHT = """
 import numpy, datasets, packlib

@@ -97,10 +97,10 @@ def test_two_ranks_train_an_unmodified_model_on_rows_as_one(both, rows):
 
 
 def test_all_ranks_stop_together(both):
-    folder, told = both
-    assert "loss of update 2 is nan on another rank; the weights are those of update 1" in told[0]["nan"]
-    assert "in micro-batch 2 of 2 (samples " in told[1]["nan"]
-    for rank, results in enumerate(told):
+    folder, answers = both
+    assert "loss of update 2 is nan on another rank; the weights are those of update 1" in answers[0]["nan"]
+    assert "in micro-batch 2 of 2 (samples " in answers[1]["nan"]
+    for rank, results in enumerate(answers):
         other = f"The ranks find checkpoints of the updates [1, None] in {folder / f'rank-{rank}'}."
         assert results["another"] == other
         assert results["taken"].startswith("Rank 0 of 2 raised BlockingIOError: Another run is writing to")

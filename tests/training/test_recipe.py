@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packlib.training import Recipe, adjust
+from packlib.training.recipe import OPTIMIZERS
 from packlib.workbook.records import recorded
 
 PAPER = Recipe(
@@ -132,10 +133,33 @@ def test_steps_become_sequences():
 def test_a_recipe_survives_json_and_says_what_it_is(tmp_path):
     PAPER.save(tmp_path / "recipe.json")
     assert Recipe.load(tmp_path / "recipe.json") == PAPER
-    assert (tmp_path / "recipe.json").read_text() == PAPER.to_json()
+    assert (tmp_path / "recipe.json").read_text() == PAPER.to_json() + "\n"
     for text in (repr(PAPER), PAPER._repr_html_()):
         for words in ("1,500 of 512 tokens", "15 × 10 × 10", "lamb", "3,000,000 sequences, 2,000 updates"):
             assert words in text
+
+
+RATES = st.floats(1e-12, 1e3)
+
+
+@given(
+    st.builds(
+        Recipe,
+        micro_batch=st.integers(1, 1 << 20),
+        learning_rate=RATES,
+        total_sequences=st.integers(1 << 20, 1 << 60),
+        warmup_sequences=st.integers(0, 1 << 20),
+        packing_factor=st.floats(1, 512),
+        max_length=st.none() | st.integers(512, 1 << 24),
+        optimizer=st.sampled_from(OPTIMIZERS),
+        betas=st.tuples(st.floats(0, 0.9999), st.floats(0, 0.9999)),
+        weight_decay=st.floats(0, 1),
+        decay=st.just("polynomial"),
+        power=RATES,
+    )
+)
+def test_json_there_and_back(recipe):
+    assert Recipe.from_json(recipe.to_json()) == recipe
 
 
 def changed(**fields):
@@ -183,3 +207,5 @@ def test_what_cannot_be_is_refused_in_one_sentence(tmp_path):
         path.write_text(text)
         with pytest.raises(ValueError, match=f"recipe.json is no recipe: .*{says}"):
             Recipe.load(path)
+        with pytest.raises(ValueError, match=f"^The text is no recipe: .*{says}"):
+            Recipe.from_json(text)

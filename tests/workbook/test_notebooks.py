@@ -188,8 +188,8 @@ def reveals(notebook):
     for cell in code(notebook):
         for node in ast.parse(cell.source).body:
             if isinstance(node, ast.Expr) and ast.unparse(node).startswith("reveal("):
-                told = [output for output in cell.outputs if "packlib" in output.get("metadata", {})]
-                yield node.value, [output for output in told if output.metadata.packlib.kind == "reveal"]
+                marked = [output for output in cell.outputs if "packlib" in output.get("metadata", {})]
+                yield node.value, [output for output in marked if output.metadata.packlib.kind == "reveal"]
 
 
 def test_questions_stand_in_the_words_of_the_chapter(notebook, chapter):

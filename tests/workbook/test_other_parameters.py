@@ -126,15 +126,17 @@ def try_guesses(lesson, monkeypatch):
 
     def reveal(name, guess, **values):
         question = asked[name]
-        told = question.judge(..., question.truth(**values) if callable(question.truth) else question.truth)
-        if isinstance(told.truth, str):
-            other = next((choice for choice in question.choices if choice != told.truth), "5 + 5")
-            wrong = {"yes": "no", "no": True}.get(told.truth, other)
+        judged = question.judge(..., question.truth(**values) if callable(question.truth) else question.truth)
+        if isinstance(judged.truth, str):
+            other = next((choice for choice in question.choices if choice != judged.truth), "5 + 5")
+            wrong = {"yes": "no", "no": True}.get(judged.truth, other)
         else:
-            wrong = 2 * abs(told.truth) + 10
-        states = [question.judge(one, told.truth).state for one in (told.answer, np.array(told.truth)[()], wrong)]
-        assert states == ["right", "right", "wrong"], f"{name}: {told.answer}"
-        assert question.judge("plenty", told.truth).state in ("unclear", "wrong")
+            wrong = 2 * abs(judged.truth) + 10
+        states = [
+            question.judge(one, judged.truth).state for one in (judged.answer, np.array(judged.truth)[()], wrong)
+        ]
+        assert states == ["right", "right", "wrong"], f"{name}: {judged.answer}"
+        assert question.judge("plenty", judged.truth).state in ("unclear", "wrong")
         asked.reveal(name, guess, **values)
 
     monkeypatch.setattr(lesson, "reveal", reveal)

@@ -18,7 +18,7 @@ from papermill import PapermillExecutionError, execute_notebook
 from PIL import Image
 
 from packlib.workbook import figures
-from packlib.workbook.chapters.shared.packs import draw_packs
+from packlib.workbook.chapters.shared.pack_drawings import draw_packs
 from packlib.workbook.execution import WIDGET_VIEW, run_async, run_in_place, run_notebook, settle
 from packlib.workbook.exits import NotebookFailedError
 from packlib.workbook.parameters import Choice, Dataset, Number, ParameterError, Whole, check_parameters

@@ -158,7 +158,7 @@ class BreakpointProgram:
         return self.master.add(columns)
 
     def table(self) -> np.ndarray:
-        """The prices of all lengths, exactly linear between the breakpoints, so that they have few corners; int64."""
+        """The prices of all lengths, exactly linear between the breakpoints, so that they have few bends; int64."""
         breakpoints = np.append(0, np.rint(self.breakpoints * self.unit).astype(np.int64))
         widths = np.diff(breakpoints)
         slopes = np.maximum(np.diff(self.prices, prepend=0), 0) // widths

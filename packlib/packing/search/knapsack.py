@@ -51,26 +51,26 @@ class Knapsack:
         """For each of `lengths` the best pack that holds it."""
         packs = [Counter([length]) for length in lengths.tolist()]
         sizes = self.lengths // self.unit
-        room, depth = self.beside.shape[1] - 1 - lengths // self.unit, len(self.beside) - 1
+        space, depth = self.beside.shape[1] - 1 - lengths // self.unit, len(self.beside) - 1
         open_packs = np.arange(len(lengths))
         while len(open_packs):
             row, before = self.beside[depth], self.beside[max(depth - 1, 0)]
-            worth = row[room]
-            room = np.searchsorted(row, worth)  # the fewest slots that are worth as much
-            left = room[:, None] - sizes
+            worth = row[space]
+            space = np.searchsorted(row, worth)  # the fewest slots that are worth as much
+            left = space[:, None] - sizes
             reached = np.where(left >= 0, before[left], NOT_FOR_SALE) + self.values
             at = (reached == worth[:, None]).argmax(axis=1)
             takes = (worth > 0) & (reached[np.arange(len(at)), at] == worth)  # or else f[k - 1] is as good
             copies = takes.astype(np.int64)
             if len(self.beside) == 1:  # as many at once as are worth it: there may be thousands
-                copies = takes * (room // sizes[at])
-                while (less := row[room - copies * sizes[at]] + copies * self.values[at] < worth).any():
+                copies = takes * (space // sizes[at])
+                while (less := row[space - copies * sizes[at]] + copies * self.values[at] < worth).any():
                     copies[less] = (copies[less] + 1) // 2
             taken = (open_packs[takes].tolist(), self.lengths[at[takes]].tolist(), copies[takes].tolist())
             for pack, length, n in zip(*taken, strict=True):
                 packs[pack][length] += n
-            room = room - copies * sizes[at]
-            open_packs, room = open_packs[worth > 0], room[worth > 0]
+            space = space - copies * sizes[at]
+            open_packs, space = open_packs[worth > 0], space[worth > 0]
             depth = max(depth - 1, 0)
         return [tuple(sorted(pack.items(), reverse=True)) for pack in packs]
 
@@ -88,7 +88,7 @@ class Knapsack:
         sizes, there, every = self.lengths // self.unit, counts[self.lengths], np.arange(len(self.lengths))
         packs, begun = list[Multiset](), np.zeros((1, 0), np.int64)
         last, copies, worth = np.array([len(sizes) - 1]), np.zeros(1, np.int64), np.zeros(1, np.int64)
-        room, steps = np.array([self.beside.shape[1] - 1]), _LISTING
+        space, steps = np.array([self.beside.shape[1] - 1]), _LISTING
         more = self.deepest  # sequences that a pack may still take
         while len(begun):
             done = worth >= least
@@ -103,12 +103,12 @@ class Knapsack:
             grown = []
             for a in range(0, len(begun), _AT_ONCE):
                 some = slice(a, a + _AT_ONCE)
-                left, again = room[some, None] - sizes, every == last[some, None]
+                left, again = space[some, None] - sizes, every == last[some, None]
                 can = (left >= 0) & (every <= last[some, None]) & (np.where(again, copies[some, None], 0) < there)
                 can &= worth[some, None] + self.values + row[left] >= least
                 i, item = np.nonzero(can)
                 grown.append((i + a, item, left[i, item], again[i, item]))
-            i, item, room, again = (np.concatenate(part) for part in zip(*grown, strict=True))
+            i, item, space, again = (np.concatenate(part) for part in zip(*grown, strict=True))
             begun = np.concatenate([begun[i], item[:, None]], axis=1)
             last, copies, worth = item, copies[i] * again + 1, worth[i] + self.values[item]
         return packs
@@ -162,12 +162,12 @@ def proper_packs(counts: np.ndarray, values: np.ndarray, max_sequences_per_pack:
         best[i + 1] = best[i]
         taken, beside = best[i + 1, less:, size:], best[i, : layers - less, : slots + 1 - size]
         np.maximum(taken, beside + value, out=taken)
-    holds, room, layer = np.eye(n, dtype=bool), slots - sizes, np.full(n, layers - 1)
+    holds, space, layer = np.eye(n, dtype=bool), slots - sizes, np.full(n, layers - 1)
     for i in reversed(range(n)):
         at = slice(i + 1, None)  # the packs whose shortest sequence comes after this one
-        takes = best[i + 1, layer[at], room[at]] > best[i, layer[at], room[at]]
+        takes = best[i + 1, layer[at], space[at]] > best[i, layer[at], space[at]]
         holds[at, i] = takes
-        room[at] -= takes * sizes[i]
+        space[at] -= takes * sizes[i]
         layer[at] -= takes * less
     last = np.append(lengths[1:] != lengths[:-1], True)
     return [tuple(Counter(lengths[pack].tolist()).items()) for pack in holds[last]]

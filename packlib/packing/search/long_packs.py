@@ -2,8 +2,8 @@
 
 The program says how many packs hold which long sequences and how many short ones beside them. Real lengths lie between
 its breakpoints. From long to short, the longest sequence of those planned for a size goes to the pack that has saved
-most so far, so that deviations cancel. The last of a pack and the short ones are dealt when all others have their
-places: to a pack that wants no more than this one, or to the one with the most room for each that it wants.
+most so far, so that deviations cancel. The last of a pack and the short ones are handed out when all others have their
+places: to a pack that wants no more than this one, or to the one with the most space for each that it wants.
 """
 
 import math
@@ -15,7 +15,7 @@ from packlib.packing.search.breakpoint_program import BreakpointProgram
 from packlib.packing.search.whole_packs import flat
 
 _SHORT = 1 / 17  # of a pack, at most
-_FIRST = 1 << 40  # rooms less this come before all ranks of packs that want more
+_FIRST = 1 << 40  # spaces less this come before all ranks of packs that want more
 
 
 def whole_packs(program: BreakpointProgram) -> tuple[list[tuple[int, ...]], np.ndarray, np.ndarray]:
@@ -55,7 +55,7 @@ def follow(program: BreakpointProgram, lengths: np.ndarray) -> tuple[np.ndarray,
             of_size.extend([] for _ in range(copy + 1 - len(of_size)))
             of_size[copy].append(np.arange(ends[s] - repeats[s], ends[s]))
     pack_of, done = np.full(len(lengths), -1, np.int64), 0
-    room, saved, held = np.full(total, program.capacity), np.zeros(total, np.int64), np.zeros(total, np.int64)
+    space, saved, held = np.full(total, program.capacity), np.zeros(total, np.int64), np.zeros(total, np.int64)
     for size in sorted({*places, *waiting}, reverse=True):
         copies = [np.concatenate(packs) for packs in places.get(size, [])]
         filled = sum(map(len, copies))
@@ -69,40 +69,42 @@ def follow(program: BreakpointProgram, lengths: np.ndarray) -> tuple[np.ndarray,
         for i, packs in enumerate(copies):
             mine = given[turn[: len(given)] == i]
             to = packs[np.argsort(-saved[packs], kind="stable")][: len(mine)]
-            fits = lengths[mine] <= room[to]
+            fits = lengths[mine] <= space[to]
             to, mine = to[fits], mine[fits]
             pack_of[mine] = to
-            room[to] -= lengths[mine]
+            space[to] -= lengths[mine]
             held[to] += 1
             saved[to] += round(size * program.unit) - lengths[mine]
     wanted = np.diff(np.floor(np.cumsum(np.repeat(shorts, repeats)) + 0.5), prepend=0).astype(np.int64)
-    _deal(lengths, pack_of, room, program.depth - held, wanted)
+    _hand_out(lengths, pack_of, space, program.depth - held, wanted)
     return pack_of, total
 
 
-def _deal(lengths: np.ndarray, pack_of: np.ndarray, room: np.ndarray, places: np.ndarray, wanted: np.ndarray) -> None:
-    """Give the sequences without a pack, from long to short, to packs with room and places; `pack_of` changes.
+def _hand_out(
+    lengths: np.ndarray, pack_of: np.ndarray, space: np.ndarray, places: np.ndarray, wanted: np.ndarray
+) -> None:
+    """Give the sequences without a pack, from long to short, to packs with space and places; `pack_of` changes.
 
-    A pack that wants one more waits until the sequences are as short as its room, and goes before all others, the one
-    with the least room first. Of the others the one goes first that has the most room for each sequence it wants.
+    A pack that wants one more waits until the sequences are as short as its space, and goes before all others, the one
+    with the least space first. Of the others the one goes first that has the most space for each sequence it wants.
     """
     shortest, last, given = int(lengths[-1]), int(lengths[0]), list[int]()
-    rooms, free, wants = room.tolist(), places.tolist(), wanted.tolist()
-    # a rank and the pack in one whole number: by the room of the last, or by minus the room for each that is wanted
-    heap, waiting, packs = list[int](), [list[int]() for _ in range(last + 1)], len(rooms)
-    for p in np.flatnonzero((places > 0) & (room >= shortest)).tolist():
-        waiting[min(rooms[p], last)].append(p)
+    spaces, free, wants = space.tolist(), places.tolist(), wanted.tolist()
+    # a rank and the pack in one whole number: by the space of the last, or by minus the space for each that is wanted
+    heap, waiting, packs = list[int](), [list[int]() for _ in range(last + 1)], len(spaces)
+    for p in np.flatnonzero((places > 0) & (space >= shortest)).tolist():
+        waiting[min(spaces[p], last)].append(p)
     left = np.flatnonzero(pack_of < 0)
     for length in lengths[left].tolist():
         for r in range(last, length - 1, -1):
             while waiting[r]:
                 p = waiting[r].pop()
-                rank = -(rooms[p] << 16) // wants[p] if wants[p] > 1 else rooms[p] - _FIRST
+                rank = -(spaces[p] << 16) // wants[p] if wants[p] > 1 else spaces[p] - _FIRST
                 heappush(heap, rank * packs + p)
         last, p = length, heappop(heap) % packs if heap else -1
         given.append(p)
         if p >= 0:
-            rooms[p], free[p], wants[p] = rooms[p] - length, free[p] - 1, wants[p] - 1
-            if free[p] > 0 and rooms[p] >= shortest:
-                waiting[min(rooms[p], length)].append(p)
+            spaces[p], free[p], wants[p] = spaces[p] - length, free[p] - 1, wants[p] - 1
+            if free[p] > 0 and spaces[p] >= shortest:
+                waiting[min(spaces[p], length)].append(p)
     pack_of[left] = given

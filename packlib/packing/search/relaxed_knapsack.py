@@ -6,15 +6,15 @@ the best real one:
 
 - Short sequences, of at most a seventeenth of a pack, are seen together. Let h be the concave hull of their prices with
   the origin. `m` of them with `R` tokens in all are worth at most the sum of their h, which by concavity (Jensen) is at
-  most `m h(R / m)`; and the best split of the room over at most `m` of them is worth no more than that with all `R`.
+  most `m h(R / m)`; and the best split of the space over at most `m` of them is worth no more than that with all `R`.
 - The other sequences are long. There are at most 16 of them in a pack. Each length is rounded down to the grid, so
   every pack that fit still fits, at the same price.
-- A corner is a length after which the price rises more slowly, or an end. Take a best pack with two long sequences
-  that are at no corner. Between corners the price is convex in the length, so moving a token from the one to the other
-  loses nothing in one of the two directions; go on until one of them meets a corner. The same holds for a long sequence
-  and the room of the short ones, whose value is linear between the lengths where h bends. So some best pack holds only
-  corners and at most one other long sequence; beside that one, the short ones are at a bend of h. Lengths that do not
-  occur may be used on the way, which only adds packs. Prices that are linear between few lengths have few corners.
+- The prices bend at a length after which they rise more slowly, and at both ends. Take a best pack with two long
+  sequences that are at no bend. Between bends the price is convex in the length, so moving a token from the one to the
+  other loses nothing in one of the two directions; go on until one of them meets a bend. The same holds for a long
+  sequence and the space of the short ones, whose value is linear between the bends of h. So some best pack holds long
+  sequences at bends and at most one other; beside that one, the short ones are at a bend of h. Lengths that do not
+  occur may be used on the way, which only adds packs. Prices that are linear between few lengths have few bends.
 """
 
 import itertools
@@ -34,9 +34,9 @@ class ConcaveHull(NamedTuple):
     """The concave hull of the prices of short sequences, with the origin, in integers.
 
     Attributes:
-        lengths: its corners, ascending, the first is 0.
+        lengths: where it bends, ascending, the first is 0.
         prices: at least what a sequence of that length costs.
-        slopes: what a token more costs behind each corner, falling; the last is 0.
+        slopes: what a token more costs behind each bend, falling; the last is 0.
     """
 
     lengths: np.ndarray
@@ -46,25 +46,25 @@ class ConcaveHull(NamedTuple):
     @classmethod
     def of(cls, lengths: np.ndarray, prices: np.ndarray) -> "ConcaveHull":
         """The hull over these points (int64, ascending lengths from 1 up)."""
-        corners: list[tuple[int, int]] = [(0, 0)]
+        bends: list[tuple[int, int]] = [(0, 0)]
         for x, y in zip(lengths.tolist(), prices.tolist(), strict=True):
-            if y <= corners[-1][1]:
+            if y <= bends[-1][1]:
                 continue  # the hull is flat or higher there
-            while len(corners) > 1 and _rises_no_faster(corners[-2], corners[-1], (x, y)):
-                corners.pop()
-            corners.append((x, y))
+            while len(bends) > 1 and _rises_no_faster(bends[-2], bends[-1], (x, y)):
+                bends.pop()
+            bends.append((x, y))
         height, heights, slopes = 0, [0], []
-        for (x0, y0), (x1, y1) in itertools.pairwise(corners):
+        for (x0, y0), (x1, y1) in itertools.pairwise(bends):
             slopes.append(-((y0 - y1) // (x1 - x0)))  # rounded up
             height += slopes[-1] * (x1 - x0)
             heights.append(height)
-        at = np.array([x for x, _ in corners], np.int64)
+        at = np.array([x for x, _ in bends], np.int64)
         return cls(at, np.array(heights, np.int64), np.array([*slopes, 0], np.int64))
 
-    def worth(self, most: int, room: np.ndarray) -> np.ndarray:
-        """What at most so many short sequences can be worth that have so much room in all; int64, as `room`."""
-        at = np.searchsorted(self.lengths * most, room, side="right") - 1
-        return most * self.prices[at] + self.slopes[at] * (room - most * self.lengths[at])
+    def worth(self, most: int, space: np.ndarray) -> np.ndarray:
+        """What at most so many short sequences can be worth that have so much space in all; int64, as `space`."""
+        at = np.searchsorted(self.lengths * most, space, side="right") - 1
+        return most * self.prices[at] + self.slopes[at] * (space - most * self.lengths[at])
 
 
 def _rises_no_faster(a: tuple[int, int], b: tuple[int, int], c: tuple[int, int]) -> bool:
@@ -100,24 +100,24 @@ def _relaxed_best(prices: np.ndarray, occurs: np.ndarray, limit: int, first: int
     hull = ConcaveHull.of(short, prices[short])
     from_here = max(first, int(used[0]))
     slower = np.flatnonzero(np.diff(prices[from_here:], 2) < 0) + from_here + 1
-    corners = np.unique(np.concatenate([[from_here], slower, [capacity]]))
+    bends = np.unique(np.concatenate([[from_here], slower, [capacity]]))
     grid = -(-capacity // _FINEST)
-    every = len(long) <= len(corners) or layers * len(hull.lengths) * (capacity // grid) > _WORK
-    items = long if every else corners
+    every = len(long) <= len(bends) or layers * len(hull.lengths) * (capacity // grid) > _WORK
+    items = long if every else bends
     while _cost(items // grid, capacity // grid, layers) > _WORK:
         grid *= 2
     weights, values = _one_per_weight(items // grid, prices[items])
     f = up_to(layers, weights, values, capacity // grid)
-    room = capacity - grid * np.arange(capacity // grid + 1)
-    best = max((row + hull.worth(limit - k, room)).max() for k, row in enumerate(f))
+    space = capacity - grid * np.arange(capacity // grid + 1)
+    best = max((row + hull.worth(limit - k, space)).max() for k, row in enumerate(f))
     if every:
         return int(best)
-    # corners, one long sequence of any length, and short ones at a bend of their hull
+    # long sequences at bends, one of any length, and short ones at a bend of their hull
     highest = np.maximum.accumulate(np.where(np.arange(capacity + 1) < first, 0, prices))
     for k, row in enumerate(f[:-1]):
         places = limit - k - 1
         for length, price in zip(hull.lengths.tolist(), hull.prices.tolist(), strict=True):
-            left = room - places * length
+            left = space - places * length
             left = left[left >= first]
             if len(left):
                 best = max(best, (row[: len(left)] + highest[left]).max() + places * price)

@@ -1,4 +1,4 @@
-"""Explorers without a kernel: drawn by a script of the site, or their most telling controls with a picture a setting.
+"""Explorers without a kernel: drawn by a script of the site, or one or two controls with a picture a setting.
 
 An explorer's output says in its metadata how it was made (see `packlib.workbook.explorers`).
 """
@@ -32,8 +32,8 @@ def explorer_of(means: Mapping[str, Any]) -> Explorer | None:
 def on_page(explorer: Explorer, address: Callable[[bytes], str]) -> str:
     """The HTML of an explorer; `explorers.js` makes the controls. Without scripts its first picture stands alone.
 
-    It starts as in the notebook. Where it has no data for the script to draw from, the controls that are not telling
-    stay as they are.
+    It starts as in the notebook. Where it has no data for the script to draw from, the controls that are not among its
+    `shown_controls` stay as they are.
 
     Args:
         address: where a picture is found.
@@ -44,7 +44,7 @@ def on_page(explorer: Explorer, address: Callable[[bytes], str]) -> str:
     first = address(png(explorer.figure, dpi=100))
     image = _img(first, explorer.alt)
     if data is None:
-        names = explorer.telling or tuple(start)[:1]
+        names = explorer.shown_controls or tuple(start)[:1]
         values = _some({name: values[name] for name in names}, start)
         data = _pictures(explorer, start, values, first, address)
     else:

@@ -20,7 +20,7 @@ class RowsExplorer(Explorer):
     """How many texts, how long a row: the same texts padded and packed."""
 
     title = "What do padding and packing make of these texts?"
-    telling = ("slots", "depth")
+    shown_controls = ("slots", "depth")
 
     def __init__(self, lengths: Sequence[int] | None = None) -> None:
         given = wordnet_texts().definition_tokens if lengths is None else lengths

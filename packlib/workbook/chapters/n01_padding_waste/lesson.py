@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from packlib.lengths import padding_waste
+from packlib.lengths.waste import BatchingHabit
 from packlib.workbook.chapters.n01_padding_waste.figures import draw_batches
 from packlib.workbook.chapters.shared.habits import HABIT_NAMES, draw_waste, make_batches
 from packlib.workbook.chapters.shared.histograms import choice_of_lengths, sample_lengths, sets_to_explore, shown_name
@@ -23,7 +24,7 @@ class WasteExplorer(Explorer):
     """Data set, batch size and habit: batches as they come out, and the share of padding."""
 
     title = "How much of the work is padding?"
-    telling = ("habit", "batch_size")
+    shown_controls = ("habit", "batch_size")
 
     def __init__(
         self, dataset: str = "wikipedia", own: Sequence[int] = (12, 15, 9, 120, 14, 11, 13, 10), slots: int = 128
@@ -39,7 +40,7 @@ class WasteExplorer(Explorer):
             "habit": choice("Habit", [(label, name) for name, label in HABIT_NAMES.items()], "random"),
         }
 
-    def draw(self, dataset: str, batch_size: int, habit: str) -> tuple[Figure, str]:
+    def draw(self, dataset: str, batch_size: int, habit: BatchingHabit) -> tuple[Figure, str]:
         histogram = self.histograms[dataset]
         few = histogram.num_sequences <= MOST
         lengths = histogram.expand() if few else sample_lengths(histogram, MOST, 0)

@@ -14,7 +14,7 @@ from packlib.workbook.chapters.n02_greedy_packing.runs import (
     newest,
     one_by_one,
 )
-from packlib.workbook.chapters.shared.packs import draw_packs
+from packlib.workbook.chapters.shared.pack_drawings import draw_packs
 from packlib.workbook.figures import INK, new_figure, plain_ticks, series, show
 
 

@@ -10,7 +10,7 @@ from packlib.lengths import LengthHistogram, load
 from packlib.packing import plan
 from packlib.workbook.chapters.n02_greedy_packing.runs import in_words, newest, one_by_one
 from packlib.workbook.chapters.shared.histograms import sample_lengths, shown_name
-from packlib.workbook.chapters.shared.packs import draw_packs
+from packlib.workbook.chapters.shared.pack_drawings import draw_packs
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice, slider
 from packlib.workbook.figures import new_figure, percent

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from packlib.lengths import LengthHistogram
 from packlib.workbook.chapters.n03_nnls_packing.runs import about
 from packlib.workbook.chapters.shared.histograms import shown_name
-from packlib.workbook.chapters.shared.packs import draw_packs
+from packlib.workbook.chapters.shared.pack_drawings import draw_packs
 from packlib.workbook.figures import INK, new_figure, percent, series, show
 from packlib.workbook.results import show_recorded
 from packlib.workbook.tables import Table

@@ -22,7 +22,7 @@ class WeightExplorer(Explorer):
     """Weight and cutoff against what is left over and how many packs that costs; lengths in at most 64 blocks."""
 
     title = "What do the weights buy?"
-    telling = ("weight", "depth")
+    shown_controls = ("weight", "depth")
 
     def __init__(
         self, dataset: str = "wikipedia", own: Sequence[int] = (5, 5, 5, 5, 3, 3, 2, 2, 2, 1), slots: int = 8

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -14,7 +14,7 @@ from packlib.packing.search.progress import Progress
 from packlib.workbook.chapters.n04_optimal_packing.runs import best_pack
 from packlib.workbook.chapters.shared.above import draw_above
 from packlib.workbook.chapters.shared.histograms import choice_of_lengths, sets_to_explore, shown_name
-from packlib.workbook.chapters.shared.packs import draw_packs, spoken
+from packlib.workbook.chapters.shared.pack_drawings import draw_packs, spoken
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
 from packlib.workbook.figures import new_figure, percent, series
@@ -34,14 +34,14 @@ class GapExplorer(Explorer):
     """
 
     title = "How far from the best?"
-    telling = ("depth", "method")
-    _plans: ClassVar[dict[tuple, PackingPlan]] = {}
+    shown_controls = ("depth", "method")
 
     def __init__(
         self, dataset: str = "wikipedia", own: Sequence[int] = (15, 10, 10, 6, 6, 6, 6), slots: int = 30
     ) -> None:
         self.dataset = dataset
         self.histograms = sets_to_explore(dataset, EXPLORED, own, slots)
+        self._plans = dict[tuple, PackingPlan]()
         super().__init__()
 
     def controls(self):
@@ -54,16 +54,16 @@ class GapExplorer(Explorer):
 
     def plan(self, dataset: str, max_length: int, depth: int, method: Method) -> PackingPlan:
         """The plan, from memory if it was made before; a 0 is the data set's own maximum, or no limit."""
-        key = self.histograms[dataset].counts.tobytes(), max_length, depth, method
+        key = dataset, max_length, depth, method
         if key not in self._plans:
             histogram = self.histograms[dataset]
             if max_length:
                 histogram = histogram.with_max_length(max_length, overlong="truncate")
-            options: dict[str, Any] = {"progress": self._tell, "time_limit": PATIENCE} if method == "optimal" else {}
+            options: dict[str, Any] = {"progress": self._report, "time_limit": PATIENCE} if method == "optimal" else {}
             self._plans[key] = plan(histogram, method=method, max_sequences_per_pack=depth or None, **options)
         return self._plans[key]
 
-    def _tell(self, now: Progress) -> None:
+    def _report(self, now: Progress) -> None:
         """Show how far the search is, in place of the picture."""
         if now.seconds > 0.3:
             self.picture.value = f'<p role="status">{in_html(str(now))} …</p>'

@@ -25,7 +25,7 @@ class LeakExplorer(Explorer):
     """Direction, mask and positions against what each sequence's answers become."""
 
     title = "What reaches a sequence from outside?"
-    telling = ("mask", "restart")
+    shown_controls = ("mask", "restart")
 
     def __init__(self, lengths: Sequence[int] = (6, 4, 3)):
         self.lengths = list(map(int, lengths))

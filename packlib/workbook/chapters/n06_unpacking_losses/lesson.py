@@ -22,7 +22,7 @@ class MeansExplorer(Explorer):
     """Packs of typed lengths; the losses of A and of the others, and where A lies, against the three means."""
 
     title = "How far apart are the three means?"
-    telling = ("loss", "moved")
+    shown_controls = ("loss", "moved")
 
     def __init__(self, packs: Sequence[Sequence[int]] = ((2,), (6, 6))):
         """`packs` holds the numbers of predicted tokens of each sequence; A is the first."""

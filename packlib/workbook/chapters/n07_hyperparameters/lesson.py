@@ -22,7 +22,7 @@ class RecipeExplorer(Explorer):
     """A recipe before and after packing, and how far the optimizer remembers."""
 
     title = "What does packing change, and what do you?"
-    telling = ("accumulation", "how")
+    shown_controls = ("accumulation", "how")
 
     def __init__(self, factor: float = 1.99) -> None:
         self.factors = sorted({1.0, 1.5, 1.99, 3.0, 5.0, 8.5, round(float(factor), 2)})

@@ -24,7 +24,7 @@ class BudgetExplorer(Explorer):
     """Budget, order and rule against the batches and the rate of each."""
 
     title = "What do batches of equally many tokens look like?"
-    telling = ("budget", "order")
+    shown_controls = ("budget", "order")
 
     def __init__(self, dataset: str = "wordnet-pairs", seed: int = 0, own: Sequence[int] = (30, 5, 90)) -> None:
         histogram = load(dataset, 128, overlong="truncate")

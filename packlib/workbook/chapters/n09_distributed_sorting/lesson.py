@@ -26,7 +26,7 @@ class BucketExplorer(Explorer):
     """
 
     title = "How many rows does each rank end with?"
-    telling = ("offers", "ranks")
+    shown_controls = ("offers", "ranks")
     columns = 2
     most = 64
 

@@ -27,7 +27,7 @@ class ShapesExplorer(Explorer):
     """How many lengths, and which, against padding and an estimate of the time to compile; packs beside them."""
 
     title = "How many shapes, for how much padding?"
-    telling = ("buckets", "method")
+    shown_controls = ("buckets", "method")
     most = 32
 
     def __init__(self, dataset: str = "wikipedia", seconds: float = 10.0, own: Sequence[int] = (64, 128, 256)) -> None:

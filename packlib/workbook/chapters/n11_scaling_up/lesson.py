@@ -48,7 +48,7 @@ class PodExplorer(Explorer):
     """The published pod and others: who waits, what fits, and how long the first phase takes."""
 
     title = "What holds this pod up, and what does not fit?"
-    telling = ("accumulation", "stages")
+    shown_controls = ("accumulation", "stages")
     columns = 2
 
     def controls(self):

@@ -11,7 +11,7 @@ from packlib.advice.data import uncut
 from packlib.lengths import LengthHistogram
 from packlib.packing import plan
 from packlib.workbook.chapters.shared.histograms import shown_name
-from packlib.workbook.chapters.shared.packs import spoken
+from packlib.workbook.chapters.shared.pack_drawings import spoken
 from packlib.workbook.exercises import Exercise, Exercises
 from packlib.workbook.explorers import Explorer, choice
 from packlib.workbook.figures import INK, label_ends, new_figure, percent, series
@@ -27,7 +27,7 @@ class MaximumExplorer(Explorer):
     """
 
     title = "What does a longer row cost?"
-    telling = ("max_length", "depth")
+    shown_controls = ("max_length", "depth")
 
     def __init__(self, dataset: str = "docstrings", max_length: int = 0, own: Sequence[int] | None = None) -> None:
         if own is None:

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from packlib.packing import CUTTING_RULES, DocumentRows, document_rows, least_cuts
+from packlib.packing.documents import CuttingRule
 from packlib.workbook.chapters.n14_whole_documents.figures import draw_rows
 from packlib.workbook.chapters.n14_whole_documents.runs import FIVE, SLOTS, SPOKEN, in_words, under_all_rules
 from packlib.workbook.exercises import Exercise, Exercises
@@ -53,7 +54,7 @@ class CutDocuments(Explorer):
         }
         return {"found": found, "lengths": self.sets, "spoken": SPOKEN, "most": self.most}
 
-    def draw(self, documents: str, rule: str, slots: int) -> tuple[Figure, str]:
+    def draw(self, documents: str, rule: CuttingRule, slots: int) -> tuple[Figure, str]:
         lengths = self.sets[documents]
         fig, (left, right) = new_figure(1, 2, width_ratios=(3, 2))
         found, least = self.cut[documents, slots]

@@ -7,6 +7,7 @@ import numpy as np
 
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import CUTTING_RULES, DocumentRows, document_rows
+from packlib.packing.documents import CuttingRule
 from packlib.workbook.chapters.shared.recorded_runs import Interval, Runs, at_end, interval
 from packlib.workbook.figures import percent
 from packlib.workbook.tables import Table
@@ -34,14 +35,14 @@ def whole_lengths(dataset: str) -> LengthHistogram:
     return load(dataset, LONGEST) if histogram.truncated else histogram
 
 
-def under_all_rules(lengths: Sequence[int] | np.ndarray, max_length: int) -> dict[str, DocumentRows]:
+def under_all_rules(lengths: Sequence[int] | np.ndarray, max_length: int) -> dict[CuttingRule, DocumentRows]:
     """The rows of each rule that leaves something; powers of two go up to the largest that fits into a row."""
     slots = dict.fromkeys(CUTTING_RULES, max_length) | {"powers_of_two": 1 << (max_length.bit_length() - 1)}
     left = [rule for rule in CUTTING_RULES if rule != "drop" or min(lengths) <= max_length]
     return {rule: document_rows(lengths, slots[rule], rule) for rule in left}
 
 
-def compared(found: dict[str, DocumentRows]) -> Table:
+def compared(found: dict[CuttingRule, DocumentRows]) -> Table:
     """The rules beside each other."""
     columns = "rule", "slots", "rows", "documents cut", "cuts", "tokens lost", "a token sees"
     rows = [

@@ -7,10 +7,10 @@ from matplotlib.axes import Axes
 
 from packlib.checks import one_of, whole_number
 from packlib.lengths.counting import as_lengths
-from packlib.lengths.waste import HABITS, bucket_bounds
+from packlib.lengths.waste import HABITS, BatchingHabit, bucket_bounds
 from packlib.workbook.figures import name_rows, percent, series
 
-HABIT_NAMES = {  # the names of `padding_waste`, and how people say it
+HABIT_NAMES: dict[BatchingHabit, str] = {  # the names of `padding_waste`, and how people say it
     "maximum": "pad to the maximum",
     "random": "random batches",
     "buckets": "buckets",
@@ -19,7 +19,7 @@ HABIT_NAMES = {  # the names of `padding_waste`, and how people say it
 }
 
 
-def draw_waste(ax: Axes, waste: dict[str, float]) -> None:
+def draw_waste(ax: Axes, waste: dict[BatchingHabit, float]) -> None:
     """Padding shares by habit as bars, labeled with name and value."""
     for row, (habit, share) in enumerate(waste.items()):
         ax.barh(row, 100 * share, height=0.7, color=series(habit)["color"])
@@ -31,7 +31,7 @@ def draw_waste(ax: Axes, waste: dict[str, float]) -> None:
 def make_batches(
     lengths: np.ndarray,
     batch_size: int,
-    habit: str = "random",
+    habit: BatchingHabit = "random",
     seed: int = 0,
     buckets: int = 8,
     window: int = 50,
