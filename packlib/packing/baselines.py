@@ -9,17 +9,17 @@ import numpy as np
 
 from packlib.checks import whole_number
 from packlib.lengths.histogram import LengthHistogram
-from packlib.packing.greedy import Group, from_long_to_short
+from packlib.packing.greedy import EqualPacks, from_long_to_short
 
 _MOST_ONE_BY_ONE = 1 << 28  # their lengths alone take 2 GiB
 
 
-def unpacked(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -> list[Group]:
+def unpacked(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -> list[EqualPacks]:
     """Every sequence alone: padding as usual."""
     return [((length,), n) for length, n in from_long_to_short(histogram)]
 
 
-def next_fit(histogram: LengthHistogram, max_sequences_per_pack: int | None = None, seed: int = 0) -> list[Group]:
+def next_fit(histogram: LengthHistogram, max_sequences_per_pack: int | None = None, seed: int = 0) -> list[EqualPacks]:
     """One open pack; a sequence that does not fit closes it. What a loader does that concatenates as it reads.
 
     Args:

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from packlib.packing.greedy import Group
+from packlib.packing.greedy import EqualPacks
 
 
-def fill_places(strategies: list[Group], counts: np.ndarray) -> tuple[list[Group], np.ndarray]:
+def fill_places(strategies: list[EqualPacks], counts: np.ndarray) -> tuple[list[EqualPacks], np.ndarray]:
     """Put sequences into the places of `strategies`; a place without a sequence of its length takes a shorter one.
 
     The places are filled from long to short. A place that no sequence wants any more becomes padding, and a pack of

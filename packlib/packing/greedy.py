@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from packlib.lengths.histogram import LengthHistogram
 
-Group = tuple[tuple[int, ...], int]  # equal packs: the lengths in each, and how many they are
+EqualPacks = tuple[tuple[int, ...], int]  # the lengths in each pack, and how many such packs
 
 
 @dataclass
@@ -19,9 +19,9 @@ class OpenPacks:
     """Groups of equal packs, by the space that is left in them, newest last."""
 
     limit: float
-    groups: dict[int, list[Group]] = field(default_factory=dict)
+    groups: dict[int, list[EqualPacks]] = field(default_factory=dict)
     spaces: list[int] = field(default_factory=list)  # the keys, ascending
-    closed: list[Group] = field(default_factory=list)
+    closed: list[EqualPacks] = field(default_factory=list)
 
     def put(self, space: int, lengths: tuple[int, ...], count: int) -> None:
         """Add `count` equal packs; full ones and those at the depth limit are closed."""
@@ -33,7 +33,7 @@ class OpenPacks:
                 insort(self.spaces, space)
             self.groups[space].append((lengths, count))
 
-    def take(self, space: int) -> Group:
+    def take(self, space: int) -> EqualPacks:
         """Remove the newest group with `space` left."""
         stack = self.groups[space]
         newest = stack.pop()
@@ -51,11 +51,11 @@ class OpenPacks:
         at = bisect_left(self.spaces, at_least)
         return self.spaces[at] if at < len(self.spaces) else 0
 
-    def still_open(self) -> list[tuple[int, Group]]:
+    def still_open(self) -> list[tuple[int, EqualPacks]]:
         """The groups that have a sequence and take more, each with its space."""
         return [(space, group) for space, stack in self.groups.items() for group in stack if group[0]]
 
-    def equal_packs(self) -> list[Group]:
+    def equal_packs(self) -> list[EqualPacks]:
         return self.closed + [group for _, group in self.still_open()]
 
 
@@ -65,27 +65,30 @@ def from_long_to_short(histogram: LengthHistogram) -> Iterator[tuple[int, int]]:
     return zip(used.tolist(), histogram.counts[used].tolist(), strict=True)
 
 
-def spfhp(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -> list[Group]:
-    """Shortest-pack-first: each length goes into the packs with the most space.
+def spfhp(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -> list[EqualPacks]:
+    """Shortest-pack-first: each length goes into the packs with the most space left, which are the emptiest.
 
-    The spaces are scanned from the largest down, once for each length, so a pack that took a copy can be met again
-    further down. What finds no space opens packs of one sequence.
+    The spaces are scanned from the largest down, once for each length, so a pack that took one sequence can take
+    another when the scan reaches the space that is left in it. What finds no space opens packs of one sequence. The
+    loop is that of `spread_evenly`.
     """
     return spread_evenly(histogram, max_sequences_per_pack, 0)
 
 
-def spread_evenly(histogram: LengthHistogram, max_sequences_per_pack: int | None, empty_packs: int) -> list[Group]:
-    """SPFHP with so many empty packs from the start: they fill evenly, which suits a tight depth limit."""
+def spread_evenly(
+    histogram: LengthHistogram, max_sequences_per_pack: int | None, empty_packs: int
+) -> list[EqualPacks]:
+    """SPFHP that begins with some empty packs: they fill evenly, which suits a tight depth limit."""
     top, packs = histogram.max_length, OpenPacks(max_sequences_per_pack or float("inf"))
     if empty_packs:
         packs.put(top, (), empty_packs)
     for length, n in from_long_to_short(histogram):
         space = packs.largest(top)
         while n and space >= length:
-            lengths, group = packs.take(space)
-            filled = min(group, n)
-            if filled < group:
-                packs.put(space, lengths, group - filled)
+            lengths, count = packs.take(space)
+            filled = min(count, n)
+            if filled < count:
+                packs.put(space, lengths, count - filled)
             packs.put(space - length, (*lengths, length), filled)
             n -= filled
             space = packs.largest(space)
@@ -94,7 +97,7 @@ def spread_evenly(histogram: LengthHistogram, max_sequences_per_pack: int | None
     return packs.equal_packs()
 
 
-def lpfhp(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -> list[Group]:
+def lpfhp(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -> list[EqualPacks]:
     """Longest-pack-first: each length goes into the packs with the least space that takes it (best fit).
 
     As many copies as fit go into a pack at once. This is best-fit-decreasing, many packs at a time.
@@ -105,21 +108,21 @@ def lpfhp(histogram: LengthHistogram, max_sequences_per_pack: int | None = None)
     return packs.equal_packs()
 
 
-def best_fit(packs: OpenPacks, length: int, n: int, top: int) -> None:
-    """Put `n` sequences of a length into the packs with the least space that takes them, and into new ones of `top`."""
-    limit = int(min(packs.limit, top))  # no pack takes more sequences than tokens
+def best_fit(packs: OpenPacks, length: int, n: int, max_length: int) -> None:
+    """Put `n` sequences of a length into the packs with the least space that takes them, the rest into new packs."""
+    limit = int(min(packs.limit, max_length))  # no pack takes more sequences than tokens
     while n and (space := packs.smallest(length)):
-        lengths, group = packs.take(space)
+        lengths, count = packs.take(space)
         copies = min(space // length, limit - len(lengths), n)
-        filled = min(group, n // copies)
-        if filled < group:
-            packs.put(space, lengths, group - filled)
+        filled = min(count, n // copies)
+        if filled < count:
+            packs.put(space, lengths, count - filled)
         packs.put(space - copies * length, lengths + (length,) * copies, filled)
         n -= copies * filled
     if n:
-        copies = min(top // length, limit)
+        copies = min(max_length // length, limit)
         new, rest = divmod(n, copies)
         if new:
-            packs.put(top - copies * length, (length,) * copies, new)
+            packs.put(max_length - copies * length, (length,) * copies, new)
         if rest:
-            packs.put(top - rest * length, (length,) * rest, 1)
+            packs.put(max_length - rest * length, (length,) * rest, 1)

@@ -4,9 +4,9 @@ A method is a function in a file of this folder. It takes a histogram and a dept
 lengths that share a pack, and how many such packs there are. This one gives each sequence a pack of its own:
 
     from packlib.lengths.histogram import LengthHistogram
-    from packlib.packing.greedy import Group
+    from packlib.packing.greedy import EqualPacks
 
-    def unpacked(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -> list[Group]:
+    def unpacked(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -> list[EqualPacks]:
         return [((length,), count) for length, count in enumerate(histogram.counts.tolist()) if count]
 
 With its name in `MethodName` and a line in `METHODS`, `plan` finds it and verifies what it returns; the command line,
@@ -21,7 +21,7 @@ from packlib.checks import depth_limit, one_of, shown, whole_number
 from packlib.lengths.counting import MAX_LENGTH
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.baselines import next_fit, unpacked
-from packlib.packing.greedy import Group, lpfhp, spfhp
+from packlib.packing.greedy import EqualPacks, lpfhp, spfhp
 from packlib.packing.nnls import ennlshp, nnlshp
 from packlib.packing.plans import PackingPlan
 from packlib.packing.search.lpt import lpt
@@ -35,13 +35,13 @@ Method = MethodName | Literal["bfd"]
 class PackingMethod(Protocol):
     """What `METHODS` holds: from a histogram, a depth limit and the method's options to strategies.
 
-    A method whose default depth limit is None takes None, too. `optimal` also returns what proves its bound:
-    the `prices` of a plan, and whether packs were `listed`.
+    `max_sequences_per_pack` is None for no limit, where that is the method's default. A method may also return
+    `(strategies, proof)`, as `optimal` does: the `prices` of a plan, and whether packs were `listed`.
     """
 
     def __call__(
         self, histogram: LengthHistogram, max_sequences_per_pack: int = ...
-    ) -> list[Group] | tuple[list[Group], dict[str, Any]]: ...
+    ) -> list[EqualPacks] | tuple[list[EqualPacks], dict[str, Any]]: ...
 
 
 METHODS: Mapping[MethodName, PackingMethod] = {

@@ -14,7 +14,7 @@ import numpy as np
 from packlib.checks import number, one_of, whole_number
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.filling import fill_places
-from packlib.packing.greedy import Group, lpfhp
+from packlib.packing.greedy import EqualPacks, lpfhp
 from packlib.packing.least_squares import nonnegative_least_squares
 
 _PENALTY = 100  # the K of the extended variant
@@ -83,7 +83,7 @@ def nnlshp(
     cutoff: int = 8,
     weight: float = 0.09,
     rounding: Literal["down", "nearest"] = "down",
-) -> list[Group]:
+) -> list[EqualPacks]:
     """Full packs by non-negative least squares on weighted rows; the rest by LPFHP.
 
     Minimizes the norm of W(Ax - counts) over x >= 0. The rounded x is a set of places: a shorter sequence takes a
@@ -111,7 +111,7 @@ def nnls_problem(
 
 def ennlshp(
     histogram: LengthHistogram, max_sequences_per_pack: int = 3, rounding: Literal["down", "nearest"] = "down"
-) -> list[Group]:
+) -> list[EqualPacks]:
     """Extended NNLSHP: every sequence is covered, and padding has a price.
 
     A variable y[l] moves a place from l to l - 1 (Y has -1 in row l and 1 in row l - 1). Minimizes, over x, y >= 0,
@@ -130,7 +130,7 @@ def ennlshp(
     return _round_and_fill(histogram, max_sequences_per_pack, x, rounding)
 
 
-def _round_and_fill(histogram: LengthHistogram, limit: int, x: np.ndarray, rounding: str) -> list[Group]:
+def _round_and_fill(histogram: LengthHistogram, limit: int, x: np.ndarray, rounding: str) -> list[EqualPacks]:
     one_of("rounding", rounding, ("down", "nearest"))
     repeats = np.floor(x + 1e-6) if rounding == "down" else np.rint(x)
     strategies = zip(full_strategies(histogram.max_length, limit), map(int, repeats.tolist()), strict=True)

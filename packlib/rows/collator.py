@@ -45,7 +45,7 @@ def _refuse_repeated_rows(state: Any, trains: bool, form: str) -> None:
     """
     ranks = state.PartialState._shared_state.get("num_processes", 1)
     loader = state.GradientState().active_dataloader if ranks > 1 and state.GradientState._shared_state else None
-    batches = getattr(loader, "batch_sampler", None)
+    batches: Any = getattr(loader, "batch_sampler", None)
     if loader is None or loader.remainder <= 0 or not getattr(batches, "even_batches", False):
         return
     rows, together = len(loader.dataset), loader.total_batch_size

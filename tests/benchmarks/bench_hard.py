@@ -76,7 +76,7 @@ def tight(lengths: list[int], top: int) -> LengthHistogram | None:
         search.master = MasterProblem(search.counts)
         search.master.add(search.start)
         search.generate()
-        search.settle()
+        search.center_prices()
         search.keep_solution()
         packs = search.worth / search.pack_worth
         slack, prices = math.ceil(packs - 1e-7) - packs, search.prices / search.pack_worth

@@ -13,7 +13,7 @@ from packlib.lengths import LengthHistogram
 from packlib.packing import plan
 from packlib.packing.plans import PackingPlan
 from packlib.packing.search import relaxed_knapsack
-from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound, direct_bound, exact_dot, is_long
+from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound, direct_bound, exact_dot, needs_relaxation
 from packlib.packing.search.breakpoint_program import BreakpointProgram, choose_breakpoints
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.knapsack import NOT_FOR_SALE, solve_knapsack
@@ -130,7 +130,7 @@ def test_a_mixed_bound_is_better_than_sums_and_recomputed_by_the_exact_knapsack(
 
 def test_the_certificate_of_long_rows_is_the_relaxed_one():
     histogram = drawn("Pareto", 131072, 200_000)
-    assert is_long(histogram.counts, 16)
+    assert needs_relaxation(histogram.counts, 16)
     prices = np.arange(131073) * (PRICE_OF_A_PACK // 131072)
     area = -(-histogram.num_tokens // 131072)
     assert area * 0.999 <= certified_bound(histogram.counts, prices, 16) <= area

@@ -10,7 +10,7 @@ from packing_cases import DEPTHS, fewest_packs, histograms
 
 from packlib.packing import PackingPlan, plan
 from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound
-from packlib.packing.search.knapsack import NOT_FOR_SALE, proper_packs, solve_knapsack
+from packlib.packing.search.knapsack import NOT_FOR_SALE, fillable_packs, solve_knapsack
 from packlib.packing.search.optimal import _Search
 from packlib.packing.search.whole_packs import flat, ruled_out
 from tests.benchmarks.bench_hard import full_packs, tight
@@ -43,13 +43,13 @@ def test_every_pack_that_is_worth_enough_is_listed(case, data):
 
 @given(priced())
 @settings(max_examples=100, deadline=None)
-def test_the_best_proper_pack_of_each_shortest_length_is_found(case):
+def test_the_best_fillable_pack_of_each_shortest_length_is_found(case):
     histogram, depth, prices = case
     lengths = histogram.expand().tolist()
     packs = {pack for size in range(1, (depth or 8) + 1) for pack in combinations(lengths, size)}
     worth = {pack: int(prices[list(pack)].sum()) for pack in packs if sum(pack) <= histogram.max_length}
     best = {length: max(worth[pack] for pack in worth if pack[0] == length) for length in lengths}
-    found = [flat(pack)[::-1] for pack in proper_packs(histogram.counts, prices, depth)]
+    found = [flat(pack)[::-1] for pack in fillable_packs(histogram.counts, prices, depth)]
     assert {pack[0]: worth[pack] for pack in found} == best and len(found) == len(best)
 
 

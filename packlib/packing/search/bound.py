@@ -9,6 +9,8 @@ That is weak duality of the packing linear program (Gilmore and Gomory, A Linear
 Cutting-Stock Problem, 1961). It holds for any prices; good ones come from `optimal.py`. `knapsack.py` finds p as the
 best of all packs, and for long rows `relaxed_knapsack.py` finds a p that may be too large, which makes the bound lower
 but not false. Prices, p and the division are integers, so no rounding error can make it false either.
+A plan's bound may be one pack higher, where a list of packs proves that; `whole_packs.py` has this step, which relies
+on HiGHS.
 """
 
 import numpy as np
@@ -48,17 +50,17 @@ def certified_bound(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pa
     by_token = int((prices[lengths] // lengths).max() + 1) * (len(prices) - 1)
     if min(by_token, int(prices[occurs].max()) * (max_sequences_per_pack or by_token)) > _MOST_WORTH:
         raise ValueError(f"The prices must leave every pack worth at most 2^60; here one can be worth {by_token}.")
-    if is_long(occurs, max_sequences_per_pack):
+    if needs_relaxation(occurs, max_sequences_per_pack):
         best = relaxed_best(np.clip(prices, 0, PRICE_OF_A_PACK), occurs, max_sequences_per_pack)
     else:
         best = solve_knapsack(np.where(occurs, prices, NOT_FOR_SALE), max_sequences_per_pack).best
     return -(-exact_dot(counts[occurs], prices[occurs]) // best)
 
 
-def is_long(counts: np.ndarray, max_sequences_per_pack: int | None, steps: int = EXACT_STEPS) -> bool:
-    """Whether the exact knapsack would take more than so many steps; ten times `EXACT_STEPS` with few lengths.
+def needs_relaxation(counts: np.ndarray, max_sequences_per_pack: int | None, steps: int = EXACT_STEPS) -> bool:
+    """Whether the exact knapsack takes more additions than `steps`, or a table of over a gigabyte.
 
-    Few lengths far apart have no prices that are linear in the length. It is long, too, where its table would be large.
+    With few lengths it may take ten times `EXACT_STEPS`, for the relaxed bound is weak where these are far apart.
     """
     lengths, slots, layers = exact_size(counts, max_sequences_per_pack)
     most = 10 * EXACT_STEPS if lengths <= _FEW else steps
@@ -80,7 +82,7 @@ def direct_bound(counts: np.ndarray, max_sequences_per_pack: int | None) -> int:
 
     For a length `short` up to half a pack, a sequence longer than max_length - short costs a pack, for no sequence of
     `short` tokens or more fits beside it, and one under `short` costs nothing. The others pay by the token, or all the
-    same where a pack takes only so many. Last, each sequence of more than half a pack costs a pack. Without a depth
+    same where there is a depth limit. Last, each sequence of more than half a pack costs a pack. Without a depth
     limit this is the bound L2 of Martello and Toth (Discrete Applied Mathematics 28, 1990).
 
     Args:

@@ -135,13 +135,13 @@ def solve_knapsack(values: np.ndarray, max_sequences_per_pack: int | None) -> Kn
     return Knapsack(lengths, sold, unit, deepest, beside)
 
 
-def proper(packs: Iterable[Multiset], counts: np.ndarray) -> list[bool]:
+def fillable(packs: Iterable[Multiset], counts: np.ndarray) -> list[bool]:
     """Which packs hold no more sequences of a length than there are."""
     there = counts.tolist()
     return [all(copies <= there[length] for length, copies in pack) for pack in packs]
 
 
-def proper_packs(counts: np.ndarray, values: np.ndarray, max_sequences_per_pack: int | None) -> list[Multiset]:
+def fillable_packs(counts: np.ndarray, values: np.ndarray, max_sequences_per_pack: int | None) -> list[Multiset]:
     """For each length the most valuable pack of which it is the shortest, with no more copies than there are.
 
     With `f[i][k][c]` the best value of at most k of the i longest sequences in c slots, the shortest one's pack is

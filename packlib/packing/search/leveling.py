@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from packlib.packing.greedy import Group
+from packlib.packing.greedy import EqualPacks
 
 _STEP = 0.97  # and through lengths down to this part of the longest, at most
 _AT_ONCE = 8  # a round goes through this part of the packs at least, where lengths are that much alike
@@ -33,9 +33,9 @@ class Filled(NamedTuple):
     taken: tuple[np.ndarray, np.ndarray]
     left: int
 
-    def strategies(self, begun: list[Group]) -> list[Group]:
+    def strategies(self, begun: list[EqualPacks]) -> list[EqualPacks]:
         """The groups of packs with sequences; `begun[i]` is what the i-th group held before, the first one nothing."""
-        (taken, before), filled = (array.tolist() for array in self.taken), list[Group]()
+        (taken, before), filled = (array.tolist() for array in self.taken), list[EqualPacks]()
         for origin, at, packs in zip(self.origins.tolist(), self.last.tolist(), self.packs.tolist(), strict=True):
             lengths = list[int]()
             while at >= 0:

@@ -12,7 +12,7 @@ import numpy as np
 
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.filling import fill_places
-from packlib.packing.greedy import Group
+from packlib.packing.greedy import EqualPacks
 from packlib.packing.search.base import Search
 from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound
 from packlib.packing.search.breakpoint_program import BreakpointProgram
@@ -136,7 +136,7 @@ class LongSearch(Search):
             self.report("rounding")
 
     @property
-    def best(self) -> list[Group]:
+    def best(self) -> list[EqualPacks]:
         """The strategies of the best plan."""
         if self.pack_of is None:
             return self.start

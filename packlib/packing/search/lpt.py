@@ -12,7 +12,7 @@ import time
 import numpy as np
 
 from packlib.lengths.histogram import LengthHistogram
-from packlib.packing.greedy import Group, OpenPacks, best_fit, from_long_to_short
+from packlib.packing.greedy import EqualPacks, OpenPacks, best_fit, from_long_to_short
 from packlib.packing.search.bound import direct_bound
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.leveling import fill_evenly
@@ -22,7 +22,7 @@ _NEAR = 1000  # the search ends within this part of the packs
 _EFFECT = 16  # sequences that find a pack for each place of one more: a guess, until two trials measured it
 
 
-def lpt(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -> list[Group]:
+def lpt(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -> list[EqualPacks]:
     """Longest-processing-time-first: best fit while the sequences are long, then all packs fill evenly.
 
     Best fit (LPFHP) goes on until the sequences left are so short that as many as the depth limit allows leave space
@@ -37,7 +37,7 @@ def lpt(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -
     return lpt_until(Deadline(), histogram, max_sequences_per_pack)
 
 
-def lpt_until(deadline: Deadline, histogram: LengthHistogram, max_sequences_per_pack: int | None) -> list[Group]:
+def lpt_until(deadline: Deadline, histogram: LengthHistogram, max_sequences_per_pack: int | None) -> list[EqualPacks]:
     """The same with a deadline, which can leave out what comes after LPFHP."""
     started, before = time.thread_time(), None  # a busy machine's pauses say nothing of a trial
     top, limit = histogram.max_length, min(max_sequences_per_pack or histogram.num_sequences, histogram.num_sequences)

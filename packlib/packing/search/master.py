@@ -8,7 +8,7 @@ import numpy as np
 
 from packlib.lengths.counting import float_unit
 from packlib.packing.search.bound import PRICE_OF_A_PACK
-from packlib.packing.search.knapsack import Multiset, proper
+from packlib.packing.search.knapsack import Multiset, fillable
 
 Numbers = list[int] | np.ndarray
 
@@ -68,7 +68,7 @@ class MasterProblem:
     def allow(self, counts: np.ndarray | None) -> None:
         """Use only the strategies for which there are enough sequences; all of them with None."""
         n, first = len(self.strategies), len(self.lengths) - 1
-        most = np.full(n, np.inf) if counts is None else np.where(proper(self.strategies, counts), np.inf, 0.0)
+        most = np.full(n, np.inf) if counts is None else np.where(fillable(self.strategies, counts), np.inf, 0.0)
         self._highs.changeColsBounds(n, np.arange(first, first + n, dtype=np.int32), np.zeros(n), most)
 
     def solve(self, counts: np.ndarray, seconds: float = math.inf) -> bool:

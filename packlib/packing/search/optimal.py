@@ -3,16 +3,16 @@
 The linear program (`packlib.packing.search.master`) starts from the strategies of LPFHP. Its prices go into a knapsack,
 which looks for packs worth more than a pack costs; they are added until there are none. The same knapsack turns
 the prices into a lower bound (`packlib.packing.search.bound`). Gilmore and Gomory (1961). Where the data has few
-sequences, of many lengths, the search begins with packs of which none holds more sequences of a length than there are:
-there are fewer of these.
+sequences, of many lengths, the search begins with packs that can really be filled: none uses a length more often than
+it occurs.
 
 Rounding dives: use every strategy as often as the solution says, rounded down, and solve again for the sequences
 that are left; where nothing is left to round down, round some of the largest fractions up. Once few sequences are left,
-strategies are generated for them alone, none of which holds more sequences of a length than there are, and an integer
-program over these may end the dive. See Sadykov, Vanderbeck, Pessoa, Tahiri and Uchoa, Primal heuristics for branch and
-price: the assets of diving methods (INFORMS Journal on Computing 31, 2019). Where dives leave a gap, and the packs that
-can matter are few enough to be listed, another integer program finds a plan that meets the bound, or proves that there
-is none (`packlib.packing.search.whole_packs`). Rows that are too long for the exact knapsack go another way
+strategies are generated that can be filled with these alone, and an integer program over them may end the dive. See
+Sadykov, Vanderbeck, Pessoa, Tahiri and Uchoa, Primal heuristics for branch and price: the assets of diving methods
+(INFORMS Journal on Computing 31, 2019). Where dives leave a gap, and the packs that can matter are few enough to be
+listed, another integer program finds a plan that meets the bound, or proves that there is none
+(`packlib.packing.search.whole_packs`). Rows that are too long for the exact knapsack go another way
 (`packlib.packing.search.long_rows`).
 """
 
@@ -30,11 +30,11 @@ from packlib.checks import number, whole_number
 from packlib.lengths.counting import float_unit
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.filling import fill_places
-from packlib.packing.greedy import Group, lpfhp, spread_evenly
+from packlib.packing.greedy import EqualPacks, lpfhp, spread_evenly
 from packlib.packing.search.base import Search
-from packlib.packing.search.bound import EXACT_STEPS, PRICE_OF_A_PACK, exact_dot, exact_size, is_long
+from packlib.packing.search.bound import EXACT_STEPS, PRICE_OF_A_PACK, exact_dot, exact_size, needs_relaxation
 from packlib.packing.search.deadline import Deadline
-from packlib.packing.search.knapsack import NOT_FOR_SALE, Knapsack, Multiset, proper, proper_packs, solve_knapsack
+from packlib.packing.search.knapsack import NOT_FOR_SALE, Knapsack, Multiset, fillable, fillable_packs, solve_knapsack
 from packlib.packing.search.long_rows import LongSearch
 from packlib.packing.search.lpt import lpt_until
 from packlib.packing.search.master import TOLERANCE, MasterProblem
@@ -48,7 +48,7 @@ _STEP = 2e-9  # seconds of the exact knapsack
 _DIVES, _FIRST_DIVES = 400, 12  # attempts at rounding; so many come before packs are listed
 _FEW = 1000  # strategies are looked for, and packs are listed, for at most so many sequences
 _LEFT, _FEW_STRATEGIES = 0.45, 200  # of the sequences, and strategies of them, that are left to an integer program
-_CLOSE = 1e-6  # of a pack: what one may be worth more than it costs at prices that are close to the best
+_CLOSE = 1e-6  # of a pack: a pack that is worth so much more than it costs is new
 _WORK = 2 * 10**9  # steps of dives, of which at least the first few are made: some ten seconds
 _NOISE = 0.3  # of the fractions, in all attempts but the first
 _FACTOR = 1000  # the largest by which a price multiplies the common denominator
@@ -60,13 +60,13 @@ def optimal(
     time_limit: float | None = None,
     progress: bool | Callback = None,
     rounds: int | None = None,
-) -> tuple[list[Group], dict[str, Any]]:
+) -> tuple[list[EqualPacks], dict[str, Any]]:
     """The fewest packs that are known, and the prices that prove how few there can be.
 
     Args:
         max_sequences_per_pack: at most this many sequences a pack, or None.
-        time_limit: seconds after which the best plan and bound so far are returned; more never make them worse. An
-            interrupt (Ctrl-C) ends the search likewise, with a warning.
+        time_limit: seconds after which the best plan and bound so far are returned. An interrupt (Ctrl-C) ends the
+            search likewise, with a warning.
         progress: called after every round; if it returns False, the search ends likewise. Or True for a bar, False for
             none. By default a search of more than two seconds shows a bar where stderr is a terminal.
         rounds: linear programs after which the search ends likewise; a busy machine finds the same plan as an idle one.
@@ -78,7 +78,7 @@ def optimal(
     limit = math.inf if time_limit is None else number("time_limit", time_limit, at_least=0)
     most = math.inf if rounds is None else whole_number("rounds", rounds, 0)
     depth, few = max_sequences_per_pack, np.count_nonzero(histogram.counts) <= _FEW_LENGTHS
-    takes_long = is_long(histogram.counts, depth, EXACT_STEPS if few else _STEPS_A_ROUND)
+    takes_long = needs_relaxation(histogram.counts, depth, EXACT_STEPS if few else _STEPS_A_ROUND)
     kind = LongSearch if takes_long else _Search
     with shown(progress) as callback:
         search = kind(histogram, depth, callback, Deadline(limit, most))
@@ -103,7 +103,8 @@ class _Search(Search):
         # what the knapsack takes, a guess at first; the check of the plan solves one more
         steps = math.prod(exact_size(self.counts, max_sequences_per_pack))
         self.knapsack_seconds = steps * _STEP
-        # Prices by the token are always sound: they prove the area bound. So is one price for every sequence.
+        # Prices by the token are always sound: they prove the area bound. So is one price for every sequence. What all
+        # sequences are worth, and the best pack, are in the units of prices, of which a pack costs 2^38.
         self.prices = self.lengths * (PRICE_OF_A_PACK // self.top)
         self.worth = exact_dot(self.counts[self.lengths], self.prices)
         self.pack_worth = PRICE_OF_A_PACK // self.top * self.top
@@ -132,7 +133,7 @@ class _Search(Search):
         for attempt in range(_DIVES if solved else 0):
             if attempt == _FIRST_DIVES and not self.done() and self.counts.sum() <= _FEW:
                 self.master.allow(None)
-                self.settle()
+                self.center_prices()
                 self.list_packs()
             if attempt < _FIRST_DIVES or self.work_left > 0:
                 self.dive(attempt)
@@ -178,7 +179,7 @@ class _Search(Search):
                 self.keep_solution()
             if self.master.unit == 1 and self.master.fewest <= self.lower_bound:
                 return True
-            if few and self.add_proper(self.counts):
+            if few and self.add_fillable(self.counts):
                 self.report("pricing")
                 continue
             few = False
@@ -261,7 +262,7 @@ class _Search(Search):
         spare, price_of = self.spare(target), self.by_length(self.prices, 0).tolist()
         few = [
             pack
-            for pack in itertools.compress(self.master.strategies, proper(self.master.strategies, left))
+            for pack in itertools.compress(self.master.strategies, fillable(self.master.strategies, left))
             if self.pack_worth - _value(pack, price_of) <= spare
         ]
         if len(few) <= _FEW_STRATEGIES:
@@ -282,26 +283,26 @@ class _Search(Search):
         self.master.add(tuple(Counter(pack).items()) for pack, _ in lpfhp(LengthHistogram(left), self.limit))
         self.master.allow(left)
         while self.solve(left):
-            self.work_left -= self.steps_of_solving() + self.proper_steps(left)
-            if self.master.objective <= packs + TOLERANCE or not self.add_proper(left):
+            self.work_left -= self.steps_of_solving() + self.fillable_steps(left)
+            if self.master.objective <= packs + TOLERANCE or not self.add_fillable(left):
                 return True
         return False
 
     def few(self, left: np.ndarray) -> bool:
         """Whether strategies of these sequences alone are looked for."""
-        return left.sum() <= _FEW and self.proper_steps(left) <= _STEPS_A_ROUND
+        return left.sum() <= _FEW and self.fillable_steps(left) <= _STEPS_A_ROUND
 
     def steps_of_solving(self) -> int:
         """About what a linear program takes, in the steps that are counted here."""
         return 30 * len(self.lengths) ** 2
 
-    def proper_steps(self, left: np.ndarray) -> int:
+    def fillable_steps(self, left: np.ndarray) -> int:
         return int(left.sum()) * math.prod(exact_size(left, self.limit)[1:])
 
-    def add_proper(self, left: np.ndarray) -> int:
+    def add_fillable(self, left: np.ndarray) -> int:
         """Add strategies that help, with no more sequences of a length than are left; return how many."""
         price_of = self.by_length(self.master.prices, 0)
-        found, prices = proper_packs(left, price_of, self.limit), price_of.tolist()
+        found, prices = fillable_packs(left, price_of, self.limit), price_of.tolist()
         return self.master.add(pack for pack in found if _value(pack, prices) > PRICE_OF_A_PACK * (1 + _CLOSE))
 
     def spare(self, packs: int) -> int:
@@ -316,8 +317,8 @@ class _Search(Search):
         Returns:
             How often each pack is used, and the counts that find no place.
         """
-        places = ((flat(strategy), int(n)) for strategy, n in zip(self.master.strategies, repeats, strict=True) if n)
-        filled = fill_places(list(places), left)[0]
+        planned = ((flat(strategy), int(n)) for strategy, n in zip(self.master.strategies, repeats, strict=True) if n)
+        filled = fill_places(list(planned), left)[0]
         spare, price_of = self.spare(target), self.by_length(self.prices, 0).tolist()
         taken = Counter[tuple[int, ...]]()
         left = left.copy()
@@ -335,8 +336,8 @@ class _Search(Search):
         """Pack what is left greedily; keep the whole if it is the best so far."""
         self.improve(chosen, lpfhp(LengthHistogram(left), self.limit) if left.any() else [])
 
-    def settle(self) -> None:
-        """Take prices from the middle of all that are best; `generate` stops as soon as the bound is known."""
+    def center_prices(self) -> None:
+        """Take prices from the middle of all that are best, so that fewer packs waste little and are listed."""
         while self.time_left() > 0 and self.solve(self.counts):
             prices = self.master.middle_prices()
             knapsack = self.price(prices)
@@ -371,7 +372,7 @@ class _Search(Search):
                 self.lower_bound, self.listed, self.proof = target + 1, True, self.by_length(self.prices, 0)
             self.improve(Counter(), answer or None)
 
-    def improve(self, chosen: Counter[tuple[int, ...]], rest: list[Group] | None) -> None:
+    def improve(self, chosen: Counter[tuple[int, ...]], rest: list[EqualPacks] | None) -> None:
         if rest is not None and chosen.total() + _packs(rest) < self.num_packs:
             self.best = list(chosen.items()) + rest
             self.num_packs = _packs(self.best)
@@ -382,5 +383,5 @@ def _value(pack: Multiset, price_of: list[int]) -> int:
     return sum(price_of[length] * copies for length, copies in pack)
 
 
-def _packs(strategies: list[Group]) -> int:
+def _packs(strategies: list[EqualPacks]) -> int:
     return sum(packs for _, packs in strategies)

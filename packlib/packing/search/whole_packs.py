@@ -1,31 +1,33 @@
 """Whole packs from a list: an integer program.
 
-At the prices of the best bound, every pack of a plan of so many packs wastes at most what such a plan can waste in all.
-Where the packs that waste no more are few enough to be listed (`Knapsack.packs_worth`), an integer program over them
-finds such a plan, or proves that there is none. HiGHS solves it, by way of SciPy.
+Fix a number of packs. At the prices of the best bound a plan of that many packs can waste so much in all, so no single
+pack of it wastes more. Where the packs that waste no more are few enough to be listed (`Knapsack.packs_worth`), an
+integer program over them finds such a plan, or proves that there is none. HiGHS solves it, by way of SciPy.
 """
 
 import math
 
 import numpy as np
 
-from packlib.packing.greedy import Group
-from packlib.packing.search.bound import exact_dot, is_long
+from packlib.packing.greedy import EqualPacks
+from packlib.packing.search.bound import exact_dot, needs_relaxation
 from packlib.packing.search.knapsack import NOT_FOR_SALE, Multiset, solve_knapsack
 
-# Packs that are listed at most, and those of an integer program over all sequences; nodes of its branching, and of one
-# over the sequences that a dive leaves.
-LISTED, WHOLE, NODES, FEW_NODES = 10_000, 3000, 2000, 60
+LISTED = 10_000  # packs, at most
+WHOLE = 3000  # of these, at most, for an integer program over all sequences
+NODES = 2000  # of its branching
+FEW_NODES = 60  # of that of an integer program over the sequences that a dive leaves
 
 
 def choose(
-    packs: list[Multiset], counts: np.ndarray, fewest: int, nodes: int, seconds: float = math.inf
-) -> list[Group] | None:
-    """Choose among packs so that they hold exactly these sequences, in `fewest` packs.
+    packs: list[Multiset], counts: np.ndarray, most: int, nodes: int, seconds: float = math.inf
+) -> list[EqualPacks] | None:
+    """Choose among packs so that they hold exactly these sequences, in at most so many packs.
 
     Args:
         packs: to choose among.
         counts: `counts[l]` sequences have length l; int64, shape (max_length + 1,).
+        most: packs that the choice may have.
         nodes: of the branching, after which it gives up; they are the same on every machine.
         seconds: after which it gives up, too.
 
@@ -43,7 +45,7 @@ def choose(
     ends = np.cumsum([0] + [len(pack) for pack in packs])
     matrix = csc_array((copies, np.searchsorted(lengths, items), ends), shape=(len(lengths), len(packs)))
     all_packs = np.ones(len(packs))
-    rules = LinearConstraint(matrix, counts[lengths], counts[lengths]), LinearConstraint(all_packs, 0, fewest)
+    rules = LinearConstraint(matrix, counts[lengths], counts[lengths]), LinearConstraint(all_packs, 0, most)
     options = dict(node_limit=nodes, time_limit=None if math.isinf(seconds) else seconds)
     # any choice will do: without an objective HiGHS takes half as long
     found = milp(np.zeros(len(packs)), constraints=rules, integrality=all_packs, options=options)
@@ -64,9 +66,10 @@ def ruled_out(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pack: in
 
     Args:
         counts, prices, max_sequences_per_pack: as in `certified_bound`.
+        packs: the number that is ruled out, or not.
     """
     occurs = counts > 0
-    if is_long(occurs, max_sequences_per_pack):
+    if needs_relaxation(occurs, max_sequences_per_pack):
         return False
     knapsack = solve_knapsack(np.where(occurs, prices, NOT_FOR_SALE), max_sequences_per_pack)
     waste = packs * knapsack.best - exact_dot(counts[occurs], prices[occurs])
