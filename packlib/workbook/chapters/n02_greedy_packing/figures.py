@@ -71,9 +71,9 @@ def show_published(mark: Callable[..., None]) -> None:
     )
 
 
-def show_steps(lengths: Sequence[int], slots: int, rule: str, title: str) -> None:
+def show_steps(lengths: Sequence[int], slots: int, rule: str) -> None:
     """One rule step by step, a small picture for each of an even number of sequences."""
-    steps = [[], *one_by_one(lengths, slots, rule)]
+    steps, space = [[], *one_by_one(lengths, slots, rule)], "most" if rule == "worst_fit" else "least"
     fig, axes = new_figure(2, len(lengths) // 2)
     for ax, (before, packs) in zip(axes.flat, itertools.pairwise(steps), strict=True):
         new = newest(packs, before)
@@ -82,6 +82,6 @@ def show_steps(lengths: Sequence[int], slots: int, rule: str, title: str) -> Non
         ax.set_title(f"{length} joins {' + '.join(map(str, there))}" if there else f"{length}: new pack", fontsize=12)
         ax.set(xticks=[], xlabel="")
         ax.spines["bottom"].set_visible(False)
-    fig.suptitle(title)
-    alt = f"{title}: {len(lengths)} steps. In the end {len(packs)} packs of {slots}: {in_words(packs)}."
-    show(fig, alt=alt, name=f"{'most' if rule == 'worst_fit' else 'least'}-space-by-hand")
+    fig.suptitle(title := f"The pack with the {space} space takes the next sequence: {len(packs)} packs in the end")
+    alt = f"{title}. {len(lengths)} steps. In the end {len(packs)} packs of {slots}: {in_words(packs)}."
+    show(fig, alt=alt, name=f"{space}-space-by-hand")

@@ -83,8 +83,12 @@ def show_prices(costs: Mapping[str, np.ndarray], exact: LengthHistogram, mark: C
         ax.plot(lengths, price, color=color, linestyle=line)
         ax.annotate(name, (lengths[one], price[one]), beside, textcoords="offset points", ha=ha, va=va)
     ax.set(xlabel="length", ylabel="price, in packs")
-    pays = [f"at {name} {scarce(lengths, price, exact.max_length)}" for name, price in costs.items()]
-    ax.set_title(f"A{pays[0][1:]} costs, {pays[1]}")
+    pays = {name: scarce(lengths, price, exact.max_length) for name, price in costs.items()}
+    (first, one_pays), (second, other_pays) = (
+        (f"with {n}" if n == "no limit" else f"at {n}", p) for n, p in pays.items()
+    )
+    claim = f"{first} {one_pays} costs, {second} {other_pays}" if one_pays and other_pays else "what each length costs"
+    ax.set_title(claim[0].upper() + claim[1:])
     listed = " and ".join(f"{price[one]:.3f} at {name}" for name, price in costs.items())
     mark(ax, "worth", "y")
     show(fig, alt=f"{shown_name(exact)}: length {lengths[one]} costs {listed}.", name="prices")

@@ -34,10 +34,11 @@ def best_pack(prices: dict[int, Fraction], max_length: int) -> tuple[int, ...]:
     return tuple(length for length, copies in best for _ in range(copies))
 
 
-def scarce(lengths: np.ndarray, prices: np.ndarray, max_length: int) -> str:
-    """What a price pays for: "a token" if it is nearer to the length's share of a pack than to one price for all."""
-    by_token = np.abs(prices - lengths / max_length).mean()
-    return "a token" if by_token < np.abs(prices - np.median(prices)).mean() else "a place"
+def scarce(lengths: np.ndarray, prices: np.ndarray, max_length: int) -> str | None:
+    """What prices pay for: "a token" if they are nearly the length's share of a pack, "a place" if most are alike."""
+    if np.abs(prices - lengths / max_length).mean() <= 0.05 * prices.mean():
+        return "a token"
+    return "a place" if np.abs(prices - np.median(prices)).mean() <= 0.2 * prices.mean() else None
 
 
 def as_fraction(number: float) -> Fraction:
