@@ -238,7 +238,7 @@ def test_a_recipe_of_ones_own_is_adjusted():
 def test_attention_that_skips_is_advised_where_it_saves_work():
     long, short = advise([900] * 4000, 8192), advise([16] * 900, 128)
     assert long.skips and 'attention = "flash_attention_2" if' in long.code["Model"]
-    assert not short.skips and 'attention = "sdpa" if' in short.code["Model"]
+    assert not short.skips and 'attention = "sdpa"\n' in short.code["Model"]
     assert "FLOP" in long.notes[0] and "dense mask" in short.notes[0]
 
 

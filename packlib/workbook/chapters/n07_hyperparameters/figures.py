@@ -82,7 +82,7 @@ def show_arms(found: dict[str, dict[str, tuple[Interval, int]]]) -> None:
         listed += [f"{optimizer}, {name}: {one}, {one.verdict}" for name, one in rows.items()]
     higher = above_padded(found)
     title = f"{sum(higher)} of {len(higher)} arms that keep the large batch end above padded rows"
-    axes[0].set_ylabel("in brackets: updates")
+    axes[0].set_ylabel("in parentheses: updates")
     fig.suptitle(title)
-    what = "Held-out loss at the end less that of padded rows, five pairs of seeds; in brackets the updates of an arm"
+    what = "Held-out loss at the end less that of padded rows, five pairs of seeds; in parentheses the updates of an arm"
     show(fig, alt=f"{title}. {what}. {'; '.join(listed)}.", name="all-arms")
