@@ -58,6 +58,7 @@ def test_a_log_normal_file_is_dealt_as_a_plain_loop_deals_it(place):
     random, low, high, least = found.waiting
     assert abs(random - (1 - mean / slowest)) < 0.005
     assert low < random < high < low + 0.005 and least <= found.balanced < 0.4 * random
+    assert found.balanced == pytest.approx(packs.balance(8, 2, work=ATTENTION).waiting, abs=0.01)
 
 
 def test_a_bounded_number_of_packs_is_dealt(place, monkeypatch):

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy
 
 from packlib.lengths import load
-from packlib.packing import pack_groups
+from packlib.packing import pack_groups, plan
 from packlib.workbook.chapters.n03_nnls_packing import runs as least_squares
+from packlib.workbook.chapters.n04_optimal_packing import runs as optimal_packing
 from packlib.workbook.chapters.n06_unpacking_losses import lab
 from packlib.workbook.chapters.n14_whole_documents.runs import expected_losses
 from packlib.workbook.chapters.n15_fine_tuning import lesson as fine_tuning
@@ -44,6 +45,18 @@ def test_least_squares_rounded_as_published_make_the_published_packs(name, depth
     histogram = load(name)
     _, _, packs = least_squares.published_result(histogram, depth, least_squares.solve(histogram, depth))
     assert packs == pytest.approx(published, abs=4)
+
+
+@pytest.mark.parametrize(
+    ("name", "depth", "pays"),
+    [("wikipedia", 3, "a place"), ("wikipedia", 4, "a token"), ("squad", 3, None), ("docstrings", 3, "a place")],
+)
+def test_prices_pay_for_a_place_or_a_token_or_neither_alone(name, depth, pays):
+    """On SQuAD they are 0 up to 80 tokens, half a pack for 150 to 230, and a pack from 300 on."""
+    histogram = load(name)
+    lengths = np.flatnonzero(histogram.counts)
+    prices = optimal_packing.prices_of(plan(histogram, max_sequences_per_pack=depth))[lengths]
+    assert optimal_packing.scarce(lengths, prices, histogram.max_length) == pays
 
 
 def trainer():
