@@ -40,7 +40,7 @@ class Rows(NamedTuple):
     counts: dict[str, int] = {}  # noqa: RUF012
 
 
-class _Pieces(NamedTuple):
+class _Sequences(NamedTuple):
     """Where sequences lie: the slot of each among all slots of the rows, its length, and how many each row has."""
 
     starts: np.ndarray
@@ -81,11 +81,11 @@ def read_rows(kinds: list[str], columns: Columns, at: int, hashed: bool) -> Rows
         widths = columns[kind][0]
         used = widths if real is None else sums(real, widths)
         return Rows(None, np.zeros_like(used), used, widths, wrong=wrong, counts=counts)
-    pieces = {
-        name: _pieces(name, columns, sizes, real, ids, at) for name in kinds if name not in ("input_ids", *short)
+    sequences = {
+        name: _sequences(name, columns, sizes, real, ids, at) for name in kinds if name not in ("input_ids", *short)
     }
-    mine = pieces[kind]
-    for name, other in pieces.items():
+    mine = sequences[kind]
+    for name, other in sequences.items():
         if name != kind and NEMO not in (name, kind):
             same = hashes(mine.lengths, mine.depths) == hashes(other.lengths, other.depths)
             say(f"{kind} and {name} tell other sequences", (mine.depths != other.depths) | ~same)
@@ -101,18 +101,18 @@ def read_rows(kinds: list[str], columns: Columns, at: int, hashed: bool) -> Rows
         whole = mine.lengths + (kind == NEMO)
         slots = ranges(mine.starts, whole)
         tokens = hashes(ids[slots] if len(slots) < len(ids) else ids, whole)
-    firsts = pieces["position_ids"].firsts if "position_ids" in pieces else None
+    firsts = sequences["position_ids"].firsts if "position_ids" in sequences else None
     return Rows(mine.lengths, mine.depths, used, widths, firsts, wrong, tokens, counts)
 
 
-def _pieces(
+def _sequences(
     kind: str,
     columns: Columns,
     widths: np.ndarray | None,
     real: np.ndarray | None,
     ids: np.ndarray,
     at: int,
-) -> _Pieces:
+) -> _Sequences:
     """The sequences that one column tells, without padding."""
     sizes, values = columns[kind]
     firsts = None
@@ -153,7 +153,7 @@ def _pieces(
         lengths, depths = lengths[keep], sums(keep, depths)
         starts = starts[keep] if len(starts) else starts
         firsts = None if firsts is None else firsts[keep]
-    return _Pieces(starts, lengths, depths, firsts)
+    return _Sequences(starts, lengths, depths, firsts)
 
 
 def _blank(values: np.ndarray, depths: np.ndarray) -> np.ndarray:
@@ -166,7 +166,7 @@ def _blank(values: np.ndarray, depths: np.ndarray) -> np.ndarray:
 
 
 def _padding(begins: np.ndarray, lengths: np.ndarray, depths: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    """Which pieces are padding that no mask tells: the last ones of a row, if they hold the id of padding alone.
+    """Which sequences are padding that no mask tells: the last ones of a row, if they hold the id of padding alone.
 
     Rows begin at the slots `begins`. The id is that of most rows that end in two such slots or more. The first piece
     of a row is none, nor is any where the whole row is of one id.
@@ -203,11 +203,11 @@ def _between(kind: str, sizes: np.ndarray, values: np.ndarray, widths: np.ndarra
     return after - values - 1, sizes
 
 
-def _again(pieces: _Pieces, values: np.ndarray) -> np.ndarray:
+def _again(sequences: _Sequences, values: np.ndarray) -> np.ndarray:
     """Whether two runs of a row have the same number, by row."""
-    row = np.repeat(np.arange(len(pieces.depths)), pieces.depths)
-    pairs = np.unique(np.stack([row, values[pieces.starts].astype(np.int64)]), axis=1)
-    return np.bincount(pairs[0], minlength=len(pieces.depths)) < pieces.depths
+    row = np.repeat(np.arange(len(sequences.depths)), sequences.depths)
+    pairs = np.unique(np.stack([row, values[sequences.starts].astype(np.int64)]), axis=1)
+    return np.bincount(pairs[0], minlength=len(sequences.depths)) < sequences.depths
 
 
 def _labels(sizes: np.ndarray, ids: np.ndarray, labels: np.ndarray) -> tuple[dict[str, int], np.ndarray]:

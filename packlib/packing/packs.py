@@ -167,7 +167,8 @@ class Packs(Ragged):
     def load(path: str | os.PathLike) -> "Packs":
         """Map a file that `save` wrote: the arrays are read from disk where they are used.
 
-        The checksum is compared, which reads the whole file once (about a second a gigabyte).
+        Of a schedule these are its packs, in the order of training. The checksum is compared, which reads the whole
+        file once (about a second a gigabyte).
 
         Raises:
             FileNotFoundError, ValueError: if there is no such file, or it is no whole file of packs.

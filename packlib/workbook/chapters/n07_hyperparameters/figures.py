@@ -84,5 +84,7 @@ def show_arms(found: dict[str, dict[str, tuple[Interval, int]]]) -> None:
     title = f"{sum(higher)} of {len(higher)} arms that keep the large batch end above padded rows"
     axes[0].set_ylabel("in parentheses: updates")
     fig.suptitle(title)
-    what = "Held-out loss at the end less that of padded rows, five pairs of seeds; in parentheses the updates of an arm"
+    what = (
+        "Held-out loss at the end less that of padded rows, five pairs of seeds; in parentheses the updates of an arm"
+    )
     show(fig, alt=f"{title}. {what}. {'; '.join(listed)}.", name="all-arms")
