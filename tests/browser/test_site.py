@@ -235,9 +235,9 @@ def test_a_guess_opens_the_answer_and_what_shows_it(visit):
     from playwright.sync_api import expect
 
     page = visit("notebooks/02_greedy_packing")
-    blurred, asks = page.locator("article .cell_output[inert]"), page.locator("p.waits")
-    outputs, questions = blurred.count(), asks.count()
-    assert 5 < questions <= outputs
+    blurred, asks = page.locator("article [inert]"), page.locator("p.waits")
+    waiting, questions = blurred.count(), asks.count()
+    assert 5 < questions <= waiting
     first, choice, third = (page.locator(".guess").nth(at) for at in range(3))
     said, answer, typed = first.locator("[role=status]"), first.locator("details p"), first.get_by_role("textbox")
     for guess, says in {"many": "That is not a number", "": "Write a guess first."}.items():
@@ -249,7 +249,7 @@ def test_a_guess_opens_the_answer_and_what_shows_it(visit):
     assert said.inner_text() == "1 pack below the answer."
     assert answer.is_visible() and "5 packs." in answer.inner_text()
     expect(asks).to_have_count(questions - 1)
-    assert blurred.count() < outputs  # the steps that lead to five packs
+    assert blurred.count() < waiting  # the steps that lead to five packs
     choice.get_by_role("button", name="neither").click()
     assert choice.locator("[role=status]").inner_text().startswith("That is wrong. ")
     assert choice.locator("details p").is_visible()
@@ -262,6 +262,27 @@ def test_a_guess_opens_the_answer_and_what_shows_it(visit):
     asks.first.get_by_role("button", name="Show all on this page").click()
     expect(asks).to_have_count(0)
     assert blurred.count() == 0
+
+
+FOLLOWS = """asks => {
+  const shown = [];
+  let node = asks.nextElementSibling;
+  for (; node && !node.matches("section") && !node.querySelector(".guess"); node = node.nextElementSibling) {
+    const parts = node.matches(".cell") ? node.querySelectorAll(".cell_output") : [node];
+    shown.push(...[...parts].filter(part => !part.inert).map(part => part.textContent.trim().slice(0, 60)));
+  }
+  return shown;
+}"""
+
+
+@pytest.mark.parametrize("name", ["00_tour", "05_packed_attention", "17_evidence"])
+def test_nothing_between_a_question_and_the_next_shows_the_answer(visit, name):
+    page = visit(f"notebooks/{name}")
+    for asks in page.locator(".cell:has(.guess)").all():
+        notes = asks.evaluate(FOLLOWS)
+        assert all(note.startswith("What is blurred here") for note in notes) and len(notes) <= 1
+        assert not asks.locator("xpath=preceding-sibling::*[1]").evaluate("node => node.matches('.cell')"), "its text"
+        assert not asks.locator("img").count() and not asks.locator("pre").count(), "the form alone"
 
 
 def test_guesses_are_judged_as_in_a_notebook(visit):
