@@ -369,6 +369,11 @@ def test_the_game_agrees_with_the_library(visit):
 def test_the_game_is_played_with_the_keyboard(visit):
     page = visit("game")
     said = page.locator(".pack-game [role=status]")
+    page.keyboard.press("0")  # nothing has the focus yet
+    assert said.inner_text().startswith("9 is in pack 1")
+    page.get_by_text("a new pack", exact=True).click()
+    page.keyboard.press("Backspace")
+    assert said.inner_text() == "Undone: 7 sequences left."
     page.get_by_role("button", name="Next level").focus()
     page.keyboard.press("Enter")
     assert "Four threes" in page.locator(".pack-game h2").inner_text()
