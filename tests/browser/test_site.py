@@ -217,6 +217,8 @@ def test_all_of_it_works_where_the_pages_are_opened_as_files(chromium, site):
         page.get_by_role("link", name="the site has the same game").click()
         page.get_by_role("button", name="Next level").click()
         assert "Level 2 of 7" in page.locator(".pack-game h2").inner_text()
+        page.goto(f"{(site[0] / 'search.html').as_uri()}?q=next-fit")
+        page.wait_for_selector("#search-results a[href*='02_greedy_packing']")
         assert said == []
 
 
