@@ -164,7 +164,8 @@ const Guesses = (() => {
       asked.setAttribute("aria-label", question.question);
     } else {
       const typed = make("input", { type: "text", size: 12, autocomplete: "off" });
-      asked = make("form", {}, make("label", {}, `${question.question} `, typed, `\u00a0${question.unit}`), make("button", {}, "Guess"));
+      const unit = make("span", { className: "with-unit" }, typed, ` ${question.unit}`);
+      asked = make("form", {}, make("label", {}, `${question.question} `, unit), make("button", {}, "Guess"));
       asked.onsubmit = (event) => {
         event.preventDefault();
         tell(typed.value);
