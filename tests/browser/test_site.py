@@ -478,7 +478,7 @@ PASTED = [
         "3 sequences in rows of 10: 2 rows instead of 3, 1.50 times fewer. No packing has fewer rows",
     ),
     ("5 5 30", "10", "2", "1 sequence is longer than a row and cut to it."),
-    ("5", "", "2", "2 ranks have not one row each"),
+    ("5", "", "2", "There are fewer rows than ranks (2), so waiting cannot be compared."),
     ("", "", "8", "Paste at least one length, such as 120 34 512."),
     ("12 <b>", "", "8", "A length must be a whole number from 1 to 1,048,576, not <b>."),
     ("length,count\n5", "", "8", "A line of the table must be a length and a count, not 5."),
