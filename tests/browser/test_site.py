@@ -134,6 +134,7 @@ def test_an_explorer_shows_the_pictures_that_were_made_for_it(visit):
     after = image.get_attribute("src"), image.get_attribute("alt")
     assert before[0] != after[0] and before[1] != after[1]
     assert page.locator("figure.explorer [role=status]").inner_text() == after[1]
+    assert page.locator("figure.explorer a").get_attribute("href") == after[0], "it opens what is shown"
     page.wait_for_function("document.querySelector('figure.explorer img').complete")
     assert page.evaluate("document.querySelector('figure.explorer img').naturalWidth") > 0
 
@@ -511,7 +512,7 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path):
     assert [path.name for path in Path(tmp_path).iterdir()] == ["mine"]
 
 
-def test_where_a_figure_was_recorded_stands_below_it_and_pictures_have_a_size(tmp_path):
+def test_where_a_figure_was_recorded_stands_below_it_and_pictures_have_a_size_and_open(tmp_path):
     (path,) = [path for name, path in notebooks().items() if name.startswith("05")]
     building.Sources(tmp_path).write([path])
     cells = nbformat.read(tmp_path / "notebooks" / path.name, as_version=4).cells
@@ -520,6 +521,7 @@ def test_where_a_figure_was_recorded_stands_below_it_and_pictures_have_a_size(tm
     assert after and all("<img " in before for before in after)
     images = re.findall("<img [^>]*>", " ".join(pages))
     assert all(re.search(r' width="\d+".* height="\d+"', image) for image in images)
+    assert len(re.findall(r'<a href="([^"]+)"><img [^>]* src="\1"></a>', " ".join(pages))) == len(images) > 2
 
 
 def test_hosted_services_open_copies_that_install_packlib(site, tmp_path):

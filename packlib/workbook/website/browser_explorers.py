@@ -70,7 +70,8 @@ def all_values(control: Any) -> list[tuple[str, Any]]:
 
 
 def _img(source: str, alt: str) -> str:
-    return f'<img alt="{escaped(alt)}" width="800" height="450" class="dark-light figure" src="{source}">'
+    image = f'<img alt="{escaped(alt)}" width="800" height="450" class="dark-light figure" src="{source}">'
+    return f'<a href="{source}">{image}</a>'
 
 
 def _control(name: str, control: Any, values: list[tuple[str, Any]], start: Any) -> dict[str, Any]:

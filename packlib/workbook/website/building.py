@@ -143,7 +143,9 @@ class Sources:
         wide, high = Image.open(io.BytesIO(content)).size
         attributes = attributes.replace("packlib-figure", "dark-light figure")
         size = f'height="{round(800 * high / wide)}"'  # so that the page does not jump when it is loaded
-        return f'<img alt="{alt}"{attributes} {size} loading="lazy" src="{self._picture(content)}">'
+        source = self._picture(content)
+        # on a phone its labels are too small to be read: the picture itself can be enlarged
+        return f'<a href="{source}"><img alt="{alt}"{attributes} {size} loading="lazy" src="{source}"></a>'
 
     def _picture(self, content: bytes) -> str:
         """The address of a picture, as the page of this notebook sees it."""
