@@ -226,7 +226,13 @@ def test_on_the_site_an_explorer_starts_as_in_its_notebook(means, monkeypatch):
     assert pictures[0] == png(explorer.figure, dpi=100) and escaped(explorer.alt) in page
     if drawn_there:
         assert len(written["controls"]) == len(explorer.widgets) and len(pictures) == 1
+        assert 'class="left-out"' not in page
     else:
+        note = re.search('<p class="left-out">(.*?)</p>', page)[1]
+        here, there = note.split("; in the notebook ")
+        moving = {control["name"] for control in written["controls"]}
+        for control_name, control in explorer.widgets.items():
+            assert f"<i>{escaped(control.description)}</i>" in (here if control_name in moving else there)
         assert len(written["data"]) == len(pictures) == 2
         first = written["data"]["-".join(str(control["at"]) for control in written["controls"])]
         assert first == {"alt": explorer.alt, "src": "1.png"}

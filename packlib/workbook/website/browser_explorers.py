@@ -7,7 +7,7 @@ import importlib
 import itertools
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -42,10 +42,11 @@ def on_page(explorer: Explorer, address: Callable[[bytes], str]) -> str:
     values = {name: all_values(control) for name, control in explorer.widgets.items()}
     data = explorer.data()
     first = address(png(explorer.figure, dpi=100))
-    image = _img(first, explorer.alt)
+    image, note = _img(first, explorer.alt), ""
     if data is None:
         names = explorer.shown_controls or tuple(start)[:1]
-        values = _some({name: values[name] for name in names}, start)
+        some = _some({name: values[name] for name in names}, start)
+        note, values = _what_is_left_out(explorer, values, some), some
         data = _pictures(explorer, start, values, first, address)
     else:
         image = f"<noscript>{image}</noscript>"
@@ -56,7 +57,7 @@ def on_page(explorer: Explorer, address: Callable[[bytes], str]) -> str:
     return (
         f'<figure class="explorer"><figcaption>{escaped(explorer.title)}</figcaption>'
         f'<script type="application/json">{written}</script><div class="controls">{still}</div>'
-        f'<div class="picture">{image}</div></figure>'
+        f'{note}<div class="picture">{image}</div></figure>'
     )
 
 
@@ -70,7 +71,8 @@ def all_values(control: Any) -> list[tuple[str, Any]]:
 
 
 def _img(source: str, alt: str) -> str:
-    return f'<img alt="{escaped(alt)}" width="800" height="450" class="dark-light figure" src="{source}">'
+    image = f'<img alt="{escaped(alt)}" width="800" height="450" class="dark-light figure" src="{source}">'
+    return f'<a href="{source}">{image}</a>'
 
 
 def _control(name: str, control: Any, values: list[tuple[str, Any]], start: Any) -> dict[str, Any]:
@@ -78,6 +80,23 @@ def _control(name: str, control: Any, values: list[tuple[str, Any]], start: Any)
     kind = "checkbox" if yes_or_no else "radio" if isinstance(control, ToggleButtons) else "range"
     at = [value for _, value in values].index(start)
     return {"name": name, "label": control.description, "kind": kind, "values": values, "at": at}
+
+
+def _what_is_left_out(explorer: Explorer, values: Mapping[str, list], some: Mapping[str, list]) -> str:
+    """A sentence for readers who are told to move a control that the page lacks, or to a value that it lacks."""
+
+    def named(names: Iterable[str]) -> str:
+        *first, last = (f"<i>{escaped(explorer.widgets[name].description)}</i>" for name in names)
+        return f"{', '.join(first)} and {last}" if first else last
+
+    others = [name for name in values if name not in some]
+    fewer = [name for name, of in some.items() if len(of) < len(values[name])]
+    more = [f"{named(others)} move{'s' * (len(others) == 1)} too"] if others else []
+    more += [f"{named(fewer)} {'have' if len(fewer) > 1 else 'has'} more values"] if fewer else []
+    if not more:
+        return ""
+    here = f"Here {named(some)} move{'s' * (len(some) == 1)}"
+    return f'<p class="left-out">{here}; in the notebook {", and ".join(more)}.</p>'
 
 
 def _pictures(

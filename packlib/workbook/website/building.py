@@ -110,7 +110,7 @@ class Sources:
     def notebook(self, notebook: NotebookNode) -> NotebookNode:
         """A copy for Sphinx: pictures as files, answers folded, explorers that need no kernel."""
         made = copy.deepcopy(notebook)
-        made.cells = [cell for cell in made.cells if not cell.source.startswith("guess = ...")]  # the site asks itself
+        _ask_where_guessed(made)
         for cell in made.cells:
             if cell.cell_type == "markdown":  # Jupyter and Sphinx name headings differently
                 cell.source = re.sub(
@@ -143,7 +143,9 @@ class Sources:
         wide, high = Image.open(io.BytesIO(content)).size
         attributes = attributes.replace("packlib-figure", "dark-light figure")
         size = f'height="{round(800 * high / wide)}"'  # so that the page does not jump when it is loaded
-        return f'<img alt="{alt}"{attributes} {size} loading="lazy" src="{self._picture(content)}">'
+        source = self._picture(content)
+        # on a phone its labels are too small to be read: the picture itself can be enlarged
+        return f'<a href="{source}"><img alt="{alt}"{attributes} {size} loading="lazy" src="{source}"></a>'
 
     def _picture(self, content: bytes) -> str:
         """The address of a picture, as the page of this notebook sees it."""
@@ -200,6 +202,20 @@ def interface(room: str) -> str:
             holds = ", ".join(map(str, thing)) if isinstance(thing, Iterable) else thing
             parts.append(f".. py:data:: {full}\n\n   {type(thing).__name__}: {holds}")
     return "\n\n".join([*parts, "```", ""]).replace("```{eval-rst}\n\n", "```{eval-rst}\n")
+
+
+def _ask_where_guessed(notebook: NotebookNode) -> None:
+    """Let the site ask where the notebook has the cell for the guess, and not below what tells the answer."""
+    waiting = None
+    for cell in notebook.cells:
+        if cell.source.startswith("guess = ..."):
+            waiting = cell
+            cell.metadata.setdefault("tags", []).append("remove-input")
+        asked = [output for output in cell.get("outputs", ()) if meaning(output).get("kind") == "reveal"]
+        if waiting and asked:
+            cell.outputs = [output for output in cell.outputs if output not in asked]
+            waiting.outputs = asked
+            waiting = None
 
 
 def _is_caption(means: Mapping[str, Any]) -> bool:

@@ -17,7 +17,10 @@ html_theme = "pydata_sphinx_theme"
 html_title = project
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+# a page that is opened as a file may fetch no other, so its search goes without excerpts
+_NO_EXCERPTS = 'if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;'
 html_js_files = [
+    (None, {"body": _NO_EXCERPTS}),
     ("drawings.js", {"defer": "defer"}),
     ("explorers.js", {"defer": "defer"}),
     ("guesses.js", {"defer": "defer"}),

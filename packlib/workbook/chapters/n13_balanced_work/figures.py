@@ -50,7 +50,8 @@ def draw_windows(axes: np.ndarray, found: list[dict], at_random: float, fixed: b
     windows = [row["window"] for row in found]
     left.plot(windows, [100 * row["waiting"] for row in found], "o-", color=TOKENS)
     left.axhline(100 * at_random, color=INK, linestyle=":")
-    left.text(windows[-1], 100 * at_random, "random deal", ha="right", va="bottom", fontsize=12)
+    # the last window may be the first, where the words would leave the axes
+    left.text(32 if fixed else windows[-1], 100 * at_random, "random deal", ha="right", va="bottom", fontsize=12)
     left.set(xlabel="window, steps", ylabel="the average rank waits, %", ylim=(0, 40 if fixed else None))
     for name, label, color, nudge in (("windows", "windows", TOKENS, 0.94), ("steps", "single steps", PAIRS, 1.06)):
         low, high = np.array([row[name] for row in found]).T

@@ -216,7 +216,7 @@ const Drawings = (() => {
         draw: ({ line, dot, text }) => {
           const points = found.map(({ window, waiting }) => [window, 100 * waiting]);
           line([[0.8, 100 * random], [40, 100 * random]], "level");
-          text(windows.at(-1), 100 * random, "random deal", { "text-anchor": "end", dy: -5 });
+          text(32, 100 * random, "random deal", { "text-anchor": "end", dy: -5 });
           line(points, "line full");
           points.forEach(([at, value]) => dot(at, value, "full"));
         },

@@ -79,6 +79,7 @@
     const show = () => {
       if (!drawing) {
         const picture = data[controls.map(({ at }) => at).join("-")];
+        place.querySelector("a").href = picture.src;
         return Object.assign(place.querySelector("img"), picture).alt;
       }
       const { svg, alt } = drawing(data, values(), Math.min(800, place.clientWidth || 800));

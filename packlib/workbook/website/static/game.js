@@ -95,8 +95,9 @@ const PackingGame = (() => {
 
   const many = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
 
-  // Put the game into `root`. `own` is a puzzle to begin with; `ended` hears of each one that was packed.
-  function mount(root, own = null, ended = () => {}) {
+  // Put the game into `root`. `own` is a puzzle to begin with; `ended` hears of each one that was packed. Keys are heard
+  // in `within`: a page of its own has no other use for them, a notebook has.
+  function mount(root, own = null, ended = () => {}, within = document) {
     let level = own ? -1 : 0;
     let puzzle, rules, table, packs, chosen, priced, before, seed = 1;
     const solved = new Set(); // levels that were packed into the fewest packs
@@ -341,8 +342,8 @@ const PackingGame = (() => {
       + "pack, 0 opens a new one, and Backspace takes the last step back.");
     const game = make("section", { className: "pack-game", "aria-label": "Pack by hand" },
       make("style", { textContent: STYLE }), title, goal, board, said, end, tools, form, keys);
-    game.addEventListener("keydown", (event) => {
-      if (event.target.tagName === "INPUT" || event.ctrlKey || event.metaKey || event.altKey) return;
+    within.addEventListener("keydown", (event) => {
+      if (event.target.closest("input, textarea, select") || event.ctrlKey || event.metaKey || event.altKey) return;
       const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
       if (event.key === "Backspace") undo();
       else if (!table.length) return;
@@ -367,7 +368,7 @@ const PackingGame = (() => {
     mount(el, own, ({ packs }) => {
       model.set("packs", packs);
       model.save_changes();
-    });
+    }, el);
   }
 
   return { LEVELS, MOST, deal, mount, readLengths, render };

@@ -116,23 +116,22 @@ const Guesses = (() => {
     return node;
   };
 
-  // What stands between a question and the last figure or result before the next question or heading gives the answer
-  // away: it waits, blurred. Code stays.
+  // What stands between a question and the next question or heading may give the answer away: it waits, blurred. Code
+  // stays.
   function blurWhatFollows(place, answer) {
-    const [blurred, since] = [[], []]; // since: text after the last output
-    let node = place.closest(".cell").nextElementSibling;
+    const blurred = [];
+    const asks = place.closest(".cell");
+    let node = asks.nextElementSibling;
     for (; node && !node.matches("section") && !node.querySelector(".guess"); node = node.nextElementSibling) {
-      const outputs = node.matches(".cell") ? node.querySelectorAll(":scope > .cell_output") : [];
-      if (!node.matches(".cell") && blurred.length) since.push(node);
-      if (outputs.length) blurred.push(...since.splice(0), ...outputs);
+      blurred.push(...(node.matches(".cell") ? node.querySelectorAll(":scope > .cell_output") : [node]));
     }
     if (!blurred.length) return;
     const shows = (name, find) => make("button", { type: "button", onclick: () => {
       for (const folded of find()) folded.open = true;
     } }, name);
-    const note = make("p", { className: "waits" }, "What is blurred here shows the answer. Guess first, or ",
+    const note = make("p", { className: "waits" }, "What is blurred here may show the answer. Guess first, or ",
       shows("Show it", () => [answer]), " ", shows("Show all on this page", () => document.querySelectorAll(".guess details")));
-    blurred[0].closest(".cell").before(note);
+    asks.after(note);
     for (const shown of blurred) shown.inert = true;
     answer.addEventListener("toggle", () => {
       note.remove();
@@ -165,7 +164,8 @@ const Guesses = (() => {
       asked.setAttribute("aria-label", question.question);
     } else {
       const typed = make("input", { type: "text", size: 12, autocomplete: "off" });
-      asked = make("form", {}, make("label", {}, `${question.question} `, typed, `\u00a0${question.unit}`), make("button", {}, "Guess"));
+      const unit = make("span", { className: "with-unit" }, typed, ` ${question.unit}`);
+      asked = make("form", {}, make("label", {}, `${question.question} `, unit), make("button", {}, "Guess"));
       asked.onsubmit = (event) => {
         event.preventDefault();
         tell(typed.value);

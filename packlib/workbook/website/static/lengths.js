@@ -160,10 +160,10 @@ const YourLengths = (() => {
     const words = [
       `${many(sequences, "sequence")} in rows of ${told(slots)}: ${many(packs, "row")} instead of ${told(sequences)}, `
         + `${(sequences / packs).toPrecision(3)} times fewer.`,
-      above ? `At most ${many(above, "row")} more than any packing needs.` : "No packing has fewer rows: this is proven.",
+      above ? `That is at most ${many(above, "row")} more than the fewest possible.` : "No packing has fewer rows: this is proven.",
     ];
     if (cut) words.push(`${many(cut, "sequence")} ${cut === 1 ? "is" : "are"} longer than a row and cut to it.`);
-    if (!waits) words.push(`${told(ranks)} ranks have not one row each, so nobody can be compared.`);
+    if (!waits) words.push(`There are fewer rows than ranks (${told(ranks)}), so waiting cannot be compared.`);
     else {
       words.push(`With one row a rank, ${told(ranks)} ranks wait ${percent(waits.dealt)} of the time for the slowest if rows are dealt at `
         + `random, and ${percent(waits.least)} if they are dealt in the order of their work, which no deal of these rows beats.`);
