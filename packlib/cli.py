@@ -292,7 +292,7 @@ def _pack(
 @click.argument("data", metavar="FILE", type=_path)
 @click.option("--source", metavar="LENGTHS", help="What was packed: tokens in Parquet, lengths, or .idx.")
 @click.option("--column", metavar="NAME", help="Of the source.")
-@click.option("--max-length", type=int, show_default="the fullest pack's", help="Tokens in a pack.")
+@click.option("--max-length", type=int, show_default="the widest row's", help="Tokens in a pack.")
 @click.option("--max-sequences-per-pack", **_depth)
 @click.option("--batch-size", type=int, help="Packs in a batch of one rank.")
 @click.option("--gradient-accumulation-steps", type=int, default=1, help="Batches in an update of one rank.")

@@ -61,8 +61,8 @@ def advise(
             one.
         source: the lengths from before the data was cut, or their files, to weigh what that cut lost.
         model: the path of a `config.json`, of its folder, or a known size such as "7B"; for memory and work.
-        memory: of one device, such as "80GB"; it needs `model`. By default a micro batch may take as many tokens as
-            an average batch does today.
+        memory: of one device, such as "80GB"; it needs `model`. By default a micro batch may have as many slots as
+            an average batch has today, padding included.
         today: how batches are made now: "random", "sorted", "fixed" or "packed"; see `batches_today`.
         batch_size: rows in a forward pass now, where no recipe says it; by default 32.
         recipe: of the training as it is now; by default an example with eight batches behind an update.

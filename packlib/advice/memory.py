@@ -129,9 +129,9 @@ class ModelShape:
     def memory(self, rows: int, max_length: int, *, shards: int = 1, recompute: bool = False) -> Memory:
         """What training takes on one device, at its peak, with a kernel that stores no attention scores.
 
-        Weights, gradients and AdamW's moments take four bytes each. With "bf16" the layers compute in 16 bits, as a
-        trainer's `bf16=True` does, and keep a copy of the weights for it; the norms and the stream between the layers
-        stay at 32. The tests compare this with the peaks of models that train.
+        Mixed precision is assumed, as with a trainer's `bf16=True`: weights, gradients and AdamW's two moments take
+        four bytes each, and a 16-bit copy of the weights two more. The layers compute in 16 bits; the norms and the
+        residual stream stay in 32 bits. The tests compare this with the peaks of models that train.
 
         >>> from packlib.advice.memory import model_shape
         >>> memory = model_shape("7B").memory(rows=1, max_length=4096)

@@ -22,7 +22,8 @@ class Update:
     Attributes:
         before, after: the recipes.
         most: the largest micro batch that was allowed.
-        runner_up: the nearest of those with fewer forward passes, or else of all others; None if there is no other.
+        runner_up: another micro batch and accumulation: of the larger micro batches, or if there is none of all others,
+            the one nearest to the old sequences per update; None if there is no other.
     """
 
     before: Recipe
@@ -50,7 +51,8 @@ class Update:
 def fit_update(before: Recipe, packing_factor: float, most: int, devices: int | None = None) -> Update:
     """The largest micro batch that comes within 2 % of the old sequences an update, or else the nearest of all.
 
-    Where none comes within 2 %, AdamW's betas are raised to the power of what is over or missing; LAMB's stay.
+    Where none comes within 2 %, AdamW's betas are raised to the power of the ratio of new to old sequences per update;
+    LAMB's betas stay.
 
     >>> from packlib.advice import fit_update
     >>> from packlib.training import Recipe

@@ -34,7 +34,8 @@ class RowLength:
         tokens_cut: lost with them, or cut off into further pieces.
         skipping, dense: the work for a kept token, in units of `Work`, with attention that skips what lies between
             sequences, and with a dense mask.
-        counted: whether the packs were made; else there cannot be fewer, nor less work.
+        counted: whether the packs were really made; otherwise the rows are taken to be full, and `packs`, `slots` and
+            the work are lower bounds.
     """
 
     max_length: int
@@ -99,14 +100,14 @@ def try_lengths(
 ) -> tuple[tuple[RowLength, ...], dict[int, list[PackingPlan]]]:
     """Rows of `max_length`, and a dozen that are shorter or longer, from a quarter to four times; ascending.
 
-    That of now and the best are planned as well as it is known how, since a bad plan of the one would speak for the
-    other. All others are packed by LPFHP. Among many different lengths that takes long, and only those are packed
-    that could be taken if their rows were full, and the shortest that cuts far less.
+    Today's row length and the best one get the best plan that can be found, since a bad plan for either would favor the
+    other. All others are packed by LPFHP. Where there are many different lengths, that takes long: then only those are
+    packed that would be chosen if their rows were full, and the shortest that cuts far fewer tokens.
 
     Args:
         work: of the model's layers, for sequences that attend to themselves.
         causal: a dense mask hides half of the pairs that it computes.
-        longest: no longer rows are tried, as those that a model has no positions for.
+        longest: the longest row to try above `max_length`, such as the positions that a model has; None for no limit.
         rounds: of the exact search.
 
     Returns:
@@ -156,7 +157,7 @@ def _others(max_length: int, most: int) -> list[int]:
 
 
 def _saves(row: RowLength, now: RowLength) -> bool:
-    """Whether a row is worth to be taken instead of that of now."""
+    """Whether a row length is worth taking instead of today's."""
     return row.tokens_cut <= now.tokens_cut and row.slots_a_token < (1 - WORTH) * now.slots_a_token
 
 

@@ -60,7 +60,7 @@ def audit(
             content; or lengths: an array, a `LengthHistogram`, a file or data set as `packlib.lengths.load` takes, a
             Megatron `.idx`.
         column: of the source file; by default `input_ids` if it has that.
-        max_length: slots of a pack; by default those of the fullest pack.
+        max_length: slots of a pack; by default those of the widest row, padding included. A `.idx` needs it.
         max_sequences_per_pack: the depth limit of the proven least, or None.
         batch_size, gradient_accumulation_steps, ranks: packs in a batch of one rank, batches in an update, ranks.
         steps: updates that are meant to be trained.

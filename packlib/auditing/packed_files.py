@@ -37,11 +37,14 @@ _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 8, 7: 4, 8: 2}  # bytes of a token by
 
 
 class PackedData(NamedTuple):
-    """What is audited: the `kind` tells where sequences begin.
+    """Packed data that is open, but not read yet.
 
     Attributes:
-        rows: what its rows say; called with whether the tokens of each sequence are to be hashed.
-        tokens: whether it has any.
+        name: what errors and the audit call it.
+        kind: the column or format that tells where sequences begin; for "input_ids", nothing does.
+        num_rows: its rows; for Megatron's index, its sequences.
+        rows: reads the rows in chunks; its argument says whether to hash the tokens of each sequence.
+        tokens: whether the tokens of single sequences are known, so that they can be compared with a source.
         unread: columns that are not looked at.
     """
 

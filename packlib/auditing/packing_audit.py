@@ -73,8 +73,9 @@ class PackingAudit:
         borders: the column or the format that tells where sequences begin; for "input_ids", nothing does.
         packs, tokens: rows, and the slots that sequences fill in them.
         sequences, deepest: of all packs, and of the deepest; None where the packs do not tell them apart.
-        max_length: slots of a pack; `given`, or else those of the fullest pack.
-        lower_bound: packs that these lengths need at least, which is proven.
+        max_length: slots of a pack; by default those of the widest row, padding included.
+        given: whether `max_length` was given.
+        lower_bound: the proven minimum of packs for these lengths.
         lpfhp_packs: packs that packlib's fast method makes of them; None where the lengths are not known.
         source: what became of the source lengths, if they were given.
         updates: steps and epochs, if a batch size was given.
@@ -128,7 +129,7 @@ class PackingAudit:
         rows |= found["updates"] or {}
         empty = self.padding_slots
         more = {
-            "max_length": "" if self.given else " (that of the fullest pack)",
+            "max_length": "" if self.given else " (that of the widest row)",
             "padding_slots": "" if empty is None else f" ({percent(empty / (self.packs * self.max_length), 2)})",
             "gap": "" if self.gap is None else f" ({percent(self.gap / self.lower_bound, 2)})",
         }

@@ -20,8 +20,8 @@ _COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 class PackedBatch(Mapping):
     """B packs of T slots that hold S sequences: `model(**batch)`.
 
-    All tensors are int64. Only `input_ids` and `segment_ids` must be given; the others follow from them (and
-    are token type 0 and no label of a sequence). A batch without `labels` has no such key.
+    All tensors are int64. Only `input_ids` and `segment_ids` must be given. By default the other fields follow from
+    them; all token types are 0, and no sequence has a label. A batch without `labels` has no such key.
 
     Attributes:
         input_ids: shape (B, T), the tokens.
@@ -30,8 +30,8 @@ class PackedBatch(Mapping):
         position_ids: shape (B, T), the place of a token in its own sequence, from 0.
         token_type_ids: shape (B, T), 0 for the first and 1 for the second sentence of a pair.
         labels: shape (B, T), -100 for none, as transformers has them: for a masked model the token to predict in
-            this slot; for a causal model the token in this slot, which is predicted from the ones before it. None
-            leaves a masked model nothing to predict, and a causal one all tokens.
+            this slot; for a causal model the token in this slot, which is predicted from the ones before it. With None,
+            a masked model has nothing to predict, and a causal one predicts all tokens.
         sequence_starts: shape (S,), ascending: where each sequence begins among the B·T slots. With static
             shapes the empty places at the end hold B·T.
         sequence_labels: shape (S,), a label for each sequence, or -100.

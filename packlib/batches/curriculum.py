@@ -22,9 +22,9 @@ from packlib.checks import flag, number, whole_number
 class SequenceLengthWarmup:
     """Short sequences first: `warmup(batch, done, total)` is the batch at the length that is due.
 
-    The lengths are `min_length`, the multiples of `step` above it, and `max_length`; each has an equal share of
-    the warm-up, as far as whole updates allow. The first update has the first, and `max_length` comes exactly
-    when the warm-up is over, however many updates there are.
+    The lengths are `min_length`, the multiples of `step` between it and `max_length`, and `max_length`. All but the
+    last have equal shares of the warm-up, as far as whole updates allow. The first update has `min_length`, and
+    `max_length` begins exactly when the warm-up is over, however many updates there are.
 
     Any other schedule needs no class but `shorten`: a function of yours, or for DeepSpeed's `fixed_discrete`
     `shorten(batch, difficulty[bisect_left(max_step, step)])`.

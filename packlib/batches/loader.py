@@ -102,7 +102,7 @@ class PackLoader(DataLoader):
             yield batch
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch of the next pass; it begins at its start, or where a loaded state of this epoch is."""
+        """Choose the epoch of the next pass: it starts at the first batch, or where a loaded state of it left off."""
         self.batch_sampler.set_epoch(epoch)
 
     def state_dict(self) -> dict:

@@ -14,10 +14,11 @@ from packlib.packing import Schedule
 class PackSampler(Sampler):
     """Batches of (epoch, pack) in an order that the seed and the epoch give.
 
-    On several ranks a step takes `batch_size` packs for each from this one order, and deals them out in turn: every
-    pack comes once, and all ranks make as many steps. Where the last step has fewer packs, ranks get one less; if not
-    every rank would get one, the step before leaves it some. The steps of a `Schedule` come as they are, and so do its
-    windows, whole; the seed and the epoch give their order.
+    On several ranks, a step takes `batch_size` packs for each rank from this one order and deals them out in turn.
+    Every pack comes once, and all ranks take the same number of steps. A last step with fewer packs is dealt out the
+    same way, so its ranks differ by at most one pack; if it has fewer packs than ranks, the step before leaves it
+    enough for one each. A `Schedule` keeps its steps, and its windows stay together; the seed and the epoch decide only
+    their order.
 
     Args:
         packs: how many there are; or a `Schedule`, which knows its batch size and ranks, so that others are refused.
@@ -104,7 +105,7 @@ class PackSampler(Sampler):
             yield [(epoch, pack) for pack in packs]
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch of the next pass; it begins at its start, or where a loaded state of this epoch is."""
+        """Choose the epoch of the next pass: it starts at the first batch, or where a loaded state of it left off."""
         if whole_number("epoch", epoch, 0) != self.epoch:
             self.epoch, self.start, self.done = epoch, 0, 0
 

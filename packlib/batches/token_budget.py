@@ -25,11 +25,11 @@ class TokenBatches(Ragged):
     """Batch `i` holds the samples `sample_ids[offsets[i]:offsets[i + 1]]`; padded, it is `sizes[i]` × `widths[i]`.
 
     Attributes:
-        sample_ids: integers, shape (number of samples,); positions in the `lengths` that were cut.
+        sample_ids: integers, shape (number of samples,); positions in the `lengths` that `batch_by_tokens` was given.
         offsets: int64, shape (number of batches + 1,).
         widths: int64, shape (number of batches,): the width of each batch, in tokens.
         tokens, longest: int64, shape (number of batches,): the sum and the maximum of its lengths.
-        same_shape_every: that many batches in turn have one shape.
+        same_shape_every: k, if every k batches in turn have one shape.
     """
 
     sample_ids: np.ndarray
@@ -95,7 +95,7 @@ def batch_by_tokens(
 
     Args:
         lengths: tokens of each sample.
-        max_tokens: the budget of a batch.
+        max_tokens: the budget of a batch: its lengths add up to this at most (see `count_padding`).
         min_batch, max_batch: the fewest and the most samples of a batch. Only the last batch (or the last k, see
             `same_shape_every`) may have fewer than `min_batch`. Where a batch that is as full as it can be would leave
             too few samples for a later one, it takes fewer.
@@ -106,7 +106,7 @@ def batch_by_tokens(
         target_lengths: a second length of each sample, such as that of its translation, with as large a budget. It
             goes with neither `same_shape_every` nor `count_padding`, which know one width of a batch.
         count_padding: the budget counts padding too: samples × longest, and not the sum of lengths.
-        seed: of the random order; and of that of equally long samples, which by default is the data set's.
+        seed: of the random order (None is 0), or of the order of samples of equal length (None keeps the data set's).
 
     Raises:
         TypeError, ValueError: for bad arguments; naming the samples that are too long; if no cut keeps `min_batch`.

@@ -38,7 +38,7 @@ class SortedRows:
 
 
 def exact_sort(rows: np.ndarray, group: dist.ProcessGroup | None = None, by: int | None = None) -> SortedRows:
-    """Sort the rows of all ranks; every rank ends with n/p of them, give or take one, whatever the data.
+    """Sort the n rows of all p ranks together; every rank ends with n/p of them, give or take one, whatever the data.
 
     The sort is stable: ties keep the order of rank, then row. So the ranks' results, one after the other, do not depend
     on how many ranks there are. Every rank of the group calls it.
@@ -48,8 +48,8 @@ def exact_sort(rows: np.ndarray, group: dist.ProcessGroup | None = None, by: int
         by: how many of the first columns to compare, one after the other; by default all of them.
 
     Raises:
-        RankError: the same on every rank, if the rows of one are not such, or have other columns (alone, its TypeError
-            or ValueError).
+        RankError: the same on every rank, if the rows of one rank are not as above, or differ from the others' in the
+            number of columns. A single rank raises the plain TypeError or ValueError.
     """
     ranks = Collectives(group)
     rows, before = check_rows(ranks, rows)
@@ -72,8 +72,8 @@ def exact_sort(rows: np.ndarray, group: dist.ProcessGroup | None = None, by: int
 def interleave(rows: np.ndarray, group: dist.ProcessGroup | None = None) -> np.ndarray:
     """Deal the rows of all ranks out in turn: row i of the whole goes to rank i modulo the number of ranks.
 
-    Rows in sorted order come so that the ranks' first rows are about equal, then their second rows, and so on; each
-    rank keeps the order. Every rank of the group calls it.
+    If the rows are sorted, the first rows of all ranks are about equal, then their second rows, and so on; each rank's
+    rows stay in order. Every rank of the group calls it.
 
     Args:
         rows: whole numbers, shape (rows of this rank, columns); the whole is the ranks' rows, rank after rank.
@@ -160,8 +160,8 @@ def check_rows(ranks: Collectives, rows: np.ndarray) -> tuple[np.ndarray, np.nda
     """Return this rank's rows as int64, shape (rows, columns), and how many each rank has, shape (ranks,).
 
     Raises:
-        RankError: the same on every rank, if the rows of one are not such, or have other columns (alone, its TypeError
-            or ValueError).
+        RankError: the same on every rank, if the rows of one rank are not whole numbers of shape (rows, columns), or
+            differ from the others' in the number of columns. A single rank raises the plain TypeError or ValueError.
     """
     with ranks.agree_on_errors():
         rows = np.asarray(rows)

@@ -13,9 +13,9 @@ from packlib.distributed.collectives import RankError
 
 @contextmanager
 def group(hours: float) -> Iterator[None]:
-    """In here the processes know one another, and wait so long for one another at most.
+    """Run the block in a gloo process group, whose ranks wait at most `hours` for each other.
 
-    What they all raise is said by the first of them alone; what one raises by itself, with its number.
+    An error that all ranks raise in the same words is shown by rank 0 only; any other is shown with the rank's number.
     """
     store, rank, ranks = next(dist.rendezvous("env://"))
     dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks, timeout=timedelta(hours=hours))

@@ -24,10 +24,10 @@ def await_reports(ranks: Sequence[BaseProcess], folder: Path, timeout: float, de
     """Wait for the report of every rank, and return their results in order.
 
     Args:
-        ranks: their processes; each writes a file `report-…` with its result or its `RankError`, which has the
-            traceback as a note, and before it when it was raised, by `time.monotonic`, or infinity.
-        folder: where the ranks write, at the deadline also their stacks.
-        timeout, deadline: how many seconds they had, and when these end, by `time.monotonic`.
+        ranks: their processes. Each pickles a pair into the file `report-…`: infinity and its result; or, if it failed,
+            the time by `time.monotonic` and its `RankError`, which has the traceback as a note.
+        folder: where the ranks write their reports, and at the deadline their stacks.
+        timeout, deadline: the seconds that the ranks have in all, and when these end by `time.monotonic`.
 
     Raises:
         RankError: about the rank that failed first, or that others wait for.

@@ -12,7 +12,7 @@ MAX_LENGTH = 1 << 24  # 17 million tokens: to plan longer rows would take over a
 INT64_MAX = 2**63 - 1
 Overlong = Literal["error", "truncate", "drop"]  # what becomes of a sequence that is too long
 OVERLONG: tuple[Overlong, ...] = get_args(Overlong)
-Place = Callable[[int], str]  # how an error names where a value stands, of its index
+Place = Callable[[int], str]  # from the index of a value to the words for its place in an error
 position: Place = "position {}".format
 _ODD = (bool, np.bool, str, bytes)  # beside integers, NumPy would take them for numbers, or all for text
 
@@ -141,9 +141,9 @@ def count_lengths(
 
 
 def float_unit(counts: np.ndarray) -> int:
-    """The unit in which floating-point solvers count the sequences of a histogram, a power of two.
+    """How many sequences count as 1 in a floating-point solver, a power of two; 1 if there are fewer than 2^30.
 
-    It is 1 below 2^30 sequences. A solver is exact to about 1e-7, which leaves a float no more digits for the packs.
+    A solver is exact to about 1e-7 of this unit. Beside that, the 16 digits of a float have room for about 2^30 units.
     """
     return 1 << max(0, int(counts.sum()).bit_length() - 30)
 

@@ -128,7 +128,7 @@ class LengthHistogram:
         """Count lengths that come as a stream of chunks; only one chunk is held at a time.
 
         Args:
-            place: how an error names a length, of its index among all.
+            place: gives the words for a length's place in an error, from its index among all lengths.
             max_length, overlong, fields: as in `from_lengths`.
         """
         one_of("overlong", overlong, OVERLONG)

@@ -43,7 +43,7 @@ def read_lengths(path: str | os.PathLike, column: str | None = None) -> tuple[It
             A Parquet column of lists, such as token ids, counts the items of each.
 
     Returns:
-        The lengths in chunks; and how an error names the place of one, of its index among all.
+        The lengths in chunks; and a function from the index of a length to the words for its place in an error.
 
     Raises:
         FileNotFoundError, TypeError, ValueError: naming the file, and the line or row that is wrong.

@@ -52,11 +52,11 @@ def added(allowed: Tensor, dtype: torch.dtype) -> Tensor:
 def tree_pairs(seen_until: Tensor, position_ids: Tensor, rule: Callable | None = None) -> Tensor:
     """Which query may look at which key where answers share a prompt; bool, shape (B, queries T, keys T).
 
-    A slot sees itself and those before it that are still seen: a prompt is seen to the end of its last answer, an
-    answer to its own end.
+    A slot sees itself and the slots before it, unless they are out of sight: a prompt is in sight until its last answer
+    ends, an answer until it ends itself.
 
     Args:
-        seen_until: the slot from which on each slot is not seen any more; int64, shape (B, T).
+        seen_until: for each slot, the first later slot that does not see it; int64, shape (B, T).
         position_ids: the place of each token in its own sequence, prompt and answer together; int64, shape (B, T).
         rule: as in `allowed_pairs`.
     """

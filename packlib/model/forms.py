@@ -11,11 +11,12 @@ STATE = "it carries a state from token to token, which would run on into the nex
 
 @cache
 def table() -> dict[tuple[str, str], dict[str, str]]:
-    """By ("causal" or "masked", transformers' `model_type`): the class that was compared, and the forms that are exact.
+    """The table's rows, by ("causal" or "masked", transformers' `model_type`); each maps a column to its text.
 
-    For "padding_free", "dense" and "flash", which is padding-free with a flash kernel: "" if exact, or why not. A state
-    that layers carry from token to token begins anew with each sequence in the kernels of the packages in "kernels",
-    without which transformers refuses packs.
+    "class" is the class that was compared. "padding_free", "dense" and "flash" (padding-free with a flash kernel) are
+    empty if the form is exact, and otherwise say why it is not. "kernels" names the packages that a model needs if its
+    layers carry a state from token to token: their kernels begin it anew with each sequence, and without them
+    transformers refuses packs.
     """
     lines = TABLE.read_text(encoding="utf-8").splitlines()[1:]
     return {(row["kind"], row["model_type"]): row for row in csv.DictReader(lines)}

@@ -11,7 +11,8 @@ class PackedOutput(ModelOutput):
     """What a model computes for a batch of packs; M predicted tokens, S sequences.
 
     Attributes:
-        loss: scalar: the mean token loss, plus BERT's mean next-sentence loss; None without labels.
+        loss: scalar: the mean token loss, plus BERT's mean next-sentence loss. Without any label it is 0 from
+            `PackedBert` on a `PackedBatch`, and None from a masked model of transformers.
         token_logits: shape (M, vocabulary), of the predicted tokens only.
         token_labels: shape (M,), what they should be; -100 in empty places.
         token_positions: shape (M,), where among the B·T slots they are predicted; -1 in empty places.

@@ -70,7 +70,9 @@ class PackedBert(BertForPreTraining):
         inputs_embeds: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
     ) -> PackedOutput:
-        """Takes the fields of a `PackedBatch`: `model(**batch)`; without labels there is no loss.
+        """Run the model on the fields of a `PackedBatch`: `model(**batch)`.
+
+        `loss` is the token loss plus the next-sentence loss; a part without any label counts as 0.
 
         Args:
             inputs_embeds: shape (B, T, d), embeddings in place of `input_ids`.

@@ -49,7 +49,7 @@ _ENCODERS = frozenset(  # families whose causal models look ahead all the same, 
 
 
 def for_transformers(batch: PackedBatch, model: PreTrainedModel, form: Form = "auto") -> dict[str, Any]:
-    """The arguments with which `model`, unmodified, computes for each sequence what it computes for it alone.
+    """The arguments that make an unmodified `model` compute for each packed sequence what it computes for it alone.
 
     >>> from packlib.batches import TokenStore, collate
     >>> from packlib.model import for_transformers
@@ -67,12 +67,15 @@ def for_transformers(batch: PackedBatch, model: PreTrainedModel, form: Form = "a
             experts that balance themselves, else dense.
 
     Returns:
-        `input_ids`, `position_ids` and `labels`, shape (1, tokens) if padding-free and (B, T) if dense. Labels are
-        -100 on the first token of a sequence for a causal model, which shifts them; its batches without labels predict
-        all tokens. Padding-free besides `cu_seq_lens_q`, `cu_seq_lens_k`, int32 of shape (S + 1,), and the numbers
-        `max_length_q`, `max_length_k`, and for layers that carry a state `seq_idx`, int32 of shape (1, tokens), the
-        number of each token's sequence from 0; dense `attention_mask`, or a mapping of masks by kind of layer.
-        `use_cache` is False, since with a cache transformers does not look for packs.
+        Of the following, what the model's `forward` takes.
+        In both forms: `input_ids`, `position_ids`, `token_type_ids`, and `labels` if there are any; shape (1, tokens)
+        if padding-free, (B, T) if dense. For a causal model, which shifts the labels itself, the first token of each
+        sequence has the label -100; if the batch has no labels, all other tokens are predicted.
+        If padding-free: `cu_seq_lens_q` and `cu_seq_lens_k`, int32, shape (S + 1,); the numbers `max_length_q` and
+        `max_length_k`; and for layers that carry a state `seq_idx`, int32, shape (1, tokens), which numbers the
+        sequence of each token from 0.
+        If dense: `attention_mask`, one mask or a mapping from kind of layer to mask.
+        For a causal model: `use_cache`, which is False, since with a cache transformers does not look for packs.
 
     Raises:
         TypeError, ValueError: if that would not be exact with this model and backend, with the reason.

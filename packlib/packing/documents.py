@@ -135,7 +135,7 @@ class DocumentRows(Ragged):
 
     @cached_property
     def cuts(self) -> int:
-        """Places within a document where its next token does not follow in the same row: in another piece, or lost."""
+        """Places where a document is cut: between two of its pieces, even within one row, or before lost tokens."""
         shortened = (self._pieces_of > 0) & (self._kept_of < self.document_lengths)
         return len(self.documents) - int((self._pieces_of > 0).sum()) + int(shortened.sum())
 

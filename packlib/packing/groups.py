@@ -131,7 +131,7 @@ def pack_groups(
     tries: int = 20,
     seed: int = 0,
 ) -> GroupRows:
-    """Lay groups of answers into few rows, each prompt once a row for all its answers that stand there.
+    """Lay groups of answers into few rows; in each row, a prompt stands once for all of its answers in that row.
 
     Row after row is filled as full as groups can fill it: first with the largest group that is left, then with whole
     groups and at most one group of which some answers stay for later rows. Then a few rows at a time are filled anew in
@@ -147,10 +147,10 @@ def pack_groups(
         answers: for each group, the tokens of each of its answers, 1 or more; prompt and answer together at most
             `max_length`.
         max_length: slots of a row. How many tokens a group takes is said at the top of `packlib.packing.groups`.
-        tries: times that rows are filled anew, for each row of the first pass, unless they come within 1 % of the bound
-            before. With 0 the rows stay as they are, and `lower_bound` is what sums of tokens prove: milliseconds
-            instead of seconds for hundreds of groups.
-        seed: of the order in which that is tried.
+        tries: attempts to fill a few rows anew, for each row of the first pass; they end early when the rows are within
+            1 % of the bound. With 0 the first pass is the result, and `lower_bound` rests on sums of tokens alone: that
+            takes milliseconds instead of seconds for hundreds of groups.
+        seed: of the order in which groups come up for a row, and of the rows that are filled anew.
 
     Raises:
         TypeError, ValueError: naming the argument or the answer that is wrong.

@@ -94,10 +94,10 @@ class Packs(Ragged):
     ) -> "Schedule":
         """Deal the packs to steps and ranks, so that the ranks of a step have about equal work.
 
-        They are dealt at random to windows of a few steps; within a window, packs of like work meet in a step. A
-        larger window leaves less waiting, and single steps that are less like each other: every window has the mix of
-        a random deal, and a step of one pack a rank has its own kind of packs. The packs stay whole. If they do not
-        make whole steps, the heaviest of the last window are cut between two sequences.
+        They are dealt at random to windows of a few steps; within a window, packs of similar work are put into the same
+        step. A larger window leaves less waiting, but makes its steps differ more: every window has the mix of a random
+        deal, while with one pack a rank each step has packs of one kind. Packs stay whole, unless they do not make
+        whole steps: then the heaviest packs of the last window are cut, each between two of its sequences.
 
         >>> import numpy as np
         >>> from packlib.packing import plan
@@ -110,8 +110,8 @@ class Packs(Ragged):
         4%
 
         Args:
-            ranks, packs_per_rank: every rank trains on so many packs in every step.
-            window: so many steps share their packs; with 1 each step has those of a random deal.
+            ranks, packs_per_rank: the number of ranks, and the packs that each rank trains on in every step.
+            window: the number of steps that share their packs; with 1 each step gets packs at random.
             work: what a pack costs; by default `Work.decoder()`, that of Llama 3 8B's layers.
             seed: of all that is random; the schedule depends on nothing else, so every process makes the same.
 
@@ -183,8 +183,8 @@ class Schedule(Packs):
     """Packs in the order of training: step by step, in each step rank by rank, `packs_per_rank` packs for each.
 
     Attributes:
-        ranks, packs_per_rank: every rank has so many packs in every step.
-        window: so many steps together have packs of a random deal; the last window may be smaller.
+        ranks, packs_per_rank: the number of ranks, and the packs that each rank has in every step.
+        window: the number of steps that together have the mix of a random deal; the last window may be smaller.
         work: what a pack costs.
     """
 
@@ -227,7 +227,10 @@ class Schedule(Packs):
 
     @cached_property
     def lower_bound(self) -> float:
-        """No schedule that leaves packs whole and in their windows is faster; with one pack a rank, none is as fast."""
+        """A bound on `slowest`: no schedule that leaves packs whole and in their windows takes less.
+
+        With one pack a rank, a schedule that `Packs.balance` makes takes exactly this long.
+        """
         windows = in_windows(self.work.of(self), self.window * self.ranks * self.packs_per_rank)
         return float(sum(least_times(window, self.ranks, self.packs_per_rank).sum() for window in windows))
 

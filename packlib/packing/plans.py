@@ -42,11 +42,12 @@ class PackingPlan:
         offsets: int64, shape (number of strategies + 1,).
         repeats: int64, shape (number of strategies,), each at least 1.
         method: the name of the method that made the plan.
-        max_sequences_per_pack: the depth limit, or None.
+        max_sequences_per_pack: the depth limit, which is the most sequences that a pack may hold; None for no limit.
         prices: int64, shape (max_length + 1,), the prices that prove `lower_bound`, or None
             (see `packlib.packing.search.bound`).
-        listed: whether one pack more is proven than `prices` alone prove: the packs that a plan of so few could have
-            were listed, and an integer program found no choice of them (see `packlib.packing.search.whole_packs`).
+        listed: whether one pack more is proven to be needed than `prices` alone prove: every pack that a plan of just
+            that number could use was listed, and an integer program showed that no choice of them makes such a plan
+            (see `packlib.packing.search.whole_packs`).
         lower_bound: no packing at this depth has fewer packs. The best of what sums of lengths prove (tokens, long
             sequences, and sequences at the depth limit; see `direct_bound`) and of what `prices` and `listed` prove.
 
@@ -144,7 +145,7 @@ class PackingPlan:
         Args:
             lengths: the tokens of every sample, those that the plan's histogram was made from, in any order. Where
                 the histogram truncated or dropped overlong samples, so does this.
-            seed: permutes the samples of equal length, so that an epoch can have other company; None keeps their order.
+            seed: shuffles samples of equal length, so that each epoch can combine them anew; None keeps their order.
 
         Returns:
             Packs in the plan's order (their order in training is the loader's business).

@@ -41,11 +41,11 @@ def adjust(recipe: Recipe, packing_factor: float, how: How = "accumulation") -> 
     Args:
         packing_factor: sequences in an average pack, at least 1.
         how: "accumulation": divide it, so that an update sees as many sequences as before. "batch": choose the micro
-            batch too, from half the old one up, which usually comes within 2 %; where it cannot, raise the betas to the
-            power of what is over or missing. "betas": leave the
-            batch alone and raise both betas to the power of the factor, so that the optimizer forgets as much
-            per sequence as before. "linear_rate", "sqrt_rate": leave the batch alone and multiply the learning rate
-            by the factor (Goyal et al. 2017) or by its square root (Krizhevsky 2014).
+            batch too, between half the old one and the old one, which usually comes within 2 %; where it does not,
+            raise the betas to the power of the ratio of new to old sequences per update. "betas": leave the batch alone
+            and raise both betas to the power of the factor, so that the optimizer forgets as much per sequence as
+            before. "linear_rate", "sqrt_rate": leave the batch alone and multiply the learning rate by the factor
+            (Goyal et al. 2017) or by its square root (Krizhevsky 2014).
 
     Raises:
         TypeError, ValueError: if the factor is out of range, or the recipe is packed already.

@@ -90,7 +90,10 @@ def _labeled(labels: Tensor) -> Tensor:
 
 
 def default_objective(model: nn.Module) -> MaskedObjective:
-    """What a model is trained for: both of BERT's losses with the mean of its own loss, or a model's tokens.
+    """The objective that `fit` and `evaluate` use by default.
+
+    For a causal or masked model of transformers it is the token loss; for `PackedBert`, and modules of your own, it is
+    both of BERT's losses, averaged as the model's `reduction` says.
 
     Raises:
         TypeError: for a model of transformers that packs would change, with the reason.

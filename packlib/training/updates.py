@@ -28,11 +28,12 @@ def _tensors(batch: PackedBatch) -> dict[str, Tensor]:
 class UpdateStream:
     """Endless updates from a loader, each a list of micro-batches; the epochs run into each other.
 
-    An update has `gradient_accumulation_steps` micro-batches. Packs hold different numbers of sequences, so such
-    updates do too. With a `target` an update ends, in mid-batch where it must, at the pack that leaves the run closest
-    to `target` sequences an update; the rest of the batch comes first in the next one. Where the target is at least the
-    deepest pack, every update is within that pack of the target, and the error does not add up. Such updates come in
-    micro-batches of the loader's size, the last one shorter, without empty places: static shapes do not go with it.
+    Without a `target`, an update has `gradient_accumulation_steps` micro-batches. Packs hold different numbers of
+    sequences, and so do these updates. With a `target`, an update ends at the pack that keeps the run closest to
+    `target` sequences an update, in mid-batch if need be; the rest of the batch begins the next update. If no pack
+    holds more than `target` sequences, every update misses the target by at most the sequences of the deepest pack, and
+    the error does not add up. Updates with a target come in micro-batches of the loader's size, the last one shorter,
+    and have no empty places, so their shapes are not static.
 
     Args:
         loader: batches of packs, again and again; a `PackLoader` if the state is to be saved.

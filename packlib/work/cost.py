@@ -109,7 +109,7 @@ class Work:
         return cls(*(costs / scale).tolist())
 
     def of(self, what: LengthsOfPacks | Iterable[int]) -> np.ndarray:
-        """The work of each of these `Packs`, or of each sequence where `what` are lengths in tokens; float64.
+        """The work of each pack if `what` is `Packs`, or of each sequence if it is lengths; float64, shape (n,).
 
         Raises:
             TypeError, ValueError: naming the first bad length.
@@ -134,7 +134,7 @@ class Work:
         return f"a model whose attention takes {half}" + ", like Llama 3 8B's" * (self == Work.decoder())
 
     def total(self, tokens: Any, squares: Any) -> Any:
-        """The work of so many tokens with such a sum of squared lengths; numbers or arrays."""
+        """The work of packs, from their tokens and sums of squared lengths; two numbers, or two arrays of one shape."""
         with np.errstate(over="ignore"):
             return self.per_token * np.asarray(tokens, np.float64) + self.per_square * np.asarray(squares, np.float64)
 

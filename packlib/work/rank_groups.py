@@ -27,8 +27,8 @@ class RankGroups:
         first_ranks: sequence i is on this rank and the group_sizes[i] - 1 after it; int64, the same shape.
         rank_work: what each rank has to do, padding included; float64, shape (ranks,).
         bound: no way to share the sequences lets the slowest rank do less.
-        exchanged_tokens: the keys and values of so many tokens are sent; a sequence of l tokens on g ranks sends
-            l (g - 1).
+        exchanged_tokens: how many times the keys and values of a token are sent; l (g - 1) for a sequence of l tokens
+            on g ranks.
     """
 
     group_sizes: np.ndarray
@@ -57,11 +57,12 @@ class RankGroups:
 def share_sequences(lengths: Iterable[int], ranks: int, max_length: int, *, work: Work | None = None) -> RankGroups:
     """Share the heavy sequences of a step among groups of 1, 2, 4, … ranks, until the ranks are done together.
 
-    A sequence is shared by as few ranks as let each hold its part and spend no more than a certain share of the step
-    on it. The share begins at the whole step, and falls until the slowest rank is at most 5 % above the bound; the
-    less, the more is shared and sent. Where no sharing comes so near, the nearest is returned.
-    From the largest groups to the smallest, and from the most work to the least, a sequence goes to the group that is
-    done first (Graham 1969). So the slowest rank does at most one part more than the average.
+    Each sequence gets the smallest group whose ranks can hold their parts of it, and need no more than a certain share
+    of the step for it. This share starts at the whole step and is lowered until the slowest rank is at most 5 % above
+    the bound; the lower it is, the more sequences are shared and the more tokens are sent. If no share comes that
+    close, the result that comes closest is returned.
+    The sequences of the largest groups are placed first, and among those of one size the heaviest first. Each goes to
+    the group that is done first (Graham 1969), so the slowest rank does at most one part more than the average.
 
     >>> import numpy as np
     >>> from packlib.work import share_sequences

@@ -43,20 +43,26 @@ def in_windows(values: np.ndarray, size: int) -> list[np.ndarray]:
 
 
 def least_times(each: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
-    """A bound for each window: however its packs are dealt to its steps, these take so long together.
+    """A lower bound for each window on the time that its steps take together, however its packs are dealt to them.
 
-    Sort the steps of any deal by their heaviest packs, and look at the first k. Their heaviest packs are together no
-    lighter than the first, the second, … of every ranks × packs_per_rank packs from heavy to light, and each lies on a
-    rank with packs_per_rank - 1 others: so long these steps last at least. Without those others they hold k times
-    (ranks - 1) × packs_per_rank + 1 packs, at most the heaviest ones. The other steps hold what is left, and last at
-    least a rank's share of it. Lighter packs beside the heaviest ones save more in the first steps than they add to
-    this share, so the lightest count. The best of the bounds for k = 0, 1, … is returned, or one from the n heaviest
-    packs, if that is better. Two of them are in different steps: as above, but the second step has a pack that is no
-    lighter than the nth. Or two of them are on one rank. Or n ranks of one step have one each, and one of these ranks
-    also the heaviest of the n × (packs_per_rank - 1) lightest packs, or a heavier one.
+    Sort the steps of any deal by their heaviest packs, and look at the first k. Cut the packs of the window, from heavy
+    to light, into runs of ranks × packs_per_rank. The heaviest packs of the k steps are together no lighter than the
+    first packs of the first k runs. Each of them shares its rank with packs_per_rank - 1 others, and its step lasts at
+    least as long as that rank. Besides the packs of these k ranks, the k steps hold k × (ranks - 1) × packs_per_rank
+    packs; with the k heaviest packs, these weigh no more than as many of the heaviest packs of the window. The other
+    steps hold the rest, and last at least 1 / ranks of its work. Lighter packs beside the k heaviest ones shorten the k
+    steps by more than they lengthen the others, so the bound takes the lightest packs there.
+
+    The best of these bounds for k = 0, 1, … is returned, or a better one from the n heaviest packs. Either two of them
+    are in different steps: then the bound is as above, but the second step has a pack no lighter than the nth. Or two
+    of them are on one rank. Or n ranks of one step have one each: then one of these ranks also has the heaviest of the
+    n × (packs_per_rank - 1) lightest packs, or a heavier one.
 
     Args:
         each: the work of the packs, shape (windows, packs of a window).
+
+    Returns:
+        In the unit of `each`; float64, shape (windows,).
     """
     falling, step, beside = -np.sort(-each, axis=1), ranks * packs_per_rank, packs_per_rank - 1
     held, lightest, total = _sums(falling), _sums(falling[:, ::-1]), falling.sum(axis=1, keepdims=True)
