@@ -17,7 +17,7 @@ from alone_cases import *
 datasets.config.HF_DATASETS_CACHE = {cache!r}
 dataset, model = datasets.Dataset.from_dict({{"input_ids": sequences({count})}}), a_model()
 {text}
-print("same on rank", accelerator.process_index)
+print(f"same on rank {{accelerator.process_index}}")  # at once, since another rank prints too
 """
 
 
