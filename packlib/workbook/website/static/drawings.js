@@ -12,7 +12,7 @@ const Drawings = (() => {
     return tie ? [whole, rest.slice(0, digits)].filter(Boolean).join(".") : away;
   }
 
-  const told = (number, digits = 0) => fixed(number, digits).replace(/\B(?=(\d{3})+(?!\d))(?<!\..*)/g, ",");
+  const written = (number, digits = 0) => fixed(number, digits).replace(/\B(?=(\d{3})+(?!\d))(?<!\..*)/g, ",");
 
   // `percent` of packlib.workbook.figures.
   function percent(share, digits = 1) {
@@ -117,7 +117,7 @@ const Drawings = (() => {
     if (title) group.append(heading);
     group.append(make("path", { class: "axis", d: `M${from} ${lower}H${to}` }));
     if (!panel.rows) group.append(make("path", { class: "axis", d: `M${from} ${lower}V${upper}` }));
-    const named = (tick) => (Array.isArray(tick) ? tick : [tick, told(tick)]);
+    const named = (tick) => (Array.isArray(tick) ? tick : [tick, written(tick)]);
     for (const [value, text] of xs.map(named)) {
       group.append(make("path", { class: "axis", d: `M${right(value)} ${lower}v4` }),
         words(right(value), lower + 18, text, { class: "tick", "text-anchor": "middle" }));
@@ -206,7 +206,7 @@ const Drawings = (() => {
     const windows = found.map(({ window }) => window);
     const row = found.find(({ window }) => window === 8) ?? found.at(-1);
     const share = (number) => `${fixed(100 * number, 1)} %`;
-    const span = ([low, high]) => `${told(low)} to ${told(high)}`;
+    const span = ([low, high]) => `${written(low)} to ${written(high)}`;
     const said = found.map((one) => `window ${one.window}: waiting ${share(one.waiting)}, 90 % of the steps have a mean `
       + `length from ${span(one.steps)}, of the windows from ${span(one.windows)}`);
     const axes = { x: [0.8, 40], xticks: windows, xlabel: "window, steps", left: 62 };
@@ -237,7 +237,7 @@ const Drawings = (() => {
     const title = `Ranks wait ${share(random)} at random; windows of ${row.window} leave ${share(row.waiting)}`;
     return {
       svg: picture(width, title, panels),
-      alt: `${ranks} ranks, ${each} pack${each > 1 ? "s" : ""} each, rows of ${told(slots)}. In a random deal the `
+      alt: `${ranks} ranks, ${each} pack${each > 1 ? "s" : ""} each, rows of ${written(slots)}. In a random deal the `
         + `average rank waits ${share(random)} of the time. ${said.join("; ")}.`,
     };
   }
@@ -358,7 +358,7 @@ const Drawings = (() => {
     const fewer = fixed(each / once, 2);
     const mask = {
       x: [-0.5, once - 0.5], y: [once - 0.5, -0.5], xticks: [], yticks: [], weight: 5, left: 30, xlabel: "sees", ylabel: "slot",
-      title: `${told(seen)} pairs, ${told(strangers)} of them between answers`,
+      title: `${written(seen)} pairs, ${written(strangers)} of them between answers`,
       draw: ({ bar, line }) => {
         bar(-0.5, once - 0.5, (once - 1) / 2, "tight hidden", once);
         for (let query = 0; query < once; query++) {

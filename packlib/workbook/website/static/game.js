@@ -93,7 +93,7 @@ const PackingGame = (() => {
     return node;
   }
 
-  const many = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
+  const plural = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
 
   // Put the game into `root`. `own` is a puzzle to begin with; `ended` hears of each one that was packed. Keys are heard
   // in `within`: a page of its own has no other use for them, a notebook has.
@@ -120,8 +120,8 @@ const PackingGame = (() => {
       end.replaceChildren();
       game.style.setProperty("--lines", next.slots <= 60 ? next.slots : 1); // so that empty slots can be counted
       name();
-      goal.textContent = `${next.says} To beat: SPFHP fills ${many(rules.SPFHP, "pack")}, LPFHP ${rules.LPFHP}.`;
-      said.textContent = `${many(table.length, "sequence")}, packs of ${next.slots} slots.`;
+      goal.textContent = `${next.says} To beat: SPFHP fills ${plural(rules.SPFHP, "pack")}, LPFHP ${rules.LPFHP}.`;
+      said.textContent = `${plural(table.length, "sequence")}, packs of ${next.slots} slots.`;
       draw();
     };
     const first = () => board.querySelector("button").focus();
@@ -131,7 +131,7 @@ const PackingGame = (() => {
       if (!before.length) return;
       ({ table, packs, chosen } = before.pop());
       end.replaceChildren();
-      said.textContent = `Undone: ${many(table.length, "sequence")} left.`;
+      said.textContent = `Undone: ${plural(table.length, "sequence")} left.`;
       draw();
     };
     const to = (at) => {
@@ -141,14 +141,14 @@ const PackingGame = (() => {
       const space = at === packs.length ? puzzle.slots : puzzle.slots - sum(packs[at].map((one) => one.length));
       if (sequence.length > space) {
         undo();
-        said.textContent = `${sequence.length} does not fit: pack ${at + 1} has ${many(space, "empty slot")}.`;
+        said.textContent = `${sequence.length} does not fit: pack ${at + 1} has ${plural(space, "empty slot")}.`;
         return;
       }
       if (at === packs.length) packs.push([]);
       packs[at].push(sequence);
       chosen = Math.min(chosen, Math.max(0, table.length - 1));
-      said.textContent = `${sequence.length} is in pack ${at + 1}, which has ${many(space - sequence.length, "empty slot")}. `
-        + (table.length ? `${many(table.length, "sequence")} left.` : "");
+      said.textContent = `${sequence.length} is in pack ${at + 1}, which has ${plural(space - sequence.length, "empty slot")}. `
+        + (table.length ? `${plural(table.length, "sequence")} left.` : "");
       draw();
       if (!table.length) finish();
     };
@@ -172,7 +172,7 @@ const PackingGame = (() => {
         const total = sum(puzzle.lengths.map((length) => priced.get(length)));
         const needed = Math.ceil(total - 1e-6);
         said.textContent = `Each sequence now has a price, in percent of a pack: the dearer, the taller. No pack can be worth more than 100. All together `
-          + `they are worth ${Math.round(100 * total)}, so at least ${many(needed, "pack")} ${needed === 1 ? "is" : "are"} needed. `
+          + `they are worth ${Math.round(100 * total)}, so at least ${plural(needed, "pack")} ${needed === 1 ? "is" : "are"} needed. `
           + `Look for packs that are worth 100.`;
       }
       draw();
@@ -186,11 +186,11 @@ const PackingGame = (() => {
       const best = fewest(puzzle.lengths, puzzle.slots);
       const beaten = Object.keys(rules).filter((name) => rules[name] > packs.length);
       const least = best.packs.length;
-      const words = [`You filled ${many(packs.length, "pack")}. SPFHP fills ${rules.SPFHP}, LPFHP ${rules.LPFHP}.`];
+      const words = [`You filled ${plural(packs.length, "pack")}. SPFHP fills ${rules.SPFHP}, LPFHP ${rules.LPFHP}.`];
       if (beaten.length) words.push(`You beat ${beaten.join(" and ")}.`);
       if (!best.proven) words.push(`The best that the search found is ${least}; it was cut short, so fewer may be possible.`);
       else if (packs.length === least) words.push("No packing has fewer packs: yours is proven best.");
-      else words.push(`${many(least, "pack")} would be enough.`);
+      else words.push(`${plural(least, "pack")} would be enough.`);
       const won = level >= 0 && packs.length === least;
       if (won) {
         solved.add(level);
@@ -257,7 +257,7 @@ const PackingGame = (() => {
         return made;
       };
       const pieces = table.map(({ length }, at) => {
-        const piece = tile(length, `Sequence of ${many(length, "token")}${price(length)}`);
+        const piece = tile(length, `Sequence of ${plural(length, "token")}${price(length)}`);
         piece.setAttribute("aria-pressed", String(at === chosen));
         if (priced) { // a dear sequence is tall
           piece.style.height = `${3.8 + 4 * priced.get(length)}em`;
@@ -303,9 +303,9 @@ const PackingGame = (() => {
       const held = board.contains(document.activeElement) ? document.activeElement : null;
       const heldOnTable = held?.closest(".pg-table");
       board.replaceChildren(
-        make("div", {}, make("h3", {}, `You: ${many(packs.length, "pack")}`), make("div", { className: "pg-line" }, desk),
+        make("div", {}, make("h3", {}, `You: ${plural(packs.length, "pack")}`), make("div", { className: "pg-line" }, desk),
           make("ol", { "aria-label": "Packs" }, ...rows), make("div", { className: "pg-line" }, open, empty)),
-        make("div", { className: "pg-rule" }, make("h3", {}, `SPFHP so far: ${many(theirs.length, "pack")}`),
+        make("div", { className: "pg-rule" }, make("h3", {}, `SPFHP so far: ${plural(theirs.length, "pack")}`),
           make("ol", { "aria-label": "Packs of SPFHP" }, ...theirs)),
       );
       const name = (button) => button.getAttribute("aria-label"); // the focus stays on the table, or where it was

@@ -10,14 +10,14 @@ const YourLengths = (() => {
     "152 27 12 10 344 512 134 228 103 512 348 7 434 11 228 20 451 102 31 59 11 17 176 160 139 48 512 512 187 162 190 50 "
     + "17 219 95 33 80 512 512 42 116 35 127 38 50 512 23 144 14 380 301 24 487 13 38 18 68 314 24 12 54 21 15 120";
 
-  const told = (x) => x.toLocaleString("en-US");
+  const written = (x) => x.toLocaleString("en-US");
   const percent = (share) => `${(100 * share).toFixed(1)}\u00a0%`;
-  const many = (n, noun) => `${told(n)} ${noun}${n === 1 ? "" : "s"}`;
+  const plural = (n, noun) => `${written(n)} ${noun}${n === 1 ? "" : "s"}`;
 
   function whole(text, name, low, high) {
     const value = /^\d{1,9}$/.test(text.trim()) ? Number(text) : NaN;
     if (!(value >= low && value <= high)) {
-      throw new Error(`${name} must be a whole number from ${told(low)} to ${told(high)}, not ${text.trim().slice(0, 20) || "nothing"}.`);
+      throw new Error(`${name} must be a whole number from ${written(low)} to ${written(high)}, not ${text.trim().slice(0, 20) || "nothing"}.`);
     }
     return value;
   }
@@ -41,7 +41,7 @@ const YourLengths = (() => {
       }
     } else {
       for (const word of text.split(/[\s,;[\]]+/).filter(Boolean)) add(whole(word, "A length", 1, MOST_SLOTS), 1);
-      if (sequences > MOST) throw new Error(`At most ${told(MOST)} lengths can be read; give a table of length,count.`);
+      if (sequences > MOST) throw new Error(`At most ${written(MOST)} lengths can be read; give a table of length,count.`);
     }
     if (!sequences) throw new Error("Paste at least one length, such as 120 34 512.");
     return [...counts].sort(([a], [b]) => b - a);
@@ -154,25 +154,25 @@ const YourLengths = (() => {
       return head;
     }));
     const above = packs - least;
-    table.append(heads, row("padded to the row length", told(sequences), percent(padded), "1"),
-      row("packed by LPFHP", told(packs), percent(packed), told(found.deepest)),
-      row("no packing has fewer than", told(least), percent(1 - found.tokens / (least * slots)), ""));
+    table.append(heads, row("padded to the row length", written(sequences), percent(padded), "1"),
+      row("packed by LPFHP", written(packs), percent(packed), written(found.deepest)),
+      row("no packing has fewer than", written(least), percent(1 - found.tokens / (least * slots)), ""));
     const words = [
-      `${many(sequences, "sequence")} in rows of ${told(slots)}: ${many(packs, "row")} instead of ${told(sequences)}, `
+      `${plural(sequences, "sequence")} in rows of ${written(slots)}: ${plural(packs, "row")} instead of ${written(sequences)}, `
         + `${(sequences / packs).toPrecision(3)} times fewer.`,
-      above ? `That is at most ${many(above, "row")} more than the fewest possible.` : "No packing has fewer rows: this is proven.",
+      above ? `That is at most ${plural(above, "row")} more than the fewest possible.` : "No packing has fewer rows: this is proven.",
     ];
-    if (cut) words.push(`${many(cut, "sequence")} ${cut === 1 ? "is" : "are"} longer than a row and cut to it.`);
-    if (!waits) words.push(`There are fewer rows than ranks (${told(ranks)}), so waiting cannot be compared.`);
+    if (cut) words.push(`${plural(cut, "sequence")} ${cut === 1 ? "is" : "are"} longer than a row and cut to it.`);
+    if (!waits) words.push(`There are fewer rows than ranks (${written(ranks)}), so waiting cannot be compared.`);
     else {
-      words.push(`With one row a rank, ${told(ranks)} ranks wait ${percent(waits.dealt)} of the time for the slowest if rows are dealt at `
+      words.push(`With one row a rank, ${written(ranks)} ranks wait ${percent(waits.dealt)} of the time for the slowest if rows are dealt at `
         + `random, and ${percent(waits.least)} if they are dealt in the order of their work, which no deal of these rows beats.`);
     }
     const all = groups.flatMap(({ lengths, count }) => Array(Math.min(count, DRAWN)).fill(lengths));
     const alone = expanded(all.slice(0, DRAWN).flat().map((length) => ({ lengths: [length], count: 1 })));
     place.picture.replaceChildren(
-      draw(alone, slots, `Padded: ${alone.length < sequences ? `the first ${alone.length} rows` : many(sequences, "row")}`),
-      draw(expanded(groups), slots, `Packed: ${packs > DRAWN ? `the first ${DRAWN} rows` : many(packs, "row")}`),
+      draw(alone, slots, `Padded: ${alone.length < sequences ? `the first ${alone.length} rows` : plural(sequences, "row")}`),
+      draw(expanded(groups), slots, `Packed: ${packs > DRAWN ? `the first ${DRAWN} rows` : plural(packs, "row")}`),
     );
     place.table.replaceChildren(table);
     place.said.textContent = words.join(" ");
