@@ -1,7 +1,7 @@
 """Run the benchmarks, print each row as it is there, and record them in data/benchmarks/.
 
 python -m tests.benchmarks            # all but the last two, which take an hour or two each
-python -m tests.benchmarks packing    # or: nnls, model, distributed, sorting, scaling, compiling, bridges, audit,
+python -m tests.benchmarks packing    # or: nnls, model, distributed, sorting, scaling, compiling, pack_dataset, audit,
                                       # balance, groups, hard, packing_draws
 """
 
@@ -11,7 +11,7 @@ import sys
 from packlib.checks import one_of
 
 TOGETHER = (
-    "packing", "nnls", "model", "distributed", "sorting", "scaling", "compiling", "bridges", "audit", "balance",
+    "packing", "nnls", "model", "distributed", "sorting", "scaling", "compiling", "pack_dataset", "audit", "balance",
     "groups",
 )  # fmt: skip
 ALONE = ("hard", "packing_draws")

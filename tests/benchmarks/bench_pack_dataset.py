@@ -1,8 +1,8 @@
 """`pack_dataset` beside TRL's (best fit decreasing): packs and CPU seconds.
 
-`python -m tests.benchmarks bridges` writes data/benchmarks/bridges.csv. Both read a data set from disk, and write their
-rows to disk. Each removes first what it wrote before: otherwise one writes into memory that is new to the machine,
-which costs more than the copying, and the other into what the first one gave back.
+`python -m tests.benchmarks pack_dataset` writes data/benchmarks/pack_dataset.csv. Both read a data set from disk, and
+write their rows to disk. Each removes first what it wrote before: otherwise one writes into memory that is new to the
+machine, which costs more than the copying, and the other into what the first one gave back.
 """
 
 import shutil
@@ -83,4 +83,4 @@ def beside_trl(name: str, max_length: int, lengths: np.ndarray) -> dict:
 def main() -> None:
     datasets.disable_progress_bars()
     rows = (beside_trl(*case, lengths) for case, lengths in cases().items())
-    record("bridges.csv", rows, "python -m tests.benchmarks bridges", ("datasets", "trl", "pyarrow"))
+    record("pack_dataset.csv", rows, "python -m tests.benchmarks pack_dataset", ("datasets", "trl", "pyarrow"))
