@@ -95,3 +95,8 @@ def test_trl_does_the_same_on_random_inputs(top, inputs=200, size=12):
 def test_squares_that_overflow_are_exact():
     rows = document_rows([2**24] * 2**16, 2**24, "wrapped")
     assert rows.square_sum == 2**64 and rows.mean_context == (2**24 - 1) / 2
+
+
+def test_rows_of_documents_show_what_is_cut():
+    cut = "1 cut in 1 places, 0 tokens lost, 83.333 % full, a token sees 2.4 on average"
+    assert repr(document_rows([5, 12, 3], 8)) == f"DocumentRows(split: 3 documents in 3 rows of 8, {cut})"

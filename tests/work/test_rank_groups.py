@@ -76,3 +76,8 @@ def test_long_tails_wait_for_nobody_and_hardly_share(ranks, number, median, cap,
 def test_a_sequence_may_fit_on_few_ranks_alone_since_many_need_padding():
     made = share_sequences([1, 1, 1], 4, 1)
     assert made.group_sizes.tolist() == [1, 1, 1]
+
+
+def test_what_is_shared_is_shown():
+    shown = "RankGroups(3 on 1, 1 on 2, 1 on 4 of 4 ranks, the slowest 12.49 % above the bound)"
+    assert repr(share_sequences([40, 9, 7, 5, 3], 4, 16)) == shown
