@@ -16,7 +16,7 @@ TRL calls the first three `wrapped`, `bfd_split` and `bfd`.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
@@ -80,9 +80,9 @@ def powers_of_two(lengths: np.ndarray, max_length: int) -> Pieces:
 
 
 #: What may become of documents, by name.
-CUTTING_RULES: dict[CuttingRule, Callable[[np.ndarray, int], Pieces]] = dict(
-    zip(get_args(CuttingRule), (wrapped, split, truncate, drop, powers_of_two), strict=True)
-)
+CUTTING_RULES: dict[CuttingRule, Callable[[np.ndarray, int], Pieces]] = {
+    "wrapped": wrapped, "split": split, "truncate": truncate, "drop": drop, "powers_of_two": powers_of_two,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from packlib.checks import in_html, number, one_of, shown, whole_number
-from packlib.files import naming, naming_text, parse_object, read_json, write_text
+from packlib.files import naming, naming_text, parse_object, read_text, write_text
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH
 
 OPTIMIZERS = ("adamw", "lamb")
@@ -126,9 +126,8 @@ class Recipe:
         Raises:
             FileNotFoundError, ValueError: if there is no such file, or it holds no valid recipe.
         """
-        values = read_json(path, "recipe")
-        with naming(path, "recipe"):
-            return cls.from_dict(values)
+        with naming(path, "recipe") as file:
+            return cls.from_dict(parse_object(read_text(file)))
 
     @property
     def global_batch(self) -> int:

@@ -19,6 +19,7 @@ from packlib.workbook.chapters.n06_unpacking_losses import lab
 from packlib.workbook.chapters.n14_whole_documents.runs import expected_losses
 from packlib.workbook.chapters.n15_fine_tuning import lesson as fine_tuning
 from packlib.workbook.chapters.n15_fine_tuning import runs as weights
+from packlib.workbook.chapters.n16_shared_prompts.lesson import SharedTree
 from packlib.workbook.chapters.n16_shared_prompts.runs import times_fewer
 from packlib.workbook.records import recorded
 from packlib.workbook.running import notebooks
@@ -115,6 +116,13 @@ def test_a_shared_prompt_saves_what_rows_hold():
     for prompt, answer, number in ((250, 3000, 8), (9, 4, 3), (1, 1, 2)):
         rows = pack_groups([prompt], [[answer] * number], 1 << 17)
         assert times_fewer(prompt, answer, number) == pytest.approx(rows.unshared_tokens / rows.tokens)
+
+
+def test_the_explorer_of_notebook_16_counts_pairs_between_answers():
+    explorer = SharedTree()
+    assert "0 pairs let" in explorer.alt and "22 tokens in place of 36" in explorer.alt
+    explorer.widgets["tree"].value = False
+    assert "75 pairs let" in explorer.alt  # three times a branch of 5 sees another of 5
 
 
 ANSWERS = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 4), st.integers(0, 3)), min_size=1, max_size=12)
