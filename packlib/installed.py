@@ -11,8 +11,7 @@ from typing import Any
 __version__ = version("packlib")
 _EXTRAS = {"torch": "train", "transformers": "train", "accelerate": "train", "datasets": "hub"}  # else: lab
 _PACKAGE = Path(__file__).resolve().parent
-IN_WHEEL = (_PACKAGE / "shipped").exists()  # where setup.py puts some of the repository
-ROOT = _PACKAGE / "shipped" if IN_WHEEL else _PACKAGE.parent
+ROOT = _PACKAGE if (_PACKAGE / "data").exists() else _PACKAGE.parent  # a wheel has data/ inside of the package
 
 
 class MissingExtraError(ModuleNotFoundError):
@@ -30,7 +29,7 @@ def needed_by(what: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        if isinstance(error, MissingExtraError) or package in ("", "packlib"):
+        if isinstance(error, MissingExtraError) or package in ("", "packlib", "packbook"):
             raise
         extra = _EXTRAS.get(package, "lab")
         said = f"{what} needs {package}, which is not installed: pip install 'packlib[{extra}]'."

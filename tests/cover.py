@@ -8,7 +8,7 @@ import numpy as np
 from packlib.files import write_text
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import assign, plan
-from packlib.workbook.exits import exit_code
+from packlib.tools.exits import exit_code
 
 WIDE, HIGH, GAP, TOP = 340, 12, 3, 34  # of a row, between rows, and above the first, in pixels
 RIGHT = WIDE + 60  # where the packed rows begin

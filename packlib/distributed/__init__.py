@@ -9,3 +9,17 @@ from packlib.distributed.packing import PackShare, deal, pack_distributed
 from packlib.distributed.ranks import run_ranks
 from packlib.distributed.sampler import DistributedCurriculumSampler
 from packlib.distributed.sorting import SortedRows, exact_sort, interleave, load_imbalance, sort_rows
+
+__all__ = [
+    "DistributedCurriculumSampler",
+    "PackShare",
+    "RankError",
+    "SortedRows",
+    "deal",
+    "exact_sort",
+    "interleave",
+    "load_imbalance",
+    "pack_distributed",
+    "run_ranks",
+    "sort_rows",
+]

@@ -17,3 +17,28 @@ from packlib.packing.packs import Packs, Schedule, balance
 from packlib.packing.plans import PackingPlan, assign
 from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound
 from packlib.packing.stream import StreamPacker
+
+__all__ = [
+    "CUTTING_RULES",
+    "METHODS",
+    "PRICE_OF_A_PACK",
+    "DocumentRows",
+    "GroupRows",
+    "Method",
+    "PackingPlan",
+    "Packs",
+    "Schedule",
+    "StreamPacker",
+    "assign",
+    "balance",
+    "balance_step",
+    "certified_bound",
+    "document_rows",
+    "full_strategies",
+    "least_cuts",
+    "nonnegative_least_squares",
+    "num_full_strategies",
+    "pack_groups",
+    "plan",
+    "strategy_matrix",
+]

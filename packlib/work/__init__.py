@@ -9,3 +9,14 @@ from packlib.work.context_parallel import SHARDINGS, ContextShards, context_shar
 from packlib.work.cost import Work
 from packlib.work.idle_time import Waiting, waiting
 from packlib.work.rank_groups import RankGroups, share_sequences
+
+__all__ = [
+    "SHARDINGS",
+    "ContextShards",
+    "RankGroups",
+    "Waiting",
+    "Work",
+    "context_shards",
+    "share_sequences",
+    "waiting",
+]

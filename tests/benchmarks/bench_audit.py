@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from packlib.auditing import audit
+from packlib.tools.auditing import audit
 from tests.benchmarks.table import in_new_process, in_turn, memory_of, record
 
 SEQUENCES, IN_A_PACK, PACKS_OF_A_TABLE = 10_000_000, 50, 20_000

@@ -19,6 +19,9 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.profiler import ProfilerActivity, profile, record_function
 from transformers import BertConfig
 
+from packbook.n10_compilation.buckets import choose_buckets, edges_and_counts
+from packbook.n10_compilation.runs import compile_for_shapes
+from packbook.shared.wordnet import wordnet_store
 from packlib.batches import (
     MlmMasking,
     PackDataset,
@@ -31,9 +34,6 @@ from packlib.batches import (
 from packlib.distributed import run_ranks
 from packlib.lengths import LengthHistogram
 from packlib.model import PackedBert
-from packlib.workbook.chapters.n10_compilation.buckets import choose_buckets, edges_and_counts
-from packlib.workbook.chapters.n10_compilation.runs import compile_for_shapes
-from packlib.workbook.chapters.shared.wordnet import wordnet_store
 from tests.benchmarks.bench_model import PACKAGES
 from tests.benchmarks.table import record_parts
 

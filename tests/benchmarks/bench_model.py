@@ -20,6 +20,7 @@ import torch
 from torch.nn.functional import cross_entropy
 from transformers import BertConfig
 
+from packbook.shared.wordnet import wordnet_store
 from packlib.batches import (
     IGNORED,
     MlmMasking,
@@ -32,7 +33,6 @@ from packlib.batches import (
 )
 from packlib.lengths import load
 from packlib.model import PackedBert
-from packlib.workbook.chapters.shared.wordnet import wordnet_store
 from tests.benchmarks.table import in_turn, processor, record_parts, timed
 
 SLOTS = 20  # masked tokens a row of 128, as in the published recipe (max_predictions_per_seq)

@@ -6,18 +6,18 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from packlib.advice import advise
-from packlib.advice.page import page as report_page
+from packbook.figures import img, new_figure, png, save
+from packbook.n01_padding_waste.lesson import WasteExplorer
+from packbook.pages import PageExporter
+from packbook.publish.gallery import contact_sheet
+from packbook.publish.slides import deck, slides_of
+from packbook.run.comparison import compared, table
+from packbook.run.sweep import Outcome
+from packbook.tables import Points, Table
 from packlib.lengths import LengthHistogram
 from packlib.packing import plan
-from packlib.workbook.chapters.n01_padding_waste.lesson import WasteExplorer
-from packlib.workbook.comparison import compared, table
-from packlib.workbook.figures import img, new_figure, png, save
-from packlib.workbook.gallery import contact_sheet
-from packlib.workbook.pages import PageExporter
-from packlib.workbook.slides import deck, slides_of
-from packlib.workbook.sweep import Outcome
-from packlib.workbook.tables import Points, Table
+from packlib.tools.advice import advise
+from packlib.tools.advice.page import page as report_page
 from tests.hostile import FILE_NAME, HOSTILE, IMAGE
 
 THEIRS = "img:not([src^='data:'], [loading]), [onload], [onerror], [onfocus], [autofocus], math, a[href^='javascript']"

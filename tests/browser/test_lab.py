@@ -19,9 +19,9 @@ from types import SimpleNamespace
 import nbformat
 import pytest
 
-from packlib.workbook.copies import make_copies
-from packlib.workbook.execution import write
-from packlib.workbook.explorers import Explorer
+from packbook.explorers import Explorer
+from packbook.run.copies import make_copies
+from packbook.run.execution import write
 
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
@@ -83,7 +83,7 @@ def cells_of(name):
 
 def explorers_of(name):
     """The explorers of a chapter; each can be made without arguments."""
-    lesson = importlib.import_module(f"packlib.workbook.chapters.n{name}.lesson")
+    lesson = importlib.import_module(f"packbook.n{name}.lesson")
     kinds = [value for value in vars(lesson).values() if isinstance(value, type) and issubclass(value, Explorer)]
     return [kind for kind in kinds if kind.__module__ == lesson.__name__]
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from packbook.shared.counted_text import Neighbors, bigram_loss, neighbors, unigram_loss
 from packlib.batches import TokenStore
 from packlib.packing.ragged import ranges
-from packlib.workbook.chapters.shared.counted_text import Neighbors, bigram_loss, neighbors, unigram_loss
 from tests.benchmarks.table import record
 from tests.experiments import documents
 from tests.experiments.curriculum import LENGTH, PLANNED, TEXT_LENGTH, held_out_rows

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 from transformers import GPT2LMHeadModel
 
+from packbook.shared.habits import make_batches
 from packlib.batches import (
     PackDataset,
     PackedBatch,
@@ -20,7 +21,6 @@ from packlib.batches import (
     pack_lengths,
 )
 from packlib.model import packed_output
-from packlib.workbook.chapters.shared.habits import make_batches
 
 BATCHINGS = ("padded", "bucketed", "token budget", "nested", "packed")
 SEQUENCES = 8  # an update, on average

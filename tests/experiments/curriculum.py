@@ -32,10 +32,10 @@ from torch.optim.lr_scheduler import LambdaLR
 from transformers import GPT2LMHeadModel
 from transformers.utils import ModelOutput
 
+from packbook.n17_evidence.runs import best_rates, swept
 from packlib.batches import PackedBatch, SequenceLengthWarmup, VariableBatchLR
 from packlib.batches.variable_rate import RATE_RULES
 from packlib.checks import one_of, whole_number
-from packlib.workbook.chapters.n17_evidence.runs import best_rates, swept
 from tests.experiments import documents
 from tests.experiments.batchings import BATCHINGS, SEQUENCES, Update, batched_updates, batches, padded_loss
 from tests.experiments.recording import Runs, arguments, path_of

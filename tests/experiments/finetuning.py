@@ -16,14 +16,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from packbook.shared.glosses import wordnet_texts
+from packbook.shared.wordnet import wordnet_store
 from packlib.batches import IGNORED, PackedBatch, TokenStore
 from packlib.batches.batch import sequence_of_slots
 from packlib.checks import one_of
 from packlib.model import PackedBert, Sums
 from packlib.model.losses import segment_sums
 from packlib.training import Recipe, adjust, evaluate, fit
-from packlib.workbook.chapters.shared.glosses import wordnet_texts
-from packlib.workbook.chapters.shared.wordnet import wordnet_store
 from tests.experiments.pretraining import lap_timer, loader, new_model
 from tests.experiments.recording import ROOT, Runs, arguments, path_of
 

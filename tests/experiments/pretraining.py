@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from transformers import BertConfig, PreTrainedModel
 
+from packbook.shared.wordnet import wordnet_store
 from packlib.batches import (
     MlmMasking,
     PackingCollator,
@@ -35,7 +36,6 @@ from packlib.batches import (
 from packlib.checks import one_of
 from packlib.model import PackedBert
 from packlib.training import Recipe, evaluate, fit
-from packlib.workbook.chapters.shared.wordnet import wordnet_store
 from tests.experiments import documents
 from tests.experiments.arms import ADAMW, EXPERIMENTS, PAIRS, Arm
 from tests.experiments.recording import ROOT, Runs, arguments, path_of

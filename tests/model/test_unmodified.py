@@ -136,7 +136,7 @@ def test_no_family_is_taken_that_is_not_exact():
     columns = *FORMS, "flash"
     refused = [(key, row) for key, row in table().items() if all(row[column] for column in columns)]
     assert len(refused) == 78
-    for page in ("rows/README.md", "USING.md"):
+    for page in ("tools/rows/README.md", "USING.md"):
         assert f"{len(table()) - len(refused)} of" in (Path(packlib.__file__).parent / page).read_text(), page
     for (kind, family), row in refused:
         own = getattr(transformers, row["class"])

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.colors import to_rgb
 
-from packlib.workbook import figures
+from packbook import figures
 
 ROOM = Path(figures.__file__).parent
 (FILTER,) = re.findall(r"filter: (.*?) }", figures.img(figures.new_figure()[0], b"", "nothing at all"))
@@ -44,7 +44,9 @@ def test_every_dark_page_turns_figures_over_in_the_same_way_and_keeps_heat_maps_
     lines = figures.img(fig, b"", "lines")
     ax.imshow([[0.0, 1.0]])
     assert 'class="packlib-figure"' in lines and 'class="packlib-figure packlib-map"' in figures.img(fig, b"", "a map")
-    pages = [(ROOM / page).read_text(encoding="utf-8") for page in ("notebook.html", "website/static/site.css")]
+    pages = [
+        (ROOM / page).read_text(encoding="utf-8") for page in ("notebook.html", "publish/website/static/site.css")
+    ]
     assert all(f"{{ filter: {FILTER}" in page for page in pages)
     for rule in re.findall(r".*{(?= *filter: invert)", "\n".join([lines, *pages])):
         assert rule.rstrip().endswith(":not(.packlib-map) {")

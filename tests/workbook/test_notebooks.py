@@ -15,12 +15,12 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from packbook.pages import markdown_to_html
+from packbook.parameters import EVERY, check_values, parameters_of
+from packbook.publish.website.building import PAGES
+from packbook.run.copies import make_copies
+from packbook.run.execution import WIDGET_VIEW, settle
 from packlib.checks import escaped
-from packlib.workbook.copies import make_copies
-from packlib.workbook.execution import WIDGET_VIEW, settle
-from packlib.workbook.pages import markdown_to_html
-from packlib.workbook.parameters import EVERY, check_values, parameters_of
-from packlib.workbook.website.building import PAGES
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "notebooks"
@@ -58,7 +58,7 @@ def notebook(name):
 
 @pytest.fixture
 def chapter(name):
-    return importlib.import_module(f"packlib.workbook.chapters.n{name}.lesson")
+    return importlib.import_module(f"packbook.n{name}.lesson")
 
 
 FILES = sorted([*FOLDER.glob("*.ipynb"), *FOLDER.glob("solutions/*.ipynb")])

@@ -6,9 +6,9 @@ import re
 import nbformat
 from nbconvert import HTMLExporter
 
-from packlib.workbook.pages import PageExporter, content_policy, markdown_to_html
-from packlib.workbook.results import meanings
-from packlib.workbook.running import notebooks
+from packbook.pages import PageExporter, content_policy, markdown_to_html
+from packbook.results import meanings
+from packbook.run.running import notebooks
 from tests.hostile import HOSTILE, Elements
 
 FORMULA = r"\min_{x \ge 0} \lVert Ax - b \rVert"

@@ -17,12 +17,12 @@ from matplotlib.text import Text
 from papermill import PapermillExecutionError, execute_notebook
 from PIL import Image
 
-from packlib.workbook import figures
-from packlib.workbook.chapters.shared.pack_drawings import draw_packs
-from packlib.workbook.execution import WIDGET_VIEW, run_async, run_in_place, run_notebook, settle
-from packlib.workbook.exits import NotebookFailedError
-from packlib.workbook.parameters import Choice, Dataset, Number, ParameterError, Whole, check_parameters
-from packlib.workbook.running import notebooks
+from packbook import figures
+from packbook.parameters import Choice, Dataset, Number, ParameterError, Whole, check_parameters
+from packbook.run.execution import WIDGET_VIEW, run_async, run_in_place, run_notebook, settle
+from packbook.run.running import notebooks
+from packbook.shared.pack_drawings import draw_packs
+from packlib.tools.exits import NotebookFailedError
 from tests.cover import draw_cover
 
 
@@ -102,7 +102,7 @@ def test_each_length_of_a_pack_is_written_where_it_fits():
 @pytest.fixture
 def chapter(monkeypatch):
     """A notebook 90_small with a parameter of every kind."""
-    module = types.ModuleType("packlib.workbook.chapters.n90_small")
+    module = types.ModuleType("packbook.n90_small")
     module.PARAMETERS = {
         "dataset": Dataset(), "depth": Whole(1, 512, optional=True),
         "rate": Number(0, 1), "habit": Choice(("one", "two")),
@@ -142,7 +142,7 @@ def test_papermill_itself_is_answered_as_the_shell_is(tmp_path):
     whole = nbformat.read(notebooks()["02_greedy_packing"], as_version=4)
     names = ("dataset", "max_sequences_per_pack", "seed", "quick")
     check = f"check_parameters('02_greedy_packing', {', '.join(f'{name}={name}' for name in names)})"
-    source = f"from packlib.workbook.parameters import check_parameters\n{check}"
+    source = f"from packbook.parameters import check_parameters\n{check}"
     whole.cells = [whole.cells[1], nbformat.v4.new_code_cell(source)]  # the parameters come first
     nbformat.write(whole, tmp_path / "in.ipynb")
 
