@@ -5,10 +5,11 @@
 >>> packlib.plan(histogram, method="lpfhp").num_packs < histogram.num_sequences
 True
 
-The rooms, each building on those before it: `lengths`, `work`, `packing`, `distributed`, `batches`, `model`,
-`training`. Each says in its `__init__` what to read first. SPFHP is in `packing/greedy.py`; a new method gets into the
-table of `packing/methods.py`; and `packing/search/bound.py` proves the bound. What stands on them, for data, models and
-trainers of your own, is in `packlib.tools`. The notebooks share a package of their own, `packbook`.
+The ideas are in `lengths`, `packing`, `work`, `batches`, `model`, `training` and `distributed`, each building on those
+before it. Each subpackage says in its `__init__` what to read first. SPFHP is in `packing/greedy.py`, a new method gets
+into the table of `packing/methods.py`, and `packing/search/bound.py` proves the bound. The tools for data, models and
+trainers of your own are in `packlib.tools` and build on the ideas. The notebooks share a package of their own,
+`packbook`.
 """
 
 from typing import TYPE_CHECKING
@@ -16,7 +17,8 @@ from typing import TYPE_CHECKING
 from packlib import lengths, packing, work
 from packlib.installed import __version__, late
 from packlib.lengths import LengthHistogram, load
-from packlib.packing import PackingPlan, Packs, StreamPacker, balance, plan
+from packlib.packing import PackingPlan, Packs, StreamPacker, plan
+from packlib.work import balance
 
 if TYPE_CHECKING:
     from packlib import batches, distributed, model, tools, training

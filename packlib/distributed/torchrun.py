@@ -8,7 +8,7 @@ from typing import Any
 import torch.distributed as dist
 from click.exceptions import Exit
 
-from packlib.distributed.collectives import RankError
+from packlib.collectives import RankError
 
 
 @contextmanager

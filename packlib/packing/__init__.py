@@ -12,8 +12,7 @@ from packlib.packing.groups import GroupRows, pack_groups
 from packlib.packing.least_squares import nonnegative_least_squares
 from packlib.packing.methods import METHODS, Method, plan
 from packlib.packing.nnls import full_strategies, num_full_strategies, strategy_matrix
-from packlib.packing.one_step import balance_step
-from packlib.packing.packs import Packs, Schedule, balance
+from packlib.packing.packs import Packs
 from packlib.packing.plans import PackingPlan, assign
 from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound
 from packlib.packing.stream import StreamPacker
@@ -27,11 +26,8 @@ __all__ = [
     "Method",
     "PackingPlan",
     "Packs",
-    "Schedule",
     "StreamPacker",
     "assign",
-    "balance",
-    "balance_step",
     "certified_bound",
     "document_rows",
     "full_strategies",

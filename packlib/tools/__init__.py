@@ -1,7 +1,7 @@
-"""For data, models and trainers of your own, on top of the ideas; nothing in the rooms of `packlib` imports from here.
+"""Tools for data, models and trainers of your own: `rows`, `check`, `auditing` and `advice`, and the command line.
 
-The rooms, each building on those before it: `rows`, `check`, `auditing`, `advice`. The commands are in `cli.py`. What
-people need most stands in `packlib` itself: `packlib.pack_dataset`, `check_packing`, `audit`, `advise`.
+They build on the ideas in `packlib`, which import nothing from here. The commands are in `cli.py`. What people need
+most can be imported from `packlib` itself: `pack_dataset`, `TransformersCollator`, `check_packing`, `audit`, `advise`.
 """
 
 from typing import TYPE_CHECKING

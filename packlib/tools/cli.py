@@ -216,7 +216,7 @@ def _pack(
     ranks, rank = _ranks()
     with _group(ranks, hours=24):
         if ranks > 1:
-            from packlib.distributed.collectives import Collectives
+            from packlib.collectives import Collectives
 
             values["ranks"] = Collectives()
         found = pack_parquet(data[0] if len(data) == 1 else data, out, top, plan=made, **values)

@@ -18,8 +18,8 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from packlib.batches import pack_lengths
 from packlib.lengths.synthetic import log_normal
-from packlib.packing import Packs, balance_step, plan
-from packlib.work import Work, share_sequences
+from packlib.packing import Packs, plan
+from packlib.work import Work, balance, balance_step, share_sequences
 from tests.benchmarks.table import record, timed
 
 WORK = Work(6 * 4096, 0.5)
@@ -87,8 +87,8 @@ def settings() -> Iterator[dict]:
     for (row, (some, many)), ranks, each in itertools.product(SEQUENCES.items(), (8, 64), (1, 2, 4, 8)):
         histogram = log_normal(many if ranks * each > 128 else some, row, 7.0, 1.3)
         packs = plan(histogram, method="lpfhp").assign(histogram.expand(), seed=0)
-        made, seconds = timed(partial(packs.balance, ranks, each, work=WORK))
-        others = {window: packs.balance(ranks, each, window, work=WORK) for window in (1, 32)}
+        made, seconds = timed(partial(balance, packs, ranks, each, work=WORK))
+        others = {window: balance(packs, ranks, each, window, work=WORK) for window in (1, 32)}
         found = peers(packs, ranks, each)
         over = found.pop("over the cap")
         yield {
@@ -216,7 +216,7 @@ def measured() -> Iterator[dict]:
     times = [float(np.median([seconds(pack) for _ in range(5)])) for pack in known]
     work = Work.fitted([sum(pack) for pack in known], [sum(n * n for n in pack) for pack in known], times)
 
-    made = packs.balance(RANKS, EACH, window=MEASURED_STEPS, work=work)
+    made = balance(packs, RANKS, EACH, window=MEASURED_STEPS, work=work)
     balanced = [lengths[ids].tolist() for ids in made]
     deals = [[balanced[i] for i in np.random.default_rng([0, 0]).permutation(count)], balanced]
 

@@ -26,15 +26,12 @@ import packlib
 from packbook.figures import label_ends, new_figure, svg
 from packlib.model import PackedBert, for_transformers
 
-
-# each may import from those before it; what stands beside them belongs to no room
-def rooms_of(package):
-    after = package.__doc__.partition("The rooms, each building on those before it: ")[2]
-    return [f"{package.__name__}.{room}" for room in re.findall(r"`(\w+)`", after.partition(".")[0])]
-
-
-ROOMS = [*rooms_of(packlib), *rooms_of(packlib.tools), "packbook"]
-LAYERS = [*ROOMS[:-1], "packlib.tools.cli", "packbook"]
+# The packages and modules in the order in which they build on one another: each may import from those before it.
+IDEAS = [f"packlib.{room}" for room in ("lengths", "packing", "work", "batches", "model", "training", "distributed")]
+TOOLS = [f"packlib.tools.{room}" for room in ("rows", "check", "auditing", "advice")]
+BOOK = ["packbook", "packbook.shared", "packbook.n", "packbook.run", "packbook.publish"]  # n: the chapters
+LAYERS = [*IDEAS, "packlib.tools", *TOOLS, "packlib.tools.cli", *BOOK, "packbook.cli"]
+ROOMS = [*IDEAS, *TOOLS, "packbook"]
 FOLDER = Path(packlib.__file__).parent
 FOLDERS = {"packlib": FOLDER, "packbook": Path(packbook.__file__).parent}
 PACKAGES = ["packlib", "packlib.tools", *ROOMS]
@@ -149,9 +146,11 @@ def test_the_pages_name_the_rooms_in_their_order():
 
 
 def layer_of(module):
-    """Where a module stands, the highest first: -1 for what stands beside the rooms, and so below them."""
+    """The place of a module in `LAYERS`; -1 for what stands beside the subpackages of packlib, and so below them."""
+    if re.match(r"packbook\.n\d\d_", module):
+        return LAYERS.index("packbook.n")
     within = [i for i, layer in enumerate(LAYERS) if f"{module}.".startswith(f"{layer}.")]
-    return max(within, default=LAYERS.index("packlib.tools.cli") if module.startswith("packlib.tools.") else -1)
+    return max(within, default=-1)
 
 
 def modules():
@@ -161,13 +160,21 @@ def modules():
             yield ".".join([package, *path.relative_to(folder).with_suffix("").parts]).removesuffix(".__init__"), path
 
 
+HAND_ON = {"packlib", "packlib.__main__", "packlib.tools", "packbook.__main__"}  # they offer what stands above them
+
+
 def test_nothing_below_imports_from_above():
-    late = {"packlib", "packlib.__main__"}  # they hand on what stands above them
     for module, path in modules():
-        for package, name in imports_of(path):
-            if module not in late | {"packlib.tools"}:
-                imported = f"{package}.{name}"
-                assert layer_of(imported) <= layer_of(module) or layer_of(imported) < 0, f"{module} imports {imported}"
+        for package, name in imports_of(path) if module not in HAND_ON else ():
+            imported = f"{package}.{name}"
+            assert layer_of(imported) <= layer_of(module), f"{module} imports {imported}"
+
+
+def test_no_chapter_imports_another():
+    for module, path in modules():
+        if chapter := re.match(r"packbook\.n\d\d_\w+", module):
+            others = [f"{package}.{name}" for package, name in imports_of(path)]
+            assert not [one for one in others if re.match(r"packbook\.n\d\d_", f"{one}.") and chapter[0] not in one]
 
 
 def test_no_circle_of_imports():

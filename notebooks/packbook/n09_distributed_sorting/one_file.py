@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import numpy as np
 import torch.distributed as dist
 
-from packlib.distributed.collectives import Collectives
+from packlib.collectives import Collectives
 from packlib.distributed.sorting import check_rows
 from packlib.files import atomic_path
 

@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 
 from packbook.n09_distributed_sorting.one_file import write_ordered
+from packlib.collectives import Collectives
 from packlib.distributed import (
     DistributedCurriculumSampler,
     PackShare,
@@ -22,7 +23,6 @@ from packlib.distributed import (
     pack_distributed,
     sort_rows,
 )
-from packlib.distributed.collectives import Collectives
 from packlib.packing import Method, PackingPlan
 
 

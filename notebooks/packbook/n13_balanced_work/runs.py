@@ -4,7 +4,7 @@ import numpy as np
 
 from packlib.lengths.synthetic import log_normal
 from packlib.packing import Packs, plan
-from packlib.work import Work
+from packlib.work import Work, balance
 
 
 def long_tail(number: int, max_length: int, seed: int) -> np.ndarray:
@@ -41,7 +41,7 @@ def by_window(packs: Packs, ranks: int, packs_per_rank: int, work: Work, seed: i
     """
     found, window, step = [], 1, ranks * packs_per_rank
     while window <= max(1, min(32, len(packs) // step // 4)):
-        made = packs.balance(ranks, packs_per_rank, window, work=work, seed=seed)
+        made = balance(packs, ranks, packs_per_rank, window, work=work, seed=seed)
         in_order = np.arange(len(made))
         ends = {
             name: np.percentile(mean_lengths(made, in_order, size), (5, 95))

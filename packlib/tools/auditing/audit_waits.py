@@ -7,7 +7,7 @@ from packlib.work import Waiting, Work, waiting
 from packlib.work.windows import deal_in_windows
 
 _MOST = 1 << 20  # packs that are dealt: more would take minutes
-_WINDOW = 8  # of `Packs.balance`, by default
+_WINDOW = 8  # of `balance`, by default
 
 
 def waiting_of(each: np.ndarray, ranks: int, packs_per_rank: int, work: Work) -> tuple[Waiting, float, str] | None:
@@ -16,7 +16,7 @@ def waiting_of(each: np.ndarray, ranks: int, packs_per_rank: int, work: Work) ->
     Only the first packs are dealt, as many as make whole updates, and about a million at most.
 
     Returns:
-        Waiting where packs are dealt at random, its share where `Packs.balance` deals them, and both in a sentence
+        Waiting where packs are dealt at random, its share where `balance` deals them, and both in a sentence
         that says what they rest on.
     """
     step = ranks * packs_per_rank
@@ -31,7 +31,7 @@ def waiting_of(each: np.ndarray, ranks: int, packs_per_rank: int, work: Work) ->
         f"If the first {packs:,} packs are dealt at random to {ranks:,} ranks, {packs_per_rank:,} each in an update, "
         f"the average rank waits {percent(found.mean)} of the time for the slowest (95 % interval: "
         f"{percent(found.low)} to {percent(found.high)}), at least {percent(found.least)} in any deal of them, and "
-        f"{percent(balanced)} where packs.balance deals them in windows of {_WINDOW} updates. This is an estimate "
+        f"{percent(balanced)} where packlib.balance deals them in windows of {_WINDOW} updates. This is an estimate "
         f"for {work.in_words}, without padding, communication and loading."
     )
     return found, balanced, said

@@ -80,7 +80,7 @@ class PackingAudit:
         source: what became of the source lengths, if they were given.
         updates: steps and epochs, if a batch size was given.
         waiting, balanced: how long ranks wait for the slowest where packs are dealt at random, and the share of the
-            time where `Packs.balance` deals them; None for one rank, or where the packs do not tell.
+            time where `balance` deals them; None for one rank, or where the packs do not tell.
         problems: what should be mended, in sentences; the exit code is 1 if there are any.
         unknown: what cannot be told of the file; the exit code is 3 if there is no problem, and something of this.
         notes: what else to know, and what was not looked at.

@@ -21,7 +21,7 @@ from packlib.tools.rows.row_sources import opened, part
 from packlib.tools.rows.stored_columns import Spool, StoredColumns
 
 if TYPE_CHECKING:
-    from packlib.distributed.collectives import Collectives
+    from packlib.collectives import Collectives
 
 RECORD = ".packlib.json"  # in a folder of files: what is packed there; gone when all of them are written
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from torch.utils.data import IterableDataset, get_worker_info
 
 from packlib.checks import flag, one_of, shown, whole_number
-from packlib.distributed.collectives import Collectives
+from packlib.collectives import Collectives
 from packlib.packing import StreamPacker
 from packlib.tools.rows.row_columns import OVERLONG, Columns, Overlong, with_labels
 from packlib.tools.rows.row_sources import of_rows

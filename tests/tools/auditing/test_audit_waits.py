@@ -11,7 +11,7 @@ from packlib.lengths import LengthHistogram
 from packlib.packing import assign, plan
 from packlib.tools import cli
 from packlib.tools.auditing import audit, audit_waits
-from packlib.work import Work
+from packlib.work import Work, balance
 
 ATTENTION = Work(per_token=0, per_square=1)
 
@@ -58,7 +58,7 @@ def test_a_log_normal_file_is_dealt_as_a_plain_loop_deals_it(place):
     random, low, high, least = found.waiting
     assert abs(random - (1 - mean / slowest)) < 0.005
     assert low < random < high < low + 0.005 and least <= found.balanced < 0.4 * random
-    assert found.balanced == pytest.approx(packs.balance(8, 2, work=ATTENTION).waiting, abs=0.01)
+    assert found.balanced == pytest.approx(balance(packs, 8, 2, work=ATTENTION).waiting, abs=0.01)
 
 
 def test_a_bounded_number_of_packs_is_dealt(place, monkeypatch):

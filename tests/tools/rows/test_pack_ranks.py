@@ -13,8 +13,8 @@ from datasets import Dataset
 from test_pack_command import KILLED, contents
 from torch.utils.data import DataLoader
 
+from packlib.collectives import Collectives, RankError
 from packlib.distributed import run_ranks
-from packlib.distributed.collectives import Collectives, RankError
 from packlib.packing import StreamPacker
 from packlib.tools import cli
 from packlib.tools.rows import PackedStream

@@ -5,7 +5,6 @@ copied into a folder where Sphinx finds them, and nothing in them is run again. 
 """
 
 import argparse
-import ast
 import base64
 import copy
 import hashlib
@@ -181,19 +180,12 @@ def home(room: str) -> str:
     return next(name for name in (f"packlib.{room}", f"packlib.tools.{room}", room) if importlib.util.find_spec(name))
 
 
-def offered(room: str) -> list[str]:
-    """The names that a room's `__init__` imports from files of its own, those that are loaded late included."""
-    tree = ast.parse(inspect.getsource(importlib.import_module(home(room))))
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    return sorted(alias.name for node in imports for alias in node.names if (node.module or "").startswith(home(room)))
-
-
 def interface(room: str) -> str:
     """The page of a room: what it offers, from its docstrings."""
     module = importlib.import_module(home(room))
     about = (module.__doc__ or "").strip()
     parts = [f"# {home(room)}", about, "```{eval-rst}"]
-    for name in offered(room):
+    for name in sorted(module.__all__):
         thing, full = getattr(module, name), f"{home(room)}.{name}"
         if inspect.ismodule(thing):
             continue

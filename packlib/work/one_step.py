@@ -9,8 +9,8 @@ import numpy as np
 from packlib.checks import one_of, whole_number
 from packlib.lengths.counting import as_lengths
 from packlib.packing.methods import plan
-from packlib.packing.packs import Schedule
 from packlib.work.cost import Work, check_work
+from packlib.work.schedule import Schedule, balance
 
 _LITTLE = 0.004  # of the time is waited: exchanges are enough
 _NOTHING = 0.0001  # of a step's time: no exchange is for so little
@@ -31,7 +31,7 @@ def balance_step(
     No deal takes less than `Schedule.mean`, so its `waiting` is also how far the schedule is from the best, at most.
 
     >>> import numpy as np
-    >>> from packlib.packing import balance_step
+    >>> from packlib.work import balance_step
     >>> lengths = np.random.default_rng(1).lognormal(8.7, 0.8, 512).clip(16, 32768).astype(int)
     >>> schedule = balance_step(lengths, ranks=8, max_length=32768)
     >>> schedule.packs_per_rank, schedule.waiting < 0.003
@@ -45,7 +45,7 @@ def balance_step(
             many packs a rank. "micro-batch": after each, as where weights are gathered anew for it; then micro-batches
             are the steps of the schedule.
         work: what a micro-batch costs, by default `Work.decoder()`.
-        seed: as in `Packs.balance`.
+        seed: as in `balance`.
 
     Raises:
         TypeError, ValueError: naming the argument that is wrong; also if there are fewer sequences than micro-batches.
@@ -58,11 +58,11 @@ def balance_step(
         best = plan(lengths, max_length, "optimal")
     each = -(-best.num_packs // ranks)
     meetings, of_a_rank = (1, each) if meet == "step" else (each, 1)
-    made = best.assign(lengths).balance(ranks, of_a_rank, window=each, work=work, seed=seed)
+    made = balance(best.assign(lengths), ranks, of_a_rank, window=each, work=work, seed=seed)
     if made.waiting > _LITTLE:
         times = _times(np.sort(work.of(lengths))[::-1], ranks, meetings)
         if dealt := _dealt(lengths, times, of_a_rank, max_length, work):
-            dealt = dealt if meet == "step" else dealt.balance(ranks, window=each, work=work, seed=seed)
+            dealt = dealt if meet == "step" else balance(dealt, ranks, window=each, work=work, seed=seed)
             made = min(made, dealt, key=lambda schedule: schedule.slowest)
     return _exchanged(made)
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from packlib.packing import balance_step, plan
-from packlib.work import Work
+from packlib.packing import plan
+from packlib.work import Work, balance_step
 
 SCALES = (6000, 32_768), (3000, 16_384), (2000, 16_384)
 DRAWS = [(n, median, cap, seed) for n in (512, 1024) for median, cap in SCALES for seed in range(3)]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from packlib.lengths.synthetic import log_normal
 from packlib.packing import Packs, plan
-from packlib.work import Work, waiting
+from packlib.work import Work, balance, waiting
 
 WORK = Work(6 * 4096, 0.5)
 
@@ -37,15 +37,15 @@ def test_any_packs_make_a_schedule_that_leaves_them_whole(lengths, ranks, packs_
     needed = -(-len(packs) // step) * step
     if needed > len(lengths):
         with pytest.raises(ValueError, match=f"whole steps need {needed} packs; there are only {len(lengths)}"):
-            packs.balance(ranks, packs_per_rank, window, seed=seed)
+            balance(packs, ranks, packs_per_rank, window, seed=seed)
         return
-    made = packs.balance(ranks, packs_per_rank, window, work=Work(3, 1), seed=seed).verify()
+    made = balance(packs, ranks, packs_per_rank, window, work=Work(3, 1), seed=seed).verify()
     assert len(made) == needed and made.steps == needed // step
     before, after = contents(packs), contents(made)
     assert frozenset().union(*after) == frozenset().union(*before)
     assert all(any(part <= whole for whole in before) for part in after)  # whole, or a part of one
     assert len(set(before) - set(after)) <= needed - len(packs)
-    again = packs.balance(ranks, packs_per_rank, window, work=Work(3, 1), seed=seed)
+    again = balance(packs, ranks, packs_per_rank, window, work=Work(3, 1), seed=seed)
     assert contents(again) == after
     of_packs = [sum(3 * n + n * n for _, n in pack) for pack in after]
     of_ranks = [sum(of_packs[i : i + packs_per_rank]) for i in range(0, needed, packs_per_rank)]
@@ -59,7 +59,7 @@ def test_any_packs_make_a_schedule_that_leaves_them_whole(lengths, ranks, packs_
 
 def test_a_larger_window_leaves_less_waiting_and_the_mix_of_windows(long_tail):
     each = WORK.of(long_tail)
-    deals = [long_tail.balance(8, window=window, work=WORK) for window in (1, 4, 8, 32)]
+    deals = [balance(long_tail, 8, window=window, work=WORK) for window in (1, 4, 8, 32)]
     assert deals[0].waiting == pytest.approx(waiting(each, 8).mean, rel=0.1)
     waits = [made.waiting for made in deals]
     assert waits[0] > 2 * waits[1] > 2 * waits[2] > 4 * waits[3] > 0
@@ -72,14 +72,14 @@ def test_a_larger_window_leaves_less_waiting_and_the_mix_of_windows(long_tail):
         )
         return (tokens / sizes).std()
 
-    random = [long_tail.balance(8, window=1, work=WORK, seed=seed) for seed in range(20)]
+    random = [balance(long_tail, 8, window=1, work=WORK, seed=seed) for seed in range(20)]
     low, high = np.quantile([spread(made, 8) for made in random], (0, 1))
     assert low / 1.2 < spread(deals[2], 8) < high * 1.2
     assert spread(deals[2], 1) > 2 * max(spread(made, 1) for made in random)
 
 
 def test_parts_of_cut_packs_stand_in_the_last_window(long_tail):
-    made = long_tail.balance(64, 4, window=2)
+    made = balance(long_tail, 64, 4, window=2)
     missing = -len(long_tail) % 256
     whole = set(contents(long_tail))
     parts = np.array([pack not in whole for pack in contents(made)])
@@ -87,7 +87,7 @@ def test_parts_of_cut_packs_stand_in_the_last_window(long_tail):
 
 
 def test_another_seed_deals_other_steps_and_shuffled_steps_keep_windows(long_tail):
-    one, two = (long_tail.balance(8, seed=seed) for seed in (0, 1))
+    one, two = (balance(long_tail, 8, seed=seed) for seed in (0, 1))
     assert set(contents(one)[:8]) != set(contents(two)[:8])
     orders = [one.shuffled_steps(np.random.default_rng(seed)) for seed in range(2)]
     assert orders[0].tolist() != orders[1].tolist()
@@ -99,7 +99,7 @@ def test_another_seed_deals_other_steps_and_shuffled_steps_keep_windows(long_tai
 
 
 def test_a_schedule_is_saved_as_its_packs_in_the_order_of_training(tmp_path, long_tail):
-    made = long_tail.balance(8, 2, window=3)
+    made = balance(long_tail, 8, 2, window=3)
     made.save(tmp_path / "long.packs")
     mapped = Packs.load(tmp_path / "long.packs")
     assert type(mapped) is Packs and not mapped.sample_ids.flags.owndata
