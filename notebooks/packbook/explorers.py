@@ -23,7 +23,7 @@ from typing import Any
 import ipywidgets as widgets
 from matplotlib.figure import Figure
 
-from packbook.figures import img, png, publish, styled
+from packbook.figures import img, picture, png, publish, styled
 from packbook.results import MEANING
 from packlib.checks import in_html
 
@@ -139,11 +139,8 @@ class Explorer:
         metadata = {} if self.error else publish(self.figure, self._png, self.alt, name, self.title)
         if metadata:
             metadata[MEANING]["explorer"] = self._made
-        live = self.box._repr_mimebundle_()
-        note = "Run this cell in JupyterLab to move the controls: "
-        note += ", ".join(control.description for control in self.widgets.values())
-        still = f"<b>{in_html(self.title)}</b><br>{self.picture.value}<br><em>{in_html(note)}.</em>"
-        return {**live, "text/html": still, "text/plain": f"{self.title} {self.alt}"}, metadata
+        still = {} if self.error else picture(self._png, self.alt)
+        return {**self.box._repr_mimebundle_(), **still, "text/plain": f"{self.title} {self.alt}"}, metadata
 
 
 def _with_choice(control: widgets.Widget) -> widgets.Widget:

@@ -44,7 +44,11 @@ EMPTY = {"color": PADDING, "hatch": "///", "edgecolor": "white", "linewidth": 0}
 
 # What a dark page does to a figure: light and dark change places, hues stay, and white becomes the page of JupyterLab.
 # A heat map stays on its light ground: its shades are values, and turned over they would say the opposite.
-_DARK = "[data-jp-theme-light='false'] .packlib-figure:not(.packlib-map) { filter: invert(93.3%) hue-rotate(180deg) }"
+_WIDTH = 800  # pixels of a figure on a page; by it the style below knows the workbook's figures from a learner's own
+_DARK = (
+    f"[data-jp-theme-light='false'] :is(.packlib-figure:not(.packlib-map), .jp-RenderedImage "
+    f"img[width='{_WIDTH}']:not(.jp-needs-light-background)) {{ filter: invert(93.3%) hue-rotate(180deg) }}"
+)
 
 OKABE_ITO = tuple(_STYLE["axes.prop_cycle"].by_key()["color"])
 _KEPT = np.rint([255 * np.array(to_rgb(color)) for color in (*OKABE_ITO, INK, PADDING, "white")]).astype(int)
@@ -238,14 +242,14 @@ def svg(fig: Figure, alt: str, title: str = "") -> str:
 
 
 def img(fig: Figure, drawn: bytes, alt: str) -> str:
-    """A figure's PNG as an HTML image with its alt text; it follows the theme of JupyterLab, light or dark.
+    """Return a figure's PNG as an HTML image with its alt text, for widgets; it follows the theme of JupyterLab.
 
     Args:
         drawn: the figure's PNG, as `png` made it.
     """
     source = f"data:image/png;base64,{base64.b64encode(drawn).decode()}"
     kind = "packlib-figure packlib-map" if _is_map(fig) else "packlib-figure"
-    look = f'<style>{_DARK}</style><img alt="{escaped(alt)}" class="{kind}" width="800"'
+    look = f'<style>{_DARK}</style><img alt="{escaped(alt)}" class="{kind}" width="{_WIDTH}"'
     return f'{look} style="max-width:100%" src="{source}">'
 
 
@@ -262,14 +266,31 @@ def save(fig: Figure, alt: str, folder: str | os.PathLike, name: str, title: str
 
 
 def publish(fig: Figure, drawn: bytes, alt: str, name: str, title: str = "") -> dict[str, Any]:
-    """The metadata of an output that shows the figure; under `packbook run` it is saved by its name too.
+    """Return the metadata of an output that shows the figure; under `packbook run` it is saved by its name too.
 
     Args:
         drawn: the figure's PNG, as `png` made it.
     """
     if folder := os.environ.get(FIGURES_FOLDER):
         save(fig, alt, folder, name, title, drawn)
-    return {MEANING: {"kind": "figure", "name": name, "title": title or claim(fig), "alt": alt}}
+    means = {"kind": "figure", "name": name, "title": title or claim(fig), "alt": alt}
+    return {MEANING: means, **_look(fig, alt)}
+
+
+def picture(drawn: bytes, alt: str) -> dict[str, str]:
+    """Return the data of an output that shows a figure: its PNG, and its alt text where pictures cannot be shown."""
+    return {"image/png": base64.b64encode(drawn).decode(), "text/plain": alt}
+
+
+def _look(fig: Figure, alt: str) -> dict[str, Any]:
+    """Return what viewers of notebooks read beside a PNG: width and alt text, and whether it must stay light."""
+    look = {"image/png": {"alt": alt, "width": _WIDTH}}
+    return {**look, "needs_background": "light"} if _is_map(fig) else look
+
+
+def show_dark_style() -> None:
+    """Let a dark JupyterLab show the figures of this notebook on a dark ground; elsewhere this shows nothing."""
+    display_as("style", {"text/html": f"<style>{_DARK}</style>"})
 
 
 def show(fig: Figure, *, alt: str, name: str) -> None:
@@ -286,7 +307,7 @@ def show(fig: Figure, *, alt: str, name: str) -> None:
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
         raise ValueError(f"A figure's name has lower-case letters, digits and dashes only, not {name!r}.")
     drawn = png(fig)
-    display({"text/html": img(fig, drawn, alt), "text/plain": alt}, raw=True, metadata=publish(fig, drawn, alt, name))
+    display(picture(drawn, alt), raw=True, metadata=publish(fig, drawn, alt, name))
 
 
 def show_source(function: Any) -> None:

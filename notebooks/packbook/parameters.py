@@ -135,18 +135,25 @@ def check_values(notebook: str, values: Mapping[str, Any]) -> dict[str, Any]:
 def check_parameters(notebook: str, **values: Any) -> SimpleNamespace:
     """Check all parameters of a notebook and return them as attributes: `params.seed`.
 
+    As the first call of every notebook it also lets a dark JupyterLab show the figures on a dark ground.
+
     Raises:
         ParameterError: as `check_values`; also if a parameter is missing, or if papermill was given an unknown one.
     """
     if missing := [name for name in parameters_of(notebook) if name not in values]:
         raise ParameterError(f"{notebook} also needs the parameter {', '.join(missing)}.")
-    unknown = [name for name in _injected() if name not in values]
-    return SimpleNamespace(**check_values(notebook, values | dict.fromkeys(unknown)))
-
-
-def _injected() -> list[str]:
-    """The names that papermill was given. It only warns of unknown ones, and sets them all in a cell of its own."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    unknown = [name for name in _injected(shell) if name not in values]
+    checked = check_values(notebook, values | dict.fromkeys(unknown))
+    if shell:
+        from packbook.figures import show_dark_style  # it loads matplotlib
+
+        show_dark_style()
+    return SimpleNamespace(**checked)
+
+
+def _injected(shell: Any) -> list[str]:
+    """The names that papermill was given. It only warns of unknown ones, and sets them all in a cell of its own."""
     cells = shell.user_ns.get("In", []) if shell else []
     text = "\n".join(cell for cell in cells if cell.startswith("# Parameters\n"))
     return re.findall(r"^(\w+) =", text, re.MULTILINE)

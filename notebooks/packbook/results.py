@@ -1,7 +1,7 @@
 """What a run of a notebook leaves for others: outputs that say what they mean, named numbers, and files.
 
-What an output means stands in its metadata under "packlib": its `kind` ("figure", "reveal", "source" or "result") and
-its fields. Slides, the gallery, reports and sweeps read it there, and parse no text.
+What an output means is in its metadata under "packlib": its `kind` ("figure", "reveal", "source", "result" or "style")
+and its fields. Slides, the gallery, reports and sweeps read it there, and parse no text.
 """
 
 import json

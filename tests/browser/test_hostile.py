@@ -6,7 +6,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from packbook.figures import img, new_figure, png, save
+from packbook.figures import new_figure, picture, png, save
 from packbook.n01_padding_waste.lesson import WasteExplorer
 from packbook.pages import PageExporter
 from packbook.publish.gallery import contact_sheet
@@ -85,14 +85,14 @@ def test_a_deck(visit, tmp_path):
     fig, alt = compared(outcomes)
     shown = [Points(HOSTILE), table(outcomes), *(Table((text, text), [(text, 1)]) for text in HOSTILE)]
     shown += [plan(LengthHistogram([0, 3, 2], name=text), method="lpfhp") for text in HOSTILE]
-    pages = [one._repr_html_() for one in shown] + [explorer._repr_mimebundle_()[0]["text/html"]]
+    pages = [one._repr_html_() for one in shown] + [explorer.picture.value]
     cells = [new_markdown_cell(f"# {IMAGE}\n\n<svg onload=alert(1)> [c](javascript:alert(1))")]
     cells += [new_markdown_cell(f"## {text}\n\n{text}") for text in HOSTILE[:5]]
     cells += [output({"text/html": page}) for page in pages]
     cells += [new_code_cell("1", outputs=[new_output("stream", text=text)]) for text in HOSTILE]
     cells += [
         output({"text/markdown": IMAGE}, kind="source", file=IMAGE, text=IMAGE),
-        output({"text/html": img(fig, png(fig), alt)}, kind="figure", name=IMAGE, title=IMAGE, alt=IMAGE),
+        output(picture(png(fig), alt), kind="figure", name=IMAGE, title=IMAGE, alt=IMAGE),
         output({"text/html": IMAGE}, kind="reveal", answer=IMAGE, why=IMAGE),
     ]
     for cell in cells[1:]:

@@ -1,5 +1,6 @@
 """Every control of every explorer, moved through its real traits, as the browser moves it."""
 
+import base64
 import importlib
 import json
 import os
@@ -76,7 +77,8 @@ def test_every_control_is_labeled_has_steps_and_stands_alone_without_widgets(kin
     assert style_faults(svg(explorer.figure, explorer.alt)) == []
     bundle, metadata = explorer._repr_mimebundle_()
     assert metadata["packlib"]["kind"] == "figure" and metadata["packlib"]["alt"] == explorer.alt
-    assert '<img alt="' in bundle["text/html"] and explorer.alt in bundle["text/plain"]
+    assert metadata["image/png"]["alt"] == explorer.alt and explorer.alt in bundle["text/plain"]
+    assert base64.b64decode(bundle["image/png"]).startswith(b"\x89PNG")
     assert "application/vnd.jupyter.widget-view+json" in bundle
 
 

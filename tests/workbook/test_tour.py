@@ -70,7 +70,7 @@ def test_watching_a_run_does_not_change_it_and_its_picture_is_one_output(monkeyp
     assert ends[0] == ends[1] and [point[0] for point in race.points["packed"]] == [0, 120]
     assert display.call_count == 2, "the first picture of a race is shown, the others take its place"
     assert shown[-1]["text/plain"].startswith("Without the mask ")
-    assert shown[-1]["text/plain"] in shown[-1]["text/html"]
+    assert shown[-1]["image/png"]
 
 
 def test_a_text_keeps_its_color_from_row_to_row():

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from packbook.figures import img, label_ends, new_figure, percent, png, publish, series
+from packbook.figures import label_ends, new_figure, percent, picture, png, publish, series
 from packbook.shared.glosses import wordnet_texts
 from packbook.shared.segments import spoiled
 from packbook.shared.two_words import two_word_batch, two_words
@@ -126,7 +126,7 @@ class Race:
         from IPython.display import display
 
         drawn = png(fig)
-        data = {"text/html": img(fig, drawn, alt), "text/plain": alt}
+        data = picture(drawn, alt)
         metadata = publish(fig, drawn, alt, name) if name else {}
         if self._handle is None:
             self._handle = display(data, raw=True, metadata=metadata, display_id=True)

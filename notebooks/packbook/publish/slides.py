@@ -159,8 +159,7 @@ class _Deck:
         if picture := self.files.get(means["name"]):
             svg = base64.b64encode(picture.svg.read_bytes()).decode()
             return f'<img alt="{escaped(picture.alt)}" src="data:image/svg+xml;base64,{svg}"{grows}>'
-        source = BeautifulSoup(output["data"]["text/html"], "html.parser").select("img")[0]["src"]
-        return f'<img alt="{escaped(means["alt"])}" src="{source}">'
+        return f'<img alt="{escaped(means["alt"])}" src="data:image/png;base64,{output["data"]["image/png"]}">'
 
 
 def headed(claim: str, image: str) -> str:
@@ -175,7 +174,7 @@ def headed(claim: str, image: str) -> str:
 def _shown(output: NotebookNode) -> str:
     """What a cell shows beside figures and answers, as HTML."""
     data = output.get("data", {})
-    if meaning(output).get("kind") in ("reveal", "result"):
+    if meaning(output).get("kind") in ("reveal", "result", "style"):
         return ""
     if "text/html" in data:
         return data["text/html"]

@@ -42,7 +42,7 @@ def settle(notebook: NotebookNode) -> NotebookNode:
         for name in _OF_ONE_RUN:
             cell.metadata.pop(name, None)
         for output in cell.get("outputs", ()):
-            if "text/html" in output.get("data", ()):
+            if {"text/html", "image/png"} & set(output.get("data", ())):
                 output.data.pop(WIDGET_VIEW, None)
     return notebook
 

@@ -52,7 +52,6 @@ _HOSTED = (
     "[Binder](https://mybinder.org/v2/gh/{0}/gh-pages?labpath=hosted/{1})."
 )
 _INSTALL = '%pip install --quiet "packlib[train,lab,hub] @ git+https://github.com/{0}"'
-_IMAGE = re.compile(r'(?:<style>[^<]*</style>)?<img alt="([^"]*)"([^>]*?) src="data:image/png;base64,([^"]+)">')
 
 
 class Sources:
@@ -121,30 +120,33 @@ class Sources:
             for output in cell.get("outputs", ()):
                 self._output(output)
             if cell.cell_type == "code":
-                cell.outputs = _captions_below(cell.outputs)
+                shown = [output for output in cell.outputs if meaning(output).get("kind") != "style"]
+                cell.outputs = _captions_below(shown)
         return made
 
     def _output(self, output: NotebookNode) -> None:
         data, means = output.get("data", {}), meaning(output)
         data.pop("application/vnd.jupyter.widget-view+json", None)
+        drawn = data.pop("image/png", "")
         if explorer := explorer_of(means):
             data["text/html"] = on_page(explorer, self._picture)
+        elif means.get("kind") == "figure":
+            data["text/html"] = self._img(means["alt"], base64.b64decode(drawn), "needs_background" in output.metadata)
         elif means.get("kind") == "reveal":
             data["text/html"] = _asked(means)
         elif _is_caption(means):
             data["text/html"] = f'<p class="recorded">{escaped(means["text"])}</p>'
         elif "text/html" in data:
-            data["text/html"] = _IMAGE.sub(lambda image: self._img(*image.groups()), data["text/html"])
             data["text/html"] = data["text/html"].replace(GAME, f'<a href="{self.up}game.html">{GAME}</a>')
 
-    def _img(self, alt: str, attributes: str, encoded: str) -> str:
-        content = base64.b64decode(encoded)
+    def _img(self, alt: str, content: bytes, is_map: bool) -> str:
+        """A figure whose PNG becomes a file; a map stays light on a dark page."""
         wide, high = Image.open(io.BytesIO(content)).size
-        attributes = attributes.replace("packlib-figure", "dark-light figure")
-        size = f'height="{round(800 * high / wide)}"'  # so that the page does not jump when it is loaded
+        kind = "dark-light figure packlib-map" if is_map else "dark-light figure"
+        size = f'width="800" height="{round(800 * high / wide)}"'  # so that the page does not jump when it is loaded
         source = self._picture(content)
         # on a phone its labels are too small to be read: the picture itself can be enlarged
-        return f'<a href="{source}"><img alt="{alt}"{attributes} {size} loading="lazy" src="{source}"></a>'
+        return f'<a href="{source}"><img alt="{escaped(alt)}" class="{kind}" {size} loading="lazy" src="{source}"></a>'
 
     def _picture(self, content: bytes) -> str:
         """The address of a picture, as the page of this notebook sees it."""
