@@ -108,12 +108,13 @@ mutants: .venv/.mutants
 bench: .venv/.bench
 	@for name in $(BENCHMARKS); do $(PY) data/record.py $$name || exit 1; done
 
-# A machine with a GPU often has its own torch that fits its drivers: without a .venv that one is used.
+# A machine with a GPU often has its own torch that fits its drivers: without a .venv that one is used, and this folder as
+# it is, without installing it.
 GPU_PY = $(if $(wildcard .venv/.ready),$(PY),$(PYTHON))
 bench-gpu:
 	@$(GPU_PY) -c 'import torch, transformers' 2>/dev/null || { \
 	  echo "make: $(GPU_PY) has no torch and transformers: name one that has with make bench-gpu PYTHON=…" >&2; exit 1; }
-	@$(GPU_PY) data/record.py model gpu
+	@PYTHONPATH="$(CURDIR):$(CURDIR)/notebooks:$$PYTHONPATH" $(GPU_PY) data/record.py model gpu
 
 notebooks: .venv/.ready
 	@$(PY) -m packbook.run.execution $(NOTEBOOKS)

@@ -10,13 +10,9 @@ distribution; a wheel contains the files alone.
 import sys
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "notebooks")]  # on a machine with a GPU the checkout is often not installed
-
-from packlib.checks import shown  # noqa: E402
-from packlib.installed import MissingExtraError, needed_by  # noqa: E402
+from packlib.checks import shown
+from packlib.installed import MissingExtraError, needed_by
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """Least squares on all of Wikipedia's lengths, in packs of 512 and at depth 3: packs, efficiency and CPU seconds.
 
-`python data/record.py nnls` writes data/benchmarks/packing_nnls.csv, in two minutes, most of them for the extended
-variant.
+`python data/record.py nnls` writes data/benchmarks/packing_nnls.csv; most of its time is for the extended variant.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """Short sequences first, and ways to batch: train small causal models, record data/runs/curriculum-NAME.csv.
 
-    python data/record.py curriculum length       # or: length-rates, comparison, rates
+    python data/record.py curriculum length               # or: length-rates, comparison, rates
     python data/record.py curriculum rates --sweep          # first, and the same with comparison
     python data/record.py curriculum length --seeds 0 --sequences 800 --out out/try.csv
 

@@ -1,6 +1,6 @@
 """Documents cut at every row's end, or kept whole: train small causal models, and record data/runs/documents.csv.
 
-    python data/record.py documents --out out/documents.csv          # about twenty minutes of one core
+    python data/record.py documents --out out/documents.csv    # about twenty minutes of one core
     python data/record.py documents --seeds 0 --passes 1 --out out/try.csv
 
 The documents are the docstrings of Python's own library, each text once, as bytes after a token that begins a

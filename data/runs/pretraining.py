@@ -1,6 +1,6 @@
 """Train the arms of an experiment and record their curves in data/runs/NAME.csv.
 
-    python data/record.py pretraining curves-lamb    # five seeds; stop it and start it again as you like
+    python data/record.py pretraining curves-lamb      # five seeds; stop it and start it again as you like
     python data/record.py pretraining ablations --seeds 0 --sequences 4000 --out out/try.csv
 
 The texts are the docstrings of Python's own library that fit into 128 bytes, each text once, byte by byte after a
