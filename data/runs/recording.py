@@ -13,11 +13,15 @@ def path_of(name: str) -> Path:
     return ROOT / "data" / "runs" / f"{name}.csv"
 
 
+def _absolute(path: str) -> Path:
+    return Path(path).absolute()  # `Growing` would look for it from data/benchmarks/
+
+
 def arguments(program: str, about: str) -> argparse.ArgumentParser:
     """The options that all experiments have; `about` is the docstring of the program."""
     parser = argparse.ArgumentParser(prog=f"python data/record.py {program}", description=about.splitlines()[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
-    parser.add_argument("--out", type=Path, help="default: a file in data/runs/")
+    parser.add_argument("--out", type=_absolute, help="default: a file in data/runs/")
     return parser
 
 

@@ -13,6 +13,7 @@ import pytest
 
 import record
 from packbook.records import recorded
+from runs.recording import Runs, arguments
 
 ROOT = Path(__file__).parents[2]
 RECORDED = sorted(path for folder in ("benchmarks", "runs") for path in (ROOT / "data" / folder).glob("*.csv"))
@@ -55,6 +56,17 @@ def test_a_record_names_the_command_that_writes_it(path):
     assert (python, file) == ("python", "data/record.py")
     patterns = record.PROGRAMS[name].writes.split(", ")
     assert any(fnmatch.fnmatch(path.relative_to(ROOT).as_posix(), pattern) for pattern in patterns)
+
+
+def test_a_run_is_recorded_where_out_says_seen_from_the_folder_of_the_caller(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given = arguments("documents", "About.").parse_args(["--out", "out/try.csv"])
+    Runs(given.out, ("arm", "seed", "loss")).make(
+        [{"arm": "split", "seed": 7}], lambda arm, seed: [{"loss": 0.5}], "documents", "--passes 1"
+    )
+    command, _, *rows = Path("out/try.csv").read_text().splitlines()
+    assert command == "# python data/record.py documents --seeds 7 --passes 1"
+    assert rows == ["arm,seed,loss", "split,7,0.5"]
 
 
 @pytest.mark.slow
