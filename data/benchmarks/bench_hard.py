@@ -32,6 +32,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.table import Growing, timed
+from packlib.checks import shown
 from packlib.lengths import LengthHistogram, load
 from packlib.lengths.synthetic import protein_like, two_humped
 from packlib.packing import plan
@@ -235,6 +236,8 @@ def main(*given: str) -> None:
     parser = argparse.ArgumentParser(prog="python data/record.py hard", description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, nargs="?", help="of files of BPPLIB; without it, the generated instances")
     folder = parser.parse_args(given).folder
+    if folder and not folder.is_dir():
+        raise ValueError(f"FOLDER must be a folder, not {shown(str(folder))}.")
     time.perf_counter = time.process_time  # of time limits; other work on the machine then changes little
     if folder:
         files = sorted(path for path in folder.rglob("*") if path.is_file())
