@@ -18,6 +18,7 @@ PIP := $(PY) -m pip install --disable-pip-version-check --retries 2 $(if $(CONST
 OFFLINE := 'NewConnectionError|ConnectTimeout|name resolution|Network is unreachable|from versions: none'
 CHAPTERS = $(sort $(wildcard notebooks/*.ipynb))
 NOTEBOOKS = $(CHAPTERS) $(sort $(wildcard notebooks/solutions/*.ipynb))
+BENCHMARKS = packing nnls model distributed sorting scaling compiling pack_dataset audit balance groups
 LIBRARY = $(addprefix tests/,lengths packing work batches model tools)
 
 .PHONY: help setup lab test test-all test-library mutants bench bench-gpu notebooks figures slides talk site clean browser
@@ -102,17 +103,18 @@ browser:
 # resumable; make mutants MUTANTS='packlib.packing.greedy.*' tries the changes of one file
 mutants: .venv/.mutants
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" mutmut run $(MUTANTS)
-	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(PY) -m tests.benchmarks.mutants
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(PY) data/record.py mutants
 
 bench: .venv/.bench
-	@$(PY) -m tests.benchmarks
+	@for name in $(BENCHMARKS); do $(PY) data/record.py $$name || exit 1; done
 
-# A machine with a GPU often has its own torch that fits its drivers: without a .venv that one is used.
+# A machine with a GPU often has its own torch that fits its drivers: without a .venv that one is used, and this folder as
+# it is, without installing it.
 GPU_PY = $(if $(wildcard .venv/.ready),$(PY),$(PYTHON))
 bench-gpu:
 	@$(GPU_PY) -c 'import torch, transformers' 2>/dev/null || { \
 	  echo "make: $(GPU_PY) has no torch and transformers: name one that has with make bench-gpu PYTHON=…" >&2; exit 1; }
-	@$(GPU_PY) -m tests.benchmarks.bench_model gpu
+	@PYTHONPATH="$(CURDIR):$(CURDIR)/notebooks:$$PYTHONPATH" $(GPU_PY) data/record.py model gpu
 
 notebooks: .venv/.ready
 	@$(PY) -m packbook.run.execution $(NOTEBOOKS)
@@ -143,4 +145,4 @@ site: .venv/.ready
 
 clean:
 	rm -rf .venv build dist mutants .pytest_cache .ruff_cache .mypy_cache .hypothesis
-	find packlib tests notebooks -name __pycache__ -o -name .ipynb_checkpoints | xargs rm -rf
+	find packlib tests data notebooks -name __pycache__ -o -name .ipynb_checkpoints | xargs rm -rf

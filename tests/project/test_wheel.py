@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -74,6 +75,21 @@ def test_planning_and_listing_need_no_extra(python):
     assert python("-c", "from packlib.installed import ROOT; print(ROOT.name)").stdout == "packlib\n"
     notice = python("-c", "from packlib.lengths import data_path; print(data_path('README.md').read_text())").stdout
     assert "Copyright (c) 2019 Graphcore Ltd." in notice, "it goes with the counts"
+
+
+@pytest.mark.slow
+def test_data_comes_without_the_programs_that_recorded_it(wheel):
+    """Those are in the source distribution."""
+    programs = {path.relative_to(ROOT) for path in (ROOT / "data").rglob("*.py")}
+    files = {path.relative_to(ROOT) for path in (ROOT / "data").glob("*/*.csv")}
+    brought = {path.relative_to(wheel / "packlib") for path in (wheel / "packlib" / "data").rglob("*")}
+    assert files <= brought and not [path for path in brought if path.suffix in (".py", ".pyc")]
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", wheel.parent]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (source,) = wheel.parent.glob("packlib-*.tar.gz")
+    with tarfile.open(source) as archive:
+        shipped = {Path(*Path(name).parts[1:]) for name in archive.getnames()}
+    assert programs | files <= shipped
 
 
 @pytest.mark.slow

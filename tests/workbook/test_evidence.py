@@ -8,7 +8,6 @@ from pathlib import Path
 import nbformat
 import numpy as np
 import pytest
-from experiments import arms
 from scipy import stats
 
 from packbook.n08_curriculum.runs import bytes_to_reach
@@ -16,6 +15,7 @@ from packbook.n17_evidence import runs
 from packbook.records import recorded
 from packbook.shared.counted_text import bigram_loss, neighbors, unigram_loss
 from packbook.shared.recorded_runs import against, at_end, best_rates, by_arm, by_rate, interval
+from runs import arms
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "17_evidence.ipynb"
 

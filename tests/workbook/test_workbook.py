@@ -17,13 +17,13 @@ from matplotlib.text import Text
 from papermill import PapermillExecutionError, execute_notebook
 from PIL import Image
 
+from cover import draw_cover
 from packbook import figures
 from packbook.parameters import Choice, Dataset, Number, ParameterError, Whole, check_parameters
 from packbook.run.execution import WIDGET_VIEW, run_async, run_in_place, run_notebook, settle
 from packbook.run.running import notebooks
 from packbook.shared.pack_drawings import draw_packs
 from packlib.tools.exits import NotebookFailedError
-from tests.cover import draw_cover
 
 
 def small_figure():

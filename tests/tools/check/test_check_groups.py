@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from small_families import small_config
 from transformers import LlamaForCausalLM
 
 from packlib.packing import pack_groups
 from packlib.tools.check import check_packing
 from packlib.tools.rows import SharedPromptCollator, lay_groups
+from small_families import small_config
 
 
 def groups(number=3):

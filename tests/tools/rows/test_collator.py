@@ -8,11 +8,11 @@ import torch
 from accelerate import ParallelismConfig
 from accelerate.big_modeling import _attach_context_parallel_hooks
 from accelerate.state import AcceleratorState
-from small_families import quiet, small_config
 from transformers import BertForMaskedLM, Lfm2ForCausalLM, LlamaForCausalLM
 
 from packlib.batches import IGNORED
 from packlib.tools.rows import TransformersCollator, pack_dataset
+from small_families import quiet, small_config
 
 ROWS = [
     {"input_ids": [5, 6, 7, 8], "labels": [5, -100, -100, 8], "position_ids": [0, 1, 0, 1], "seq_lengths": [2, 2]},

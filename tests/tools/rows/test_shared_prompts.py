@@ -5,11 +5,11 @@ import pickle
 import pytest
 import torch
 import transformers
-from small_families import MAPPINGS, VOCABULARY, InDouble, quiet, randomize, small_config
 from transformers import BertForMaskedLM, FalconForCausalLM, LlamaForCausalLM, RoFormerForCausalLM
 
 from packlib.packing import pack_groups
 from packlib.tools.rows import SharedPromptCollator, lay_groups
+from small_families import MAPPINGS, VOCABULARY, InDouble, quiet, randomize, small_config
 
 FAMILIES = ("llama", "gpt2", "qwen3", "mistral", "gemma3_text", "mixtral", "gpt_neox", "llama4_text")
 SIZES = ((5, (3, 1, 4)), (1, (2, 2)), (9, (2, 6)), (2, (1,)), (6, (5, 3, 2, 1)))  # a prompt's tokens, and its answers'

@@ -1,6 +1,6 @@
 """Answers that share a prompt: rows by `pack_groups`, beside groups kept whole and beside a prompt for each answer.
 
-`python -m tests.benchmarks groups` writes data/benchmarks/groups.csv. Lengths are synthetic: log-normal, each family
+`python data/record.py groups` writes data/benchmarks/groups.csv. Lengths are synthetic: log-normal, each family
 with a mean of the logarithm for prompts and one for answers, and a standard deviation of 0.6; prompts are cut to three
 quarters of a row, and answers to what the prompt leaves.
 """
@@ -10,8 +10,8 @@ from functools import partial
 
 import numpy as np
 
+from benchmarks.table import record, timed
 from packlib.packing import pack_groups, plan
-from tests.benchmarks.table import record, timed
 
 FAMILIES = {  # what prompts and answers are like: means of the logarithms, answers, slots of a row
     "long prompts, 8 rollouts": (9.0, 7.0, 8, 32_768),
@@ -72,4 +72,4 @@ def one_draw(name: str, groups: int, seed: int) -> dict:
 
 def main() -> None:
     rows = (one_draw(name, groups, seed) for groups, seeds in SIZES.items() for name in FAMILIES for seed in seeds)
-    record("groups.csv", rows, "python -m tests.benchmarks groups", ("numpy", "highspy"))
+    record("groups.csv", rows, "python data/record.py groups", ("numpy", "highspy"))

@@ -1,14 +1,11 @@
-"""The picture of the README: sequences padded, and packed. `python -m tests.cover README.svg`"""
-
-import sys
-from pathlib import Path
+"""The picture of the README: sequences padded, and packed. `python data/record.py cover` writes README.svg"""
 
 import numpy as np
 
 from packlib.files import write_text
+from packlib.installed import ROOT
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import assign, plan
-from packlib.tools.exits import exit_code
 
 WIDE, HIGH, GAP, TOP = 340, 12, 3, 34  # of a row, between rows, and above the first, in pixels
 RIGHT = WIDE + 60  # where the packed rows begin
@@ -67,9 +64,5 @@ def draw_cover(rows: int = 24, seed: int = 0) -> str:
     )
 
 
-def main(path: Path) -> None:
-    write_text(path, draw_cover())
-
-
-if __name__ == "__main__":
-    sys.exit(exit_code(lambda: main(Path(sys.argv[1]))))
+def main() -> None:
+    write_text(ROOT / "README.svg", draw_cover())

@@ -1,14 +1,14 @@
 """What `make mutants` found, for each file, with the numbers of the changes in a function that no test sees.
 
 mutmut changes one thing in a function, runs the tests that reach it, and keeps what it has tried: a run that is cut off
-goes on. `mutmut show NAME` shows a change. This writes data/benchmarks/mutants.csv.
+goes on. `mutmut show NAME` shows a change. `python data/record.py mutants` writes data/benchmarks/mutants.csv.
 """
 
 import re
 import subprocess
 from collections import Counter, defaultdict
 
-from tests.benchmarks.table import record
+from benchmarks.table import record
 
 
 def by_file(results: str) -> list[dict]:
@@ -38,8 +38,4 @@ def by_file(results: str) -> list[dict]:
 
 def main() -> None:
     done = subprocess.run(["mutmut", "results", "--all", "true"], capture_output=True, text=True, check=True)
-    record("mutants.csv", by_file(done.stdout), "python -m tests.benchmarks.mutants", ("mutmut", "pytest", "numpy"))
-
-
-if __name__ == "__main__":
-    main()
+    record("mutants.csv", by_file(done.stdout), "python data/record.py mutants", ("mutmut", "pytest", "numpy"))

@@ -1,25 +1,24 @@
 """Packing against its peers: SciPy's NNLS, NumPy's sort, and the C++ packer lightbinpack.
 
-    python -m tests.benchmarks packing                       # all parts
-    python -m tests.benchmarks.bench_packing tight_depths    # one part anew, beside the other lines
+    python data/record.py packing                 # all parts
+    python data/record.py packing tight_depths    # one part anew, beside the other lines
 
 write data/benchmarks/packing.csv. Every line compares medians of runs that took turns; the parts `against_nnls` and
 `draws` those of CPU seconds, and each of the draws is packed once.
 """
 
 import itertools
-import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
 
+from benchmarks.table import Growing, beside, in_new_process, in_turn, memory_of, record, timed
 from packlib.checks import one_of
 from packlib.lengths import LengthHistogram, load, log_normal
 from packlib.packing import assign, plan
 from packlib.packing.nnls import nnls_problem
-from tests.benchmarks.table import Growing, beside, in_new_process, in_turn, memory_of, record, timed
 
 NNLS = "SciPy's NNLS, 22,102 columns"
 
@@ -143,13 +142,9 @@ def draws(wikipedia: LengthHistogram) -> Iterator[dict]:
 PARTS = {part.__name__: part for part in (greedy, tight_depths, lengths_to_packs, many_lengths, against_nnls, draws)}
 
 
-def main() -> None:
+def main(*names: str) -> None:
     wikipedia = load("wikipedia")
-    parts = [PARTS[one_of("part", name, PARTS)] for name in sys.argv[1:]]
+    parts = [PARTS[one_of("part", name, PARTS)] for name in names]
     rows = {row["work"]: row for row in Growing("packing.csv", ()).rows} if parts else {}
     rows |= {row["work"]: row for part in parts or PARTS.values() for row in part(wikipedia)}
-    record("packing.csv", rows.values(), "python -m tests.benchmarks packing", ("numpy", "scipy", "highspy"))
-
-
-if __name__ == "__main__":
-    main()
+    record("packing.csv", rows.values(), "python data/record.py packing", ("numpy", "scipy", "highspy"))

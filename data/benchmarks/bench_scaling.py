@@ -1,6 +1,6 @@
 """What recomputation costs a BERT and saves it, and what FP16 loses of its gradients.
 
-`python -m tests.benchmarks.bench_scaling [recomputation underflow]` writes data/benchmarks/scaling_recomputation.csv
+`python data/record.py scaling [recomputation underflow]` writes data/benchmarks/scaling_recomputation.csv
 and scaling_underflow.csv, or the one that is named. Run it on a quiet machine.
 """
 
@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from benchmarks.bench_model import PACKAGES, SLOTS, batches, bert_mini
+from benchmarks.table import in_turn, processor, record_parts
 from packlib.batches import PackedBatch
 from packlib.model import PackedBert
 from packlib.training import PretrainingObjective, Recipe, fit
-from tests.benchmarks.bench_model import PACKAGES, SLOTS, batches, bert_mini
-from tests.benchmarks.table import in_turn, processor, record_parts
 
 
 class SavedActivations(torch.autograd.graph.saved_tensors_hooks):
@@ -125,11 +125,7 @@ def underflow() -> Iterator[dict]:
         yield {"accumulation": m, **{name: round(s, 6) for name, s in {"bubble": 3 / (m + 3), **lost}.items()}}
 
 
-def main() -> None:
+def main(*names: str) -> None:
     torch.set_num_threads(1)
     parts = {"recomputation": recomputation, "underflow": underflow}
-    record_parts("scaling", parts, PACKAGES, f"{processor()}, one used")
-
-
-if __name__ == "__main__":
-    main()
+    record_parts("scaling", names, parts, PACKAGES, f"{processor()}, one used")

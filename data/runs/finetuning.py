@@ -1,7 +1,7 @@
 """Fine-tune packed and padded, five seeds, from a checkpoint and from random weights; record data/runs/TASK.csv.
 
-    python -m tests.experiments.finetuning lexname --start out/experiments/curves/80000/…/checkpoint.pt
-    python -m tests.experiments.finetuning span --seeds 0 --sequences 4000 --out out/try.csv
+    python data/record.py finetuning lexname --start out/experiments/curves/80000/…/checkpoint.pt
+    python data/record.py finetuning span --seeds 0 --sequences 4000 --out out/try.csv
 
 "lexname" predicts the lexicographer file (45 classes) of a gloss, and stands for GLUE and CLUE. "span" marks the
 longest run of words of the definition that stands in its usage example, and stands for SQuAD: one softmax over the
@@ -24,8 +24,8 @@ from packlib.checks import one_of
 from packlib.model import PackedBert, Sums
 from packlib.model.losses import segment_sums
 from packlib.training import Recipe, adjust, evaluate, fit
-from tests.experiments.pretraining import lap_timer, loader, new_model
-from tests.experiments.recording import ROOT, Runs, arguments, path_of
+from runs.pretraining import lap_timer, loader, new_model
+from runs.recording import ROOT, Runs, arguments, path_of
 
 START, END = 1, 2  # the bits of a token's label in the span task
 
@@ -169,12 +169,12 @@ def run(name: str, packed: bool, start: Path | None, seed: int, padded: Recipe, 
     }  # fmt: skip
 
 
-def main() -> None:
-    parser = arguments("tests.experiments.finetuning", __doc__)
+def main(*given: str) -> None:
+    parser = arguments("finetuning", __doc__)
     parser.add_argument("task", help=", ".join(TASKS))
     parser.add_argument("--start", type=Path, help="checkpoint.pt of a pre-training run; default: random weights")
     parser.add_argument("--sequences", type=int, default=PADDED.total_sequences, help="to train on")
-    options = parser.parse_args()
+    options = parser.parse_args(given)
     torch.set_num_threads(1)  # times of one core
     name, planned = one_of("task", options.task, TASKS), options.sequences
     padded = replace(PADDED, total_sequences=planned, warmup_sequences=planned // 10)
@@ -195,8 +195,4 @@ def main() -> None:
         checkpoint = options.start if start == "checkpoint" else None
         return [run(name, rows == "packed", checkpoint, seed, padded, work / f"{rows}-{start}-{seed}")]
 
-    found.make(runs, make, f"tests.experiments.finetuning {name}", more)
-
-
-if __name__ == "__main__":
-    main()
+    found.make(runs, make, f"finetuning {name}", more)

@@ -1,7 +1,7 @@
 """Documents cut at every row's end, or kept whole: train small causal models, and record data/runs/documents.csv.
 
-    python -m tests.experiments.documents --out out/documents.csv          # about twenty minutes of one core
-    python -m tests.experiments.documents --seeds 0 --passes 1 --out out/try.csv
+    python data/record.py documents --out out/documents.csv    # about twenty minutes of one core
+    python data/record.py documents --seeds 0 --passes 1 --out out/try.csv
 
 The documents are the docstrings of Python's own library, each text once, as bytes after a token that begins a
 document, in rows of 256. The last tenth, drawn by one fixed seed, is held out. All arms see the same documents in two
@@ -13,7 +13,7 @@ documents:
 - "wrapped, no mask": the same rows, and every token sees all of its row before it.
 
 The loss, in nats a byte, is that of the held-out documents that fit into a row, each alone. What counting reaches on
-them is recorded by `tests.experiments.baselines`. A run that is in the file already is not made again.
+them is recorded by `baselines`. A run that is in the file already is not made again.
 """
 
 import time
@@ -29,8 +29,8 @@ from packlib.checks import whole_number
 from packlib.model import packed_output
 from packlib.packing import DocumentRows, document_rows
 from packlib.packing.ragged import ranges
-from tests.experiments.recording import Runs, arguments, path_of
-from tests.experiments.sources import BEGIN, docstrings
+from runs.recording import Runs, arguments, path_of
+from runs.sources import BEGIN, docstrings
 
 LENGTH, ROWS, RATE = 256, 8, 3e-3
 VOCABULARY = 256
@@ -117,18 +117,14 @@ def run(arm: str, seed: int, passes: int, train: list[np.ndarray], held_out: lis
     return [row | {"cpu_seconds": taken, "held_out_loss": loss, "later_loss": later}]
 
 
-def main() -> None:
-    parser = arguments("tests.experiments.documents", __doc__)
+def main(*given: str) -> None:
+    parser = arguments("documents", __doc__)
     parser.add_argument("--passes", type=int, default=2, help="over the documents")
-    options = parser.parse_args()
+    options = parser.parse_args(given)
     torch.set_num_threads(1)
     passes, (train, held_out) = whole_number("passes", options.passes, 1), documents()
     found = Runs(options.out or path_of("documents"), COLUMNS)
     found.check("updates", passes * updates_in_pass(train))
     runs = [{"arm": arm, "seed": seed} for seed in options.seeds for arm in ARMS]
     make = partial(run, passes=passes, train=train, held_out=held_out)
-    found.make(runs, make, "tests.experiments.documents", f"--passes {passes}")
-
-
-if __name__ == "__main__":
-    main()
+    found.make(runs, make, "documents", f"--passes {passes}")

@@ -1,6 +1,6 @@
 """Every family of transformers: in which form does its unmodified model take packs?
 
-`python -m tests.form_survey` compares all of them with each sequence alone and writes packlib/model/forms.csv; with
+`python data/record.py forms` compares all of them with each sequence alone and writes packlib/model/forms.csv; with
 names, it compares only these families and prints what it finds.
 """
 
@@ -16,12 +16,12 @@ import torch
 import transformers
 from transformers import modeling_flash_attention_utils as flash
 
+import small_families
 from packlib.batches import IGNORED, PackedBatch
 from packlib.files import atomic_path
 from packlib.model import for_transformers, unmodified
 from packlib.model.forms import FORMS, STATE, TABLE
-from tests import small_families
-from tests.small_families import MAPPINGS, TOLERANCE, InDouble, alone, make_batch, quiet, randomize, small_config
+from small_families import MAPPINGS, TOLERANCE, InDouble, alone, make_batch, quiet, randomize, small_config
 
 SHORT = dict.fromkeys(("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx"), 18)  # a row may be longer
 
@@ -302,18 +302,14 @@ def rows():
             yield {"kind": kind, "model_type": model_type, "class": name, **survey(kind, model_type)}
 
 
-def main(names):
+def main(*names):
     if names:
         for kind, mapping in MAPPINGS.items():
             for model_type in set(names) & set(mapping):
                 print(kind, model_type, survey(kind, model_type))
         return
     with atomic_path(TABLE) as path, open(path, "w", encoding="utf-8", newline="") as file:
-        file.write(f"# python -m tests.form_survey (transformers {transformers.__version__})\n")
+        file.write(f"# python data/record.py forms (transformers {transformers.__version__})\n")
         writer = csv.DictWriter(file, ("kind", "model_type", "class", "kernels", *FORMS, "flash"), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows())
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -1,7 +1,7 @@
 """`optimal` on instances that are hard for bin packing, with its misses.
 
-    python -m tests.benchmarks hard                  # generated ones; goes on where it was stopped
-    python -m tests.benchmarks.bench_hard FOLDER     # those of a folder and its subfolders, printed alone
+    python data/record.py hard            # generated ones; goes on where it was stopped
+    python data/record.py hard FOLDER     # those of a folder and its subfolders, printed alone
 
 The first records a line for each in data/benchmarks/packing_hard.csv, with ten CPU seconds, and in packing_slack.csv,
 where it takes as long as it takes. Nothing of the library BPPLIB (Delorme, Iori,
@@ -21,9 +21,9 @@ Wikipedia's, SQuAD's and other lengths are drawn, stretched, shifted and mixed, 
 slack is 0.14 or 0.08. At some depths no sequence moves it there; such histograms are left out.
 """
 
+import argparse
 import itertools
 import math
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -31,6 +31,8 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.table import Growing, timed
+from packlib.checks import shown
 from packlib.lengths import LengthHistogram, load
 from packlib.lengths.synthetic import protein_like, two_humped
 from packlib.packing import plan
@@ -38,7 +40,6 @@ from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.knapsack import Multiset
 from packlib.packing.search.master import MasterProblem
 from packlib.packing.search.optimal import _Search
-from tests.benchmarks.table import Growing, timed
 
 SECONDS, EACH, DRAWS, SLACK = 10, 20, 36, 0.006
 NEAR, TRIES = 0.02, 8  # of a slack that is wanted
@@ -227,14 +228,19 @@ def grown(file: str, columns: tuple[str, ...], cases: Iterable[Case], limit: flo
     for named, make, depth in cases:
         if not record.has(**named) and (histogram := make()):
             row = named | measure(histogram, depth, limit)
-            record.add([row], "python -m tests.benchmarks hard", ("numpy", "scipy", "highspy"))
+            record.add([row], "python data/record.py hard", ("numpy", "scipy", "highspy"))
     return record.rows
 
 
-def main() -> None:
+def main(*given: str) -> None:
+    parser = argparse.ArgumentParser(prog="python data/record.py hard", description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, nargs="?", help="of files of BPPLIB; without it, the generated instances")
+    folder = parser.parse_args(given).folder
+    if folder and not folder.is_dir():
+        raise ValueError(f"FOLDER must be a folder, not {shown(str(folder))}.")
     time.perf_counter = time.process_time  # of time limits; other work on the machine then changes little
-    if sys.argv[1:]:
-        files = sorted(path for path in Path(sys.argv[1]).rglob("*") if path.is_file())
+    if folder:
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
         rows = [{"class": str(path), **measure(read(path))} for path in files]
     else:
         rows = grown("packing_hard.csv", HARD, generated(), SECONDS)
@@ -243,7 +249,3 @@ def main() -> None:
     for row in missed:
         print(*row.values(), "MISSED", sep="  ")
     print(f"{len(rows) - len(missed)} of {len(rows)} proven")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """`audit` of ten million packed sequences, beside pyarrow's own read of the same file in batches.
 
-`python -m tests.benchmarks audit` writes data/benchmarks/audit.csv.
+`python data/record.py audit` writes data/benchmarks/audit.csv.
 """
 
 import itertools
@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.table import in_new_process, in_turn, memory_of, record
 from packlib.tools.auditing import audit
-from tests.benchmarks.table import in_new_process, in_turn, memory_of, record
 
 SEQUENCES, IN_A_PACK, PACKS_OF_A_TABLE = 10_000_000, 50, 20_000
 
@@ -69,4 +69,4 @@ def measured() -> Iterator[dict]:
 
 
 def main() -> None:
-    record("audit.csv", measured(), "python -m tests.benchmarks audit", ("numpy", "pyarrow"))
+    record("audit.csv", measured(), "python data/record.py audit", ("numpy", "pyarrow"))

@@ -1,6 +1,6 @@
 """`pack_dataset` beside TRL's (best fit decreasing): packs and CPU seconds.
 
-`python -m tests.benchmarks pack_dataset` writes data/benchmarks/pack_dataset.csv. Both read a data set from disk, and
+`python data/record.py pack_dataset` writes data/benchmarks/pack_dataset.csv. Both read a data set from disk, and
 write their rows to disk. Each removes first what it wrote before: otherwise one writes into memory that is new to the
 machine, which costs more than the copying, and the other into what the first one gave back.
 """
@@ -14,10 +14,10 @@ import datasets
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.table import in_turn, record
 from packlib import pack_dataset
 from packlib.lengths import load, log_normal
 from packlib.packing.search.bound import direct_bound
-from tests.benchmarks.table import in_turn, record
 
 
 def data_set(lengths: np.ndarray, folder: Path) -> datasets.Dataset:
@@ -83,4 +83,4 @@ def beside_trl(name: str, max_length: int, lengths: np.ndarray) -> dict:
 def main() -> None:
     datasets.disable_progress_bars()
     rows = (beside_trl(*case, lengths) for case, lengths in cases().items())
-    record("pack_dataset.csv", rows, "python -m tests.benchmarks pack_dataset", ("datasets", "trl", "pyarrow"))
+    record("pack_dataset.csv", rows, "python data/record.py pack_dataset", ("datasets", "trl", "pyarrow"))

@@ -1,6 +1,6 @@
 """Sorting rows against Python's own sort.
 
-`python -m tests.benchmarks sorting` writes data/benchmarks/sorting.csv.
+`python data/record.py sorting` writes data/benchmarks/sorting.csv.
 """
 
 from collections.abc import Iterator
@@ -8,8 +8,8 @@ from functools import partial
 
 import numpy as np
 
+from benchmarks.table import beside, in_turn, record
 from packlib.distributed import sort_rows
-from tests.benchmarks.table import beside, in_turn, record
 
 ROWS = 1_000_000
 
@@ -35,4 +35,4 @@ def measured() -> Iterator[dict]:
 
 
 def main() -> None:
-    record("sorting.csv", measured(), "python -m tests.benchmarks sorting", ("numpy", "torch"))
+    record("sorting.csv", measured(), "python data/record.py sorting", ("numpy", "torch"))

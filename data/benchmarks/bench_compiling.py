@@ -1,6 +1,6 @@
 """What torch.compile costs and gains for each way to choose shapes, on one process and on two ranks.
 
-`python -m tests.benchmarks.bench_compiling [shapes ranks]` writes data/benchmarks/compiling_shapes.csv and
+`python data/record.py compiling [shapes ranks]` writes data/benchmarks/compiling_shapes.csv and
 compiling_ranks.csv, or the one that is named. Each runs in processes of its own that begin with empty caches. Run it on
 a quiet machine: compiling is timed by the clock, as one waits for it.
 """
@@ -19,6 +19,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.profiler import ProfilerActivity, profile, record_function
 from transformers import BertConfig
 
+from benchmarks.bench_model import PACKAGES
+from benchmarks.table import record_parts
 from packbook.n10_compilation.buckets import choose_buckets, edges_and_counts
 from packbook.n10_compilation.runs import compile_for_shapes
 from packbook.shared.wordnet import wordnet_store
@@ -34,8 +36,6 @@ from packlib.batches import (
 from packlib.distributed import run_ranks
 from packlib.lengths import LengthHistogram
 from packlib.model import PackedBert
-from tests.benchmarks.bench_model import PACKAGES
-from tests.benchmarks.table import record_parts
 
 MULTIPLE = 2  # lengths are multiples of it, so that "every length" is about 20 shapes
 TIMEOUT = 3600.0
@@ -219,13 +219,9 @@ def one_step(model: DistributedDataParallel, batch: PackedBatch) -> tuple[tuple,
     return (start, end), reduces, len(spans(lambda n: n == "CompiledFunctionBackward"))
 
 
-def main() -> None:
+def main(*names: str) -> None:
     parts = {  # each begins in processes of its own; of two ranks, what rank 0 sees
         "shapes": lambda: run_ranks(shapes_of_one, 1, timeout=TIMEOUT)[0],
         "ranks": lambda: run_ranks(on_ranks, 2, timeout=TIMEOUT)[0],
     }
-    record_parts("compiling", parts, PACKAGES)
-
-
-if __name__ == "__main__":
-    main()
+    record_parts("compiling", names, parts, PACKAGES)

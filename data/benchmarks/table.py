@@ -9,7 +9,6 @@ import os
 import platform
 import re
 import statistics
-import sys
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -107,11 +106,15 @@ def write(path: Path, rows: list[dict], command: str, packages: Sequence[str], d
 
 
 def record_parts(
-    name: str, parts: dict[str, Callable[[], Iterable[dict]]], packages: Sequence[str], device: str = ""
+    name: str,
+    named: Sequence[str],
+    parts: dict[str, Callable[[], Iterable[dict]]],
+    packages: Sequence[str],
+    device: str = "",
 ) -> None:
-    """Record NAME_PART.csv for the parts that the command line names, or for all."""
-    for part in [one_of("part", part, parts) for part in sys.argv[1:]] or parts:
-        command = f"python -m tests.benchmarks.bench_{name} {part}"
+    """Record NAME_PART.csv for the parts that are `named`, or for all if none is."""
+    for part in [one_of("part", part, parts) for part in named] or parts:
+        command = f"python data/record.py {name} {part}"
         record(f"{name}_{part}.csv", parts[part](), command, packages, device)
 
 

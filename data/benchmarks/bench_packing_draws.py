@@ -1,6 +1,6 @@
 """How far `lpfhp`, `lpt` and `optimal` stay above the best proven bound: long rows, two families, three draws of each.
 
-`python -m tests.benchmarks packing_draws` adds a line for each draw and depth to data/benchmarks/packing_draws.csv and
+`python data/record.py packing_draws` adds a line for each draw and depth to data/benchmarks/packing_draws.csv and
 goes on where it was stopped. `optimal` gets T seconds, as long as SciPy's NNLS takes on Wikipedia 512, measured anew
 for each family and draw. All times, and the limits too, are CPU seconds of the process, so that other work on the
 machine changes little. In most of the recorded lines the limits and the times of `optimal` are of the clock on the
@@ -11,11 +11,11 @@ import itertools
 import time
 from functools import partial
 
+from benchmarks.bench_packing import drawn, long_rows, nnls_on
+from benchmarks.table import Growing, in_new_process, timed
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import plan
 from packlib.packing.search.bound import direct_bound
-from tests.benchmarks.bench_packing import drawn, long_rows, nnls_on
-from tests.benchmarks.table import Growing, in_new_process, timed
 
 COLUMNS = (
     "family", "seed", "rows", "depth", "T", "direct bound", "best bound", "lpfhp", "lpt", "optimal in T", "seconds",
@@ -47,8 +47,4 @@ def main() -> None:
         limit = timed(nnls_on(load("wikipedia")))[1] if left else 0.0
         for top, depth in left:
             row = in_new_process(measure, family, seed, top, depth, limit)
-            record.add([row], "python -m tests.benchmarks packing_draws", ("numpy", "scipy", "highspy"))
-
-
-if __name__ == "__main__":
-    main()
+            record.add([row], "python data/record.py packing_draws", ("numpy", "scipy", "highspy"))

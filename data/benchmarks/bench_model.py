@@ -1,16 +1,15 @@
 """Padded against packed: speed and bytes on this CPU, and on one GPU BERT-base and BERT-large.
 
-`python -m tests.benchmarks.bench_model [speed bytes]` writes data/benchmarks/model_speed.csv and model_bytes.csv, or
+`python data/record.py model [speed bytes]` writes data/benchmarks/model_speed.csv and model_bytes.csv, or
 the one that is named. Everything runs on one core and its time is the processor's, so that others on the machine hardly
 matter; what is compared takes turns.
 
-`make bench-gpu`, which is `python -m tests.benchmarks.bench_model gpu`, writes model_gpu.csv: in bfloat16, on
+`make bench-gpu`, which is `python data/record.py model gpu`, writes model_gpu.csv: in bfloat16, on
 Wikipedia's lengths at 512. It needs torch and transformers only, and this checkout. Tokens are random: their number and
 places set the time.
 """
 
 import statistics
-import sys
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -20,6 +19,7 @@ import torch
 from torch.nn.functional import cross_entropy
 from transformers import BertConfig
 
+from benchmarks.table import in_turn, processor, record_parts, timed
 from packbook.shared.wordnet import wordnet_store
 from packlib.batches import (
     IGNORED,
@@ -33,7 +33,6 @@ from packlib.batches import (
 )
 from packlib.lengths import load
 from packlib.model import PackedBert
-from tests.benchmarks.table import in_turn, processor, record_parts, timed
 
 SLOTS = 20  # masked tokens a row of 128, as in the published recipe (max_predictions_per_seq)
 PACKS = 16  # rows of a batch
@@ -177,15 +176,11 @@ def gpu(device: str = "cuda", sequences: int = 20_000) -> Iterator[dict]:
             }  # fmt: skip
 
 
-def main() -> None:
-    if sys.argv[1:] != ["gpu"]:
+def main(*names: str) -> None:
+    if names != ("gpu",):
         torch.set_num_threads(1)
-        record_parts("model", {"speed": speed, "bytes": bytes_sent}, PACKAGES, f"{processor()}, one used")
+        record_parts("model", names, {"speed": speed, "bytes": bytes_sent}, PACKAGES, f"{processor()}, one used")
     elif torch.cuda.is_available():
-        record_parts("model", {"gpu": gpu}, PACKAGES, torch.cuda.get_device_name())
+        record_parts("model", names, {"gpu": gpu}, PACKAGES, torch.cuda.get_device_name())
     else:
         print("bench-gpu: this machine has no GPU that torch can use, so nothing was measured.")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """Packing across ranks against one process that has all lengths.
 
-`python -m tests.benchmarks distributed` writes data/benchmarks/distributed.csv.
+`python data/record.py distributed` writes data/benchmarks/distributed.csv.
 """
 
 import statistics
@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import numpy as np
 import torch.distributed as dist
 
+from benchmarks.table import record
 from packlib.distributed import pack_distributed, run_ranks
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import assign, plan
-from tests.benchmarks.table import record
 
 RANKS, EACH, RUNS = 4, 4_000_000, 5
 
@@ -62,4 +62,4 @@ def packing() -> Iterator[dict]:
 
 
 def main() -> None:
-    record("distributed.csv", packing(), "python -m tests.benchmarks distributed", ("numpy", "torch"))
+    record("distributed.csv", packing(), "python data/record.py distributed", ("numpy", "torch"))

@@ -1,6 +1,6 @@
 """What counting tokens reaches on the texts of each experiment, recorded in data/runs/baselines.csv: seconds.
 
-    python -m tests.experiments.baselines
+    python data/record.py baselines
 
 "modules" are the rows of bytes of `curriculum`'s "length", as seed 0 has them, "functions" the functions of its
 "comparison" and "rates", and "docstrings" the texts of `pretraining`. "documents" are those of `documents`, byte by
@@ -11,15 +11,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from benchmarks.table import record
 from packbook.shared.counted_text import Neighbors, bigram_loss, neighbors, unigram_loss
 from packlib.batches import TokenStore
 from packlib.packing.ragged import ranges
-from tests.benchmarks.table import record
-from tests.experiments import documents
-from tests.experiments.curriculum import LENGTH, PLANNED, TEXT_LENGTH, held_out_rows
-from tests.experiments.pretraining import docstrings
-from tests.experiments.recording import path_of
-from tests.experiments.sources import function_stores, module_rows
+from runs import documents
+from runs.curriculum import LENGTH, PLANNED, TEXT_LENGTH, held_out_rows
+from runs.pretraining import docstrings
+from runs.recording import path_of
+from runs.sources import function_stores, module_rows
 
 BYTES = 256
 
@@ -65,8 +65,4 @@ def measured() -> Iterator[dict]:
 
 
 def main() -> None:
-    record(path_of("baselines"), measured(), "python -m tests.experiments.baselines", ("torch",))
-
-
-if __name__ == "__main__":
-    main()
+    record(path_of("baselines"), measured(), "python data/record.py baselines", ("torch",))

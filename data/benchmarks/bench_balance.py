@@ -1,6 +1,6 @@
 """How long the slowest rank takes: packs dealt at random, by peers, and by `balance`; one step alone, and shared.
 
-`python -m tests.benchmarks balance` writes balance.csv, balance_step.csv, balance_groups.csv and balance_measured.csv
+`python data/record.py balance` writes balance.csv, balance_step.csv, balance_groups.csv and balance_measured.csv
 in data/benchmarks/. Lengths are synthetic: log-normal, mean 7.0 and standard deviation 1.3 of the logarithm, cut to the
 row. Work is 6 d l + l² / 2, d = 4096.
 """
@@ -16,11 +16,11 @@ import torch
 from torch.nn import GELU, Linear, Sequential
 from torch.nn.functional import scaled_dot_product_attention
 
+from benchmarks.table import record, timed
 from packlib.batches import pack_lengths
 from packlib.lengths.synthetic import log_normal
 from packlib.packing import Packs, plan
 from packlib.work import Work, balance, balance_step, share_sequences
-from tests.benchmarks.table import record, timed
 
 WORK = Work(6 * 4096, 0.5)
 SEQUENCES = {8192: (60_000, 420_000), 32_768: (200_000, 1_400_000), 131_072: (720_000, 5_800_000)}
@@ -247,7 +247,7 @@ def measured() -> Iterator[dict]:
 
 
 def main() -> None:
-    command = "python -m tests.benchmarks balance"
+    command = "python data/record.py balance"
     record("balance_measured.csv", measured(), command, ("numpy", "torch"))
     record("balance_step.csv", steps(), command, ("numpy",))
     record("balance_groups.csv", shared(), command, ("numpy",))

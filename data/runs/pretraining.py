@@ -1,7 +1,7 @@
 """Train the arms of an experiment and record their curves in data/runs/NAME.csv.
 
-    python -m tests.experiments.pretraining curves-lamb    # five seeds; stop it and start it again as you like
-    python -m tests.experiments.pretraining ablations --seeds 0 --sequences 4000 --out out/try.csv
+    python data/record.py pretraining curves-lamb      # five seeds; stop it and start it again as you like
+    python data/record.py pretraining ablations --seeds 0 --sequences 4000 --out out/try.csv
 
 The texts are the docstrings of Python's own library that fit into 128 bytes, each text once, byte by byte after a
 token that begins a text: about two fit in a pack, as in the papers. A small causal model is trained on them, and each
@@ -36,9 +36,9 @@ from packlib.batches import (
 from packlib.checks import one_of
 from packlib.model import PackedBert
 from packlib.training import Recipe, evaluate, fit
-from tests.experiments import documents
-from tests.experiments.arms import ADAMW, EXPERIMENTS, PAIRS, Arm
-from tests.experiments.recording import ROOT, Runs, arguments, path_of
+from runs import documents
+from runs.arms import ADAMW, EXPERIMENTS, PAIRS, Arm
+from runs.recording import ROOT, Runs, arguments, path_of
 
 HELD_OUT, EVALUATIONS = 2000, 10
 COLUMNS = (
@@ -145,11 +145,11 @@ def rows(records: list[dict]) -> list[dict]:
     return found
 
 
-def main() -> None:
-    parser = arguments("tests.experiments.pretraining", __doc__)
+def main(*given: str) -> None:
+    parser = arguments("pretraining", __doc__)
     parser.add_argument("experiment", help=", ".join(EXPERIMENTS))
     parser.add_argument("--sequences", type=int, help="to train on; by default those of the experiment's recipe")
-    options = parser.parse_args()
+    options = parser.parse_args(given)
     name = one_of("experiment", options.experiment, EXPERIMENTS)
     experiment, padded = EXPERIMENTS[name], EXPERIMENTS[name].padded
     planned = options.sequences or padded.total_sequences
@@ -166,8 +166,4 @@ def main() -> None:
         return rows(run(experiment.arms[arm], padded, seed, folder, text, stores))
 
     runs = [{"arm": arm, "seed": seed} for seed in options.seeds for arm in experiment.arms]
-    found.make(runs, make, f"tests.experiments.pretraining {name}", f"--sequences {planned}")
-
-
-if __name__ == "__main__":
-    main()
+    found.make(runs, make, f"pretraining {name}", f"--sequences {planned}")

@@ -1,15 +1,14 @@
 """Least squares on all of Wikipedia's lengths, in packs of 512 and at depth 3: packs, efficiency and CPU seconds.
 
-`python -m tests.benchmarks nnls` writes data/benchmarks/packing_nnls.csv, in two minutes, most of them for the extended
-variant.
+`python data/record.py nnls` writes data/benchmarks/packing_nnls.csv; most of its time is for the extended variant.
 """
 
 from collections.abc import Iterator
 from functools import partial
 
+from benchmarks.table import record, timed
 from packlib.lengths import load
 from packlib.packing import plan
-from tests.benchmarks.table import record, timed
 
 WAYS = {
     "NNLSHP, rounded to the nearest": {"method": "nnlshp", "rounding": "nearest"},
@@ -28,4 +27,4 @@ def measured() -> Iterator[dict]:
 
 
 def main() -> None:
-    record("packing_nnls.csv", measured(), "python -m tests.benchmarks nnls", ("numpy", "scipy"))
+    record("packing_nnls.csv", measured(), "python data/record.py nnls", ("numpy", "scipy"))

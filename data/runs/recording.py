@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from tests.benchmarks.table import Growing
+from benchmarks.table import Growing
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -13,11 +13,15 @@ def path_of(name: str) -> Path:
     return ROOT / "data" / "runs" / f"{name}.csv"
 
 
+def _absolute(path: str) -> Path:
+    return Path(path).absolute()  # `Growing` would look for it from data/benchmarks/
+
+
 def arguments(program: str, about: str) -> argparse.ArgumentParser:
     """The options that all experiments have; `about` is the docstring of the program."""
-    parser = argparse.ArgumentParser(prog=f"python -m {program}", description=about.splitlines()[0])
+    parser = argparse.ArgumentParser(prog=f"python data/record.py {program}", description=about.splitlines()[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
-    parser.add_argument("--out", type=Path, help="default: a file in data/runs/")
+    parser.add_argument("--out", type=_absolute, help="default: a file in data/runs/")
     return parser
 
 
@@ -41,5 +45,5 @@ class Runs(Growing):
             if not self.has(**named):
                 rows = [{**named, **row} for row in run(**named)]
                 seeds = sorted({int(row["seed"]) for row in [*self.rows, *rows]})
-                command = f"python -m {program} --seeds {' '.join(map(str, seeds))} {options}"
+                command = f"python data/record.py {program} --seeds {' '.join(map(str, seeds))} {options}"
                 self.add(rows, command, ("torch", "transformers"))

@@ -1,8 +1,8 @@
 """Short sequences first, and ways to batch: train small causal models, record data/runs/curriculum-NAME.csv.
 
-    python -m tests.experiments.curriculum length       # or: length-rates, comparison, rates
-    python -m tests.experiments.curriculum rates --sweep          # first, and the same with comparison
-    python -m tests.experiments.curriculum length --seeds 0 --sequences 800 --out out/try.csv
+    python data/record.py curriculum length               # or: length-rates, comparison, rates
+    python data/record.py curriculum rates --sweep          # first, and the same with comparison
+    python data/record.py curriculum length --seeds 0 --sequences 800 --out out/try.csv
 
 "length" trains on the modules of Python's own library, byte by byte: rows of 128 bytes, each from a module of at least
 64 times as many, sixteen rows an update. All its arms see as many tokens, as in Li, Zhang and He 2022 (arXiv
@@ -36,10 +36,10 @@ from packbook.n17_evidence.runs import best_rates, swept
 from packlib.batches import PackedBatch, SequenceLengthWarmup, VariableBatchLR
 from packlib.batches.variable_rate import RATE_RULES
 from packlib.checks import one_of, whole_number
-from tests.experiments import documents
-from tests.experiments.batchings import BATCHINGS, SEQUENCES, Update, batched_updates, batches, padded_loss
-from tests.experiments.recording import Runs, arguments, path_of
-from tests.experiments.sources import function_stores, module_rows
+from runs import documents
+from runs.batchings import BATCHINGS, SEQUENCES, Update, batched_updates, batches, padded_loss
+from runs.recording import Runs, arguments, path_of
+from runs.sources import function_stores, module_rows
 
 # rows of full length, or texts
 PLANNED = {"length": 12_000, "length-rates": 12_000, "comparison": 6_257, "rates": 6_257}
@@ -222,13 +222,13 @@ def rates_of(experiment: str, name: str, sweep: bool) -> dict[str, float]:
     return {name: best_rates(swept(f"curriculum-{experiment}-sweep"))["padded" if name == "nested" else name]}
 
 
-def main() -> None:
-    parser = arguments("tests.experiments.curriculum", __doc__)
+def main(*given: str) -> None:
+    parser = arguments("curriculum", __doc__)
     parser.set_defaults(seeds=None)
     parser.add_argument("experiment", help=", ".join(ARMS))
     parser.add_argument("--sweep", action="store_true", help="try several rates, on a third of the texts")
     parser.add_argument("--sequences", type=int, help="to train on: rows of 128, or texts")
-    options = parser.parse_args()
+    options = parser.parse_args(given)
     experiment, sweep = one_of("experiment", options.experiment, ARMS), options.sweep
     planned = PLANNED[experiment] // (3 if sweep else 1) if options.sequences is None else options.sequences
     whole_number("sequences", planned, EVALUATIONS[experiment] * ROWS)
@@ -247,9 +247,5 @@ def main() -> None:
 
     seeds = options.seeds or (SWEEP_SEEDS if sweep else range(5))
     runs = [{"arm": arm, "seed": seed} for seed in seeds for arm in trained]
-    program = f"tests.experiments.curriculum {experiment}{' --sweep' * sweep}"
+    program = f"curriculum {experiment}{' --sweep' * sweep}"
     found.make(runs, make, program, f"--sequences {planned}")
-
-
-if __name__ == "__main__":
-    main()
