@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -24,7 +24,8 @@ from packlib.lengths.counting import (
 )
 from packlib.lengths.own_files import read_counts
 
-KINDS = ("measured", "reconstruction", "synthetic")
+Kind = Literal["measured", "reconstruction", "synthetic"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 _ABOUT = ("name", "kind", "source", "max_length", "truncated", "dropped")
 _LAST_INDEX: Any = None  # the default of a field that is an int once the histogram is made
 
@@ -56,7 +57,7 @@ class LengthHistogram:
     counts: np.ndarray
     name: str = "lengths"
     max_length: int = _LAST_INDEX
-    kind: str = "measured"
+    kind: Kind = "measured"
     source: str = ""
     truncated: int = 0
     dropped: int = 0

@@ -5,14 +5,16 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 from packlib.checks import in_html, number, one_of, shown, whole_number
 from packlib.files import naming, naming_text, parse_object, read_text, write_text
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH
 
-OPTIMIZERS = ("adamw", "lamb")
-DECAYS = ("linear", "polynomial", "cosine")
+OptimizerName = Literal["adamw", "lamb"]
+Decay = Literal["linear", "polynomial", "cosine"]
+OPTIMIZERS: tuple[OptimizerName, ...] = get_args(OptimizerName)
+DECAYS: tuple[Decay, ...] = get_args(Decay)
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,10 @@ class Recipe:
     replicas: int = 1
     packing_factor: float = 1.0
     max_length: int | None = None
-    optimizer: str = "adamw"
+    optimizer: OptimizerName = "adamw"
     betas: tuple[float, float] = (0.9, 0.999)
     weight_decay: float = 0.01
-    decay: str = "linear"
+    decay: Decay = "linear"
     power: float = 1.0
 
     def __post_init__(self) -> None:
@@ -184,7 +186,7 @@ def check_betas(betas: Any) -> tuple[float, ...]:
     return tuple(number(f"beta{i}", beta, at_least=0, below=1) for i, beta in enumerate(betas, start=1))
 
 
-def check_decay(decay: str, power: float) -> float:
+def check_decay(decay: Decay, power: float) -> float:
     """Return the power of a decay; refuse one that is not above 0, or that the decay does not have."""
     one_of("decay", decay, DECAYS)
     power = number("power", power, above=0)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +21,17 @@ from packlib.packing import Method, PackingPlan, Packs, StreamPacker
 from packlib.packing import plan as make_plan
 from packlib.packing.methods import method_name
 from packlib.packing.ragged import ranges
-from packlib.tools.rows.row_columns import LAYOUTS, NEMO_READS, OVERLONG, Columns, Overlong, nemo_columns, with_labels
-from packlib.tools.rows.row_sources import batches, opened
+from packlib.tools.rows.row_columns import (
+    LAYOUTS,
+    NEMO_READS,
+    OVERLONG,
+    Columns,
+    Layout,
+    Overlong,
+    nemo_columns,
+    with_labels,
+)
+from packlib.tools.rows.row_sources import RowsByNumber, StreamedRows, batches, opened
 from packlib.tools.rows.stored_columns import Spool, StoredColumns
 
 if TYPE_CHECKING:
@@ -34,16 +43,9 @@ _NEAR = 0.001  # of the fewest packs: a plan so near is good enough
 _TOKENS = 1 << 19  # tokens that are written at once
 
 
-class RowsByNumber(Protocol):
-    """A data set that gives row `i` for `dataset[i]`, such as a `datasets.Dataset`, or one of PyTorch."""
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, index: int, /) -> Any: ...
-
-
 @overload
 def pack_dataset(
-    dataset: "datasets.IterableDataset",
+    dataset: StreamedRows,
     max_length: int,
     *,
     max_sequences_per_pack: int | None = None,
@@ -187,7 +189,7 @@ class Packing:
     seed: int | None = 0
     plan: PackingPlan | None = None
     window: int | None = None
-    layout: str = "packlib"
+    layout: Layout = "packlib"
 
     def __post_init__(self) -> None:
         one_of("layout", self.layout, LAYOUTS)
@@ -283,7 +285,7 @@ class PackedRows:
     order: np.ndarray
     found: dict[str, Any]
     labels: bool
-    layout: str = "packlib"
+    layout: Layout = "packlib"
 
     def bar(self, total: int, progress: bool) -> tqdm:
         return tqdm(desc="packing", unit=" packs", total=total, disable=not progress, delay=1)

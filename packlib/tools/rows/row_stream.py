@@ -13,7 +13,7 @@ from packlib.checks import flag, one_of, shown, whole_number
 from packlib.collectives import Collectives
 from packlib.packing import StreamPacker
 from packlib.tools.rows.row_columns import OVERLONG, Columns, Overlong, with_labels
-from packlib.tools.rows.row_sources import of_rows
+from packlib.tools.rows.row_sources import StreamedRows, of_rows
 
 _ROWS = 100  # sequences that are read at once
 _FROM_THE_START: dict[str, Any] = {"source": None, "packs": 0}
@@ -51,7 +51,7 @@ class PackedStream(IterableDataset):
 
     def __init__(
         self,
-        dataset: Any,
+        dataset: StreamedRows,
         max_length: int,
         max_sequences_per_pack: int | None = None,
         overlong: Overlong = "error",
