@@ -87,7 +87,7 @@ class PackedBert(BertForPreTraining):
         if num_items_in_batch is not None:
             raise ValueError(
                 "A transformers.Trainer cannot train PackedBert: it does not count the sequences of the next-sentence "
-                "loss. Use packlib.training.fit."
+                "loss. Use packlib.fit."
             )
         if input_ids is not None and input_ids.device.type == "cpu" and not torch.compiler.is_compiling():
             whole_number("input_ids", int(input_ids.max()), 0, self.config.vocab_size - 1)  # a GPU would have to wait

@@ -53,18 +53,19 @@ from packlib import batches, distributed, lengths, model, packing, tools, traini
 
 histogram: LengthHistogram = load("squad")
 rows = [{"input_ids": [1, 2, 3]}, {"input_ids": [4, 5]}]
+packs: Packs = plan([5, 3, 2], 8, "bfd", max_sequences_per_pack=4).assign([5, 3, 2])
 recipe = Recipe(2, learning_rate=1e-4, total_sequences=100, optimizer="lamb", decay="cosine")
 
 
 def plans() -> tuple[int, float]:
     made: PackingPlan = plan(np.array([5, 3]), time_limit=3, progress=lambda now: print(now.num_packs))
     made.save("plan.json")
-    packs: Packs = plan([5, 3, 2], 8, "bfd", max_sequences_per_pack=4).assign([5, 3, 2])
     print(packlib.__version__, packs.efficiency, balance(packs, ranks=2).steps, Packs.load("packs.npz").verify())
     for ids in StreamPacker(8, 4).pack([5, 3, 2]):
         print(ids[0] + 1)
     drawn = np.random.default_rng(1).lognormal(8.7, 1, 512).astype(int)
     print(balance_step(drawn, ranks=8, max_length=131_072), share_sequences(drawn, 8, 32_768).group_sizes)
+    LengthHistogram([0, 3, 1], name="mine").save("lengths.json")
     LengthHistogram.from_chunks([[3, 4], [5]], 8, overlong="truncate").to_csv("lengths.csv")
     return plan(histogram).num_packs, lengths.padding_waste(histogram, 8, habit="sorted").slots
 
@@ -141,7 +142,7 @@ _SLIPS = {  # each with what mypy says of it
     'batches.batch_by_tokens([3], 8, order="falling")': 'Argument "order" to "batch_by_tokens" has incompatible type',
     'lengths.padding_waste(histogram, 8, habit="sortd")': 'Argument "habit" to "padding_waste" has',
     'packing.document_rows([3], 8, rule="splt")': 'Argument "rule" to "document_rows" has incompatible type',
-    'work.context_shards([3], 2, sharding="rows")': 'Argument "sharding" to "context_shards" has incompatible type',
+    'work.context_shards(packs, 2, "row", work=work.Work.decoder())': 'Argument 3 to "context_shards" has incompatible',
     'distributed.DistributedCurriculumSampler([3], curriculum="loca")': 'Argument "curriculum" to',
     "def f(own: PreTrainedModel) -> object: return TransformersCollator(own, form='sparse')": 'Argument "form" to',
     "def g(own: PreTrainedModel) -> object: return check_packing(own, list, rows, reduction='tokn')": "Argument",

@@ -46,7 +46,7 @@ def advise(
 ) -> Advice:
     """Decide how to pack sequences of these lengths: row length, method, micro batch and accumulation.
 
-    >>> from packlib.tools.advice import advise
+    >>> from packlib import advise
     >>> advice = advise([90] * 600 + [1250] * 600, max_length=2048)
     >>> advice.decisions[0].choice
     '1,280 tokens instead of 2,048'

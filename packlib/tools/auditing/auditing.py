@@ -44,7 +44,7 @@ def audit(
     """Count what packed data costs, and what became of the sequences that went into it.
 
     >>> from datasets import Dataset
-    >>> from packlib.tools.auditing import audit
+    >>> from packlib import audit
     >>> packed = Dataset.from_dict({"input_ids": [[1] * 6, [1] * 8], "seq_lengths": [[4, 2], [8]]})
     >>> found = audit(packed, source=[4, 2, 9])
     >>> found.packs, found.lower_bound, found.padding_slots, found.source.tokens_lost, found.source.as_if

@@ -97,7 +97,7 @@ def pack_dataset(
     `completion_mask` is 0. An `attention_mask` of ones is left out. Rows that hold several sequences, as `seq_lengths`
     or `position_ids` say, are taken apart. `info.description` is JSON with what became of each of the `columns`.
 
-    >>> from packlib.tools.rows import pack_dataset
+    >>> from packlib import pack_dataset
     >>> rows = [{"input_ids": [7] * length, "source": name} for length, name in ((5, "a"), (3, "b"), (2, "c"))]
     >>> packed = pack_dataset(rows, max_length=8)
     >>> packed[:]["seq_lengths"], packed[:]["source"], packed[0]["position_ids"]

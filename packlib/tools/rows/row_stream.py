@@ -43,7 +43,7 @@ class PackedStream(IterableDataset):
         RankError: the same on every rank, if it is wrong on one of several, and they are `even`.
 
     >>> from datasets import Dataset
-    >>> from packlib.tools.rows import PackedStream
+    >>> from packlib import PackedStream
     >>> stream = Dataset.from_dict({"input_ids": [[7, 8, 6], [4], [5, 5]]}).to_iterable_dataset()
     >>> [pack["seq_lengths"] for pack in PackedStream(stream, max_length=4)]
     [[3, 1], [2]]
