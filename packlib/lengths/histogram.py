@@ -172,7 +172,7 @@ class LengthHistogram:
 
     @classmethod
     def from_csv(
-        cls, path: str | os.PathLike, max_length: int | None = None, overlong: Overlong = "error", **fields: Any
+        cls, path: str | os.PathLike[str], max_length: int | None = None, overlong: Overlong = "error", **fields: Any
     ) -> "LengthHistogram":
         """Read `length,count` lines (a header is welcome; the order is free); arguments as in `from_lengths`.
 
@@ -184,7 +184,7 @@ class LengthHistogram:
             whole = cls(counts, **{"name": Path(path).stem, "source": Path(path).name, **fields})
         return whole if max_length is None else whole.with_max_length(max_length, overlong)
 
-    def to_csv(self, path: str | os.PathLike) -> None:
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write `length,count` lines for the lengths that occur and `max_length`; whole or not at all.
 
         `from_csv` gives the counts and `max_length` back; it does not know the name, the kind and the source.
@@ -232,12 +232,12 @@ class LengthHistogram:
         with naming_text("histogram of lengths"):
             return cls.from_dict(parse_json(text))
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the histogram as JSON, whole or not at all."""
         write_text(path, self.to_json() + "\n")
 
     @classmethod
-    def load(cls, path: str | os.PathLike) -> "LengthHistogram":
+    def load(cls, path: str | os.PathLike[str]) -> "LengthHistogram":
         """Read what `save` wrote.
 
         Raises:

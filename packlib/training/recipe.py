@@ -87,7 +87,7 @@ class Recipe:
         return replace(one, total_sequences=total, warmup_sequences=warmup)
 
     @classmethod
-    def from_dict(cls, values: Mapping) -> "Recipe":
+    def from_dict(cls, values: Mapping[str, Any]) -> "Recipe":
         """A recipe from its attributes by name; `total_steps` and `warmup_steps` are understood too."""
         steps = ("total_steps", "warmup_steps")
         for name in values:
@@ -117,12 +117,12 @@ class Recipe:
         with naming_text("recipe"):
             return cls.from_dict(parse_object(text))
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the recipe as JSON to a file, which is whole or not there."""
         write_text(path, self.to_json() + "\n")
 
     @classmethod
-    def load(cls, path: str | os.PathLike) -> "Recipe":
+    def load(cls, path: str | os.PathLike[str]) -> "Recipe":
         """Read a recipe from a JSON file, one object of its attributes, as `from_dict` takes them.
 
         Raises:

@@ -1,5 +1,6 @@
 """A type checker outside the clone finds nothing in a right script, and each slip that is planted in it."""
 
+import json
 import os
 import re
 import subprocess
@@ -80,7 +81,8 @@ def decisions() -> None:
 def trains(own: PreTrainedModel, optimizer: torch.optim.Optimizer) -> dict[str, float]:
     print(len(pack_dataset(rows, 64)), pack_dataset("tokens.parquet", 8).column_names)
     packed = pack_dataset(rows, max_length=64, plan=PackingPlan.load("plan.json"), overlong="drop")
-    for batch in DataLoader(packed, batch_size=2, collate_fn=TransformersCollator(own, "dense")):
+    collator = TransformersCollator(own, "dense")
+    for batch in DataLoader(packed, 2, collate_fn=collator):  # pyright: ignore[reportArgumentType]
         own(**batch).loss.backward()
         optimizer.step()
     loader = pack_loader(packed, batch_size=2)
@@ -169,9 +171,12 @@ def mypy(tmp_path_factory):
     return run
 
 
+FIRST = _RIGHT.count("\n") + 1  # the line of the first slip
+SCRIPT = _RIGHT + "\n".join(_SLIPS)
+
+
 def assert_finds_the_slips_alone(said):
-    first = _RIGHT.count("\n") + 1
-    for line, (slip, words), found in zip(range(first, first + len(_SLIPS)), _SLIPS.items(), said, strict=True):
+    for line, (slip, words), found in zip(range(FIRST, FIRST + len(_SLIPS)), _SLIPS.items(), said, strict=True):
         assert found.startswith(f"mine.py:{line}: error: {words}"), slip
 
 
@@ -181,7 +186,7 @@ def test_the_right_script_has_every_name_that_packlib_offers():
 
 @pytest.mark.slow
 def test_strict_mypy_finds_each_slip_where_packlib_is_installed_to_be_edited(mypy):
-    assert_finds_the_slips_alone(mypy(_RIGHT + "\n".join(_SLIPS)))
+    assert_finds_the_slips_alone(mypy(SCRIPT))
 
 
 @pytest.mark.slow
@@ -191,4 +196,18 @@ def test_strict_mypy_finds_each_slip_where_a_wheel_is_installed(mypy, wheel, tmp
     zipfile.ZipFile(next(wheel.parent.glob("packlib-*.whl"))).extractall(packages)
     (packages / "others.pth").write_text(f"{sysconfig.get_path('purelib')}\n")  # their .pth files are not read
     assert (packages / "packbook" / "py.typed").exists()
-    assert_finds_the_slips_alone(mypy(_RIGHT + "\n".join(_SLIPS), tmp_path / "bin" / "python"))
+    assert_finds_the_slips_alone(mypy(SCRIPT, tmp_path / "bin" / "python"))
+
+
+@pytest.mark.slow
+def test_strict_pyright_finds_each_slip_too(tmp_path):
+    """To it, datasets.Dataset is no Dataset of torch: the script lets that pass in one line."""
+    (tmp_path / "mine.py").write_text(SCRIPT)
+    (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
+    command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable]
+    quiet = {**os.environ, "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}  # else it asks the network for newer versions
+    done = subprocess.run(command, cwd=tmp_path, env=quiet, capture_output=True, text=True)
+    errors = [(one["range"]["start"]["line"] + 1, one) for one in json.loads(done.stdout)["generalDiagnostics"]]
+    assert [one["message"] for line, one in errors if line < FIRST] == []
+    rules = "reportArgumentType", "reportCallIssue", "reportAttributeAccessIssue"
+    assert {line for line, one in errors if one["rule"] in rules} == set(range(FIRST, FIRST + len(_SLIPS)))

@@ -26,12 +26,12 @@ _ENOUGH = 10**7  # sequences, from which an example makes a single pass
 
 
 def advise(
-    lengths: LengthHistogram | Iterable[int] | str | os.PathLike,
+    lengths: LengthHistogram | Iterable[int] | str | os.PathLike[str],
     max_length: int | None = None,
     *,
     column: str | None = None,
-    source: LengthHistogram | Iterable[int] | str | os.PathLike | None = None,
-    model: str | os.PathLike | None = None,
+    source: LengthHistogram | Iterable[int] | str | os.PathLike[str] | None = None,
+    model: str | os.PathLike[str] | None = None,
     memory: str | None = None,
     today: Habit = "random",
     batch_size: int | None = None,

@@ -27,8 +27,8 @@ _NO_WAITS = "How long ranks wait cannot be told: that takes the lengths in each 
 
 
 def audit(
-    data: str | os.PathLike | ArrowRows,
-    source: str | os.PathLike | ArrowRows | LengthHistogram | Iterable[int] | None = None,
+    data: str | os.PathLike[str] | ArrowRows,
+    source: str | os.PathLike[str] | ArrowRows | LengthHistogram | Iterable[int] | None = None,
     *,
     column: str | None = None,
     max_length: int | None = None,

@@ -58,7 +58,7 @@ def pack_dataset(
 
 @overload
 def pack_dataset(
-    dataset: RowsByNumber | Iterable[Mapping[str, Any]] | str | os.PathLike,
+    dataset: RowsByNumber | Iterable[Mapping[str, Any]] | str | os.PathLike[str],
     max_length: int,
     method: Method | None = None,
     max_sequences_per_pack: int | None = None,
@@ -69,7 +69,7 @@ def pack_dataset(
     tokenizer: Any = None,
     seed: int | None = 0,
     window: int | None = None,
-    cache_dir: str | os.PathLike | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
     progress: bool = True,
 ) -> "datasets.Dataset": ...
 
@@ -86,7 +86,7 @@ def pack_dataset(
     tokenizer: Any = None,
     seed: int | None = 0,
     window: int | None = None,
-    cache_dir: str | os.PathLike | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
     progress: bool = True,
 ) -> Any:
     """Pack a tokenized data set into rows that trainers of transformers models take, as a `datasets.Dataset`.

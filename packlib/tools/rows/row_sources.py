@@ -36,8 +36,8 @@ class StreamedRows(Protocol):
 
     def __iter__(self) -> Iterator[Any]: ...
     def set_epoch(self, epoch: int, /) -> None: ...
-    def state_dict(self) -> dict: ...
-    def load_state_dict(self, state_dict: dict, /) -> None: ...
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state_dict: dict[str, Any], /) -> None: ...
 
 
 class ArrowRows(Protocol):
@@ -99,7 +99,7 @@ def _from_hub(name: str, split: str) -> Any:
         raise ValueError(f"The data set {name} of the hub cannot be loaded: {one_line(str(error), 300)}") from error
 
 
-def _files(path: str | os.PathLike) -> list[Path]:
+def _files(path: str | os.PathLike[str]) -> list[Path]:
     """The files that a path names: itself, those in a folder, or those that a pattern fits, by name."""
     if Path(path).is_dir():
         found = [one for one in Path(path).rglob("*") if one.suffix.lower() in FILES and one.is_file()]
