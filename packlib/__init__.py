@@ -17,38 +17,55 @@ from typing import TYPE_CHECKING
 from packlib import lengths, packing, work
 from packlib.installed import __version__, late
 from packlib.lengths import LengthHistogram, load
-from packlib.packing import PackingPlan, Packs, StreamPacker, plan
-from packlib.work import balance
+from packlib.packing import PackingPlan, Packs, StreamPacker, pack_groups, plan
+from packlib.work import balance, balance_step, share_sequences
 
 if TYPE_CHECKING:
     from packlib import batches, distributed, model, tools, training
-    from packlib.batches import collate
+    from packlib.batches import collate, pack_loader
+    from packlib.model import predict
     from packlib.tools.advice import advise
     from packlib.tools.auditing import audit
     from packlib.tools.check import check_packing
-    from packlib.tools.rows import TransformersCollator, pack_dataset
-    from packlib.training import Recipe, adjust
+    from packlib.tools.rows import (
+        PackedStream,
+        SharedPromptCollator,
+        TransformersCollator,
+        lay_groups,
+        pack_dataset,
+    )
+    from packlib.training import Lamb, Recipe, adjust, evaluate, fit
 else:  # they load torch or Arrow
     __getattr__, __dir__ = late(
         __name__,
         {
             **{f"packlib.{room}": [room] for room in ("batches", "distributed", "model", "tools", "training")},
             "packlib.batches.collation": ["collate"],
+            "packlib.batches.loader": ["pack_loader"],
+            "packlib.model.prediction": ["predict"],
             "packlib.tools.advice.advising": ["advise"],
             "packlib.tools.auditing.auditing": ["audit"],
             "packlib.tools.check.checking": ["check_packing"],
             "packlib.tools.rows.collator": ["TransformersCollator"],
             "packlib.tools.rows.packed_rows": ["pack_dataset"],
+            "packlib.tools.rows.row_stream": ["PackedStream"],
+            "packlib.tools.rows.shared_prompts": ["SharedPromptCollator", "lay_groups"],
             "packlib.training.adjustment": ["adjust"],
+            "packlib.training.lamb": ["Lamb"],
+            "packlib.training.loop": ["fit"],
+            "packlib.training.objective": ["evaluate"],
             "packlib.training.recipe": ["Recipe"],
         },
     )
 
 __all__ = [
+    "Lamb",
     "LengthHistogram",
+    "PackedStream",
     "PackingPlan",
     "Packs",
     "Recipe",
+    "SharedPromptCollator",
     "StreamPacker",
     "TransformersCollator",
     "__version__",
@@ -56,16 +73,24 @@ __all__ = [
     "advise",
     "audit",
     "balance",
+    "balance_step",
     "batches",
     "check_packing",
     "collate",
     "distributed",
+    "evaluate",
+    "fit",
+    "lay_groups",
     "lengths",
     "load",
     "model",
     "pack_dataset",
+    "pack_groups",
+    "pack_loader",
     "packing",
     "plan",
+    "predict",
+    "share_sequences",
     "tools",
     "training",
     "work",

@@ -9,17 +9,18 @@ import numbers
 import operator
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from math import inf, isfinite
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 _MOST_NAMES = 12  # a sentence lists no more
+Word = TypeVar("Word", bound=str)  # or the Literal that it is one of
 
 
-def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
+def one_of(name: str, value: Any, allowed: Iterable[Word]) -> Word:
     """Return `value` if it is one of the `allowed` names, else raise a ValueError that names the near ones."""
     names = list(allowed)
     if isinstance(value, str) and value in names:
@@ -29,7 +30,7 @@ def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
     raise ValueError(f"{name} must be {_alternatives(names)}, not {shown(value)}{hint}")
 
 
-def _alternatives(names: list[str]) -> str:
+def _alternatives(names: Sequence[str]) -> str:
     if not names:
         return "left out: there is nothing to choose from"
     if len(names) > _MOST_NAMES:

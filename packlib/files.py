@@ -27,10 +27,10 @@ _TOO_LONG = re.compile(r"integer string conversion: value has (\d+) digits")  # 
 _LONGEST_NAME = 240  # characters of a name in a sentence
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
-Read: TypeAlias = str | os.PathLike | None  # the path of what a command reads, if it reads a file at all
+Read: TypeAlias = str | os.PathLike[str] | None  # the path of what a command reads, if it reads a file at all
 
 
-def output_path(path: str | os.PathLike, folder: bool = False, reads: Iterable[Read] = ()) -> Path:
+def output_path(path: str | os.PathLike[str], folder: bool = False, reads: Iterable[Read] = ()) -> Path:
     """Return the absolute path, links followed, of a file to write, or of a folder; nothing is made yet.
 
     Args:
@@ -68,7 +68,7 @@ def _not_writable(name: str, at: Path, whole: bool, wanted: str) -> OSError | No
     return None
 
 
-def _refuse_what_is_read(path: str | os.PathLike, folder: bool, reads: Iterable[Read]) -> None:
+def _refuse_what_is_read(path: str | os.PathLike[str], folder: bool, reads: Iterable[Read]) -> None:
     for read in [Path(read) for read in reads if read]:
         at, other = Path(os.path.realpath(path)), Path(os.path.realpath(read.expanduser()))
         if _same(at, other) or (folder and at in other.parents):
@@ -84,13 +84,13 @@ def _same(one: Path, other: Path) -> bool:
         return False
 
 
-def room_for(path: str | os.PathLike) -> AbstractContextManager[None]:
+def room_for(path: str | os.PathLike[str]) -> AbstractContextManager[None]:
     """Let the error of a full disk say what was to be written; the system's own names no file."""
     return _says_where(path, _FULL)
 
 
 @contextmanager
-def _says_where(path: str | os.PathLike, errors: Container[int] | None = None) -> Iterator[None]:
+def _says_where(path: str | os.PathLike[str], errors: Container[int] | None = None) -> Iterator[None]:
     """Let the system's error, or one of these, be one sentence that names the place."""
     try:
         yield
@@ -101,7 +101,7 @@ def _says_where(path: str | os.PathLike, errors: Container[int] | None = None) -
 
 
 @contextmanager
-def atomic_path(path: str | os.PathLike) -> Iterator[Path]:
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path beside `path`; rename it to `path` if the block succeeds, remove it if not.
 
     A reader never sees a half-written file, and an error leaves the old file as it was. A process that is killed
@@ -123,7 +123,7 @@ def atomic_path(path: str | os.PathLike) -> Iterator[Path]:
         beside.unlink(missing_ok=True)
 
 
-def write_text(path: str | os.PathLike, text: str) -> None:
+def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a text file, whole or not at all.
 
     Raises:
@@ -134,7 +134,7 @@ def write_text(path: str | os.PathLike, text: str) -> None:
 
 
 @contextmanager
-def work_folder(out: str | os.PathLike) -> Iterator[Path]:
+def work_folder(out: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield an empty hidden folder inside the folder `out`, in which one process works at a time.
 
     It is removed at the end, and `out` too if this made it and nothing was put there. What a killed process left is
@@ -232,7 +232,7 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no number.")
 
 
-def named(path: str | os.PathLike) -> str:
+def named(path: str | os.PathLike[str]) -> str:
     """How a sentence names a file or a column: as it is, or quoted if a line break or the like is in its name.
 
     The middle of a very long name becomes "…".
@@ -242,7 +242,7 @@ def named(path: str | os.PathLike) -> str:
     return text if len(text) <= _LONGEST_NAME else one_line(text, _LONGEST_NAME)
 
 
-def regular_file(path: str | os.PathLike, needed: str) -> Path:
+def regular_file(path: str | os.PathLike[str], needed: str) -> Path:
     """Return `path` if it is a regular file; reading a pipe or a device might never end.
 
     Args:
@@ -268,7 +268,7 @@ def regular_file(path: str | os.PathLike, needed: str) -> Path:
 
 
 @contextmanager
-def naming(path: str | os.PathLike, needed: str) -> Iterator[Path]:
+def naming(path: str | os.PathLike[str], needed: str) -> Iterator[Path]:
     """Yield `path` to be read; what is wrong with its content becomes one sentence that names it.
 
     Args:
@@ -299,7 +299,7 @@ def naming_text(needed: str) -> Iterator[None]:
 
 
 @contextmanager
-def enough_memory(path: str | os.PathLike) -> Iterator[None]:
+def enough_memory(path: str | os.PathLike[str]) -> Iterator[None]:
     """Let the error of too little memory name the file whose content it was for.
 
     Raises:
@@ -347,7 +347,7 @@ def read_text(path: Path, most_bytes: int = 1 << 26) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def read_json(path: str | os.PathLike, needed: str, constants: bool = False) -> dict[str, Any]:
+def read_json(path: str | os.PathLike[str], needed: str, constants: bool = False) -> dict[str, Any]:
     """Read a JSON file that holds one object; arguments and errors as in `naming` and `parse_object`."""
     with naming(path, needed) as path:
         return parse_object(read_text(path), constants)

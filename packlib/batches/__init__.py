@@ -1,7 +1,7 @@
 """Batches: tokens, masking, collation and loading of packs; batches by tokens, curricula, variable rates.
 
 Read first `batch.py`: a `PackedBatch` is what a model of packs reads. `collation.py` makes one, `loader.py` loads many.
-For rows of `pack_dataset` and an unmodified model take `packlib.tools.rows.TransformersCollator`. It calls the
+For rows of `pack_dataset` and an unmodified model take `packlib.TransformersCollator`. It calls the
 `PackingCollator` of this room, which gives the `PackedBatch` itself: for `PackedBert`, for masking by sample and epoch,
 and to look into.
 """

@@ -91,7 +91,7 @@ class PackedBatch(Mapping):
             # only an evaluating transformers.Trainer asks for this; it would cut rows off
             raise TypeError(
                 "A transformers.Trainer evaluates row by row, and a row of packs holds several sequences: use "
-                "packlib.training.evaluate in its place."
+                "packlib.evaluate in its place."
             )
         if name not in self.__dataclass_fields__ or (value := getattr(self, name)) is None:
             raise KeyError(name)

@@ -1,14 +1,21 @@
 """How hard each sample is: its length, or any score."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 
 from packlib.checks import shown
 
 
-def difficulties(dataset: Any, score: Callable[[Any], float] | None = None) -> np.ndarray:
+class Samples(Protocol):
+    """A map-style data set: `len(dataset)` samples, of which `dataset[i]` is one."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> Any: ...
+
+
+def difficulties(dataset: Samples, score: Callable[[Any], float] | None = None) -> np.ndarray:
     """A score for each sample.
 
     >>> from packlib.batches import difficulties
@@ -29,7 +36,7 @@ def difficulties(dataset: Any, score: Callable[[Any], float] | None = None) -> n
     return scores_of(dataset, score, range(len(dataset)))
 
 
-def scores_of(dataset: Sequence | np.ndarray, difficulty: Any, share: range) -> np.ndarray:
+def scores_of(dataset: Samples, difficulty: Any, share: range) -> np.ndarray:
     """Score the samples in `share`; int64 or float64, shape (len(share),).
 
     Args:

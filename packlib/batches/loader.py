@@ -106,11 +106,11 @@ class PackLoader(DataLoader):
         """Choose the epoch of the next pass: it starts at the first batch, or where a loaded state of it left off."""
         self.batch_sampler.set_epoch(epoch)
 
-    def state_dict(self) -> dict:
+    def state_dict(self) -> dict[str, Any]:
         """The epoch, the batches of it that this rank was handed out, and what the order depends on."""
         return self.batch_sampler.state_dict()
 
-    def load_state_dict(self, state: dict) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from `state`, of any rank, at the next pass.
 
         Raises:

@@ -91,7 +91,7 @@ class TokenStore(Ragged):
 
     @classmethod
     def from_samples(
-        cls, samples: Iterable[Mapping], sample_ids: Sequence[int] | np.ndarray | None = None
+        cls, samples: Iterable[Mapping[str, Any]], sample_ids: Sequence[int] | np.ndarray | None = None
     ) -> "TokenStore":
         """Join mappings with `input_ids` and, where there are some, other columns, named as in transformers.
 
@@ -148,7 +148,7 @@ class TokenStore(Ragged):
         """Tokens of each sequence; int64, shape (number of sequences,)."""
         return np.diff(self.offsets)
 
-    def __getitem__(self, index: int) -> dict:
+    def __getitem__(self, index: int) -> dict[str, Any]:
         return {**self._tokens(self._row(index)), "label": int(self.sequence_labels[index])}
 
     def _tokens(self, at: slice | np.ndarray) -> dict[str, np.ndarray]:
@@ -171,13 +171,13 @@ class TokenStore(Ragged):
         longest = int(self.lengths.max()) if len(self) else 0
         return f"TokenStore({len(self):,} sequences, {len(self.input_ids):,} tokens, longest {longest})"
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the store to one file, which is whole or not there."""
         arrays = {name: getattr(self, name) for name in (*_ARRAYS, *_OPTIONAL)}
         save_arrays(path, "TokenStore", {name: array for name, array in arrays.items() if array is not None})
 
     @classmethod
-    def load(cls, path: str | os.PathLike, verify: bool = True) -> "TokenStore":
+    def load(cls, path: str | os.PathLike[str], verify: bool = True) -> "TokenStore":
         """Map a file that `save` wrote: tokens are read from disk where they are used.
 
         Args:

@@ -5,17 +5,23 @@ Krizhevsky 2014, "One weird trick for parallelizing convolutional neural network
 the square root, which keeps the variance of an update and is the usual choice for Adam.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal
 
 import torch
 from torch.optim import Optimizer
 
 from packlib.checks import number, one_of, whole_number
 
-RATE_RULES = {"linear": lambda ratio: ratio, "sqrt": lambda ratio: ratio**0.5, "none": lambda ratio: 1.0}
+RateRule = Literal["linear", "sqrt", "none"]
+RATE_RULES: dict[RateRule, Callable[[float], float]] = {
+    "linear": lambda ratio: ratio,
+    "sqrt": lambda ratio: ratio**0.5,
+    "none": lambda ratio: 1.0,
+}
 
 
-def scale_learning_rate(rate: float, batch_size: int, reference: int, rule: str = "linear") -> float:
+def scale_learning_rate(rate: float, batch_size: int, reference: int, rule: RateRule = "linear") -> float:
     """The rate for an update of `batch_size` samples, if `rate` is right for `reference` samples.
 
     Args:
@@ -58,7 +64,7 @@ class VariableBatchLR:
         rule: as in `scale_learning_rate`.
     """
 
-    def __init__(self, wrapped: Any, reference: int, rule: str = "linear") -> None:
+    def __init__(self, wrapped: Any, reference: int, rule: RateRule = "linear") -> None:
         self.scheduler = None if isinstance(wrapped, Optimizer) else wrapped
         self.optimizer: Any = wrapped if self.scheduler is None else getattr(wrapped, "optimizer", None)
         if not isinstance(self.optimizer, Optimizer):

@@ -1,18 +1,19 @@
 """From easy to hard on many ranks: each gets its part of a curriculum, even or simple."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch.distributed as dist
 from torch.utils.data import Sampler
 
-from packlib.batches.difficulty import scores_of
+from packlib.batches.difficulty import Samples, scores_of
 from packlib.checks import flag, one_of, whole_number
 from packlib.collectives import Collectives
 from packlib.distributed.sorting import exact_sort, interleave, sort_rows
 
-CURRICULA = ("global", "local")
+Curriculum = Literal["global", "local"]
+CURRICULA: tuple[Curriculum, ...] = get_args(Curriculum)
 
 
 class DistributedCurriculumSampler(Sampler[int]):
@@ -46,9 +47,9 @@ class DistributedCurriculumSampler(Sampler[int]):
 
     def __init__(
         self,
-        dataset: Sequence | np.ndarray,
+        dataset: Samples,
         difficulty: Callable[[Any], float] | Sequence[float] | np.ndarray | None = None,
-        curriculum: str = "global",
+        curriculum: Curriculum = "global",
         *,
         seed: int = 0,
         drop_last: bool = False,

@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 import torch.distributed as dist
+from numpy.typing import ArrayLike
 
 from packlib.checks import whole_number
 from packlib.collectives import Collectives
@@ -173,7 +174,7 @@ def check_rows(ranks: Collectives, rows: np.ndarray) -> tuple[np.ndarray, np.nda
     return np.ascontiguousarray(rows, np.int64), ranks.gather(np.array(len(rows)))
 
 
-def load_imbalance(loads: np.ndarray) -> float:
+def load_imbalance(loads: ArrayLike) -> float:
     """How much longer the ranks take than if they shared the work evenly; 1 is even.
 
     >>> from packlib.distributed import load_imbalance
@@ -184,5 +185,5 @@ def load_imbalance(loads: np.ndarray) -> float:
         loads: what each rank has to do, shape (ranks,), or (steps, ranks) if the ranks wait for each other after each
             step.
     """
-    loads = np.asarray(loads, float)
-    return float(loads.max(axis=-1).sum() / loads.mean(axis=-1).sum())
+    each = np.asarray(loads, float)
+    return float(each.max(axis=-1).sum() / each.mean(axis=-1).sum())

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -24,12 +24,12 @@ from packlib.lengths.counting import (
 )
 from packlib.lengths.own_files import read_counts
 
-KINDS = ("measured", "reconstruction", "synthetic")
+Kind = Literal["measured", "reconstruction", "synthetic"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 _ABOUT = ("name", "kind", "source", "max_length", "truncated", "dropped")
-_LAST_INDEX: Any = None  # the default of a field that is an int once the histogram is made
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)  # it takes lists of counts, too, and holds an array
 class LengthHistogram:
     """`counts[l]` sequences have `l` tokens, for `l` from 0 to `max_length`.
 
@@ -54,17 +54,26 @@ class LengthHistogram:
     """
 
     counts: np.ndarray
-    name: str = "lengths"
-    max_length: int = _LAST_INDEX
-    kind: str = "measured"
-    source: str = ""
-    truncated: int = 0
-    dropped: int = 0
+    name: str
+    max_length: int
+    kind: Kind
+    source: str
+    truncated: int
+    dropped: int
     num_sequences: int = field(init=False)
     num_tokens: int = field(init=False)
 
-    def __post_init__(self) -> None:
-        counts = as_int64(self.counts, "Count", "length {}".format)
+    def __init__(
+        self,
+        counts: Iterable[int],
+        name: str = "lengths",
+        max_length: int | None = None,
+        kind: Kind = "measured",
+        source: str = "",
+        truncated: int = 0,
+        dropped: int = 0,
+    ) -> None:
+        counts = as_int64(counts, "Count", "length {}".format)
         if (counts < 0).any():
             length = int(np.flatnonzero(counts < 0)[0])
             raise ValueError(f"A count cannot be negative, but length {length} has {counts[length]}.")
@@ -74,8 +83,7 @@ class LengthHistogram:
         if used.size == 0:
             raise ValueError("The histogram holds no sequence; it needs at least one.")
         longest = int(used[-1])
-        top = len(counts) - 1 if self.max_length is _LAST_INDEX else self.max_length
-        top = whole_number("max_length", top, 1, MAX_LENGTH)
+        top = whole_number("max_length", len(counts) - 1 if max_length is None else max_length, 1, MAX_LENGTH)
         if longest > top:
             raise ValueError(f"Length {longest} is over the maximum length {top}.")
         counts = np.pad(counts[: top + 1], (0, max(0, top + 1 - len(counts))))
@@ -84,15 +92,19 @@ class LengthHistogram:
         tokens = sum(length * count for length, count in zip(used.tolist(), times, strict=True))  # cannot overflow
         if tokens > INT64_MAX:
             raise ValueError(f"The histogram holds {tokens} tokens; at most {INT64_MAX} fit in 64 bits.")
-        one_of("kind", self.kind, KINDS)
-        text("name", self.name)
-        text("source", self.source)
-        checked: dict[str, Any] = {
-            lost: whole_number(lost, getattr(self, lost), 0, INT64_MAX) for lost in ("truncated", "dropped")
-        }
-        checked |= dict(counts=counts, max_length=top, num_sequences=sum(times), num_tokens=tokens)
-        for name, value in (checked | {"name": one_line(self.name)}).items():
-            object.__setattr__(self, name, value)
+        text("name", name)
+        for attribute, value in {
+            "counts": counts,
+            "name": one_line(name),
+            "max_length": top,
+            "kind": one_of("kind", kind, KINDS),
+            "source": text("source", source),
+            "truncated": whole_number("truncated", truncated, 0, INT64_MAX),
+            "dropped": whole_number("dropped", dropped, 0, INT64_MAX),
+            "num_sequences": sum(times),
+            "num_tokens": tokens,
+        }.items():
+            object.__setattr__(self, attribute, value)
 
     @classmethod
     def from_lengths(
@@ -160,7 +172,7 @@ class LengthHistogram:
 
     @classmethod
     def from_csv(
-        cls, path: str | os.PathLike, max_length: int | None = None, overlong: Overlong = "error", **fields: Any
+        cls, path: str | os.PathLike[str], max_length: int | None = None, overlong: Overlong = "error", **fields: Any
     ) -> "LengthHistogram":
         """Read `length,count` lines (a header is welcome; the order is free); arguments as in `from_lengths`.
 
@@ -172,7 +184,7 @@ class LengthHistogram:
             whole = cls(counts, **{"name": Path(path).stem, "source": Path(path).name, **fields})
         return whole if max_length is None else whole.with_max_length(max_length, overlong)
 
-    def to_csv(self, path: str | os.PathLike) -> None:
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write `length,count` lines for the lengths that occur and `max_length`; whole or not at all.
 
         `from_csv` gives the counts and `max_length` back; it does not know the name, the kind and the source.
@@ -220,12 +232,12 @@ class LengthHistogram:
         with naming_text("histogram of lengths"):
             return cls.from_dict(parse_json(text))
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the histogram as JSON, whole or not at all."""
         write_text(path, self.to_json() + "\n")
 
     @classmethod
-    def load(cls, path: str | os.PathLike) -> "LengthHistogram":
+    def load(cls, path: str | os.PathLike[str]) -> "LengthHistogram":
         """Read what `save` wrote.
 
         Raises:

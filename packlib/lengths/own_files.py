@@ -23,7 +23,7 @@ _LENGTH = r"^-?[0-9]{1,18}$"  # a whole number that fits in 64 bits
 _NO_TEXT = "{} is no text file of lengths (.npy and .parquet files need their suffix)."
 
 
-def existing_file(path: str | os.PathLike) -> Path:
+def existing_file(path: str | os.PathLike[str]) -> Path:
     """Return `path` if it is a regular file that holds something.
 
     Raises:
@@ -35,7 +35,7 @@ def existing_file(path: str | os.PathLike) -> Path:
     return path
 
 
-def read_lengths(path: str | os.PathLike, column: str | None = None) -> tuple[Iterator[np.ndarray], Place]:
+def read_lengths(path: str | os.PathLike[str], column: str | None = None) -> tuple[Iterator[np.ndarray], Place]:
     """Open a file of lengths; the suffix tells its kind: `.npy`, `.parquet` or `.pq`, and else text.
 
     Args:
@@ -68,13 +68,13 @@ def _not_empty(chunks: Iterator[np.ndarray], path: Path) -> Iterator[np.ndarray]
         raise ValueError(f"{named(path)} holds no length.")
 
 
-def holds_counts(path: str | os.PathLike) -> bool:
+def holds_counts(path: str | os.PathLike[str]) -> bool:
     """Whether a text file holds `length,count` lines, told by its first line."""
     _, fields = _first_row(existing_file(path))
     return len(fields) == 2 and (_is_counts_header(fields) or _is_number(fields[0]))
 
 
-def read_counts(path: str | os.PathLike) -> np.ndarray:
+def read_counts(path: str | os.PathLike[str]) -> np.ndarray:
     """Read `length,count` lines; int64, up to the largest length that is written.
 
     Raises:

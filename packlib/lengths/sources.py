@@ -41,7 +41,7 @@ def available() -> dict[str, str]:
     }
 
 
-def file_of(name_or_path: str | os.PathLike) -> Path | None:
+def file_of(name_or_path: str | os.PathLike[str]) -> Path | None:
     """The file that `load` reads, be it there or not; None for a data set that is a formula."""
     name = str(name_or_path)
     if name in _STORED:
@@ -50,7 +50,7 @@ def file_of(name_or_path: str | os.PathLike) -> Path | None:
 
 
 def load(
-    name_or_path: str | os.PathLike,
+    name_or_path: str | os.PathLike[str],
     max_length: int | None = None,
     column: str | None = None,
     overlong: Overlong | None = None,

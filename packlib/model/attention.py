@@ -7,7 +7,7 @@ and what padding computes reaches no token.
 import warnings
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -17,8 +17,16 @@ from transformers import AttentionInterface
 from packlib.batches.batch import reset_positions, segment_begins
 from packlib.checks import one_of
 
+BackendName = Literal["sdpa", "eager", "flex", "varlen"]
+Backend = BackendName | Literal["auto"]
 # what packlib calls it: what transformers calls it, for ours once `attention_arguments` was called
-BACKENDS = {"sdpa": "sdpa", "eager": "eager", "flex": "packlib_flex", "varlen": "packlib_varlen"}
+BACKENDS: dict[BackendName, str] = {
+    "sdpa": "sdpa",
+    "eager": "eager",
+    "flex": "packlib_flex",
+    "varlen": "packlib_varlen",
+}
+CHOICES: tuple[Backend, ...] = ("auto", *BACKENDS)
 
 
 def allowed_pairs(segment_ids: Tensor, causal: bool = False, rule: Callable | None = None) -> Tensor:
@@ -92,8 +100,8 @@ def cumulative_lengths(segment_ids: Tensor) -> tuple[Tensor, int]:
 
 
 def choose_backend(
-    backend: str, device: torch.device | str, dtype: torch.dtype, needs_gradient: bool, dropout: float = 0.0
-) -> str:
+    backend: Backend, device: torch.device | str, dtype: torch.dtype, needs_gradient: bool, dropout: float = 0.0
+) -> BackendName:
     """The backend to use: `backend` itself, or for "auto" the fastest that is right here.
 
     Args:
@@ -103,7 +111,7 @@ def choose_backend(
     Raises:
         ValueError: if the backend cannot work here, with the reason.
     """
-    one_of("backend", backend, ("auto", *BACKENDS))
+    one_of("backend", backend, CHOICES)
     device = torch.device(device)
     if backend == "auto":
         return "sdpa" if _refusal("varlen", device, dtype, needs_gradient, dropout) else "varlen"
@@ -113,7 +121,7 @@ def choose_backend(
 
 
 def _refusal(
-    backend: str, device: torch.device, dtype: torch.dtype, needs_gradient: bool, dropout: float
+    backend: BackendName, device: torch.device, dtype: torch.dtype, needs_gradient: bool, dropout: float
 ) -> str | None:
     if backend in ("sdpa", "eager"):
         return None
@@ -130,7 +138,7 @@ def _refusal(
     return None if _varlen_attn() else f"torch {torch.__version__} has no torch.nn.attention.varlen (use sdpa)"
 
 
-def attention_arguments(segment_ids: Tensor, backend: str, dtype: torch.dtype = torch.float32) -> dict:
+def attention_arguments(segment_ids: Tensor, backend: BackendName, dtype: torch.dtype = torch.float32) -> dict:
     """The keyword argument that makes a layer of BERT attend within segments.
 
     The model's `config._attn_implementation` must be `BACKENDS[backend]`, which transformers knows from here on.
@@ -146,9 +154,9 @@ def attention_arguments(segment_ids: Tensor, backend: str, dtype: torch.dtype = 
 
 def register_backends() -> None:
     """Let transformers know the backends of packlib, under names of their own."""
-    for name, function in {"flex": _flex_attention, "varlen": _varlen_attention}.items():
-        if BACKENDS[name] not in AttentionInterface._global_mapping:
-            AttentionInterface.register(BACKENDS[name], function)
+    for name, function in {BACKENDS["flex"]: _flex_attention, BACKENDS["varlen"]: _varlen_attention}.items():
+        if name not in AttentionInterface._global_mapping:
+            AttentionInterface.register(name, function)
 
 
 @cache

@@ -10,7 +10,7 @@ sequences.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -20,7 +20,8 @@ from packlib.batches import IGNORED
 from packlib.checks import one_of
 from packlib.model.output import PackedOutput
 
-REDUCTIONS = ("token", "sequence", "pack")
+Reduction = Literal["token", "sequence", "pack"]
+REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
 Measure = Callable[[Tensor, Tensor], Tensor]  # of logits and labels, a number for each
 
 
@@ -58,7 +59,9 @@ def sequence_of(positions: Tensor, batch: Mapping[str, Any]) -> Tensor:
     return torch.searchsorted(batch["sequence_starts"], positions, right=True) - 1
 
 
-def reduce_by(values: Tensor, positions: Tensor, counted: Tensor, batch: Mapping[str, Any], reduction: str) -> Sums:
+def reduce_by(
+    values: Tensor, positions: Tensor, counted: Tensor, batch: Mapping[str, Any], reduction: Reduction
+) -> Sums:
     """Average `values` within each token, sequence or pack, and sum those averages.
 
     Args:
@@ -91,7 +94,7 @@ def hits(logits: Tensor, labels: Tensor) -> Tensor:
     return (logits.argmax(-1) == labels).double()
 
 
-def token_loss(output: PackedOutput, batch: Mapping[str, Any], reduction: str = "token") -> Sums:
+def token_loss(output: PackedOutput, batch: Mapping[str, Any], reduction: Reduction = "token") -> Sums:
     """The loss of predicted tokens: masked ones, or next ones with a causal model (see `packed_output`).
 
     >>> from packlib.batches import TokenStore, collate
@@ -114,29 +117,29 @@ def token_loss(output: PackedOutput, batch: Mapping[str, Any], reduction: str = 
     return _over_tokens(cross_entropies, output, batch, reduction)
 
 
-def token_accuracy(output: PackedOutput, batch: Mapping[str, Any], reduction: str = "token") -> Sums:
+def token_accuracy(output: PackedOutput, batch: Mapping[str, Any], reduction: Reduction = "token") -> Sums:
     """The share of predicted tokens that are right, averaged as `token_loss` is."""
     return _over_tokens(hits, output, batch, reduction)
 
 
-def nsp_loss(output: PackedOutput, batch: Mapping[str, Any], reduction: str = "sequence") -> Sums:
+def nsp_loss(output: PackedOutput, batch: Mapping[str, Any], reduction: Reduction = "sequence") -> Sums:
     """Next-sentence loss. A sequence is one value, so "token" and "sequence" are the same."""
     return _over_sequences(cross_entropies, output, batch, reduction)
 
 
-def nsp_accuracy(output: PackedOutput, batch: Mapping[str, Any], reduction: str = "sequence") -> Sums:
+def nsp_accuracy(output: PackedOutput, batch: Mapping[str, Any], reduction: Reduction = "sequence") -> Sums:
     """The share of sentence pairs that are judged right, averaged as `nsp_loss` is."""
     return _over_sequences(hits, output, batch, reduction)
 
 
-def _over_tokens(measure: Measure, output: PackedOutput, batch: Mapping[str, Any], reduction: str) -> Sums:
+def _over_tokens(measure: Measure, output: PackedOutput, batch: Mapping[str, Any], reduction: Reduction) -> Sums:
     if output.token_logits is None:  # the batch has no labels
         return Sums(torch.zeros((), device=batch["segment_ids"].device), batch["segment_ids"].new_zeros(()))
     values = measure(output.token_logits, output.token_labels)
     return reduce_by(values, output.token_positions, output.token_labels != IGNORED, batch, reduction)
 
 
-def _over_sequences(measure: Measure, output: PackedOutput, batch: Mapping[str, Any], reduction: str) -> Sums:
+def _over_sequences(measure: Measure, output: PackedOutput, batch: Mapping[str, Any], reduction: Reduction) -> Sums:
     labels = batch["sequence_labels"]
     values = measure(output.nsp_logits, labels)
     return reduce_by(values, batch["sequence_starts"], labels != IGNORED, batch, reduction)

@@ -11,8 +11,8 @@ from transformers import BertConfig, BertForPreTraining
 from packlib.batches import IGNORED
 from packlib.batches.batch import reset_positions
 from packlib.checks import one_of, whole_number
-from packlib.model.attention import BACKENDS, attention_arguments, choose_backend, register_backends
-from packlib.model.losses import REDUCTIONS, nsp_loss, token_loss
+from packlib.model.attention import BACKENDS, CHOICES, Backend, attention_arguments, choose_backend, register_backends
+from packlib.model.losses import REDUCTIONS, Reduction, nsp_loss, token_loss
 from packlib.model.output import PackedOutput
 
 
@@ -43,13 +43,13 @@ class PackedBert(BertForPreTraining):
     def __init__(
         self,
         config: BertConfig,
-        backend: str = "auto",
-        reduction: str = "token",
+        backend: Backend = "auto",
+        reduction: Reduction = "token",
         max_predictions_per_pack: int | None = None,
     ) -> None:
         super().__init__(deepcopy(config))  # its attention is set here; other models may be made of the same
         register_backends()  # now, since a graph that is compiled later must not change a table
-        self.backend = one_of("backend", backend, ("auto", *BACKENDS))
+        self.backend = one_of("backend", backend, CHOICES)
         self.reduction = one_of("reduction", reduction, REDUCTIONS)
         if max_predictions_per_pack is not None:
             whole_number("max_predictions_per_pack", max_predictions_per_pack, 1)
@@ -87,7 +87,7 @@ class PackedBert(BertForPreTraining):
         if num_items_in_batch is not None:
             raise ValueError(
                 "A transformers.Trainer cannot train PackedBert: it does not count the sequences of the next-sentence "
-                "loss. Use packlib.training.fit."
+                "loss. Use packlib.fit."
             )
         if input_ids is not None and input_ids.device.type == "cpu" and not torch.compiler.is_compiling():
             whole_number("input_ids", int(input_ids.max()), 0, self.config.vocab_size - 1)  # a GPU would have to wait

@@ -192,7 +192,7 @@ class Handover:
     reads: frozenset[str]
 
     @classmethod
-    def of(cls, model: PreTrainedModel, form: str) -> "Handover":
+    def of(cls, model: PreTrainedModel, form: Form) -> "Handover":
         one_of("form", form, get_args(Form))
         if not isinstance(model, PreTrainedModel) or isinstance(model, PackedBert):
             raise TypeError(

@@ -15,7 +15,7 @@ from packlib.files import arrow_errors, atomic_path
 _KIND, _CHECKSUM = b"packlib", b"sha256"
 
 
-def save_arrays(path: str | os.PathLike, kind: str, arrays: Mapping[str, np.ndarray]) -> None:
+def save_arrays(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, np.ndarray]) -> None:
     """Write one file, which is whole or not there.
 
     Args:
@@ -37,7 +37,7 @@ def save_arrays(path: str | os.PathLike, kind: str, arrays: Mapping[str, np.ndar
 
 
 def map_arrays(
-    path: str | os.PathLike, kind: str, names: Sequence[str], optional: Sequence[str] = (), verify: bool = True
+    path: str | os.PathLike[str], kind: str, names: Sequence[str], optional: Sequence[str] = (), verify: bool = True
 ) -> dict[str, np.ndarray]:
     """Map the arrays of a file that `save_arrays` wrote: they are read from disk where they are used.
 

@@ -93,12 +93,12 @@ class Packs(Ragged):
         full = f"{percent(self.efficiency, 3)} full"
         return f"Packs({len(self):,} packs of {self.max_length}, {len(self.sample_ids):,} samples, {full})"
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the packs to one file, which is whole or not there; those of a schedule in the order of training."""
         save_arrays(path, "Packs", {name: np.atleast_1d(getattr(self, name)) for name in _SAVED})
 
     @staticmethod
-    def load(path: str | os.PathLike) -> "Packs":
+    def load(path: str | os.PathLike[str]) -> "Packs":
         """Map a file that `save` wrote: the arrays are read from disk where they are used.
 
         Of a schedule these are its packs, in the order of training. The checksum is compared, which reads the whole

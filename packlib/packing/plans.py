@@ -232,12 +232,12 @@ class PackingPlan:
         with naming_text("packing plan"):
             return cls._from_dict(parse_json(text))
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the plan as JSON, whole or not at all."""
         write_text(path, self.to_json() + "\n")
 
     @classmethod
-    def load(cls, path: str | os.PathLike) -> "PackingPlan":
+    def load(cls, path: str | os.PathLike[str]) -> "PackingPlan":
         """Read a plan that `save` wrote, and verify it.
 
         Raises:

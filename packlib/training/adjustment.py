@@ -160,7 +160,7 @@ def _beyond(power: float) -> list[str]:
     return [said] * (power > 3)
 
 
-def _scale_rate(packed: Recipe, how: str) -> tuple[Recipe, list[str]]:
+def _scale_rate(packed: Recipe, how: How) -> tuple[Recipe, list[str]]:
     scale = packed.packing_factor if how == "linear_rate" else math.sqrt(packed.packing_factor)
     after = replace(packed, learning_rate=packed.learning_rate * scale)
     return after, [

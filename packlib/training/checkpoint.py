@@ -30,7 +30,7 @@ class RunFolder:
         setting: what must not change between the runs, by name.
     """
 
-    def __init__(self, folder: str | os.PathLike | None, parts: dict, own: Any, setting: dict) -> None:
+    def __init__(self, folder: str | os.PathLike[str] | None, parts: dict, own: Any, setting: dict) -> None:
         self.folder = None if folder is None else Path(folder)
         self.parts, self.own, self.setting = parts, own, setting
         self.ranks = Collectives()

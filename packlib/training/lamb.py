@@ -45,7 +45,7 @@ class Lamb(torch.optim.Optimizer):
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
         super().__init__(params, {**defaults, "adapt": adapt})
 
-    def add_param_group(self, group: dict) -> None:
+    def add_param_group(self, group: dict[str, Any]) -> None:
         given = {**self.defaults, **group}
         for name in ("lr", "eps", "weight_decay"):
             number(name, given[name], at_least=0)
@@ -63,7 +63,7 @@ class Lamb(torch.optim.Optimizer):
                 self._step_group(group, layers)
         return loss
 
-    def _step_group(self, group: dict, layers: list[torch.Tensor]) -> None:
+    def _step_group(self, group: dict[str, Any], layers: list[torch.Tensor]) -> None:
         (beta1, beta2), gradients = group["betas"], [x.grad for x in layers]
         states = [self.state[x] for x in layers]
         for x, state in zip(layers, states, strict=True):
@@ -93,7 +93,7 @@ class Lamb(torch.optim.Optimizer):
         torch._foreach_add_(layers, u, alpha=-group["lr"])
 
 
-def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict]:
+def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
     """Two groups: the weights, and biases and norms, which get neither weight decay nor LAMB's ratio.
 
     Biases and the gains of norms are the parameters of at most one dimension. A parameter that two modules

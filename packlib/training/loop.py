@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict
 from hashlib import sha256
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,13 +32,13 @@ def fit(
     recipe: Recipe,
     objective: Objective | None = None,
     *,
-    folder: str | os.PathLike | None = None,
+    folder: str | os.PathLike[str] | None = None,
     optimizer: torch.optim.Optimizer | None = None,
     even_updates: bool = False,
     save_every: int = 100,
-    on_update: Callable[[dict], dict | None] | None = None,
+    on_update: Callable[[dict[str, Any]], dict[str, Any] | None] | None = None,
     progress: bool = True,
-) -> list[dict]:
+) -> list[dict[str, Any]]:
     """Train `model` until it has seen `recipe.total_sequences` sequences.
 
     Each loss is divided by its count over the whole update, all micro-batches of all ranks: not the mean of means,
@@ -101,7 +102,7 @@ def fit(
     with run.alone():
         run.resume()
 
-        last: dict = run.records[-1] if run.records else {"sequences": 0, "tokens": 0, "seconds": 0.0}
+        last: dict[str, Any] = run.records[-1] if run.records else {"sequences": 0, "tokens": 0, "seconds": 0.0}
         total, done, quiet = recipe.total_sequences, last["sequences"], not progress or run.ranks.rank > 0
         with tqdm(total=total, initial=done, unit=" sequences", desc="train", disable=quiet) as bar:
             while last["sequences"] < total:

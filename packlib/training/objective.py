@@ -20,7 +20,7 @@ from packlib.model import (
     token_accuracy,
     token_loss,
 )
-from packlib.model.losses import REDUCTIONS, reduce_by
+from packlib.model.losses import REDUCTIONS, Reduction, reduce_by
 from packlib.model.unmodified import causal_labels, kind_of
 
 
@@ -41,7 +41,7 @@ class MaskedObjective:
         reduction: what has equal weight, each "token" (in the papers), "sequence" or "pack".
     """
 
-    def __init__(self, reduction: str = "token") -> None:
+    def __init__(self, reduction: Reduction = "token") -> None:
         self.reduction = one_of("reduction", reduction, REDUCTIONS)
 
     def counts(self, batch: PackedBatch) -> dict[str, int]:

@@ -1,5 +1,7 @@
 """Low precision: what 16 bits lose, stochastic rounding, and 16-bit weights that still learn."""
 
+from typing import Literal, get_args
+
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
@@ -7,7 +9,8 @@ from torch.optim import Optimizer
 from packlib.checks import one_of
 
 HALVES = (torch.bfloat16, torch.float16)
-ROUNDINGS = ("stochastic", "nearest", "master")
+Rounding = Literal["stochastic", "nearest", "master"]
+ROUNDINGS: tuple[Rounding, ...] = get_args(Rounding)
 
 
 @torch.no_grad()
@@ -42,7 +45,7 @@ def stochastic_round(tensor: Tensor, dtype: torch.dtype, generator: torch.Genera
     return torch.where(x.isfinite(), (below + up) * spacing, x).to(dtype)
 
 
-def round_weights(optimizer: Optimizer, rounding: str = "stochastic", seed: int = 0) -> Optimizer:
+def round_weights(optimizer: Optimizer, rounding: Rounding = "stochastic", seed: int = 0) -> Optimizer:
     """Let `optimizer` train 16-bit weights with FP32 moments: its step runs in FP32, then the weights are rounded.
 
     - "stochastic": at random, so that small updates count on average; 2 bytes a weight.

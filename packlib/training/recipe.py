@@ -5,14 +5,16 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 from packlib.checks import in_html, number, one_of, shown, whole_number
 from packlib.files import naming, naming_text, parse_object, read_text, write_text
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH
 
-OPTIMIZERS = ("adamw", "lamb")
-DECAYS = ("linear", "polynomial", "cosine")
+OptimizerName = Literal["adamw", "lamb"]
+Decay = Literal["linear", "polynomial", "cosine"]
+OPTIMIZERS: tuple[OptimizerName, ...] = get_args(OptimizerName)
+DECAYS: tuple[Decay, ...] = get_args(Decay)
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,10 @@ class Recipe:
     replicas: int = 1
     packing_factor: float = 1.0
     max_length: int | None = None
-    optimizer: str = "adamw"
+    optimizer: OptimizerName = "adamw"
     betas: tuple[float, float] = (0.9, 0.999)
     weight_decay: float = 0.01
-    decay: str = "linear"
+    decay: Decay = "linear"
     power: float = 1.0
 
     def __post_init__(self) -> None:
@@ -85,7 +87,7 @@ class Recipe:
         return replace(one, total_sequences=total, warmup_sequences=warmup)
 
     @classmethod
-    def from_dict(cls, values: Mapping) -> "Recipe":
+    def from_dict(cls, values: Mapping[str, Any]) -> "Recipe":
         """A recipe from its attributes by name; `total_steps` and `warmup_steps` are understood too."""
         steps = ("total_steps", "warmup_steps")
         for name in values:
@@ -115,12 +117,12 @@ class Recipe:
         with naming_text("recipe"):
             return cls.from_dict(parse_object(text))
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the recipe as JSON to a file, which is whole or not there."""
         write_text(path, self.to_json() + "\n")
 
     @classmethod
-    def load(cls, path: str | os.PathLike) -> "Recipe":
+    def load(cls, path: str | os.PathLike[str]) -> "Recipe":
         """Read a recipe from a JSON file, one object of its attributes, as `from_dict` takes them.
 
         Raises:
@@ -184,7 +186,7 @@ def check_betas(betas: Any) -> tuple[float, ...]:
     return tuple(number(f"beta{i}", beta, at_least=0, below=1) for i, beta in enumerate(betas, start=1))
 
 
-def check_decay(decay: str, power: float) -> float:
+def check_decay(decay: Decay, power: float) -> float:
     """Return the power of a decay; refuse one that is not above 0, or that the decay does not have."""
     one_of("decay", decay, DECAYS)
     power = number("power", power, above=0)

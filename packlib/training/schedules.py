@@ -6,10 +6,10 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from packlib.checks import whole_number
-from packlib.training.recipe import Recipe, check_decay
+from packlib.training.recipe import Decay, Recipe, check_decay
 
 
-def rate_at(sequences: float, total: int, warmup: int = 0, decay: str = "linear", power: float = 1.0) -> float:
+def rate_at(sequences: float, total: int, warmup: int = 0, decay: Decay = "linear", power: float = 1.0) -> float:
     """The share of the highest learning rate after `sequences` sequences.
 
     It rises in a straight line from 0 over the `warmup` sequences, falls to 0 at `total`, and stays there.
@@ -32,7 +32,7 @@ class SequenceSchedule(LRScheduler):
         power: 1 is a straight line; BERT with LAMB was trained with 0.5 and 1.
     """
 
-    def __init__(self, optimizer: Optimizer, total: int, warmup: int = 0, decay: str = "linear", power: float = 1.0):
+    def __init__(self, optimizer: Optimizer, total: int, warmup: int = 0, decay: Decay = "linear", power: float = 1.0):
         self.total = whole_number("total", total, 1)
         self.warmup = whole_number("warmup", warmup, 0, total)
         self.decay, self.power = decay, check_decay(decay, power)

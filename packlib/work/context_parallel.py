@@ -43,9 +43,9 @@ def context_shards(packs: LengthsOfPacks, ranks: int, sharding: Sharding = "sequ
     A token that sees n tokens, itself included, counts 2 n - 1 squares, so that a sequence of l tokens counts l², and
     its chunk from token s up to token e counts e² - s². One rank alone cuts and pads nothing.
 
-    >>> from packlib.packing import Packs
+    >>> from packlib import plan
     >>> from packlib.work import SHARDINGS, Work, context_shards
-    >>> packs = Packs([0, 1], offsets=[0, 2], lengths=[5, 3], max_length=8)
+    >>> packs = plan([5, 3], max_length=8).assign([5, 3])
     >>> for sharding in SHARDINGS:
     ...     shards = context_shards(packs, ranks=2, sharding=sharding, work=Work(0, 1))
     ...     print(sharding, shards.work[0], shards.padding_tokens[0])

@@ -27,12 +27,12 @@ class Work:
     A sequence attends to itself alone, so a pack of 6 and 2 tokens has 36 + 4 pairs, and not 64. The unit is free:
     FLOP, seconds, or anything that is the same for all packs.
 
-    >>> from packlib.packing import Packs
+    >>> from packlib import plan
     >>> from packlib.work import Work
     >>> work = Work(per_token=10, per_square=1)
     >>> work.of([8, 4, 2, 2])
     array([144.,  56.,  24.,  24.])
-    >>> work.of(Packs([0, 1, 2, 3], offsets=[0, 1, 4], lengths=[8, 4, 2, 2], max_length=8))
+    >>> work.of(plan([8, 4, 2, 2], max_length=8).assign([8, 4, 2, 2]))  # a pack of one, and a pack of three
     array([144., 104.])
 
     Raises:

@@ -29,9 +29,9 @@ def test_a_trainer_of_transformers_is_refused(tmp_path):
     arguments = TrainingArguments(tmp_path, max_steps=1, disable_tqdm=True, report_to=[], use_cpu=True)
     collator = PackingCollator(MAX_LENGTH, masking())
     trainer = Trainer(make_model("bert", torch.float32), arguments, collator, data, data)
-    with pytest.raises(ValueError, match=r"does not count the sequences .* Use packlib.training.fit"):
+    with pytest.raises(ValueError, match=r"does not count the sequences .* Use packlib.fit"):
         trainer.train()
-    with pytest.raises(TypeError, match=r"a row of packs holds several .* use packlib.training.evaluate"):
+    with pytest.raises(TypeError, match=r"a row of packs holds several .* use packlib.evaluate"):
         trainer.evaluate()
 
 

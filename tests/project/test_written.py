@@ -51,6 +51,21 @@ def test_the_python_of_the_readme_runs_as_it_stands(tmp_path, monkeypatch):
     assert f"holds {float(packing_factor):.2f} Wikipedia texts" in README
 
 
+def test_the_pages_and_the_code_of_a_report_import_from_packlib_alone():
+    """Where the tools are is for those who change them."""
+    pages = [ROOT / name for name in ("README.md", "packlib/USING.md", "packlib/tools/rows/README.md")]
+    texts = [path.read_text(encoding="utf-8") for path in [*pages, *ROOT.glob("packlib/**/*.jinja")]]
+    rooms = re.findall(r"^(?:from|import) +(packlib\S*)", "\n".join(texts), re.M)
+    assert len(rooms) > 10 and set(rooms) == {"packlib"}
+
+
+def test_an_example_takes_from_packlib_what_stands_there_and_not_from_the_tools():
+    for name, test in EXAMPLES.items():
+        code = "".join(example.source for example in test.examples)
+        for names in re.findall(r"from packlib\.tools\S* import (.*)", code):
+            assert not set(re.findall(r"\w+", names)) & set(packlib.__all__), name
+
+
 def examples():
     """The examples of all modules that have some, each with nothing but what it imports."""
     finder = doctest.DocTestFinder(exclude_empty=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from typing import Literal
 
 import torch
 import torch.distributed as dist
@@ -13,6 +14,7 @@ from packlib.batches import PackedBatch
 from packlib.model import PackedBert, PackedOutput, attention_arguments
 from packlib.model.attention import BACKENDS
 from packlib.training import PretrainingObjective, round_weights, stochastic_round
+from packlib.training.precision import Rounding
 from packlib.training.updates import join_packs, take_packs
 
 
@@ -87,8 +89,9 @@ def learn_curve(updates: int, seed: int, rate: float = 3e-4) -> tuple[dict[str, 
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(256, 8, generator=generator)
     y = torch.sin(2 * x[:, :1]) + x[:, 1:2] * x[:, 2:3]
-    losses = {}
-    for how in ("fp32", "master", "stochastic", "nearest"):
+    ways: tuple[Literal["fp32"] | Rounding, ...] = ("fp32", "master", "stochastic", "nearest")
+    losses: dict[str, float] = {}
+    for how in ways:
         torch.manual_seed(seed)
         network = nn.Sequential(nn.Linear(8, 64), nn.Tanh(), nn.Linear(64, 1))
         network = network if how == "fp32" else network.bfloat16()

@@ -237,7 +237,7 @@ class Advice:
         """
         return json.dumps(self.as_dict(), indent=2, ensure_ascii=False)
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the JSON to a file, whole or not at all."""
         write_text(path, self.to_json() + "\n")
 

@@ -26,12 +26,12 @@ _ENOUGH = 10**7  # sequences, from which an example makes a single pass
 
 
 def advise(
-    lengths: LengthHistogram | Iterable[int] | str | os.PathLike,
+    lengths: LengthHistogram | Iterable[int] | str | os.PathLike[str],
     max_length: int | None = None,
     *,
     column: str | None = None,
-    source: LengthHistogram | Iterable[int] | str | os.PathLike | None = None,
-    model: str | os.PathLike | None = None,
+    source: LengthHistogram | Iterable[int] | str | os.PathLike[str] | None = None,
+    model: str | os.PathLike[str] | None = None,
     memory: str | None = None,
     today: Habit = "random",
     batch_size: int | None = None,
@@ -46,7 +46,7 @@ def advise(
 ) -> Advice:
     """Decide how to pack sequences of these lengths: row length, method, micro batch and accumulation.
 
-    >>> from packlib.tools.advice import advise
+    >>> from packlib import advise
     >>> advice = advise([90] * 600 + [1250] * 600, max_length=2048)
     >>> advice.decisions[0].choice
     '1,280 tokens instead of 2,048'

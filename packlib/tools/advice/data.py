@@ -36,7 +36,7 @@ class Data(NamedTuple):
 
 
 def uncut(
-    dataset: str | os.PathLike, column: str | None = None, progress: Callable[[str], None] | None = None
+    dataset: str | os.PathLike[str], column: str | None = None, progress: Callable[[str], None] | None = None
 ) -> Data:
     """The sequences of a data set as they are, read so many rows at a time that memory is bounded.
 

@@ -17,7 +17,7 @@ _BARS = 60  # of the picture of the lengths, at most
 def page(advice: Advice, command: str = "") -> str:
     """The page. Names from outside are text in it, and never markup.
 
-    >>> from packlib.tools.advice import advise
+    >>> from packlib import advise
     >>> from packlib.tools.advice.page import page
     >>> "<script" in page(advise([5, 3, 3, 2, 8] * 99))
     False

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from tqdm.auto import tqdm
@@ -20,17 +20,15 @@ from packlib.tools.auditing.columns import NEMO, OTHER_LABELS, TRAINED, hashes, 
 from packlib.tools.auditing.packed_files import MEGATRON, PackedData, open_packed, token_lists
 from packlib.tools.auditing.packing_audit import PackingAudit, Updates
 from packlib.tools.auditing.source_comparison import compare
+from packlib.tools.rows.row_sources import ArrowRows
 from packlib.work import Work
-
-if TYPE_CHECKING:
-    import datasets
 
 _NO_WAITS = "How long ranks wait cannot be told: that takes the lengths in each pack, and packs for a whole update."
 
 
 def audit(
-    data: "str | os.PathLike | datasets.Dataset",
-    source: "str | os.PathLike | datasets.Dataset | LengthHistogram | Iterable[int] | None" = None,
+    data: str | os.PathLike[str] | ArrowRows,
+    source: str | os.PathLike[str] | ArrowRows | LengthHistogram | Iterable[int] | None = None,
     *,
     column: str | None = None,
     max_length: int | None = None,
@@ -46,7 +44,7 @@ def audit(
     """Count what packed data costs, and what became of the sequences that went into it.
 
     >>> from datasets import Dataset
-    >>> from packlib.tools.auditing import audit
+    >>> from packlib import audit
     >>> packed = Dataset.from_dict({"input_ids": [[1] * 6, [1] * 8], "seq_lengths": [[4, 2], [8]]})
     >>> found = audit(packed, source=[4, 2, 9])
     >>> found.packs, found.lower_bound, found.padding_slots, found.source.tokens_lost, found.source.as_if

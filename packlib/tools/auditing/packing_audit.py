@@ -154,7 +154,7 @@ class PackingAudit:
         """The audit as JSON text."""
         return json.dumps(self._found, indent=2, ensure_ascii=False)
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the JSON to a file, whole or not at all."""
         write_text(path, self.to_json() + "\n")
 

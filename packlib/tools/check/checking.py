@@ -24,15 +24,15 @@ _SEQUENCES = 8  # that the model is called with
 
 
 def check_packing(
-    model: Callable,
-    collate: Callable[[list], Any],
+    model: Callable[..., Any],
+    collate: Callable[[list[Any]], Any],
     sequences: Sequence[Mapping[str, Any]],
     *,
     reduction: Literal["token", "sequence", "group", "constant"] | None = None,
     group: str | None = None,
     max_tokens: int = 300,
-    loss: Callable | None = None,
-    step: Callable | None = None,
+    loss: Callable[..., Any] | None = None,
+    step: Callable[..., Any] | None = None,
     ranks_share: Literal["batches", "rows"] = "batches",
     progress: bool = False,
 ) -> PackingCheck:

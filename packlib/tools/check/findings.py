@@ -101,6 +101,6 @@ class PackingCheck:
         found = {"exact": self.exact, "findings": list(map(asdict, self.findings))}
         return json.dumps(found, indent=2, ensure_ascii=False)
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the JSON to a file, whole or not at all."""
         write_text(path, self.to_json() + "\n")

@@ -76,7 +76,7 @@ class TransformersCollator:
             or if it would repeat rows to give each rank as many, and they would count twice.
 
     >>> from transformers import GPT2Config, GPT2LMHeadModel
-    >>> from packlib.tools.rows import TransformersCollator
+    >>> from packlib import TransformersCollator
     >>> model = GPT2LMHeadModel(GPT2Config(n_layer=1, n_embd=8, n_head=1, vocab_size=9, bos_token_id=0, eos_token_id=0))
     >>> batch = TransformersCollator(model)([{"input_ids": [7, 8, 6, 4, 5], "seq_lengths": [3, 2]}])
     >>> batch["position_ids"].tolist(), batch["labels"].tolist()

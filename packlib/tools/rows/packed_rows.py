@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +21,17 @@ from packlib.packing import Method, PackingPlan, Packs, StreamPacker
 from packlib.packing import plan as make_plan
 from packlib.packing.methods import method_name
 from packlib.packing.ragged import ranges
-from packlib.tools.rows.row_columns import LAYOUTS, NEMO_READS, OVERLONG, Columns, Overlong, nemo_columns, with_labels
-from packlib.tools.rows.row_sources import batches, opened
+from packlib.tools.rows.row_columns import (
+    LAYOUTS,
+    NEMO_READS,
+    OVERLONG,
+    Columns,
+    Layout,
+    Overlong,
+    nemo_columns,
+    with_labels,
+)
+from packlib.tools.rows.row_sources import RowsByNumber, StreamedRows, batches, opened
 from packlib.tools.rows.stored_columns import Spool, StoredColumns
 
 if TYPE_CHECKING:
@@ -34,16 +43,9 @@ _NEAR = 0.001  # of the fewest packs: a plan so near is good enough
 _TOKENS = 1 << 19  # tokens that are written at once
 
 
-class RowsByNumber(Protocol):
-    """A data set that gives row `i` for `dataset[i]`, such as a `datasets.Dataset`, or one of PyTorch."""
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, index: int, /) -> Any: ...
-
-
 @overload
 def pack_dataset(
-    dataset: "datasets.IterableDataset",
+    dataset: StreamedRows,
     max_length: int,
     *,
     max_sequences_per_pack: int | None = None,
@@ -56,7 +58,7 @@ def pack_dataset(
 
 @overload
 def pack_dataset(
-    dataset: RowsByNumber | Iterable[Mapping[str, Any]] | str | os.PathLike,
+    dataset: RowsByNumber | Iterable[Mapping[str, Any]] | str | os.PathLike[str],
     max_length: int,
     method: Method | None = None,
     max_sequences_per_pack: int | None = None,
@@ -67,7 +69,7 @@ def pack_dataset(
     tokenizer: Any = None,
     seed: int | None = 0,
     window: int | None = None,
-    cache_dir: str | os.PathLike | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
     progress: bool = True,
 ) -> "datasets.Dataset": ...
 
@@ -84,7 +86,7 @@ def pack_dataset(
     tokenizer: Any = None,
     seed: int | None = 0,
     window: int | None = None,
-    cache_dir: str | os.PathLike | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
     progress: bool = True,
 ) -> Any:
     """Pack a tokenized data set into rows that trainers of transformers models take, as a `datasets.Dataset`.
@@ -95,7 +97,7 @@ def pack_dataset(
     `completion_mask` is 0. An `attention_mask` of ones is left out. Rows that hold several sequences, as `seq_lengths`
     or `position_ids` say, are taken apart. `info.description` is JSON with what became of each of the `columns`.
 
-    >>> from packlib.tools.rows import pack_dataset
+    >>> from packlib import pack_dataset
     >>> rows = [{"input_ids": [7] * length, "source": name} for length, name in ((5, "a"), (3, "b"), (2, "c"))]
     >>> packed = pack_dataset(rows, max_length=8)
     >>> packed[:]["seq_lengths"], packed[:]["source"], packed[0]["position_ids"]
@@ -187,7 +189,7 @@ class Packing:
     seed: int | None = 0
     plan: PackingPlan | None = None
     window: int | None = None
-    layout: str = "packlib"
+    layout: Layout = "packlib"
 
     def __post_init__(self) -> None:
         one_of("layout", self.layout, LAYOUTS)
@@ -283,7 +285,7 @@ class PackedRows:
     order: np.ndarray
     found: dict[str, Any]
     labels: bool
-    layout: str = "packlib"
+    layout: Layout = "packlib"
 
     def bar(self, total: int, progress: bool) -> tqdm:
         return tqdm(desc="packing", unit=" packs", total=total, disable=not progress, delay=1)

@@ -45,8 +45,8 @@ ALONE = Alone()
 
 
 def pack_parquet(
-    data: str | os.PathLike | Sequence[str | os.PathLike],
-    out: str | os.PathLike,
+    data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    out: str | os.PathLike[str],
     max_length: int,
     progress: bool = True,
     *,

@@ -19,7 +19,8 @@ OVERLONG: tuple[Overlong, ...] = get_args(Overlong)
 _CUTS = {"truncate": truncate, "drop": drop, "split": split}
 IGNORED = -100  # as in packlib.batches, which loads torch
 MASKS = ("assistant_masks", "completion_mask")  # as transformers and TRL name them: 1 for a token that is trained on
-LAYOUTS = "packlib", "nemo"
+Layout = Literal["packlib", "nemo"]
+LAYOUTS: tuple[Layout, ...] = get_args(Layout)
 NEMO_READS = "input_ids", "labels", *MASKS
 BORDERS = ("seq_lengths", "position_ids")  # of the sequences of a row
 _PAIRS = [f"{which}{of}" for which in ("chosen", "rejected") for of in ("", "_ids", "_input_ids")]
@@ -43,7 +44,7 @@ class Columns:
     """
 
     def __init__(
-        self, tokenizer: Any = None, labels: bool = True, max_length: float = math.inf, overlong: str = "error"
+        self, tokenizer: Any = None, labels: bool = True, max_length: float = math.inf, overlong: Overlong = "error"
     ) -> None:
         self.found, self.overlong = dict[str, str](), 0
         self._tokenizer, self._labels, self._max_length, self._how = tokenizer, labels, max_length, overlong

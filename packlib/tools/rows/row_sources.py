@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,34 @@ FILES = (".parquet", ".pq", ".jsonl", ".ndjson")  # of a folder; its other files
 _LINES = (".jsonl", ".ndjson", ".json")
 _JSON, _PARQUET = "file of JSON lines", "whole Parquet file of sequences"
 _ROWS = 4096  # sequences that are read at once
+
+
+class RowsByNumber(Protocol):
+    """A data set that gives row `i` for `dataset[i]`, such as a `datasets.Dataset`, or one of PyTorch."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> Any: ...
+
+
+class StreamedRows(Protocol):
+    """A data set that streams by and can go on from a state: a `datasets.IterableDataset`, also where `datasets`,
+    which has no types of its own, is Any to a type checker.
+    """
+
+    def __iter__(self) -> Iterator[Any]: ...
+    def set_epoch(self, epoch: int, /) -> None: ...
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state_dict: dict[str, Any], /) -> None: ...
+
+
+class ArrowRows(Protocol):
+    """A data set whose rows are in Arrow: a `datasets.Dataset`."""
+
+    @property
+    def num_rows(self) -> int: ...
+    @property
+    def column_names(self) -> list[str]: ...
+    def with_format(self, type: str | None, /) -> Any: ...
 
 
 def opened(dataset: Any, split: str | None = None) -> Any:
@@ -71,7 +99,7 @@ def _from_hub(name: str, split: str) -> Any:
         raise ValueError(f"The data set {name} of the hub cannot be loaded: {one_line(str(error), 300)}") from error
 
 
-def _files(path: str | os.PathLike) -> list[Path]:
+def _files(path: str | os.PathLike[str]) -> list[Path]:
     """The files that a path names: itself, those in a folder, or those that a pattern fits, by name."""
     if Path(path).is_dir():
         found = [one for one in Path(path).rglob("*") if one.suffix.lower() in FILES and one.is_file()]

@@ -13,7 +13,7 @@ from packlib.checks import flag, one_of, shown, whole_number
 from packlib.collectives import Collectives
 from packlib.packing import StreamPacker
 from packlib.tools.rows.row_columns import OVERLONG, Columns, Overlong, with_labels
-from packlib.tools.rows.row_sources import of_rows
+from packlib.tools.rows.row_sources import StreamedRows, of_rows
 
 _ROWS = 100  # sequences that are read at once
 _FROM_THE_START: dict[str, Any] = {"source": None, "packs": 0}
@@ -43,7 +43,7 @@ class PackedStream(IterableDataset):
         RankError: the same on every rank, if it is wrong on one of several, and they are `even`.
 
     >>> from datasets import Dataset
-    >>> from packlib.tools.rows import PackedStream
+    >>> from packlib import PackedStream
     >>> stream = Dataset.from_dict({"input_ids": [[7, 8, 6], [4], [5, 5]]}).to_iterable_dataset()
     >>> [pack["seq_lengths"] for pack in PackedStream(stream, max_length=4)]
     [[3, 1], [2]]
@@ -51,7 +51,7 @@ class PackedStream(IterableDataset):
 
     def __init__(
         self,
-        dataset: Any,
+        dataset: StreamedRows,
         max_length: int,
         max_sequences_per_pack: int | None = None,
         overlong: Overlong = "error",
@@ -69,10 +69,10 @@ class PackedStream(IterableDataset):
         self.tokenizer, self.even = tokenizer, flag("even", even)
         self._state = self._next = _FROM_THE_START
 
-    def __iter__(self) -> Iterator[dict[str, list]]:
+    def __iter__(self) -> Iterator[dict[str, list[Any]]]:
         return self._evenly() if self.even else self._stream()
 
-    def _evenly(self) -> Iterator[dict[str, list]]:
+    def _evenly(self) -> Iterator[dict[str, list[Any]]]:
         """Packs for as long as every rank has one."""
         if get_worker_info() is not None:
             raise ValueError("even must be False in the workers of a DataLoader, or num_workers 0.")
@@ -82,9 +82,9 @@ class PackedStream(IterableDataset):
                 pack = next(packs, None)
             if not ranks.minimum(np.array(pack is not None, np.int64)):
                 return
-            yield cast(dict[str, list], pack)
+            yield cast(dict[str, list[Any]], pack)
 
-    def _stream(self) -> Iterator[dict[str, list]]:
+    def _stream(self) -> Iterator[dict[str, list[Any]]]:
         start, self._next = self._next, _FROM_THE_START
         source = copy.copy(self.dataset)
         source.__dict__ = {**source.__dict__}  # which `datasets` shares among copies; a loaded state is for one pass
@@ -124,10 +124,10 @@ class PackedStream(IterableDataset):
     def _setting(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _SETTING}
 
-    def _packs(self, rows: Iterator[Mapping], columns: Columns) -> Iterator[dict[str, list]]:
+    def _packs(self, rows: Iterator[Mapping[str, Any]], columns: Columns) -> Iterator[dict[str, list[Any]]]:
         """Rows of packs; no pack is open before the first and after the last."""
         packer = StreamPacker(self.max_length, self.window, self.max_sequences_per_pack)
-        waiting = dict[int, dict[str, list]]()
+        waiting = dict[int, dict[str, list[Any]]]()
         for number, piece in enumerate(
             piece for batch in of_rows(rows, _ROWS) for piece in self._pieces(batch, columns)
         ):
@@ -136,7 +136,7 @@ class PackedStream(IterableDataset):
             yield from (_joined([waiting.pop(i) for i in ids]) for ids in closed)
         yield from (_joined([waiting.pop(i) for i in ids]) for ids in packer.flush())
 
-    def _pieces(self, batch: pa.RecordBatch, columns: Columns) -> Iterator[dict[str, list]]:
+    def _pieces(self, batch: pa.RecordBatch, columns: Columns) -> Iterator[dict[str, list[Any]]]:
         """What is packed of sequences: by column, a list with a value for each token, or with one for the sequence."""
         lengths, read = columns.read(batch)
         starts = np.cumsum(lengths) - lengths
@@ -150,6 +150,6 @@ class PackedStream(IterableDataset):
             yield piece | {"position_ids": list(range(length)), "seq_lengths": [length]}
 
 
-def _joined(pieces: list[dict[str, list]]) -> dict[str, list]:
+def _joined(pieces: list[dict[str, list[Any]]]) -> dict[str, list[Any]]:
     """The row of a pack."""
     return {name: list(chain.from_iterable(piece[name] for piece in pieces)) for name in pieces[0]}

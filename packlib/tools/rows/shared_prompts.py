@@ -43,8 +43,7 @@ def lay_groups(
 ) -> Iterator[dict[str, list[int]]]:
     """Lay the tokens of groups into rows: for each row a mapping of columns, as drawn at the top of this file.
 
-    >>> from packlib.packing import pack_groups
-    >>> from packlib.tools.rows import lay_groups
+    >>> from packlib import lay_groups, pack_groups
     >>> prompts, answers = [[7, 8, 6]], [[[4, 5], [9]]]
     >>> rows = pack_groups([3], [[2, 1]], max_length=8)
     >>> [row["input_ids"] for row in lay_groups(rows, prompts, answers)]
@@ -149,8 +148,7 @@ class SharedPromptBatch:
 class SharedPromptCollator:
     """Makes of rows of `lay_groups` a `SharedPromptBatch` for an unmodified causal model, with a mask of pairs.
 
-    >>> from packlib.packing import pack_groups
-    >>> from packlib.tools.rows import SharedPromptCollator, lay_groups
+    >>> from packlib import SharedPromptCollator, lay_groups, pack_groups
     >>> from transformers import LlamaConfig, LlamaForCausalLM
     >>> model = LlamaForCausalLM(LlamaConfig(vocab_size=10, hidden_size=8, num_hidden_layers=1, num_attention_heads=1))
     >>> rows = pack_groups([3], [[2, 1]], max_length=8)

@@ -54,7 +54,7 @@ def tokenized(batch: pa.RecordBatch, tokenizer: Any, labels: bool, row: int) -> 
     return pa.RecordBatch.from_pydict(kept | lists), said
 
 
-def tokenizer_of(folder: str | os.PathLike) -> Any:
+def tokenizer_of(folder: str | os.PathLike[str]) -> Any:
     """The tokenizer that lies in a folder, such as that of a model.
 
     Raises:

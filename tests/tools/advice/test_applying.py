@@ -90,7 +90,7 @@ def test_the_code_says_what_the_recipe_and_the_lengths_ask_for():
     assert "packlib pack tokens.parquet --plan plan.json --overlong drop --out packed.parquet\n" in code["Packs"]
     for trainer in TRAINERS:
         compile(code[trainer], trainer, "exec")
-        assert "import Lamb" in code[trainer] and "0.00025" in code[trainer] and '{"power": 0.5}' in code[trainer]
+        assert "import Lamb, " in code[trainer] and "0.00025" in code[trainer] and '{"power": 0.5}' in code[trainer]
     plain = code_for(TWO, replace(recipe, optimizer="adamw", decay="cosine", power=1.0))
     assert "overlong" not in plain["Packs"] and not any("Lamb" in text or "power" in text for text in plain.values())
     for trainer in ("transformers.Trainer", "TRL's SFTTrainer"):  # which else repeats packs

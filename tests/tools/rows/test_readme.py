@@ -9,8 +9,8 @@ from alone_cases import a_model, assert_same, assert_same_on_ranks, loss_alone, 
 from datasets import Dataset
 from torch.utils.data import DataLoader
 
+from packlib import TransformersCollator
 from packlib.batches import wordnet_tokenizer
-from packlib.tools.rows import TransformersCollator
 
 PAGE = (Path(__file__).resolve().parents[3] / "packlib" / "tools" / "rows" / "README.md").read_text(encoding="utf-8")
 EXAMPLES = dict(zip(
@@ -89,8 +89,7 @@ def test_the_first_update_of_a_trainer_is_the_mean_over_each_sequence_alone(name
 
 ON_RANKS = """
 import torch.distributed as dist
-from packlib import pack_dataset
-from packlib.tools.rows import TransformersCollator
+from packlib import TransformersCollator, pack_dataset
 from torch.utils.data import DataLoader
 from test_readme import EXAMPLES
 packed, optimizer = pack_dataset(dataset, max_length=64), torch.optim.SGD(model.parameters(), lr=0.5)
@@ -124,7 +123,7 @@ def test_accelerate_on_two_ranks_makes_the_update_of_one_and_the_mean_of_all(tmp
 
 MASKED_ON_RANKS = """
 from accelerate import Accelerator
-from packlib.tools.rows import TransformersCollator
+from packlib import TransformersCollator
 from torch.utils.data import DataLoader
 from test_readme import EXAMPLES
 from test_trainers import a_model, apart, rows
