@@ -13,7 +13,10 @@ def main() -> int:
     from packlib.cli import main as command
 
     signal.signal(signal.SIGINT, before)
-    return command()
+    code = command()
+    if code == 128 + signal.SIGINT:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C would be a traceback while Python ends
+    return code
 
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:

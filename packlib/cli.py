@@ -12,6 +12,7 @@ import os
 import shlex
 import sys
 import time
+import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -26,7 +27,7 @@ from packlib.installed import IN_WHEEL, needed_by
 from packlib.lengths import available, load
 from packlib.lengths.sources import file_of
 from packlib.packing import METHODS, Method, PackingPlan, plan
-from packlib.workbook.exits import exit_code
+from packlib.workbook.exits import exit_code, first_interrupt_raised
 from packlib.workbook.running import delivery, find_notebook, notebooks, read_parameters, run
 
 _CODES = (__doc__ or "").partition("\n\n")[2].strip()
@@ -195,7 +196,8 @@ def _sweep(notebook: str, pairs: Pairs, out: Path, progress: bool, jobs: int, co
 def _plan(
     method: Method, max_sequences_per_pack: int | None, out: Out, script: bool, progress: bool, **values: Any
 ) -> None:
-    """Pack lengths by one method. Ctrl-C ends the search of optimal, and keeps the best plan so far.
+    """Pack lengths by one method. During the search of optimal, Ctrl-C keeps the best plan so far; a second Ctrl-C
+    ends the command, as the first ends every other one.
 
     \b
     Examples:
@@ -211,10 +213,13 @@ def _plan(
         options["progress"] = show if shown else False
     histogram = load(values.pop("lengths"), **values)
     started = time.perf_counter()
-    best = plan(histogram, method=method, max_sequences_per_pack=max_sequences_per_pack, **options)
+    with first_interrupt_raised(), warnings.catch_warnings(record=True) as warned:
+        best = plan(histogram, method=method, max_sequences_per_pack=max_sequences_per_pack, **options)
     seconds = round(time.perf_counter() - started, 3)
     if shown:
         print("\r\033[K", end="", file=sys.stderr)
+    for warning in warned:
+        print(f"packlib: {one_line(str(warning.message), 400)}", file=sys.stderr)
     if out:
         best.save(out)
     names = ("method", "max_sequences_per_pack", "num_packs", "lower_bound", "gap", "packing_factor")

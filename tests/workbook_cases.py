@@ -101,7 +101,7 @@ def clone(small, tmp_path):
     def start(*arguments, module="packlib.cli"):
         command = [sys.executable, "-m", module, *map(str, arguments)]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        started.append(subprocess.Popen(command, cwd=small, env=environment, **pipes))
+        started.append(subprocess.Popen(command, cwd=small, env=environment, start_new_session=True, **pipes))
         return started[-1]
 
     yield start
