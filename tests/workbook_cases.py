@@ -14,7 +14,7 @@ import pytest
 from processes import waiting
 
 import packlib
-from packlib.workbook import running
+from packlib.workbook import dependencies, running
 from packlib.workbook.execution import write
 from packlib.workbook.parameters import Dataset, Whole
 
@@ -111,3 +111,36 @@ def clone(small, tmp_path):
     for pid in waiting(small.parent):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+
+
+CHANGES = [  # a line of each changes what some notebook shows or finds
+    "packlib/packing/greedy.py",
+    "packlib/workbook/series.csv",
+    "packlib/workbook/packlib.mplstyle",
+    "packlib/workbook/fonts/Inter-Bold.otf",
+    "packlib/workbook/gallery.html",
+    "packlib/workbook/chapters/n02_greedy_packing/questions.toml",
+    "packlib/lengths/data_sets.csv",
+    "data/runs/warm-up.csv",
+    "data/benchmarks/packing.csv",
+    "data/lengths/wordnet.csv",
+    "data/wordnet/tokenizer/tokenizer.json",
+]
+
+
+@pytest.fixture
+def copied(tmp_path, monkeypatch):
+    """Let notebooks depend on a copy of the library and its data: `copied("data/runs/warm-up.csv")` changes a byte."""
+    folders = {folder.name: tmp_path / "depends" / folder.name for folder in dependencies.FOLDERS}
+    for folder in dependencies.FOLDERS:
+        shutil.copytree(folder, folders[folder.name])
+    monkeypatch.setattr(dependencies, "FOLDERS", list(folders.values()))
+
+    def change(place):
+        path = tmp_path / "depends" / place
+        before, content = path.stat(), bytearray(path.read_bytes())
+        content[-1] ^= 1
+        path.write_bytes(content)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # as when an older file is put in its place
+
+    return change

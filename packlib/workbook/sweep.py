@@ -8,14 +8,13 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
-import packlib
 from packlib.files import naming, output_path, work_folder, write_text
+from packlib.workbook.dependencies import digest_dependencies
 from packlib.workbook.exits import NotebookFailedError
 from packlib.workbook.parameters import check_values
 from packlib.workbook.results import results_of
@@ -57,10 +56,7 @@ def grid(notebook: str, pairs: Sequence[Sequence[str]]) -> list[Cell]:
         ParameterError, ValueError: one sentence that names what is wrong, before anything runs.
     """
     choices: dict[str, list[str]] = {}
-    state = hashlib.sha256(notebooks()[notebook].read_bytes() + version("packlib").encode())
-    library = Path(packlib.__file__).parent
-    for source in sorted(library.rglob("*.py")):  # a method that was changed may find something else
-        state.update(f"{source.relative_to(library)}\0".encode() + source.read_bytes())
+    state = hashlib.sha256(digest_dependencies(notebooks()[notebook]).encode())
     for name, text in pairs:
         for value in [text] if os.path.isfile(text) else text.split(","):
             checked = read_parameters(notebook, [(name, value.strip())])[name]
