@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import click
 
 from packlib.checks import one_line
-from packlib.files import output_path
+from packlib.files import output_path, work_folder
 from packlib.installed import IN_WHEEL, needed_by
 from packlib.lengths import available, load
 from packlib.lengths.sources import file_of
@@ -180,11 +180,12 @@ def _sweep(notebook: str, pairs: Pairs, out: Path, progress: bool, jobs: int, co
     from packlib.workbook.sweep import grid, sweep
 
     cells = grid(find_notebook(notebook), pairs)
-    out = output_path(out, folder=True)
-    outcomes = sweep(cells, out, whole_number("--jobs", jobs, 1), progress=progress)
-    from packlib.workbook.comparison import conclude  # it loads matplotlib
+    out, jobs = output_path(out, folder=True), whole_number("--jobs", jobs, 1)
+    with work_folder(out):  # it keeps a second sweep out until the table and the figure of this one are written
+        outcomes = sweep(cells, out, jobs, progress=progress)
+        from packlib.workbook.comparison import conclude  # it loads matplotlib
 
-    return conclude(outcomes, out, list(compare), script)
+        return conclude(outcomes, out, list(compare), script)
 
 
 @_command("plan", params=_lengths("error", "truncate", "drop"))

@@ -11,7 +11,7 @@ from figure_style import touches_the_edge
 from PIL import Image
 from workbook_cases import CHANGES
 
-from packlib import cli
+from packlib import cli, files
 from packlib.workbook import comparison, sweep
 from packlib.workbook.execution import write
 from packlib.workbook.exits import NotebookFailedError
@@ -90,6 +90,27 @@ def test_what_a_run_depends_on_is_another_sweep_when_it_changes(small, swept, co
     assert swept(*data) == (0, [2]) and swept(*data) == (0, [])
     copied(place)
     assert swept(*data) == (0, [2]) and swept(*data) == (0, [])
+
+
+def test_a_figure_of_an_earlier_sweep_is_not_shown_for_this_one(small, swept, capsys):
+    assert swept("-p", "depth", "2,4") == (0, [2, 4])
+    assert capsys.readouterr().out.endswith("comparison.svg\n")
+    assert swept("-p", "depth", "2") == (0, [])
+    assert capsys.readouterr().out.endswith("summary.csv\n") and not list(small.glob("swept/comparison.*"))
+
+
+def test_another_sweep_is_kept_out_until_the_table_and_the_figure_are_written(small, swept, monkeypatch):
+    monkeypatch.setattr(files, "PATIENCE", 0.1)
+    write, tried = comparison.write_csv, []
+
+    def write_beside_another(outcomes, path):
+        with pytest.raises(BlockingIOError, match="Another run is writing to"), files.work_folder(path.parent):
+            pass
+        tried.append(path)
+        write(outcomes, path)
+
+    monkeypatch.setattr(comparison, "write_csv", write_beside_another)
+    assert swept("-p", "depth", "2,4") == (0, [2, 4]) and len(tried) == 1
 
 
 def test_a_damaged_record_is_named(small, swept, capsys):
