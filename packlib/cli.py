@@ -197,8 +197,8 @@ def _sweep(notebook: str, pairs: Pairs, out: Path, progress: bool, jobs: int, co
 def _plan(
     method: Method, max_sequences_per_pack: int | None, out: Out, script: bool, progress: bool, **values: Any
 ) -> None:
-    """Pack lengths by one method. During the search of optimal, Ctrl-C keeps the best plan so far; a second Ctrl-C
-    ends the command, as the first ends every other one.
+    """Pack lengths by one method. During the search of optimal, Ctrl-C keeps the best plan so far, and a second Ctrl-C
+    ends the command. Every other command ends at the first.
 
     \b
     Examples:

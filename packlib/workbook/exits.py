@@ -53,9 +53,12 @@ def exit_code(command: Callable[[], int | None]) -> int:
         """The exit code of the command, and what stopped it, or None."""
         nonlocal ended
         try:
-            code = command() or 0
-            sys.stdout.flush()  # a closed pipe is noticed here, and not at the end
-            return code, None
+            try:
+                code = command() or 0
+                sys.stdout.flush()  # a closed pipe is noticed here, and not at the end
+                return code, None
+            finally:
+                ended = True  # here, since a signal may come while what an exception has held is freed
         except NotebookFailedError as error:
             return 1, error
         except BrokenPipeError:  # whoever read what we print, such as `head`, has enough
@@ -69,8 +72,6 @@ def exit_code(command: Callable[[], int | None]) -> int:
         except KeyboardInterrupt as error:
             code, how = (143, "terminated") if isinstance(error, Terminated) else (130, "stopped")
             return code, f"{how}; of what had not ended, nothing was written."
-        finally:
-            ended = True
 
     ours = (signal.SIGINT, signal.SIGTERM) if _in_main_thread() else ()
     before = {number: signal.signal(number, stop) for number in ours}

@@ -160,7 +160,7 @@ def test_many_ctrl_c_are_as_one(start):
     process = start(SEARCH, *f"{PACK} packed --packs-per-file 100".split())
     while process.poll() is None:
         press_ctrl_c(process)
-        time.sleep(0.01)
+        time.sleep(0.001)
     assert (process.communicate(timeout=120), process.returncode) == (("", STOPPED), 130)
     assert not Path("packed").exists()
 
@@ -180,6 +180,21 @@ def test_an_interrupt_that_is_lost_does_not_keep_out_the_next_and_cleaning_goes_
             cleaned.append("all")
 
     assert exits.exit_code(command) == 130 and cleaned == ["all"]
+
+
+def test_a_search_may_take_the_first_interrupt_alone():
+    came = []
+
+    def command():
+        with exits.first_interrupt_raised():
+            for _ in range(2):
+                try:
+                    os.kill(os.getpid(), signal.SIGINT)
+                except KeyboardInterrupt as stop:
+                    came.append(type(stop))
+        os.kill(os.getpid(), signal.SIGINT)
+
+    assert exits.exit_code(command) == 130 and came == [KeyboardInterrupt, exits.Stopped]
 
 
 LOOP = """
