@@ -1,5 +1,6 @@
-"""The command `packlib`. It stands beside the package, so that Ctrl-C during its import ends in a sentence, too."""
+"""The commands `packlib` and `packbook`: Ctrl-C ends in a sentence also while their packages are imported."""
 
+import importlib
 import os
 import signal
 import sys
@@ -8,15 +9,25 @@ from typing import NoReturn
 
 
 def main() -> int:
-    """The command line; returns an exit code as `packlib.tools.cli.main` does."""
-    before = signal.signal(signal.SIGINT, _stop)
-    from packlib.tools.cli import main as command
+    """The command line of packlib; returns an exit code as `packlib.tools.cli.main` does."""
+    return _call("packlib", "packlib.tools.cli")
 
+
+def packbook() -> int:
+    """The command line of the notebooks; returns an exit code as `packbook.cli.main` does."""
+    return _call("packbook", "packbook.cli")
+
+
+def _call(program: str, module: str) -> int:
+    def stop(number: int, frame: FrameType | None) -> NoReturn:
+        """End at once: nothing was begun, and some of what is imported turns an exception into another one."""
+        print(f"{program}: stopped; nothing was written.", file=sys.stderr, flush=True)
+        os._exit(128 + number)
+
+    before = signal.signal(signal.SIGINT, stop)
+    command = importlib.import_module(module).main
     signal.signal(signal.SIGINT, before)
-    return command()
-
-
-def _stop(number: int, frame: FrameType | None) -> NoReturn:
-    """End at once: nothing was begun, and some of what is imported turns an exception into another one."""
-    print("packlib: stopped; nothing was written.", file=sys.stderr, flush=True)
-    os._exit(128 + number)
+    code = command()
+    if code == 128 + signal.SIGINT:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C would be a traceback while Python ends
+    return code

@@ -310,6 +310,7 @@ class Odd(Tiny):
 
     def _loss(self, logits, labels, segments, items):
         depth, rows = segments.amax(1), len(logits)
+        company = int(rows > 1 or depth.max() > 1)
         if self.fault == "gradients by pack":
             logits = logits * depth[:, None, None] - (logits * (depth[:, None, None] - 1)).detach()
         base = super()._loss(logits, labels, segments, items)
@@ -321,6 +322,7 @@ class Odd(Tiny):
             "smoothing": 0.9 * base + 0.1 * (smooth * share).sum(),
             "smoothing over prompts": 0.9 * base + 0.1 * smooth[segments > 0].mean(),
             "z-loss": base + 0.01 * (z * share).sum(),
+            "twice in company": base * (1 + company), "nothing in company": base * (1 - company),
         }.get(self.fault, base)  # fmt: skip
 
 

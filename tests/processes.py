@@ -22,6 +22,14 @@ def all_end(pids: list) -> bool:
     return not any(map(alive, pids))
 
 
+def wait_for(path: Path, process: subprocess.Popen) -> None:
+    """Return once there is this file, which the process makes."""
+    deadline = time.monotonic() + 180
+    while not path.exists():
+        assert process.poll() is None and time.monotonic() < deadline, f"{path} has not come"
+        time.sleep(0.02)
+
+
 def waiting(folder: Path, number: int = 0) -> list[int]:
     """The processes that have left a file `waiting-PID` in `folder`, once there are so many."""
     deadline, found = time.monotonic() + 180, []

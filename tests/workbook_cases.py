@@ -15,7 +15,7 @@ from processes import waiting
 import packbook
 import packlib
 from packbook.parameters import Dataset, Whole
-from packbook.run import running
+from packbook.run import dependencies, running
 from packbook.run.execution import write
 
 SOURCE = """\
@@ -101,7 +101,7 @@ def clone(small, tmp_path):
     def start(*arguments, module="packbook.cli"):
         command = [sys.executable, "-m", module, *map(str, arguments)]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        started.append(subprocess.Popen(command, cwd=small, env=environment, **pipes))
+        started.append(subprocess.Popen(command, cwd=small, env=environment, start_new_session=True, **pipes))
         return started[-1]
 
     yield start
@@ -111,3 +111,36 @@ def clone(small, tmp_path):
     for pid in waiting(small.parent):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+
+
+CHANGES = [  # a line of each changes what some notebook shows or finds
+    "packlib/packing/greedy.py",
+    "packbook/series.csv",
+    "packbook/packlib.mplstyle",
+    "packbook/fonts/Inter-Bold.otf",
+    "packbook/publish/gallery.html",
+    "packbook/n02_greedy_packing/questions.toml",
+    "packlib/lengths/data_sets.csv",
+    "data/runs/warm-up.csv",
+    "data/benchmarks/packing.csv",
+    "data/lengths/wordnet.csv",
+    "data/wordnet/tokenizer/tokenizer.json",
+]
+
+
+@pytest.fixture
+def copied(tmp_path, monkeypatch):
+    """Let notebooks depend on a copy of the library and its data: `copied("data/runs/warm-up.csv")` changes a byte."""
+    folders = {folder.name: tmp_path / "depends" / folder.name for folder in dependencies.FOLDERS}
+    for folder in dependencies.FOLDERS:
+        shutil.copytree(folder, folders[folder.name])
+    monkeypatch.setattr(dependencies, "FOLDERS", list(folders.values()))
+
+    def change(place):
+        path = tmp_path / "depends" / place
+        before, content = path.stat(), bytearray(path.read_bytes())
+        content[-1] ^= 1
+        path.write_bytes(content)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # as when an older file is put in its place
+
+    return change

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import click
 
 from packbook.run.running import find_notebook, notebooks, read_parameters, run
-from packlib.files import output_path
+from packlib.files import output_path, work_folder
 from packlib.tools.exits import call
 
 _CODES = (__doc__ or "").partition("\n\n")[2].strip()
@@ -98,11 +98,12 @@ def _sweep(notebook: str, pairs: Pairs, out: Path, progress: bool, jobs: int, co
     from packlib.checks import whole_number
 
     cells = grid(find_notebook(notebook), pairs)
-    out = output_path(out, folder=True)
-    outcomes = sweep(cells, out, whole_number("--jobs", jobs, 1), progress=progress)
-    from packbook.run.comparison import conclude  # it loads matplotlib
+    out, jobs = output_path(out, folder=True), whole_number("--jobs", jobs, 1)
+    with work_folder(out):  # it keeps a second sweep out until the table and the figure of this one are written
+        outcomes = sweep(cells, out, jobs, progress=progress)
+        from packbook.run.comparison import conclude  # it loads matplotlib
 
-    return conclude(outcomes, out, list(compare), script)
+        return conclude(outcomes, out, list(compare), script)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

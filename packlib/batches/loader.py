@@ -28,7 +28,8 @@ def pack_lengths(
     >>> pack_lengths([5, 3, 3, 2, 8], max_length=8)
     Packs(3 packs of 8, 5 samples, 87.500 % full)
     """
-    return plan(lengths, max_length, method, max_sequences_per_pack=max_sequences_per_pack).assign(lengths, seed)
+    made = plan(lengths, max_length, method, max_sequences_per_pack=max_sequences_per_pack, on_interrupt="raise")
+    return made.assign(lengths, seed)
 
 
 class PackDataset(Dataset):

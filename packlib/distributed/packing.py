@@ -85,7 +85,8 @@ def pack_distributed(
     with ranks.agree_on_errors():
         if ranks.rank == 0:  # other processors may round otherwise, and another plan would scramble the packs
             everyones = LengthHistogram(histograms.sum(0))
-            best = plan(everyones, method=method, max_sequences_per_pack=max_sequences_per_pack)
+            limit = max_sequences_per_pack
+            best = plan(everyones, method=method, max_sequences_per_pack=limit, on_interrupt="raise")
     made: PackingPlan = ranks.broadcast(best if ranks.rank == 0 else None)
 
     # For each item of the plan: its first sample, among all of its length, and how many of its packs the ranks

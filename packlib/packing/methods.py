@@ -79,6 +79,7 @@ def plan(
     cutoff: int | None = None,
     weight: float | None = None,
     rounding: Literal["down", "nearest"] | None = None,
+    on_interrupt: Literal["return", "raise"] = "return",
 ) -> PackingPlan:
     """Plan how to pack sequences of these lengths, and verify the plan.
 
@@ -103,6 +104,10 @@ def plan(
         seed: of `next_fit`: shuffles the lengths; by default 0.
         cutoff, weight: of `nnlshp`: lengths up to `cutoff` tokens (8) have this weight (0.09), all others 1.
         rounding: of `nnlshp` and `ennlshp`, "down" (the default) or to "nearest".
+        on_interrupt: what an interrupt (Ctrl-C, or Jupyter's "Interrupt the kernel") does during the search of
+            `optimal`. "return": `plan` returns the best plan so far, with a RuntimeWarning, as solvers do. "raise":
+            `plan` raises KeyboardInterrupt, as every function of packlib does that plans as one of its steps, such as
+            `pack_dataset`. Outside that search an interrupt is always raised.
 
     Raises:
         TypeError, ValueError: naming an unknown method, an option that it does not take, or a value that is not
@@ -120,12 +125,15 @@ def plan(
         rounding=rounding,
     )
     options = {option: value for option, value in given.items() if value is not None}
+    one_of("on_interrupt", on_interrupt, ("return", "raise"))
     takes = inspect.signature(METHODS[name]).parameters
-    allowed = list(takes)[2:]
+    allowed = [option for option in list(takes)[2:] if option != "on_interrupt"]
     for option in options:
         if option not in allowed:
             has = f"its options are {', '.join(allowed)}" if allowed else "it has none"
             raise TypeError(f"{name} has no option {option!r}: {has}.")
+    if "on_interrupt" in takes:
+        options["on_interrupt"] = on_interrupt
     if limit is None:
         limit = takes["max_sequences_per_pack"].default
     function: Callable = METHODS[name]

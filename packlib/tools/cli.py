@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import time
+import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -19,11 +20,12 @@ from typing import Any, TypeAlias
 
 import click
 
+from packlib.checks import one_line
 from packlib.files import delivery, output_path
 from packlib.lengths import available, load
 from packlib.lengths.sources import file_of
 from packlib.packing import METHODS, Method, PackingPlan, plan
-from packlib.tools.exits import call
+from packlib.tools.exits import call, first_interrupt_raised
 
 _CODES = (__doc__ or "").partition("\n\n")[2].strip()
 
@@ -135,7 +137,8 @@ def _report(lengths: str, recipe: str | None, out: Path, script: bool, progress:
 def _plan(
     method: Method, max_sequences_per_pack: int | None, out: Out, script: bool, progress: bool, **values: Any
 ) -> None:
-    """Pack lengths by one method. Ctrl-C ends the search of optimal, and keeps the best plan so far.
+    """Pack lengths by one method. During the search of optimal, Ctrl-C keeps the best plan so far, and a second Ctrl-C
+    ends the command. Every other command ends at the first.
 
     \b
     Examples:
@@ -151,10 +154,13 @@ def _plan(
         options["progress"] = show if shown else False
     histogram = load(values.pop("lengths"), **values)
     started = time.perf_counter()
-    best = plan(histogram, method=method, max_sequences_per_pack=max_sequences_per_pack, **options)
+    with first_interrupt_raised(), warnings.catch_warnings(record=True) as warned:
+        best = plan(histogram, method=method, max_sequences_per_pack=max_sequences_per_pack, **options)
     seconds = round(time.perf_counter() - started, 3)
     if shown:
         print("\r\033[K", end="", file=sys.stderr)
+    for warning in warned:
+        print(f"packlib: {one_line(str(warning.message), 400)}", file=sys.stderr)
     if out:
         best.save(out)
     names = ("method", "max_sequences_per_pack", "num_packs", "lower_bound", "gap", "packing_factor")

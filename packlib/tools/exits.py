@@ -6,7 +6,9 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from weakref import WeakSet
 
 import click
 
@@ -19,8 +21,20 @@ class NotebookFailedError(RuntimeError):
     """A cell of a notebook raised, or its kernel died; the message says which, and why."""
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM arrived: it ends a run as an interrupt does."""
+class Stopped(KeyboardInterrupt):
+    """A signal arrived that ends the command: more than a KeyboardInterrupt, at which a search keeps its best plan.
+
+    Args:
+        obeyed: gets this, and forgets it once the command has ended, or whoever caught this goes on.
+    """
+
+    def __init__(self, obeyed: WeakSet) -> None:
+        super().__init__()
+        obeyed.add(self)
+
+
+class Terminated(Stopped):
+    """SIGTERM arrived: it ends a command as an interrupt does."""
 
 
 def exit_code(command: Callable[[], int | None], program: str = "packlib") -> int:
@@ -30,36 +44,75 @@ def exit_code(command: Callable[[], int | None], program: str = "packlib") -> in
         What `command` returned, or 0; 1 if a notebook failed, 2 if the command was wrong, 130 if interrupted, 143 if
         terminated and 141 if nobody reads what it prints. Each leaves as little behind as an error does.
     """
+    obeyed: WeakSet[Stopped] = WeakSet()
+    ended = False
 
     def stop(number: int, _: object) -> None:
-        signal.signal(number, signal.SIG_IGN)  # a second one would interrupt the cleaning
-        logging.disable()  # libraries complain at length when they are stopped
-        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+        if not obeyed and not ended:  # a second one would interrupt the cleaning
+            logging.disable()  # libraries complain at length when they are stopped
+            raise (Terminated if number == signal.SIGTERM else Stopped)(obeyed)
 
-    ours = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
-    said: object
+    def outcome() -> tuple[int, object]:
+        """The exit code of the command, and what stopped it, or None."""
+        nonlocal ended
+        try:
+            try:
+                code = command() or 0
+                sys.stdout.flush()  # a closed pipe is noticed here, and not at the end
+                return code, None
+            finally:
+                ended = True  # here, since a signal may come while what an exception has held is freed
+        except NotebookFailedError as error:
+            return 1, error
+        except BrokenPipeError:  # whoever read what we print, such as `head`, has enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 128 + signal.SIGPIPE, None
+        except (ValueError, TypeError, OSError, MissingExtraError) as error:
+            return 2, error
+        except MemoryError as error:
+            enough = "more memory than there is" in str(error)
+            return 2, error if enough else f"there is not enough memory. {error}"
+        except KeyboardInterrupt as error:
+            code, how = (143, "terminated") if isinstance(error, Terminated) else (130, "stopped")
+            return code, f"{how}; of what had not ended, nothing was written."
+
+    ours = (signal.SIGINT, signal.SIGTERM) if _in_main_thread() else ()
     before = {number: signal.signal(number, stop) for number in ours}
     try:
-        code = command() or 0
-        sys.stdout.flush()  # a closed pipe is noticed here, and not at the end
+        code, said = outcome()
+        if said is not None:
+            print(f"{program}: {sentence(said)}", file=sys.stderr)
         return code
-    except NotebookFailedError as error:
-        code, said = 1, error
-    except BrokenPipeError:  # whoever read what we print, such as `head`, has enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
-    except (ValueError, TypeError, OSError, MissingExtraError) as error:
-        code, said = 2, error
-    except MemoryError as error:
-        code, said = 2, error if "more memory than there is" in str(error) else f"there is not enough memory. {error}"
-    except KeyboardInterrupt as error:
-        code, how = (143, "terminated") if isinstance(error, Terminated) else (130, "stopped")
-        said = f"{how}; of what had not ended, nothing was written."
     finally:
         for number, handler in before.items():
             signal.signal(number, handler or signal.SIG_DFL)  # None: it was not Python that had set it
-    print(f"{program}: {sentence(said)}", file=sys.stderr)
-    return code
+
+
+@contextmanager
+def first_interrupt_raised() -> Iterator[None]:
+    """In here the first Ctrl-C is a KeyboardInterrupt, which a search may take for its own end.
+
+    The next one ends the command, and so does the first if nobody takes it.
+    """
+    if not _in_main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def first(number: int, _: object) -> None:
+        signal.signal(number, before)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, first)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _in_main_thread() -> bool:
+    """Whether signals arrive here."""
+    return threading.current_thread() is threading.main_thread()
 
 
 def sentence(said: object) -> str:

@@ -55,7 +55,7 @@ def balance_step(
     lengths, ranks = as_lengths(lengths).astype(np.int64), whole_number("ranks", ranks, 1)
     best = plan(lengths, max_length, "lpfhp")
     if -(-best.num_packs // ranks) > -(-best.lower_bound // ranks):
-        best = plan(lengths, max_length, "optimal")
+        best = plan(lengths, max_length, "optimal", on_interrupt="raise")
     each = -(-best.num_packs // ranks)
     meetings, of_a_rank = (1, each) if meet == "step" else (each, 1)
     made = balance(best.assign(lengths), ranks, of_a_rank, window=each, work=work, seed=seed)

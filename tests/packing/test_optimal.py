@@ -229,6 +229,17 @@ def test_an_interrupt_returns_the_best_so_far_and_a_request_to_terminate_is_obey
     assert made.lower_bound < made.num_packs <= plan(wikipedia, method="lpfhp", max_sequences_per_pack=3).num_packs
 
 
+def test_an_interrupt_is_raised_where_that_is_asked_for():
+    def progress(now):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        plan(load("squad"), max_sequences_per_pack=3, progress=progress, on_interrupt="raise")
+    assert plan([3, 4], 8, "lpfhp", on_interrupt="raise").gap == 0, "other methods raise it anyway"
+    with pytest.raises(ValueError, match="on_interrupt must be 'return' or 'raise', not 'rise'"):
+        plan([3, 4], 8, "lpfhp", on_interrupt="rise")
+
+
 def test_progress_is_reported():
     steps = []
     made = plan(load("squad"), max_sequences_per_pack=3, progress=steps.append)

@@ -9,8 +9,8 @@ import nbformat
 import pytest
 from figure_style import touches_the_edge
 from PIL import Image
+from workbook_cases import CHANGES
 
-import packlib
 from packbook import cli
 from packbook.figures import save
 from packbook.results import results_of
@@ -18,6 +18,7 @@ from packbook.run import comparison, sweep
 from packbook.run.execution import write
 from packbook.run.running import notebooks
 from packbook.run.sweep import Outcome, grid
+from packlib import files
 from packlib.tools.exits import NotebookFailedError
 
 pytest_plugins = ("workbook_cases",)
@@ -71,7 +72,7 @@ def test_a_sweep_leaves_a_table_a_figure_and_exit_code_one_if_a_cell_failed(smal
     assert words in Path(figure).read_text()
 
 
-def test_a_sweep_goes_on_where_it_stopped(small, swept, tmp_path, monkeypatch, capsys):
+def test_a_sweep_goes_on_where_it_stopped(small, swept, capsys):
     (small / "mine.txt").write_text("3\n4\n")
     data = "-p", "dataset", "mine.txt"
     assert swept(*data, "-p", "depth", "2,13", "--json") == (1, [2, 13])
@@ -82,11 +83,35 @@ def test_a_sweep_goes_on_where_it_stopped(small, swept, tmp_path, monkeypatch, c
     assert swept(*data, "-p", "depth", "4,2") == (0, [4]), "a larger grid keeps what it knows"
     (small / "mine.txt").write_text("3\n5\n")
     assert swept(*data, "-p", "depth", "2") == (0, [2]), "other lengths under the same name are another sweep"
-    (tmp_path / "packlib").mkdir()
-    monkeypatch.setattr(packlib, "__path__", [str(tmp_path / "packlib")])
-    for text, ran in (("one", [2]), ("one", []), ("two", [2])):
-        (tmp_path / "packlib" / "greedy.py").write_text(text)
-        assert swept(*data, "-p", "depth", "2") == (0, ran), "a changed library is another sweep"
+
+
+@pytest.mark.parametrize("place", CHANGES)
+def test_what_a_run_depends_on_is_another_sweep_when_it_changes(small, swept, copied, place):
+    data = "-p", "dataset", "wordnet", "-p", "depth", "2"
+    assert swept(*data) == (0, [2]) and swept(*data) == (0, [])
+    copied(place)
+    assert swept(*data) == (0, [2]) and swept(*data) == (0, [])
+
+
+def test_a_figure_of_an_earlier_sweep_is_not_shown_for_this_one(small, swept, capsys):
+    assert swept("-p", "depth", "2,4") == (0, [2, 4])
+    assert capsys.readouterr().out.endswith("comparison.svg\n")
+    assert swept("-p", "depth", "2") == (0, [])
+    assert capsys.readouterr().out.endswith("summary.csv\n") and not list(small.glob("swept/comparison.*"))
+
+
+def test_another_sweep_is_kept_out_until_the_table_and_the_figure_are_written(small, swept, monkeypatch):
+    monkeypatch.setattr(files, "PATIENCE", 0.1)
+    write, tried = comparison.write_csv, []
+
+    def write_beside_another(outcomes, path):
+        with pytest.raises(BlockingIOError, match="Another run is writing to"), files.work_folder(path.parent):
+            pass
+        tried.append(path)
+        write(outcomes, path)
+
+    monkeypatch.setattr(comparison, "write_csv", write_beside_another)
+    assert swept("-p", "depth", "2,4") == (0, [2, 4]) and len(tried) == 1
 
 
 def test_a_damaged_record_is_named(small, swept, capsys):

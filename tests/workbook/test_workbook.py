@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import pytest
 from matplotlib import font_manager
 from matplotlib.text import Text
@@ -121,6 +122,8 @@ GOOD = {"dataset": "wikipedia", "depth": None, "rate": 0.5, "habit": "one", "see
         ({"quick": 1}, "quick must be True or False, not 1."),
         ({"dataset": "wikipedai"}, "not 'wikipedai': did you mean 'wikipedia'"),
         ({"sede": 1}, "not 'sede': did you mean 'seed'"),
+        ({"seed": 2**32}, "seed must be from 0 to 4294967295, not 4294967296."),
+        ({"seed": -1}, "seed must be from 0 to 4294967295, not -1."),
         ({"rate": ..., "seed": ...}, "also needs the parameter rate, seed"),  # they are left out
     ],
 )
@@ -129,6 +132,14 @@ def test_a_wrong_parameter_gets_one_sentence(chapter, changes, says):
         check_parameters(chapter, **{name: value for name, value in (GOOD | changes).items() if value is not ...})
     assert says in str(caught.value) and "\n" not in str(caught.value)
     assert caught.value._render_traceback_() == [str(caught.value)]
+
+
+def test_every_seed_that_is_taken_is_one_for_numpy(chapter):
+    most = 2**32 - 1
+    assert check_parameters(chapter, **{**GOOD, "seed": most}).seed == most
+    np.random.RandomState(most)
+    with pytest.raises(ValueError, match="Seed must be between"):
+        np.random.RandomState(most + 1)
 
 
 def test_text_is_read_as_from_a_shell(chapter):

@@ -15,8 +15,9 @@ import nbformat
 
 from packbook.pages import fill_template
 from packbook.results import FIGURES_FOLDER, meanings
+from packbook.run.dependencies import digest_dependencies
 from packbook.run.execution import for_each, run_async, run_notebook
-from packbook.run.running import source_files, surroundings
+from packbook.run.running import surroundings
 from packlib.files import output_path, work_folder, write_text
 from packlib.tools.exits import exit_code
 
@@ -42,12 +43,19 @@ def pictures_of(notebook: str, folder: Path) -> list[Picture]:
 
 
 def is_fresh(path: Path, folder: Path) -> bool:
-    """Whether the pictures that the notebook at `path` shows are there, and newer than it and than the library."""
-    pictures = pictures_of(path.stem, folder)
+    """Whether the pictures that the notebook at `path` shows are there, and all that they depend on is as it was."""
     names = {figure["name"] for figure in meanings(nbformat.read(path, as_version=4), "figure")}
-    sources = [path, *source_files()]
-    made = min((picture.svg.stat().st_mtime for picture in pictures), default=0)
-    return names <= {picture.name for picture in pictures} and made > max(one.stat().st_mtime for one in sources)
+    made = _digest_of(path, folder)
+    return (
+        names <= {picture.name for picture in pictures_of(path.stem, folder)}
+        and made.exists()
+        and made.read_text(encoding="utf-8") == digest_dependencies(path)
+    )
+
+
+def _digest_of(path: Path, folder: Path) -> Path:
+    """The hidden file that says what the pictures of a notebook were made of; written last."""
+    return folder / f".{path.stem}.digest"
 
 
 async def export(path: Path, folder: Path, work: Path) -> None:
@@ -59,14 +67,17 @@ async def export(path: Path, folder: Path, work: Path) -> None:
         NotebookFailedError: if a cell raises or the kernel dies; the earlier pictures stay.
     """
     work.mkdir()
+    digest = digest_dependencies(path)  # before the run: what is changed meanwhile makes another run
     variables = surroundings(work) | {FIGURES_FOLDER: str(work), "OMP_NUM_THREADS": "1"}
     notebook = await run_notebook(path, environment=variables, seconds=600)
+    _digest_of(path, folder).unlink(missing_ok=True)
     for old in folder.glob(f"{glob.escape(path.stem)}-[0-9][0-9]-*"):
         if old.suffix in (".svg", ".png"):  # and no notebook whose name begins so
             old.unlink()
     for place, figure in enumerate(meanings(notebook, "figure"), start=1):
         for file in (work / f"{figure['name']}.svg", work / f"{figure['name']}.png"):
             file.replace(folder / f"{path.stem}-{place:02}-{file.name}")
+    write_text(_digest_of(path, folder), digest)
 
 
 def contact_sheet(paths: Iterable[Path], folder: Path) -> str:

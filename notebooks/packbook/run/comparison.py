@@ -88,6 +88,8 @@ def compared(outcomes: Sequence[Outcome], names: Sequence[str] = ()) -> tuple[Fi
 def conclude(outcomes: Sequence[Outcome], out: Path, names: Sequence[str], as_json: bool) -> int:
     """Write `summary.csv` and the figure, print the table and what failed; return the exit code.
 
+    If there is nothing to compare, the figure of an earlier sweep is removed: it shows other runs.
+
     Raises:
         ValueError: if a result that is to be drawn was not recorded.
     """
@@ -100,6 +102,9 @@ def conclude(outcomes: Sequence[Outcome], out: Path, names: Sequence[str], as_js
     known = dict.fromkeys(name for one in outcomes for name in one.results)
     if drawn := compared(outcomes, [one_of("a result", name, known) for name in names]):
         save(*drawn, out, PICTURE)
+    else:
+        for kind in ("svg", "png"):
+            (out / f"{PICTURE}.{kind}").unlink(missing_ok=True)
     if not as_json:
         print(*(path for path in (out / SUMMARY, out / f"{PICTURE}.svg") if path.exists()), sep="\n")
     return int(bool(failed))

@@ -5,8 +5,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import packbook
-import packlib
 from packbook.parameters import Dataset, check_values, parameters_of
 from packbook.results import FIGURES_FOLDER, RESULTS_FOLDER
 from packlib.checks import one_of
@@ -20,12 +18,6 @@ NOTEBOOKS = ROOT / "notebooks"
 def notebooks() -> dict[str, Path]:
     """The workbook's notebooks by name, in order."""
     return {path.stem: path for path in sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))}
-
-
-def source_files() -> list[Path]:
-    """The files of the library and of what the notebooks share: what a notebook shows may change with them."""
-    folders = [Path(package.__path__[0]) for package in (packlib, packbook)]
-    return [path for folder in folders for path in sorted(folder.rglob("*.py"))]
 
 
 def find_notebook(text: str) -> str:

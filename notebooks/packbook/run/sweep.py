@@ -8,7 +8,6 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,9 @@ from tqdm import tqdm
 
 from packbook.parameters import check_values
 from packbook.results import results_of
-from packbook.run.running import notebooks, read_parameters, run_into, source_files
-from packlib.files import naming, output_path, work_folder, write_text
+from packbook.run.dependencies import digest_dependencies
+from packbook.run.running import notebooks, read_parameters, run_into
+from packlib.files import naming, output_path, write_text
 from packlib.tools.exits import NotebookFailedError
 
 _DONE = "cell.json"  # written last: a folder that has it is whole
@@ -56,9 +56,7 @@ def grid(notebook: str, pairs: Sequence[Sequence[str]]) -> list[Cell]:
         ParameterError, ValueError: one sentence that names what is wrong, before anything runs.
     """
     choices: dict[str, list[str]] = {}
-    state = hashlib.sha256(notebooks()[notebook].read_bytes() + version("packlib").encode())
-    for source in source_files():  # a method that was changed may find something else
-        state.update(f"{source.name}\0".encode() + source.read_bytes())
+    state = hashlib.sha256(digest_dependencies(notebooks()[notebook]).encode())
     for name, text in pairs:
         for value in [text] if os.path.isfile(text) else text.split(","):
             checked = read_parameters(notebook, [(name, value.strip())])[name]
@@ -79,10 +77,10 @@ def grid(notebook: str, pairs: Sequence[Sequence[str]]) -> list[Cell]:
 def sweep(cells: Sequence[Cell], out: Path, jobs: int, progress: bool = True) -> list[Outcome]:
     """Run every cell that has not run yet, `jobs` at a time; return all outcomes in the order of `cells`.
 
-    A cell that failed is tried again by the next sweep into the same folder; one that ran is not.
+    A cell that failed is tried again by the next sweep into the same folder; one that ran is not. The caller keeps
+    other sweeps out of `out`, with `packlib.files.work_folder`.
 
     Raises:
-        BlockingIOError: if another sweep writes to `out`.
         OSError: if the comparison could not be written there, or would replace a file that the runs read.
     """
     from packbook.run.execution import for_each, run_async
@@ -90,16 +88,15 @@ def sweep(cells: Sequence[Cell], out: Path, jobs: int, progress: bool = True) ->
     reads = {text for cell in cells for text in cell.parameters.values()}
     for name in (SUMMARY, f"{PICTURE}.svg", f"{PICTURE}.png"):
         output_path(out / name, reads=reads)
-    with work_folder(out):  # it keeps a second sweep out
-        found = {cell.folder: outcome for cell in cells if (outcome := _stored(cell, out))}
-        left = [cell for cell in cells if cell.folder not in found]
-        with tqdm(total=len(cells), initial=len(found), unit="run", disable=not progress) as bar:
+    found = {cell.folder: outcome for cell in cells if (outcome := _stored(cell, out))}
+    left = [cell for cell in cells if cell.folder not in found]
+    with tqdm(total=len(cells), initial=len(found), unit="run", disable=not progress) as bar:
 
-            async def one(cell: Cell) -> None:
-                found[cell.folder] = await _run(cell, out / cell.folder, 1 if jobs > 1 else None)
-                bar.update()
+        async def one(cell: Cell) -> None:
+            found[cell.folder] = await _run(cell, out / cell.folder, 1 if jobs > 1 else None)
+            bar.update()
 
-            run_async(for_each(left, one, jobs))
+        run_async(for_each(left, one, jobs))
     return [found[cell.folder] for cell in cells]
 
 

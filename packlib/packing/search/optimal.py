@@ -22,7 +22,7 @@ import time
 import warnings
 from collections import Counter
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -60,16 +60,17 @@ def optimal(
     time_limit: float | None = None,
     progress: bool | Callback = None,
     rounds: int | None = None,
+    on_interrupt: Literal["return", "raise"] = "return",
 ) -> tuple[list[EqualPacks], dict[str, Any]]:
     """The fewest packs that are known, and the prices that prove how few there can be.
 
     Args:
         max_sequences_per_pack: at most this many sequences a pack, or None.
-        time_limit: seconds after which the best plan and bound so far are returned. An interrupt (Ctrl-C) ends the
-            search likewise, with a warning.
+        time_limit: seconds after which the best plan and bound so far are returned.
         progress: called after every round; if it returns False, the search ends likewise. Or True for a bar, False for
             none. By default a search of more than two seconds shows a bar where stderr is a terminal.
         rounds: linear programs after which the search ends likewise; a busy machine finds the same plan as an idle one.
+        on_interrupt: "return": an interrupt (Ctrl-C) ends the search likewise, with a warning; "raise" raises it.
 
     Returns:
         The strategies, and what proves the best bound: `prices` (None if sums prove as much), and whether packs are
@@ -85,9 +86,11 @@ def optimal(
         try:
             search.run()
         except KeyboardInterrupt as stop:
-            if type(stop) is not KeyboardInterrupt:  # a request to terminate is more than one to stop searching
+            if on_interrupt == "raise" or type(stop) is not KeyboardInterrupt:  # a command's own ends the command
                 raise
-            warnings.warn("The search was interrupted: this is the best plan so far.", RuntimeWarning, stacklevel=2)
+            found = f"of {search.num_packs:,} packs; the proven minimum is {search.lower_bound:,}"
+            said = f"The search was interrupted: this is the best plan so far, {found}."
+            warnings.warn(said, RuntimeWarning, stacklevel=3)  # where `plan` was called
         return search.best, {"prices": search.proof, "listed": search.listed}
 
 

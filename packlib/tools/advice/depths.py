@@ -1,5 +1,6 @@
 """Which method, and how deep: LPFHP, and the exact search where LPFHP is not proven to be good enough."""
 
+from functools import partial
 from typing import NamedTuple
 
 from packlib.lengths import LengthHistogram
@@ -35,9 +36,10 @@ def best_plans(histogram: LengthHistogram, depth: int | None = None, rounds: int
     """
     made = [plan(histogram, method=method, max_sequences_per_pack=depth) for method in ("lpfhp", "spfhp")]
     if not good_enough(made[0]):
-        searched = plan(histogram, method="optimal", max_sequences_per_pack=depth, rounds=rounds and FEW_ROUNDS)
+        search = partial(plan, histogram, max_sequences_per_pack=depth, on_interrupt="raise")
+        searched = search(rounds=rounds and FEW_ROUNDS)
         if (rounds or 0) > FEW_ROUNDS and not good_enough(searched):  # most are by then, in a quarter of the time
-            searched = plan(histogram, method="optimal", max_sequences_per_pack=depth, rounds=rounds)
+            searched = search(rounds=rounds)
         made.append(searched)
     return sorted(made, key=lambda one: (one.num_packs, one.gap))
 

@@ -268,7 +268,9 @@ class Packing:
                 bar.set_postfix(packs=now.num_packs, at_least=now.lower_bound, refresh=False)
                 bar.update()
 
-            return make_plan(histogram, method="optimal", max_sequences_per_pack=depth, progress=show)
+            return make_plan(
+                histogram, method="optimal", max_sequences_per_pack=depth, progress=show, on_interrupt="raise"
+            )
 
 
 @dataclass(frozen=True, eq=False)

@@ -158,6 +158,8 @@ FAULTS = {
     "loss times the rows": (lambda: odd("times rows"), "mean", "multiplied by the number of rows"),
     "loss over the sequences": (lambda: odd("over sequences"), "mean", "divided by the number of sequences"),
     "gradients times the depth of a pack": (lambda: odd("gradients by pack"), "mean", "depends on its company"),
+    "weights that add up to two": (lambda: odd("twice in company"), "mean", "depends on its company"),
+    "weights that add up to nothing": (lambda: odd("nothing in company"), "mean", "depends on its company"),
     "label smoothing over prompts": (lambda: odd("smoothing over prompts"), "labels", "padding or prompts"),
     "positions of 8 bits": (
         lambda: (llama(), spoiled(dense(slots=160), position_ids=lambda x: x.to(torch.int8).long()), LONG),
