@@ -52,6 +52,16 @@ _depth: dict[str, Any] = {"type": int, "show_default": "none", "help": "Sequence
 _LAYOUTS = ("packlib", "nemo")  # as in packlib.rows, which loads pyarrow
 _REDUCTIONS = ("token", "sequence", "group", "constant")  # as in packlib.check, which loads torch
 _OVERLONG = ("error", "truncate", "drop", "split")
+_MASK_WORDS = ("loss", "prompt", "next", "keep", "drop")  # as in packlib.rows, which loads pyarrow
+_masks = click.option(
+    "--mask",
+    "masks",
+    type=(str, click.Choice(_MASK_WORDS)),
+    multiple=True,
+    metavar="COLUMN WORD",
+    help="What a column is: a mask of the loss (loss: 1 is trained on; prompt: 0 is; next: 1 if the next token is), "
+    "or not (keep, drop). May be repeated.",
+)
 
 
 def _print(script: bool, found: Any, *said: Any) -> None:
@@ -121,6 +131,7 @@ def _run(notebook: str, pairs: Pairs, out: Out, progress: bool) -> None:
 @click.option("--model", metavar="CONFIG.json|FOLDER|SIZE", help="Your model: a configuration, or 7B.")
 @click.option("--memory", metavar="SIZE", help="Of one device, such as 80GB; it needs --model.")
 @click.option("--keep-max-length", is_flag=True, help="Keep --max-length, even where other rows save slots.")
+@_masks
 @click.option("--thorough", is_flag=True, help="Let the exact search end, which can take minutes.")
 @_out(metavar="DIR", default="out/report", help="Folder of the report.")
 @_json
@@ -147,6 +158,7 @@ def _report(lengths: str, recipe: str | None, out: Path, script: bool, progress:
     for name in names:
         output_path(out / name, reads=reads)
     show = partial(print, end=" …\033[K\r", file=sys.stderr, flush=True) if progress and sys.stderr.isatty() else None
+    values["masks"] = dict(values["masks"])
     advice = advise(lengths, recipe=given, progress=show, **values)
     from packlib.advice.page import page
 
@@ -233,6 +245,7 @@ def _plan(
 @click.option("--split", metavar="NAME", help="Of a data set of the hub, or of what save_to_disk wrote.")
 @click.option("--no-labels", "labels", flag_value=False, default=True, show_default="made", help="For masked models.")
 @click.option("--tokenizer", type=_path, metavar="FOLDER", help="Make tokens of the column messages or text with it.")
+@_masks
 @click.option("--window", type=int, show_default="any order", help="Packs open at a time, in order: 1 keeps it.")
 @click.option("--seed", type=int, default=0, help="Of the order of the packs.")
 @click.option("--layout", type=click.Choice(_LAYOUTS), default="packlib", help="Whose columns: NeMo's have no labels.")
@@ -273,6 +286,7 @@ def _pack(
     reads = [plan, *(one for one in data if not one.is_dir())]
     out = output_path(out, folder=values["packs_per_file"] is not None, reads=reads)
     values["tokenizer"] = tokenizer and tokenizer_of(tokenizer)
+    values["masks"] = dict(values["masks"])
     ranks, rank = _ranks()
     with _group(ranks, hours=24):
         if ranks > 1:

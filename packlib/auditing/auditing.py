@@ -11,7 +11,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from packlib.auditing.audit_waits import waiting_of
-from packlib.auditing.columns import NEMO, OTHER_LABELS, TRAINED, hashes, sums
+from packlib.auditing.columns import NEMO, OTHER_LABELS, hashes, sums
 from packlib.auditing.packed_files import MEGATRON, PackedData, open_packed, token_lists
 from packlib.auditing.packing_audit import PackingAudit, Updates
 from packlib.auditing.source_comparison import compare
@@ -20,6 +20,7 @@ from packlib.lengths import LengthHistogram, load
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, as_lengths, count_lengths
 from packlib.packing import plan
 from packlib.packing.search.bound import direct_bound
+from packlib.rows.loss_masks import LOSS_MASKS, UNTRAINED
 from packlib.work import Work
 
 if TYPE_CHECKING:
@@ -198,8 +199,11 @@ class _Seen:
             f"Sequences start at position {first}: models number from 0 (RoBERTa from 2).": first not in (0, 2),
             "All labels are -100: nothing would be trained on.": self.marked.get("labeled", 1) == 0,
         }
-        untrained = [name for name in TRAINED if self.marked.get(name, 1) == 0]
-        said |= {f"{name} is 0 for all tokens: nothing would be trained on.": True for name in untrained}
+        untrained = {name: UNTRAINED[word] for name, word in LOSS_MASKS.items() if self.marked.get(name, 1) == 0}
+        said |= {
+            f"{name} is {number} for all tokens: nothing would be trained on.": True
+            for name, number in untrained.items()
+        }
         found = [sentence for sentence, true in said.items() if true]
         return found + [
             f"{what}, in {count:,} rows, the first of which is {at}." for what, (count, at) in self.wrong.items()

@@ -69,7 +69,8 @@ def pack_parquet(
         out: the file; the folder, if `packs_per_file` says how many packs each file there holds.
         ranks: the processes that call this together, each with the same arguments, on machines that see the same files.
             Each reads a part of the data and writes a part of the files, which are those of one process.
-        asked: as in `pack_dataset`: `method`, `plan`, `max_sequences_per_pack`, `overlong`, `labels`, `seed`, `window`.
+        asked: as in `pack_dataset`: `method`, `plan`, `max_sequences_per_pack`, `overlong`, `labels`, `seed`, `window`,
+            `masks`.
             And `layout`: "nemo" writes `input_ids`, `loss_mask` and `seq_start_id`, as Megatron Bridge reads packed
             Parquet (data/datasets/packed_parquet.py), and no other column. It takes the last token of a sequence for a
             label alone, so that a pack has a slot fewer for each.

@@ -14,6 +14,7 @@ from packlib.files import named
 from packlib.installed import needed_by
 
 SOURCES = ("messages", "text")
+_WEIGHTS = ("weight", "train", "training")  # of a message, as OpenAI and axolotl have them
 _MARKS = re.compile(r"\{%-?\s*generation\s*-?%\}")  # as transformers looks for it
 
 
@@ -86,9 +87,82 @@ def _chats(chats: list, tools: list, tokenizer: Any, labels: bool, row: int) -> 
             raise ValueError(
                 f"The messages of row {at} do not fit the chat template: {one_line(str(error), 200)}"
             ) from error
+        weights = _weights(chat, at, labels)
+        if any(weight == 0 for weight in weights.values()):
+            prefixes = [_without_nulls(chat[: number + 1]) for number in weights]
+            masks = [_mask_of(prefix, tokenizer, _without_nulls(offered), at) for prefix in prefixes]
+            found["assistant_masks"] = _weighted(found["assistant_masks"], masks, list(weights.values()), at)
         for name, values in made.items():
             values.append(found[name])
     return made
+
+
+def _weights(chat: list, row: int, labels: bool) -> dict[int, int]:
+    """The weight of each message of the assistant, by its number in the chat: 1 to train on it, 0 not to.
+
+    Raises:
+        ValueError: naming the row, the message and the weight that cannot be honored.
+    """
+    weights = {}
+    for number, message in enumerate(chat):
+        if not isinstance(message, dict):
+            continue
+        begin, is_answer = f"message {number} of row {row}", message.get("role") == "assistant"
+        for name in _WEIGHTS:
+            if (weight := message.get(name)) is None:
+                continue
+            if isinstance(weight, str) or weight not in (0, 1):
+                raise ValueError(f"The {name} of {begin} must be 0 or 1, not {shown(weight)}.")
+            if weight and not is_answer:
+                raise ValueError(f"The {name} of {begin} must be 0, or left out: only the assistant is trained on.")
+            if not weight and not labels:
+                raise ValueError(f"labels must be True for {begin}, whose {name} is 0.")
+        if is_answer:
+            weights[number] = int(all(message.get(name) in (None, 1) for name in _WEIGHTS))
+    return weights
+
+
+def _mask_of(chat: list, tokenizer: Any, tools: list | None, row: int) -> np.ndarray:
+    """Which tokens of a chat are the assistant's; bool."""
+    options = {"tokenize": True, "return_dict": True, "return_assistant_tokens_mask": True}
+    try:
+        found = tokenizer.apply_chat_template(chat, tools=tools, **options)
+    except Exception as error:  # a template raises what its author chose
+        raise ValueError(
+            f"The weights of row {row} need its first {len(chat)} messages alone, which do not fit the chat template: "
+            f"{one_line(str(error), 200)}"
+        ) from error
+    return np.asarray(found["assistant_masks"], bool)
+
+
+def _weighted(mask: list[int], prefixes: list[np.ndarray], weights: list[int], row: int) -> list[int]:
+    """The mask of a chat with 0 for all tokens of the answers that have weight 0.
+
+    Each answer is the next run (or runs) of ones. A template may write earlier answers otherwise in a longer chat, such
+    as without their thoughts, so runs are counted and their lengths are not compared.
+
+    Args:
+        mask: the assistant's tokens in the whole chat.
+        prefixes: the masks of the chat up to each answer.
+    """
+    whole = np.asarray(mask, bool)
+    begins = np.flatnonzero(np.diff(whole, prepend=False) & whole)
+    runs = [int(np.count_nonzero(np.diff(prefix, prepend=False) & prefix)) for prefix in prefixes]
+    tokens = [int(np.count_nonzero(prefix)) for prefix in prefixes]
+    joined = any(
+        same == more and fewer < all_of and weights[answer] != weights[answer - 1]
+        for answer, (same, more, fewer, all_of) in enumerate(
+            zip(runs, runs[1:], tokens, tokens[1:], strict=False), start=1
+        )
+    )
+    if joined or runs != sorted(runs) or runs[-1] != len(begins):
+        raise ValueError(
+            f"The weights of row {row} cannot be honored: its chat template does not mark each answer apart from the "
+            "others."
+        )
+    run_of = np.cumsum(np.diff(whole, prepend=False) & whole) - 1
+    weight_of_run = np.repeat(weights, np.diff(runs, prepend=0))
+    return [int(one and weight_of_run[run]) for one, run in zip(whole, run_of, strict=True)]
 
 
 def _without_nulls(value: Any) -> Any:
