@@ -4,7 +4,7 @@ LENGTHS is the name of a data set (packlib list) or a file: text or CSV with one
 length,count lines, .npy, or Parquet.
 
 Exit codes: 0 done; 1 a notebook or a check failed; 2 a wrong command, parameter or file, or a check that cannot tell;
-3 an audit that cannot tell; 130 interrupted; 141 nobody reads what is printed; 143 terminated.
+3 an audit that cannot tell; 4 another rank has left; 130 interrupted; 141 nobody reads what is printed; 143 terminated.
 """
 
 import json
@@ -266,8 +266,8 @@ def _pack(
 
     DATA is Parquet files, JSON lines, folders of them, or one folder that save_to_disk of datasets wrote; or, with
     --split, owner/name, a data set of the hub. Nothing that exists is replaced. With --packs-per-file, the same command
-    goes on with a folder where a run was killed, and torchrun shares the work among processes, also of several machines
-    that see the same files.
+    goes on with a folder where a run was killed, and writes nothing if all is there. torchrun shares the work among
+    processes, also of several machines that see the same files.
 
     \b
     Examples:
@@ -299,7 +299,8 @@ def _pack(
     said = "{num_packs:,} packs of {max_length:,} ({method}); none has fewer than {lower_bound:,}."
     said += " {sequences:,} sequences, {tokens:,} tokens; {overlong_sequences:,} were too long."
     columns = (f"{name}: {became}." for name, became in found["columns"].items())
-    _print(script, found, said.format(**found), *columns, out)
+    nothing = [f"Nothing was written: {out} holds these packs already."] * (not found["files_written"])
+    _print(script, found, said.format(**found), *columns, *(nothing or [out]))
 
 
 @_command("audit")
@@ -389,7 +390,7 @@ def _check(target: str, collate: str | None, log: Out, script: bool, progress: b
     if ranks > 2:
         raise ValueError(f"torchrun must start 2 processes for a check, not {ranks}.")
     if log:
-        output_path(log)
+        log = output_path(log)
     given = {name: value for name, value in asked.items() if value is not None}
     with _group(ranks):
         found = check_target(target, collate, progress and not rank, **given)

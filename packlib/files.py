@@ -33,6 +33,8 @@ Read: TypeAlias = str | os.PathLike | None  # the path of what a command reads, 
 def output_path(path: str | os.PathLike, folder: bool = False, reads: Iterable[Read] = ()) -> Path:
     """Return the absolute path, links followed, of a file to write, or of a folder; nothing is made yet.
 
+    A path that begins with ~ is in the home folder, as it is where one reads.
+
     Args:
         reads: what the caller reads, and so must not replace: a file of any of these, by whatever link. A folder that
             is replaced as a whole must not hold any of them.
@@ -41,6 +43,7 @@ def output_path(path: str | os.PathLike, folder: bool = False, reads: Iterable[R
         OSError: in one sentence that names `path`, if something else stands there (a device, a pipe), if a link
             leads nowhere, if this user may not write there, or if that would replace what is read.
     """
+    path = os.path.expanduser(path)
     _refuse_what_is_read(path, folder, reads)
     name = shown(os.fspath(path))
     at = whole = Path(path).absolute()
@@ -100,27 +103,56 @@ def _says_where(path: str | os.PathLike, errors: Container[int] | None = None) -
         raise type(error)(f"{shown(os.fspath(path))} cannot be written: {os.strerror(error.errno)}.") from None
 
 
+def make_folders(path: Path) -> None:
+    """Make a folder and those that it is in, however many: pathlib calls itself for each, and Python ends that."""
+    missing = []
+    while not os.path.lexists(path):
+        missing.append(path)
+        path = path.parent
+    for folder in reversed(missing):
+        folder.mkdir(exist_ok=True)
+
+
 @contextmanager
-def atomic_path(path: str | os.PathLike) -> Iterator[Path]:
+def atomic_path(path: str | os.PathLike, new: bool = False) -> Iterator[Path]:
     """Yield a temporary path beside `path`; rename it to `path` if the block succeeds, remove it if not.
 
     A reader never sees a half-written file, and an error leaves the old file as it was. A process that is killed
     leaves its temporary file, a hidden one that ends in `.part`.
 
+    Args:
+        new: refuse to replace a file, also one that came while the block ran.
+
     Raises:
-        OSError: in one sentence, if `path` is no place for a file: see `output_path`.
+        OSError: in one sentence, if `path` is no place for a file: see `output_path`; or if it must be new and is not.
     """
     path = output_path(path)
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     with _says_where(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(path.parent)
         beside.touch(exist_ok=False)
     try:
         with room_for(path):
             yield beside
-        beside.replace(path)
+        if new:
+            _link(beside, path)
+        else:
+            beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def _link(beside: Path, path: Path) -> None:
+    """Give a file its name, which renaming would take from another file."""
+    exists = FileExistsError(f"{shown(os.fspath(path))} exists: name another file.")
+    try:
+        os.link(beside, path)
+    except FileExistsError:
+        raise exists from None
+    except OSError:  # some file systems have no links: there is a moment between the look and the renaming
+        if path.exists():
+            raise exists from None
+        beside.replace(path)
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:
@@ -167,7 +199,7 @@ def work_folder(out: str | os.PathLike) -> Iterator[Path]:
 def _acquire(lock: FileLock, out: Path) -> None:
     while not lock.is_locked:
         try:
-            out.mkdir(parents=True, exist_ok=True)
+            make_folders(out)
             lock.acquire()
         except (FileNotFoundError, FileExistsError):  # the process that had the lock made it, and has just removed it
             if out.is_file():

@@ -19,10 +19,12 @@ from packlib.check.model_questions import determinism, isolation, padding, posit
 from packlib.check.update import accumulation
 from packlib.check.weighing import REDUCTIONS, Weighing
 from packlib.checks import flag, one_of, shown, whole_number
+from packlib.distributed.collectives import lost_ranks_named
 
 _SEQUENCES = 8  # that the model is called with
 
 
+@lost_ranks_named()
 def check_packing(
     model: Callable,
     collate: Callable[[list], Any],

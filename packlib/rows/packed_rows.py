@@ -14,7 +14,7 @@ import pyarrow as pa
 from tqdm.auto import tqdm
 
 from packlib.checks import depth_limit, flag, one_of, shown, whole_number
-from packlib.files import atomic_path, output_path
+from packlib.files import atomic_path, make_folders, output_path
 from packlib.installed import __version__, needed_by
 from packlib.lengths import LengthHistogram
 from packlib.packing import Method, PackingPlan, Packs, StreamPacker
@@ -164,7 +164,7 @@ def pack_dataset(
     packing = Packing(max_length, method, max_sequences_per_pack, overlong, labels, seed, plan, window, masks=masks)
     columns = packing.columns(tokenizer)
     folder = output_path(cache_dir or Path(datasets.config.HF_DATASETS_CACHE) / "packlib", folder=True)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folders(folder)
     spool = read(opened(dataset), folder, columns, flag("progress", progress))
     asked = asdict(replace(packing, plan=None)) | {"plan": plan and plan.to_json()}
     text = json.dumps([__version__, asked, spool.digest, columns.finish()])
@@ -238,11 +238,19 @@ class Packing:
         """The plan that was given, or one that is made."""
         return self.plan or self._plan(LengthHistogram.from_lengths(lengths, self.max_length), progress)
 
-    def write(self, stored: StoredColumns, columns: Columns, path: Path, writer: Callable, progress: bool) -> dict:
-        """Plan all, and write it to one file; returns what `PackedRows` found."""
+    def write(
+        self,
+        stored: StoredColumns,
+        columns: Columns,
+        path: Path,
+        writer: Callable,
+        progress: bool,
+        new: bool = False,
+    ) -> dict:
+        """Plan all, and write it to one file, as `PackedRows.write` does; returns what `PackedRows` found."""
         rows = self.rows(stored, self.plan_of(stored.lengths, progress), columns)
         with rows.bar(len(rows.order), progress) as bar:
-            rows.write(rows.order, path, writer, bar)
+            rows.write(rows.order, path, writer, bar, new)
         return rows.found
 
     def rows(self, stored: StoredColumns, made: PackingPlan, columns: Columns) -> "PackedRows":
@@ -303,12 +311,12 @@ class PackedRows:
     def bar(self, total: int, progress: bool) -> tqdm:
         return tqdm(desc="packing", unit=" packs", total=total, disable=not progress, delay=1)
 
-    def write(self, order: np.ndarray, path: Path, writer: Callable, bar: tqdm) -> None:
-        """Write the rows of the packs of `order` to a file, whole or not at all."""
+    def write(self, order: np.ndarray, path: Path, writer: Callable, bar: tqdm, new: bool = False) -> None:
+        """Write the rows of the packs of `order` to a file, whole or not at all; a `new` one replaces none."""
         rows = self._batches(order)
         first = next(rows)
         schema = first.schema.with_metadata({"packlib": json.dumps(self.found)})
-        with atomic_path(path) as beside, writer(str(beside), schema) as file:
+        with atomic_path(path, new) as beside, writer(str(beside), schema) as file:
             for batch in chain([first], rows):
                 file.write_batch(batch.replace_schema_metadata(schema.metadata))
                 bar.update(len(batch))

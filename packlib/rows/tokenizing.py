@@ -66,8 +66,8 @@ def tokenizer_of(folder: str | os.PathLike) -> Any:
     if not Path(folder).is_dir():
         raise FileNotFoundError(f"There is no folder {named(folder)}; a tokenizer is needed there.")
     try:
-        return AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError) as error:
+        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # what is damaged raises any of a dozen kinds
         raise ValueError(f"{named(folder)} holds no tokenizer: {one_line(str(error), 200)}") from None
 
 

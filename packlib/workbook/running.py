@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from packlib.checks import one_of
-from packlib.files import Read, output_path, work_folder
+from packlib.files import Read, make_folders, output_path, work_folder
 from packlib.installed import IN_WHEEL, ROOT, checkout_path
 from packlib.lengths import load
 from packlib.workbook.parameters import Dataset, check_values, parameters_of
@@ -107,6 +107,6 @@ def delivery(out: Path, reads: Iterable[Read] = (), names: Iterable[str] = ()) -
         made = [path.relative_to(work) for path in sorted(work.rglob("*")) if path.is_file()]
         targets = [output_path(out / path, reads=reads) for path in made]  # all are asked before the first is replaced
         for path, target in zip(made, targets, strict=True):
-            target.parent.mkdir(parents=True, exist_ok=True)
+            make_folders(target.parent)
             (work / path).replace(target)
         files += targets

@@ -138,7 +138,7 @@ def test_a_killed_run_into_a_folder_goes_on(capsys):
     assert cli.main(["pack", *into, "out"]) == 0
     assert all(path.stat().st_mtime_ns == before for path, before in kept.items() if path != damaged)
     assert contents("out") == contents("whole")
-    refused([*into, "out"], "out' exists: name another folder.", capsys)
+    refused(["other.parquet", *into[1:], "out"], "out' holds another packing, of other data: name another", capsys)
 
 
 def contents(folder):
