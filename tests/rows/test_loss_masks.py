@@ -259,3 +259,16 @@ def test_weights_are_honored_where_a_template_writes_earlier_answers_otherwise()
     rows = [{"messages": chat(1, 0, 1)}]
     (found,) = labels_in(pack_dataset(rows, 32, tokenizer=tokenizer(thoughts)))
     assert found == [*[-100] * 2, 4, 2, *[-100] * 6, 6, 4, 2]
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+@pytest.mark.parametrize("signed", [False, True])
+def test_labels_of_every_whole_type_get_the_mask(tmp_path, bits, signed):
+    """-100 fits into no unsigned type."""
+    kind = getattr(pa, f"{'int' if signed else 'uint'}{bits}")()
+    table = pa.table(
+        {"input_ids": [IDS] * 4, "labels": pa.array([IDS] * 4, pa.list_(kind)), "loss_mask": [ANSWER] * 4}
+    )
+    pq.write_table(table, tmp_path / "data.parquet")
+    packed = pack_dataset(str(tmp_path / "data.parquet"), 16, masks={"loss_mask": "loss"})
+    assert labels_in(packed) == [WANTED] * 4

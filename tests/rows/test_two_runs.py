@@ -14,6 +14,8 @@ from datasets import Dataset
 from test_pack_command import KILLED, OPTIONS, contents, rows_of
 
 from packlib import cli
+from packlib.lengths import LengthHistogram
+from packlib.packing import plan
 
 LENGTHS = np.random.default_rng(0).integers(1, 41, 90).tolist()
 
@@ -181,3 +183,28 @@ def test_a_path_of_1200_folders_is_made_or_refused(capsys):
     assert cli.main(["pack", "a.parquet", *OPTIONS, f"{deep}/one.parquet"]) == 0
     assert cli.main(["pack", "a.parquet", *OPTIONS, f"{deep}/out", "--packs-per-file", "9"]) == 0
     assert list(Path(f"{deep}/out").glob("*.parquet"))
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_another_plan_for_the_same_lengths_is_refused(capsys, finished):
+    histogram = LengthHistogram.from_lengths(LENGTHS, 64)
+    for name, depth in (("one", 3), ("other", 4)):
+        plan(histogram, method="lpfhp", max_sequences_per_pack=depth).save(f"{name}.json")
+    into = ["a.parquet", "--packs-per-file", "5", "--no-progress", "--out", "out", "--plan"]
+    assert cli.main(["pack", *into, "one.json"]) == 0
+    record = Path("out/.packlib.json")
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"finished": finished}))
+    before = contents("out")
+    capsys.readouterr()
+    assert cli.main(["pack", *into, "other.json"]) == 2
+    assert ", of another plan: " in capsys.readouterr().err and contents("out") == before
+
+
+def test_a_whole_file_with_another_number_of_packs_is_written_anew():
+    assert cli.main(["pack", "a.parquet", *INTO]) == 0
+    before = contents("out")
+    for path in sorted(Path("out").glob("*.parquet"))[:2]:
+        table = pq.read_table(path)
+        pq.write_table(table.slice(1), path)
+    assert cli.main(["pack", "a.parquet", *INTO]) == 0
+    assert contents("out") == before
