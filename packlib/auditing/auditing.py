@@ -164,7 +164,8 @@ class _Seen:
             del self.wrong[OTHER_LABELS]
 
     def _lengths(self, progress: bool, work: Work | None, hashed: bool) -> Iterator[np.ndarray]:
-        options: dict[str, Any] = {"leave": False, "disable": not progress, "delay": 1}
+        # each chunk is drawn, the last too, after which the bar is taken away
+        options: dict[str, Any] = {"leave": False, "disable": not progress, "delay": 1, "mininterval": 0, "miniters": 1}
         with tqdm(total=self.packed.num_rows, desc="audit", unit=" rows", **options) as bar:
             for rows in self.packed.rows(hashed):
                 for sentence, at in rows.wrong.items():
