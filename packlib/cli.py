@@ -299,8 +299,8 @@ def _pack(
     said = "{num_packs:,} packs of {max_length:,} ({method}); none has fewer than {lower_bound:,}."
     said += " {sequences:,} sequences, {tokens:,} tokens; {overlong_sequences:,} were too long."
     columns = (f"{name}: {became}." for name, became in found["columns"].items())
-    nothing = [f"Nothing was written: {out} holds these packs already."] * (not found["files_written"])
-    _print(script, found, said.format(**found), *columns, *(nothing or [out]))
+    where = out if found["files_written"] else f"Nothing was written: {out} holds these packs already."
+    _print(script, found, said.format(**found), *columns, where)
 
 
 @_command("audit")

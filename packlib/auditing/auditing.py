@@ -165,7 +165,13 @@ class _Seen:
 
     def _lengths(self, progress: bool, work: Work | None, hashed: bool) -> Iterator[np.ndarray]:
         # each chunk is drawn, the last too, after which the bar is taken away
-        options: dict[str, Any] = {"leave": False, "disable": not progress, "delay": 1, "mininterval": 0, "miniters": 1}
+        options: dict[str, Any] = {
+            "leave": False,
+            "disable": not progress,
+            "delay": 1,
+            "mininterval": 0,
+            "miniters": 1,
+        }
         with tqdm(total=self.packed.num_rows, desc="audit", unit=" rows", **options) as bar:
             for rows in self.packed.rows(hashed):
                 for sentence, at in rows.wrong.items():
