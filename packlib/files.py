@@ -30,6 +30,11 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 Read: TypeAlias = str | os.PathLike | None  # the path of what a command reads, if it reads a file at all
 
 
+def at_home(path: str | os.PathLike) -> Path:
+    """Return a path whose leading ~ is the home folder; pathlib raises a RuntimeError for a user that is not there."""
+    return Path(os.path.expanduser(path))
+
+
 def output_path(path: str | os.PathLike, folder: bool = False, reads: Iterable[Read] = ()) -> Path:
     """Return the absolute path, links followed, of a file to write, or of a folder; nothing is made yet.
 
@@ -43,7 +48,7 @@ def output_path(path: str | os.PathLike, folder: bool = False, reads: Iterable[R
         OSError: in one sentence that names `path`, if something else stands there (a device, a pipe), if a link
             leads nowhere, if this user may not write there, or if that would replace what is read.
     """
-    path = os.path.expanduser(path)
+    path = at_home(path)
     _refuse_what_is_read(path, folder, reads)
     name = shown(os.fspath(path))
     at = whole = Path(path).absolute()
@@ -73,7 +78,7 @@ def _not_writable(name: str, at: Path, whole: bool, wanted: str) -> OSError | No
 
 def _refuse_what_is_read(path: str | os.PathLike, folder: bool, reads: Iterable[Read]) -> None:
     for read in [Path(read) for read in reads if read]:
-        at, other = Path(os.path.realpath(path)), Path(os.path.realpath(read.expanduser()))
+        at, other = Path(os.path.realpath(path)), Path(os.path.realpath(at_home(read)))
         if _same(at, other) or (folder and at in other.parents):
             would = f"{shown(os.fspath(path))} would replace {shown(str(read))}, which is read"
             raise FileExistsError(f"{would}: name another {'folder' if folder else 'file'}.")

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from packlib.checks import listed, one_line, one_of
-from packlib.files import named
+from packlib.files import at_home, named
 from packlib.lengths import LengthHistogram, available, load
 from packlib.rows.loss_masks import LOSS_MASKS, MaskWord, mask_words
 from packlib.rows.row_columns import BORDERS, IGNORED, Columns, is_list, refuse_gaps, with_labels
@@ -58,7 +58,7 @@ def uncut(
     Raises:
         OSError, TypeError, ValueError: naming the file, the column or the row that is wrong.
     """
-    path, words = Path(dataset).expanduser(), mask_words(masks)
+    path, words = at_home(dataset), mask_words(masks)
     if str(dataset) in available() or not _has_rows(path):
         if words:
             raise ValueError(f"masks must be left out for {named(path)}, which has no rows of tokens.")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from packlib.checks import one_of, shown, whole_number
-from packlib.files import named, read_json
+from packlib.files import at_home, named, read_json
 from packlib.work import Work
 
 USABLE = 0.9  # of a device's memory; the rest is for CUDA, buffers and fragments
@@ -219,7 +219,7 @@ def _configured(model: str) -> ModelShape:
 
 
 def _configuration(model: str) -> tuple[Path, dict]:
-    path = Path(model).expanduser()
+    path = at_home(model)
     if path.is_dir():
         path /= "config.json"
     config = read_json(path, "model's configuration", constants=True)

@@ -16,6 +16,7 @@ from packlib.auditing.packed_files import MEGATRON, PackedData, open_packed, tok
 from packlib.auditing.packing_audit import PackingAudit, Updates
 from packlib.auditing.source_comparison import compare
 from packlib.checks import depth_limit, flag, number, percent, shown, whole_number
+from packlib.files import at_home
 from packlib.lengths import LengthHistogram, load
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, as_lengths, count_lengths
 from packlib.packing import plan
@@ -251,7 +252,7 @@ class _Seen:
 def _lengths_of_source(source: Any, column: str | None) -> tuple[LengthHistogram, np.ndarray | None]:
     """The lengths of the source, and a hash of each of its sequences where it has tokens."""
     lengths, contents = source, None
-    source = Path(source).expanduser() if isinstance(source, str | os.PathLike) else source
+    source = at_home(source) if isinstance(source, str | os.PathLike) else source
     if chunks := [(sizes, hashes(values, sizes)) for sizes, values in token_lists(source, column)]:
         lengths, contents = (np.concatenate(part) for part in zip(*chunks, strict=True))
         lengths = as_lengths(lengths, lambda i: f"row {i} of source")

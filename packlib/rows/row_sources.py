@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from packlib.checks import listed, one_line, one_of, shown
-from packlib.files import WORK, arrow_errors, named, naming, parse_json
+from packlib.files import WORK, arrow_errors, at_home, named, naming, parse_json
 from packlib.installed import needed_by
 from packlib.lengths.own_files import parquet_batches, parquet_file
 
@@ -37,7 +37,7 @@ def opened(dataset: Any, split: str | None = None, leave_out: Path | None = None
     paths = dataset if several else [dataset]
     if not all(isinstance(one, (str, os.PathLike)) for one in paths):
         return dataset
-    paths = [os.path.expanduser(one) for one in paths]
+    paths = [os.fspath(at_home(one)) for one in paths]
     dataset = paths if several else paths[0]
     there = os.path.lexists(paths[0])
     if split is not None and not (several or there) and _is_hub_name(os.fspath(dataset)):
