@@ -146,23 +146,23 @@ def _weighted(mask: list[int], prefixes: list[np.ndarray], weights: list[int], r
         prefixes: the masks of the chat up to each answer.
     """
     whole = np.asarray(mask, bool)
-    begins = np.flatnonzero(np.diff(whole, prepend=False) & whole)
-    runs = [int(np.count_nonzero(np.diff(prefix, prepend=False) & prefix)) for prefix in prefixes]
-    tokens = [int(np.count_nonzero(prefix)) for prefix in prefixes]
-    joined = any(
-        same == more and fewer < all_of and weights[answer] != weights[answer - 1]
-        for answer, (same, more, fewer, all_of) in enumerate(
-            zip(runs, runs[1:], tokens, tokens[1:], strict=False), start=1
-        )
-    )
-    if joined or runs != sorted(runs) or runs[-1] != len(begins):
+    run_of = np.cumsum(_begins(whole)) - 1
+    runs = np.array([np.count_nonzero(_begins(prefix)) for prefix in prefixes])
+    tokens = np.array([np.count_nonzero(prefix) for prefix in prefixes])
+    own_runs = np.diff(runs, prepend=0)
+    joined = (own_runs == 0) & (np.diff(tokens, prepend=0) > 0)  # an answer that goes on with the run of another
+    if (joined.any() and any(weights)) or (own_runs < 0).any() or runs[-1] != run_of.max(initial=-1) + 1:
         raise ValueError(
             f"The weights of row {row} cannot be honored: its chat template does not mark each answer apart from the "
             "others."
         )
-    run_of = np.cumsum(np.diff(whole, prepend=False) & whole) - 1
-    weight_of_run = np.repeat(weights, np.diff(runs, prepend=0))
+    weight_of_run = np.repeat(weights, own_runs)
     return [int(one and weight_of_run[run]) for one, run in zip(whole, run_of, strict=True)]
+
+
+def _begins(mask: np.ndarray) -> np.ndarray:
+    """Where runs of ones begin; bool."""
+    return mask & ~np.append(False, mask[:-1])
 
 
 def _without_nulls(value: Any) -> Any:

@@ -249,6 +249,10 @@ def test_weights_that_nothing_can_honor_are_refused():
     joined = MARKED.replace("{{ message.role }} {{ message.content }} ", "")  # one answer follows on the other
     with pytest.raises(ValueError, match="The weights of row 0 cannot be honored"):
         pack_dataset([{"messages": chat(0, 1)}], 32, tokenizer=tokenizer(joined))
+    turns = [{"role": "assistant", "content": text, "weight": w} for text, w in (("two", 1), ("", 0), ("three", 0))]
+    bare = "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %} {% endfor %}"
+    with pytest.raises(ValueError, match="The weights of row 0 cannot be honored"):
+        pack_dataset([{"messages": turns}], 32, tokenizer=tokenizer(bare))
     same = pack_dataset([{"messages": chat(1, 1)}], 32, tokenizer=tokenizer(joined))
     assert labels_in(same) == [[-100, 2, 5, 2]]
 
