@@ -16,6 +16,7 @@ from test_pack_command import KILLED, OPTIONS, contents, rows_of
 from packlib import cli
 from packlib.lengths import LengthHistogram
 from packlib.packing import plan
+from packlib.rows import parquet_packs
 
 LENGTHS = np.random.default_rng(0).integers(1, 41, 90).tolist()
 
@@ -208,3 +209,18 @@ def test_a_whole_file_with_another_number_of_packs_is_written_anew():
         pq.write_table(table.slice(1), path)
     assert cli.main(["pack", "a.parquet", *INTO]) == 0
     assert contents("out") == before
+
+
+def test_files_that_come_before_the_lock_is_had_are_not_taken_for_packs(monkeypatch, capsys):
+    """Such as those of an earlier version of packlib, which kept no record."""
+    look = parquet_packs.opened
+
+    def meanwhile(*given):
+        Path("out").mkdir()
+        Path("out/00000-of-00006.parquet").write_text("of another")
+        return look(*given)
+
+    monkeypatch.setattr(parquet_packs, "opened", meanwhile)
+    assert cli.main(["pack", "a.parquet", *INTO]) == 2
+    assert "out' exists: name another folder." in capsys.readouterr().err
+    assert contents("out") == {"00000-of-00006.parquet": b"of another"}
