@@ -31,7 +31,7 @@ TOKENIZERS = {  # what lies in the folder, by file
 def asked(folder, *command):
     """A command whose standard input says yes to everything, as `yes |` does."""
     run = [sys.executable, "-m", "packlib", *command]
-    return subprocess.run(run, cwd=folder, input="y\n" * 99, capture_output=True, text=True, timeout=100)
+    return subprocess.run(run, cwd=folder, input="y\n" * 99, capture_output=True, text=True, timeout=300)
 
 
 def with_evil(folder, files):
@@ -80,5 +80,5 @@ def test_checking_a_folder_from_inside_imports_none_of_its_files(tmp_path, modul
     (folder / "evil.py").rename(folder / f"{module}.py")
     packlib = Path(sys.executable).with_name("packlib")
     run = [str(packlib), "check", ".", "--no-progress"]
-    done = subprocess.run(run, cwd=folder, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(run, cwd=folder, capture_output=True, text=True, timeout=300)
     assert not ran.exists() and done.returncode == 0, done.stderr
