@@ -1,5 +1,6 @@
 """NumPy arrays between ranks, with a count of the bytes that leave this one."""
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -7,6 +8,12 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
+
+# what gloo, NCCL and the store say of a connection
+_LEFT = re.compile(
+    r"(closed|reset) by (remote )?peer|broken pipe|connection (refused|was closed)|remote process", re.I
+)
+_SILENT = re.compile(r"timed out (waiting|after)|(socket|wait) timeout", re.I)
 
 
 class RankError(RuntimeError):
@@ -22,6 +29,41 @@ class RankError(RuntimeError):
         if isinstance(error, cls):
             return error
         return cls(f"Rank {rank} of {world_size} raised {type(error).__name__}: {error}", rank)
+
+
+class LostRankError(RankError):
+    """Another rank has left, or does not answer, so that this one cannot go on."""
+
+
+@contextmanager
+def lost_ranks_named() -> Iterator[None]:
+    """Let the error of a collective whose other ranks are gone be one sentence; torch shows its own C++ places.
+
+    Raises:
+        LostRankError: in place of that error.
+    """
+    try:
+        yield
+    except RankError:
+        raise
+    except RuntimeError as error:
+        if (sentence := lost_rank(error)) is None:
+            raise
+        raise LostRankError(sentence) from None
+
+
+def lost_rank(error: BaseException | None) -> str | None:
+    """Return what became of another rank, if an error or one of its causes tells of that; else None."""
+    while error is not None:
+        if isinstance(error, LostRankError):
+            return str(error)
+        if isinstance(error, RuntimeError) and not isinstance(error, RankError):
+            left, silent = _LEFT.search(str(error)), _SILENT.search(str(error))
+            if left or silent:
+                this = f"Rank {dist.get_rank()} of {dist.get_world_size()}" if dist.is_initialized() else "This rank"
+                return f"{this} cannot go on: another rank {'has left' if left else 'does not answer'}."
+        error = error.__cause__ or error.__context__
+    return None
 
 
 class Collectives:
@@ -59,10 +101,12 @@ class Collectives:
             failure = error
         if self.size > 1:
             first = self._tensor(np.array(self.size if failure is None else self.rank))
-            dist.all_reduce(first, dist.ReduceOp.MIN, group=self.group)
+            with lost_ranks_named():
+                dist.all_reduce(first, dist.ReduceOp.MIN, group=self.group)
             if first < self.size:
                 sentence = [str(RankError.of(self.rank, self.size, failure)) if failure else ""]
-                dist.broadcast_object_list(sentence, group_src=int(first), group=self.group)
+                with lost_ranks_named():
+                    dist.broadcast_object_list(sentence, group_src=int(first), group=self.group)
                 raise RankError(sentence[0], int(first)) from failure
 
     def check_same(self, **values: Any) -> None:
@@ -79,6 +123,7 @@ class Collectives:
                     differ = f"is {value!r} on rank {rank} and {everyone[0][name]!r} on rank 0"
                     raise RankError(f"{name} must be the same on all ranks, but {differ}.", rank)
 
+    @lost_ranks_named()
     def broadcast(self, value: Any) -> Any:
         """What rank 0 has as `value`, on every rank."""
         values = [value]
@@ -86,6 +131,7 @@ class Collectives:
             dist.broadcast_object_list(values, group=self.group, group_src=0)
         return values[0]
 
+    @lost_ranks_named()
     def gather_objects(self, value: Any) -> list:
         """What each rank has as `value`, which may be anything that can be pickled, in the order of ranks."""
         values = [value] * self.size
@@ -101,6 +147,7 @@ class Collectives:
         """The least of the ranks' arrays, entry by entry."""
         return self._reduce(array, dist.ReduceOp.MIN)
 
+    @lost_ranks_named()
     def gather(self, array: np.ndarray) -> np.ndarray:
         """The ranks' arrays, all of one shape, in the order of ranks; shape (ranks, …)."""
         if self.size == 1:
@@ -111,6 +158,7 @@ class Collectives:
         self.bytes_sent += (self.size - 1) * array.nbytes
         return torch.stack(others).cpu().numpy()
 
+    @lost_ranks_named()
     def exchange(self, rows: np.ndarray, counts: Sequence[int] | np.ndarray) -> np.ndarray:
         """Send the first `counts[0]` rows to rank 0, the next `counts[1]` to rank 1, …; rows have shape (n, columns).
 
@@ -131,6 +179,7 @@ class Collectives:
         self.bytes_sent += leaving * rows.shape[1] * rows.itemsize
         return result.cpu().numpy()
 
+    @lost_ranks_named()
     def _reduce(self, array: np.ndarray, op: dist.ReduceOp) -> np.ndarray:
         if self.size == 1:
             return array

@@ -30,8 +30,15 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 Read: TypeAlias = str | os.PathLike[str] | None  # the path of what a command reads, if it reads a file at all
 
 
+def at_home(path: str | os.PathLike[str]) -> Path:
+    """Return a path whose leading ~ is the home folder; pathlib raises a RuntimeError for a user that is not there."""
+    return Path(os.path.expanduser(path))
+
+
 def output_path(path: str | os.PathLike[str], folder: bool = False, reads: Iterable[Read] = ()) -> Path:
     """Return the absolute path, links followed, of a file to write, or of a folder; nothing is made yet.
+
+    A path that begins with ~ is in the home folder, as it is where one reads.
 
     Args:
         reads: what the caller reads, and so must not replace: a file of any of these, by whatever link. A folder that
@@ -41,6 +48,7 @@ def output_path(path: str | os.PathLike[str], folder: bool = False, reads: Itera
         OSError: in one sentence that names `path`, if something else stands there (a device, a pipe), if a link
             leads nowhere, if this user may not write there, or if that would replace what is read.
     """
+    path = at_home(path)
     _refuse_what_is_read(path, folder, reads)
     name = shown(os.fspath(path))
     at = whole = Path(path).absolute()
@@ -70,7 +78,7 @@ def _not_writable(name: str, at: Path, whole: bool, wanted: str) -> OSError | No
 
 def _refuse_what_is_read(path: str | os.PathLike[str], folder: bool, reads: Iterable[Read]) -> None:
     for read in [Path(read) for read in reads if read]:
-        at, other = Path(os.path.realpath(path)), Path(os.path.realpath(read.expanduser()))
+        at, other = Path(os.path.realpath(path)), Path(os.path.realpath(at_home(read)))
         if _same(at, other) or (folder and at in other.parents):
             would = f"{shown(os.fspath(path))} would replace {shown(str(read))}, which is read"
             raise FileExistsError(f"{would}: name another {'folder' if folder else 'file'}.")
@@ -100,27 +108,56 @@ def _says_where(path: str | os.PathLike[str], errors: Container[int] | None = No
         raise type(error)(f"{shown(os.fspath(path))} cannot be written: {os.strerror(error.errno)}.") from None
 
 
+def make_folders(path: Path) -> None:
+    """Make a folder and those that it is in, however many: pathlib calls itself for each, and Python ends that."""
+    missing = []
+    while not os.path.lexists(path):
+        missing.append(path)
+        path = path.parent
+    for folder in reversed(missing):
+        folder.mkdir(exist_ok=True)
+
+
 @contextmanager
-def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+def atomic_path(path: str | os.PathLike[str], new: bool = False) -> Iterator[Path]:
     """Yield a temporary path beside `path`; rename it to `path` if the block succeeds, remove it if not.
 
     A reader never sees a half-written file, and an error leaves the old file as it was. A process that is killed
     leaves its temporary file, a hidden one that ends in `.part`.
 
+    Args:
+        new: refuse to replace a file, also one that came while the block ran.
+
     Raises:
-        OSError: in one sentence, if `path` is no place for a file: see `output_path`.
+        OSError: in one sentence, if `path` is no place for a file: see `output_path`; or if it must be new and is not.
     """
     path = output_path(path)
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     with _says_where(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(path.parent)
         beside.touch(exist_ok=False)
     try:
         with room_for(path):
             yield beside
-        beside.replace(path)
+        if new:
+            _link(beside, path)
+        else:
+            beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def _link(beside: Path, path: Path) -> None:
+    """Give a file its name, which renaming would take from another file."""
+    exists = FileExistsError(f"{shown(os.fspath(path))} exists: name another file.")
+    try:
+        os.link(beside, path)
+    except FileExistsError:
+        raise exists from None
+    except OSError:  # some file systems have no links: there is a moment between the look and the renaming
+        if path.exists():
+            raise exists from None
+        beside.replace(path)
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
@@ -167,7 +204,7 @@ def work_folder(out: str | os.PathLike[str]) -> Iterator[Path]:
 def _acquire(lock: FileLock, out: Path) -> None:
     while not lock.is_locked:
         try:
-            out.mkdir(parents=True, exist_ok=True)
+            make_folders(out)
             lock.acquire()
         except (FileNotFoundError, FileExistsError):  # the process that had the lock made it, and has just removed it
             if out.is_file():
@@ -375,6 +412,6 @@ def delivery(out: Path, reads: Iterable[Read] = (), names: Iterable[str] = ()) -
         made = [path.relative_to(work) for path in sorted(work.rglob("*")) if path.is_file()]
         targets = [output_path(out / path, reads=reads) for path in made]  # all are asked before the first is replaced
         for path, target in zip(made, targets, strict=True):
-            target.parent.mkdir(parents=True, exist_ok=True)
+            make_folders(target.parent)
             (work / path).replace(target)
         files += targets

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from packlib.collectives import RankError
+from packlib.collectives import LostRankError, RankError
 
 LIBRARY = os.path.dirname(torch.__file__)
 GRACE = 1.0  # seconds; a rank that dies takes its peers along, and may be noticed after them
@@ -51,7 +51,8 @@ def await_reports(ranks: Sequence[BaseProcess], folder: Path, timeout: float, de
         first = next(iter(failures.values()))
         error = failures.get(first.rank, first)
         returned = sorted(reports.keys() - failures.keys())
-        if returned and f"{LIBRARY}/distributed" in str(getattr(error, "__notes__", "")):
+        waited = isinstance(error, LostRankError) or f"{LIBRARY}/distributed" in str(getattr(error, "__notes__", ""))
+        if returned and waited:
             # perhaps it waited for one that has left
             error.args = (f"{error} (Had returned by then: rank {', '.join(map(str, returned))}.)",)
         raise error

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from packlib.checks import one_of
+from packlib.files import at_home
 from packlib.installed import checkout_path
 from packlib.lengths.counting import OVERLONG, Overlong
 from packlib.lengths.histogram import LengthHistogram
@@ -46,7 +47,7 @@ def file_of(name_or_path: str | os.PathLike[str]) -> Path | None:
     name = str(name_or_path)
     if name in _STORED:
         return data_path("lengths", f"{name}.csv")
-    return None if name in FAMILIES else Path(name_or_path).expanduser()
+    return None if name in FAMILIES else at_home(name_or_path)
 
 
 def load(
@@ -79,7 +80,7 @@ def load(
         if column is not None:
             raise ValueError(f"column is for files; {name} is a data set of its own.")
         return _data_set(name, max_length, overlong or "truncate")
-    path = Path(name_or_path).expanduser()
+    path = at_home(name_or_path)
     if isinstance(name_or_path, str) and not path.exists() and not path.suffix and path.name == name:
         one_of("name", name, available())
     overlong = overlong or "error"

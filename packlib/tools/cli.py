@@ -4,7 +4,7 @@ LENGTHS is the name of a data set (packlib list) or a file: text or CSV with one
 length,count lines, .npy, or Parquet.
 
 Exit codes: 0 done; 1 a check failed; 2 a wrong command, parameter or file, or a check that cannot tell;
-3 an audit that cannot tell; 130 interrupted; 141 nobody reads what is printed; 143 terminated.
+3 an audit that cannot tell; 4 another rank has left; 130 interrupted; 141 nobody reads what is printed; 143 terminated.
 """
 
 import json
@@ -48,6 +48,16 @@ _depth: dict[str, Any] = {"type": int, "show_default": "none", "help": "Sequence
 _LAYOUTS = ("packlib", "nemo")  # as in packlib.tools.rows, which loads pyarrow
 _REDUCTIONS = ("token", "sequence", "group", "constant")  # as in packlib.tools.check, which loads torch
 _OVERLONG = ("error", "truncate", "drop", "split")
+_MASK_WORDS = ("loss", "prompt", "next", "keep", "drop")  # as in packlib.tools.rows, which loads pyarrow
+_masks = click.option(
+    "--mask",
+    "masks",
+    type=(str, click.Choice(_MASK_WORDS)),
+    multiple=True,
+    metavar="COLUMN WORD",
+    help="What a column is: a mask of the loss (loss: 1 is trained on; prompt: 0 is; next: 1 if the next token is), "
+    "or not (keep, drop). May be repeated.",
+)
 
 
 def _print(script: bool, found: Any, *said: Any) -> None:
@@ -90,6 +100,7 @@ def _list(script: bool) -> None:
 @click.option("--model", metavar="CONFIG.json|FOLDER|SIZE", help="Your model: a configuration, or 7B.")
 @click.option("--memory", metavar="SIZE", help="Of one device, such as 80GB; it needs --model.")
 @click.option("--keep-max-length", is_flag=True, help="Keep --max-length, even where other rows save slots.")
+@_masks
 @click.option("--thorough", is_flag=True, help="Let the exact search end, which can take minutes.")
 @_out(metavar="DIR", default="out/report", help="Folder of the report.")
 @_json
@@ -116,6 +127,7 @@ def _report(lengths: str, recipe: str | None, out: Path, script: bool, progress:
     for name in names:
         output_path(out / name, reads=reads)
     show = partial(print, end=" …\033[K\r", file=sys.stderr, flush=True) if progress and sys.stderr.isatty() else None
+    values["masks"] = dict(values["masks"])
     advice = advise(lengths, recipe=given, progress=show, **values)
     from packlib.tools.advice.page import page
 
@@ -179,6 +191,7 @@ def _plan(
 @click.option("--split", metavar="NAME", help="Of a data set of the hub, or of what save_to_disk wrote.")
 @click.option("--no-labels", "labels", flag_value=False, default=True, show_default="made", help="For masked models.")
 @click.option("--tokenizer", type=_path, metavar="FOLDER", help="Make tokens of the column messages or text with it.")
+@_masks
 @click.option("--window", type=int, show_default="any order", help="Packs open at a time, in order: 1 keeps it.")
 @click.option("--seed", type=int, default=0, help="Of the order of the packs.")
 @click.option("--layout", type=click.Choice(_LAYOUTS), default="packlib", help="Whose columns: NeMo's have no labels.")
@@ -199,8 +212,8 @@ def _pack(
 
     DATA is Parquet files, JSON lines, folders of them, or one folder that save_to_disk of datasets wrote; or, with
     --split, owner/name, a data set of the hub. Nothing that exists is replaced. With --packs-per-file, the same command
-    goes on with a folder where a run was killed, and torchrun shares the work among processes, also of several machines
-    that see the same files.
+    goes on with a folder where a run was killed, and writes nothing if all is there. torchrun shares the work among
+    processes, also of several machines that see the same files.
 
     \b
     Examples:
@@ -219,6 +232,7 @@ def _pack(
     reads = [plan, *(one for one in data if not one.is_dir())]
     out = output_path(out, folder=values["packs_per_file"] is not None, reads=reads)
     values["tokenizer"] = tokenizer and tokenizer_of(tokenizer)
+    values["masks"] = dict(values["masks"])
     ranks, rank = _ranks()
     with _group(ranks, hours=24):
         if ranks > 1:
@@ -231,7 +245,8 @@ def _pack(
     said = "{num_packs:,} packs of {max_length:,} ({method}); none has fewer than {lower_bound:,}."
     said += " {sequences:,} sequences, {tokens:,} tokens; {overlong_sequences:,} were too long."
     columns = (f"{name}: {became}." for name, became in found["columns"].items())
-    _print(script, found, said.format(**found), *columns, out)
+    where = out if found["files_written"] else f"Nothing was written: {out} holds these packs already."
+    _print(script, found, said.format(**found), *columns, where)
 
 
 @_command("audit")
@@ -321,7 +336,7 @@ def _check(target: str, collate: str | None, log: Out, script: bool, progress: b
     if ranks > 2:
         raise ValueError(f"torchrun must start 2 processes for a check, not {ranks}.")
     if log:
-        output_path(log)
+        log = output_path(log)
     given = {name: value for name, value in asked.items() if value is not None}
     with _group(ranks):
         found = check_target(target, collate, progress and not rank, **given)

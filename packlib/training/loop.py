@@ -17,7 +17,7 @@ from tqdm.auto import tqdm
 
 from packlib.batches import PackedBatch, PackLoader
 from packlib.checks import flag, listed, whole_number
-from packlib.collectives import Collectives
+from packlib.collectives import Collectives, lost_ranks_named
 from packlib.training.checkpoint import RunFolder
 from packlib.training.lamb import make_optimizer
 from packlib.training.objective import Objective, default_objective
@@ -26,6 +26,7 @@ from packlib.training.schedules import SequenceSchedule
 from packlib.training.updates import UpdateStream
 
 
+@lost_ranks_named()
 def fit(
     model: nn.Module,
     loader: PackLoader,

@@ -10,6 +10,7 @@ from transformers import PreTrainedModel
 
 from packlib.batches import IGNORED, PackedBatch
 from packlib.checks import one_of
+from packlib.collectives import lost_ranks_named
 from packlib.model import (
     PackedBert,
     PackedOutput,
@@ -103,6 +104,7 @@ def default_objective(model: nn.Module) -> MaskedObjective:
     return PretrainingObjective(getattr(model, "reduction", "token"))
 
 
+@lost_ranks_named()
 @torch.no_grad()
 def evaluate(model: nn.Module, batches: Iterable[PackedBatch], objective: Objective | None = None) -> dict[str, float]:
     """The means of everything that `objective` measures, over all of `batches`, without dropout.

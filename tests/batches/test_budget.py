@@ -134,3 +134,26 @@ def test_it_prints_well():
         "TokenBatches(2 batches, 4 samples, 2.0 a batch of 12 tokens, 33.33 % padding, "
         "5.56 % for one shape in every 2 batches)"
     )
+
+
+@pytest.mark.parametrize("order", ["ascending", "descending"])
+def test_lengths_above_16_bits_are_in_order(order):
+    lengths = [70_000, 3, 131_071, 65_535, 65_536, 1, 65_541, 99_999]
+    found = batch_by_tokens(lengths, 131_071, max_batch=1, order=order)
+    assert found.sample_ids.tolist() == in_order(lengths, order)
+    assert found.widths.tolist() == sorted(lengths, reverse=order == "descending")
+
+
+@pytest.mark.parametrize("count_padding", [False, True])
+@pytest.mark.parametrize("most", [1, 2, 3, 9, 10, 11])
+def test_no_batch_has_more_samples_than_it_may(most, count_padding):
+    """Where the budget would allow all of them."""
+    found = batch_by_tokens([1] * 10, 100, max_batch=most, count_padding=count_padding)
+    assert found.sizes.tolist() == [most] * (10 // most) + [10 % most] * (10 % most > 0)
+
+
+@pytest.mark.parametrize("samples", [9, 15, 17, 33])
+def test_sums_beyond_64_bits_are_refused_as_they_are(samples):
+    """In 64 bits the sum of 17 of them would be that of one."""
+    with pytest.raises(ValueError, match=f"the sum of lengths must be from 1 to .*, not {samples << 60}"):
+        batch_by_tokens([1 << 60] * samples, (1 << 63) - 1)

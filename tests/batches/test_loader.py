@@ -214,3 +214,14 @@ def test_a_state_of_another_setting_or_beyond_the_epoch_is_refused_and_changes_n
         assert here.state_dict() == before
     here.load_state_dict(before | {"epoch": 3, done: most})
     assert here.state_dict()["epoch"] == 3
+
+
+def test_runs_with_other_seeds_share_no_order_of_packs():
+    """Not the epoch after it of another seed either, as where both were added up."""
+    orders = []
+    for seed in range(4):
+        sampler = PackSampler(30, batch_size=1, seed=seed)
+        for epoch in range(4):
+            sampler.set_epoch(epoch)
+            orders.append(tuple(pack for batch in sampler for _, pack in batch))
+    assert len(set(orders)) == 16 and all(sorted(order) == list(range(30)) for order in orders)

@@ -1,5 +1,7 @@
 """Groups of answers that share a prompt: every answer once, no row too long, and a bound that is one."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -100,3 +102,11 @@ def test_rows_that_were_tampered_with_are_found():
     rows.answers[:] = 0
     with pytest.raises(ValueError, match="Answer 1 of group 0 does not stand in the rows once"):
         rows.verify()
+
+
+def test_a_row_that_is_a_token_too_long_is_found():
+    rows = pack_groups([4, 6], [[3, 2], [5]], max_length=20)
+    longest = int(rows.lengths_used.max())
+    assert replace(rows, max_length=longest).verify()
+    with pytest.raises(ValueError, match=f"holds {longest} tokens; the maximum is {longest - 1}"):
+        replace(rows, max_length=longest - 1).verify()

@@ -1,11 +1,14 @@
 """Checkpoints: whole or refused, and never other weights than those that were saved."""
 
 import os
+import time
 
 import pytest
 import torch
 from file_cases import full_disk
 
+from packlib.distributed import run_ranks
+from packlib.training import checkpoint
 from packlib.training.checkpoint import CHECKPOINT, METRICS, RunFolder
 
 
@@ -81,3 +84,24 @@ def test_a_checkpoint_of_another_model_is_one_sentence(tmp_path):
     with pytest.raises(ValueError, match=rf"{CHECKPOINT} does not fit this run: RuntimeError: .*size mismatch") as e:
         run.resume()
     assert str(e.value).count("\n") == 0 and len(str(e.value)) < 500
+
+
+def save_slowly(rank, folder):
+    """Whether the checkpoint is there when a rank goes on."""
+    write = checkpoint._write
+
+    def slowly(state, path):
+        time.sleep(1)
+        write(state, path)
+
+    checkpoint._write = slowly
+    run, _ = run_in(folder)
+    with run.alone():
+        run.record({"update": 1})
+        run.save()
+        return (folder / CHECKPOINT).exists()
+
+
+def test_no_rank_goes_on_before_the_checkpoint_is_there(tmp_path):
+    """Else a rank might be killed in an update that no checkpoint has."""
+    assert run_ranks(save_slowly, 2, tmp_path) == [True, True]

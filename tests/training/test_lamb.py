@@ -114,3 +114,16 @@ def test_bad_settings_get_one_sentence():
     table(torch.tensor([1])).sum().backward()
     with pytest.raises(TypeError, match="needs dense gradients"):
         Lamb(table.parameters()).step()
+
+
+@pytest.mark.parametrize("weights", [0.0, 2.0])
+@pytest.mark.parametrize("gradient", [0.0, 3.0])
+def test_where_a_norm_is_zero_the_ratio_is_one(weights, gradient):
+    """A layer without gradient and decay stays as it is; one of zeros gets Adam's step."""
+    layer = torch.full((3, 2), weights, requires_grad=True)
+    layer.grad = torch.full((3, 2), gradient)
+    optimizer = Lamb([layer], lr=0.5, eps=0.0 if gradient else 1e-6, weight_decay=0.0)
+    optimizer.step()
+    ratio = weights if weights and gradient else 1.0  # Adam's first step is 1 for each weight
+    assert optimizer.state[layer]["trust_ratio"] == pytest.approx(ratio)
+    assert layer.detach().tolist() == [[pytest.approx(weights - 0.5 * ratio * (gradient > 0))] * 2] * 3

@@ -4,7 +4,7 @@ Notebook 12 shows the same step by step, and `packlib report` writes it as a pag
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from packlib.tools.advice.micro_batch import fit_update
 from packlib.tools.advice.row_lengths import OVERLONG, Overlong, choose, cut, try_lengths
 from packlib.tools.advice.today import TODAY, Habit, batches_today
 from packlib.tools.advice.upstream import find_pile, weigh
+from packlib.tools.rows.loss_masks import MaskWord
 from packlib.training.recipe import Recipe
 from packlib.work import Work
 
@@ -43,6 +44,7 @@ def advise(
     thorough: bool = False,
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
+    masks: Mapping[str, MaskWord] | None = None,
 ) -> Advice:
     """Decide how to pack sequences of these lengths: row length, method, micro batch and accumulation.
 
@@ -75,6 +77,7 @@ def advise(
         thorough: let the exact search end by itself, which can take minutes.
         seed: of the order of the data, where `today` is "packed".
         progress: is told in words what is being done.
+        masks: which columns of the rows are masks of the loss, as in `pack_dataset`.
 
     Raises:
         TypeError, ValueError, FileNotFoundError: naming the value that is wrong, and what is allowed.
@@ -97,7 +100,7 @@ def advise(
         if batch_size is not None or ranks is not None:
             raise ValueError("batch_size and ranks must be left out where a recipe says them.")
         size, devices = recipe.micro_batch, recipe.replicas
-    data = _read(lengths, column, say)
+    data = _read(lengths, column, say, masks)
     whole = data.whole
     before_cut = None if source is None else _read(source, column, say).whole
     now = data.max_length if max_length is None else int(max_length)
@@ -142,10 +145,14 @@ def advise(
     )
 
 
-def _read(lengths: Any, column: str | None, say: Callable[[str], None]) -> Data:
+def _read(
+    lengths: Any, column: str | None, say: Callable[[str], None], masks: Mapping[str, MaskWord] | None = None
+) -> Data:
     if isinstance(lengths, (str, os.PathLike)):
         say("reading the lengths")
-        return uncut(lengths, column, say)
+        return uncut(lengths, column, say, masks)
+    if masks:
+        raise ValueError("masks are for files of tokens; the lengths were given as they are.")
     if column is not None:
         raise ValueError(f"column {column!r} is for files; the lengths were given as they are.")
     whole = lengths if isinstance(lengths, LengthHistogram) else LengthHistogram.from_lengths(lengths)

@@ -2,7 +2,7 @@
 
 import glob
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,14 +10,15 @@ import numpy as np
 import pyarrow as pa
 
 from packlib.checks import listed, one_line, one_of
-from packlib.files import named
+from packlib.files import at_home, named
 from packlib.lengths import LengthHistogram, available, load
-from packlib.tools.rows.row_columns import BORDERS, IGNORED, MASKS, Columns, is_list, refuse_gaps, with_labels
+from packlib.tools.rows.loss_masks import LOSS_MASKS, MaskWord, mask_words
+from packlib.tools.rows.row_columns import BORDERS, IGNORED, Columns, is_list, refuse_gaps, with_labels
 from packlib.tools.rows.row_sources import FILES, batches, opened
 
 _UNCUT = 1 << 20  # tokens: longer than any sequence of the data sets that come with the workbook
 _TOKENS = "input_ids"
-_LOSS = ("labels", *MASKS)
+_LOSS = ("labels", *LOSS_MASKS)
 _BESIDE = (*BORDERS, "attention_mask")  # columns that say which of the tokens are sequences
 
 
@@ -36,7 +37,10 @@ class Data(NamedTuple):
 
 
 def uncut(
-    dataset: str | os.PathLike[str], column: str | None = None, progress: Callable[[str], None] | None = None
+    dataset: str | os.PathLike[str],
+    column: str | None = None,
+    progress: Callable[[str], None] | None = None,
+    masks: Mapping[str, MaskWord] | None = None,
 ) -> Data:
     """The sequences of a data set as they are, read so many rows at a time that memory is bounded.
 
@@ -49,15 +53,18 @@ def uncut(
             them: Parquet, JSON lines, a folder or a pattern of such files, or what `save_to_disk` of datasets wrote.
         column: of the tokens or of the lengths; by default `input_ids`, or else the only one.
         progress: is told in words how many sequences were read.
+        masks: which columns are masks of the loss, as in `pack_dataset`; only for rows of tokens.
 
     Raises:
         OSError, TypeError, ValueError: naming the file, the column or the row that is wrong.
     """
-    path = Path(dataset).expanduser()
+    path, words = at_home(dataset), mask_words(masks)
     if str(dataset) in available() or not _has_rows(path):
+        if words:
+            raise ValueError(f"masks must be left out for {named(path)}, which has no rows of tokens.")
         own = load(dataset, column=column)
         return Data(load(dataset, _UNCUT) if own.truncated else own, own.max_length)
-    rows = _Rows(path, column)
+    rows = _Rows(path, column, words)
     whole = LengthHistogram.from_chunks(
         rows.lengths(progress or (lambda _: None)),
         place=lambda at: f"row {at} of {named(path)}",
@@ -80,17 +87,19 @@ class _Rows:
         trained: so many of those that were read; None without labels and masks.
     """
 
-    def __init__(self, path: Path, column: str | None) -> None:
-        self._path, self._rows = path, opened(path)
+    def __init__(self, path: Path, column: str | None, masks: dict[str, MaskWord]) -> None:
+        self._path, self._rows, self._masks = path, opened(path), masks
         first = next(batches(self._rows), None)
         names = [] if first is None else first.schema.names
         self._column = _column(path, column, names)
-        about = (*_BESIDE, *_LOSS) if self._column == _TOKENS else _LOSS if _TOKENS not in names else ()
+        loss = {*_LOSS, *masks}
+        about = {*_BESIDE, *loss} if self._column == _TOKENS else loss if _TOKENS not in names else set()
         self._read = {self._column, *about}
-        self.trained = 0 if self._read.intersection(_LOSS, names) else None
+        unread = {name for name, word in masks.items() if word in ("keep", "drop")}
+        self.trained = 0 if about & loss & {*names} - unread else None
 
     def lengths(self, progress: Callable[[str], None]) -> Iterator[np.ndarray]:
-        columns, path, column, rows = Columns(), self._path, self._column, 0
+        columns, path, column, rows = Columns(masks=self._masks), self._path, self._column, 0
         for batch in batches(self._rows, self._read):
             if column not in batch.schema.names:
                 raise ValueError(f"The column {named(column)} of {named(path)} is missing from row {rows} on.")

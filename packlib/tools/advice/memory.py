@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from packlib.checks import one_of, shown, whole_number
-from packlib.files import named, read_json
+from packlib.files import at_home, named, read_json
 from packlib.work import Work
 
 USABLE = 0.9  # of a device's memory; the rest is for CUDA, buffers and fragments
@@ -188,7 +188,9 @@ def _configured(model: str) -> ModelShape:
         name, value = next(((name, config[name]) for name in names if config.get(name) is not None), ("", default))
         return default if not name else whole_number(f"{name} in {named(path)}", value, **whole)
 
-    family = str(config.get("model_type"))
+    family, architectures = str(config.get("model_type")), config.get("architectures") or []
+    if not isinstance(architectures, list) or not all(isinstance(name, str) for name in architectures):
+        raise TypeError(f"architectures in {named(path)} must be a list of names, not {shown(architectures)}.")
     if any(name in config for name in _STATE):
         raise ValueError(f"model must be a transformer, not {shown(family)}: it carries a state from token to token.")
     for names in _NAMES.values():
@@ -209,7 +211,7 @@ def _configured(model: str) -> ModelShape:
         dropout=any(config.get(name) for name in ("hidden_dropout_prob", "resid_pdrop")),
         causal="bert" not in family, experts=experts,
         used=size(("num_experts_per_tok",), 1) if experts > 1 else 1, positions=size(_POSITIONS, None),
-        once=family != "electra" and any(name.endswith(_ONCE) for name in config.get("architectures") or ()),
+        once=family != "electra" and any(name.endswith(_ONCE) for name in architectures),
     )  # fmt: skip
     if shape.parameters > _LARGEST:
         raise ValueError(f"{named(path)} must be of a model of at most 10000B, not {shape.parameters / 1e9:.3g}B.")
@@ -217,7 +219,7 @@ def _configured(model: str) -> ModelShape:
 
 
 def _configuration(model: str) -> tuple[Path, dict]:
-    path = Path(model).expanduser()
+    path = at_home(model)
     if path.is_dir():
         path /= "config.json"
     config = read_json(path, "model's configuration", constants=True)

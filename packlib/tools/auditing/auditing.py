@@ -11,15 +11,17 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from packlib.checks import depth_limit, flag, number, percent, shown, whole_number
+from packlib.files import at_home
 from packlib.lengths import LengthHistogram, load
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, as_lengths, count_lengths
 from packlib.packing import plan
 from packlib.packing.search.bound import direct_bound
 from packlib.tools.auditing.audit_waits import waiting_of
-from packlib.tools.auditing.columns import NEMO, OTHER_LABELS, TRAINED, hashes, sums
+from packlib.tools.auditing.columns import NEMO, OTHER_LABELS, hashes, sums
 from packlib.tools.auditing.packed_files import MEGATRON, PackedData, open_packed, token_lists
 from packlib.tools.auditing.packing_audit import PackingAudit, Updates
 from packlib.tools.auditing.source_comparison import compare
+from packlib.tools.rows.loss_masks import LOSS_MASKS, UNTRAINED
 from packlib.tools.rows.row_sources import ArrowRows
 from packlib.work import Work
 
@@ -161,7 +163,14 @@ class _Seen:
             del self.wrong[OTHER_LABELS]
 
     def _lengths(self, progress: bool, work: Work | None, hashed: bool) -> Iterator[np.ndarray]:
-        options: dict[str, Any] = {"leave": False, "disable": not progress, "delay": 1}
+        # each chunk is drawn, the last too, after which the bar is taken away
+        options: dict[str, Any] = {
+            "leave": False,
+            "disable": not progress,
+            "delay": 1,
+            "mininterval": 0,
+            "miniters": 1,
+        }
         with tqdm(total=self.packed.num_rows, desc="audit", unit=" rows", **options) as bar:
             for rows in self.packed.rows(hashed):
                 for sentence, at in rows.wrong.items():
@@ -196,8 +205,11 @@ class _Seen:
             f"Sequences start at position {first}: models number from 0 (RoBERTa from 2).": first not in (0, 2),
             "All labels are -100: nothing would be trained on.": self.marked.get("labeled", 1) == 0,
         }
-        untrained = [name for name in TRAINED if self.marked.get(name, 1) == 0]
-        said |= {f"{name} is 0 for all tokens: nothing would be trained on.": True for name in untrained}
+        untrained = {name: UNTRAINED[word] for name, word in LOSS_MASKS.items() if self.marked.get(name, 1) == 0}
+        said |= {
+            f"{name} is {number} for all tokens: nothing would be trained on.": True
+            for name, number in untrained.items()
+        }
         found = [sentence for sentence, true in said.items() if true]
         return found + [
             f"{what}, in {count:,} rows, the first of which is {at}." for what, (count, at) in self.wrong.items()
@@ -238,7 +250,7 @@ class _Seen:
 def _lengths_of_source(source: Any, column: str | None) -> tuple[LengthHistogram, np.ndarray | None]:
     """The lengths of the source, and a hash of each of its sequences where it has tokens."""
     lengths, contents = source, None
-    source = Path(source).expanduser() if isinstance(source, str | os.PathLike) else source
+    source = at_home(source) if isinstance(source, str | os.PathLike) else source
     if chunks := [(sizes, hashes(values, sizes)) for sizes, values in token_lists(source, column)]:
         lengths, contents = (np.concatenate(part) for part in zip(*chunks, strict=True))
         lengths = as_lengths(lengths, lambda i: f"row {i} of source")

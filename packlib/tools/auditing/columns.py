@@ -5,13 +5,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from packlib.packing.ragged import ranges
+from packlib.tools.rows.loss_masks import LOSS_MASKS, trained_tokens
 from packlib.tools.rows.row_columns import IGNORED
 
 NEMO = "seq_start_id"
 SEGMENTS = "segment_ids", "document_ids", "seq_idx"
 KINDS = ("seq_lengths", "cu_seqlens", "cu_seq_lens_q", "cu_seq_lens", NEMO, "position_ids", *SEGMENTS, "input_ids")
-TRAINED = "loss_mask", "assistant_masks", "completion_mask"  # 0 for what is not trained on
-BY_TOKEN = ("labels", "attention_mask", *TRAINED, "token_type_ids", "position_ids", *SEGMENTS)
+BY_TOKEN = ("labels", "attention_mask", *LOSS_MASKS, "token_type_ids", "position_ids", *SEGMENTS)
 READ = tuple(dict.fromkeys((*KINDS, *BY_TOKEN)))
 OTHER_LABELS = "Labels are neither the tokens of their row nor the next ones"
 Columns = dict[str, tuple[np.ndarray, np.ndarray]]  # how many numbers each row has, and all of them
@@ -27,7 +27,7 @@ class Rows(NamedTuple):
         firsts: the position at which each sequence starts; None where there are no positions.
         wrong: sentences about rows, and the numbers of the rows that they are true of.
         hashes: of the tokens of each sequence; None unless they are asked for.
-        counts: for each mask of the loss, for how many tokens it is not 0; and what `_labels` counts.
+        counts: for each mask of the loss, how many tokens it lets be trained on; and what `_labels` counts.
     """
 
     lengths: np.ndarray | None
@@ -72,7 +72,11 @@ def read_rows(kinds: list[str], columns: Columns, at: int, hashed: bool) -> Rows
             say(f"{name} has not as many numbers as input_ids", columns[name][0] != sizes)
     real = None if mask is None or sizes is None or (mask[0] != sizes).any() else mask[1] != 0
     short = {sentence.split()[0] for sentence in wrong}
-    counts = {name: int(np.count_nonzero(columns[name][1])) for name in TRAINED if name in columns}
+    counts = {
+        name: int(np.count_nonzero(trained_tokens(word, columns[name][1], np.empty(0, int))))
+        for name, word in LOSS_MASKS.items()
+        if name in columns
+    }
     if sizes is not None and len(ids) and "labels" in columns and "labels" not in short:
         found, others = _labels(sizes, ids, columns["labels"][1])
         counts |= found

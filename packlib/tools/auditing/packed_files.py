@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from packlib.checks import listed, one_line, shown
-from packlib.files import arrow_errors, named, naming
+from packlib.files import arrow_errors, at_home, named, naming
 from packlib.lengths.own_files import npy_header, parquet_batches, parquet_file, refuse_doubles
 from packlib.tools.auditing.columns import KINDS, NEMO, READ, Rows, read_rows
 from packlib.tools.rows.row_columns import whole_numbers
@@ -66,7 +66,7 @@ def open_packed(data: Any) -> PackedData:
         return _columns("the data set", data.column_names, data.num_rows, lambda names: batches(data, names))
     if not isinstance(data, str | os.PathLike):
         raise TypeError(f"data must be the path of a file of packs or a datasets.Dataset, not {shown(data)}.")
-    path = Path(data).expanduser()
+    path = at_home(data)
     if path.suffix == ".bin" and path.with_suffix(".idx").is_file():
         path = path.with_suffix(".idx")
     with _naming(path), path.open("rb") as file:

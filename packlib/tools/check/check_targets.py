@@ -36,11 +36,15 @@ def check_target(target: str, collate: str | None = None, progress: bool = False
     Raises:
         ValueError, OSError: in one sentence, whatever stopped the check: a `SystemExit` of the code under check too.
     """
-    before, files = sys.path[:], [Path(one.rpartition(":")[0]) for one in (target, collate or "")]
-    # modules are found in this folder, and beside each file that is named, as with `python file.py`
-    sys.path[:0] = [str(file.resolve().parent) for file in files if file.suffix == ".py"] + [os.getcwd()]
+    before, is_folder = sys.path[:], Path(target).is_dir()
+    functions = [one for one in ("" if is_folder else target, collate) if one]
+    files = [Path(one.rpartition(":")[0]) for one in functions]
+    # Modules are found in this folder, and beside each file that is named, as with `python file.py`. A model alone
+    # needs none, and nothing that lies beside it may be taken for a package.
+    sys.path[:0] = [str(file.resolve().parent) for file in files if file.suffix == ".py"]
+    sys.path[:0] = [os.getcwd()] * bool(functions)
     try:
-        made = _of_folder(Path(target)) if Path(target).is_dir() else _of_function(target)
+        made = _of_folder(Path(target)) if is_folder else _of_function(target)
         if collate is not None:
             made = {**made, "collate": _function(collate)}
         from packlib.tools.check.checking import check_packing  # loads torch, which a refusal does not need
@@ -119,6 +123,7 @@ def _of_folder(folder: Path) -> dict[str, Any]:
         model, report = getattr(transformers, name).from_pretrained(
             folder,
             local_files_only=True,
+            trust_remote_code=False,  # without it transformers asks whether code of the folder may run
             use_safetensors=True,
             use_cache=False,
             ignore_mismatched_sizes=True,  # they are in the report, by name

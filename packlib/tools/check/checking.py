@@ -10,6 +10,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from packlib.checks import flag, one_of, shown, whole_number
+from packlib.collectives import lost_ranks_named
 from packlib.tools.check.called_model import CalledModel
 from packlib.tools.check.causes import why_leaks
 from packlib.tools.check.collated_batch import CheckedBatch
@@ -23,6 +24,7 @@ from packlib.tools.check.weighing import REDUCTIONS, Weighing
 _SEQUENCES = 8  # that the model is called with
 
 
+@lost_ranks_named()
 def check_packing(
     model: Callable[..., Any],
     collate: Callable[[list[Any]], Any],
@@ -49,7 +51,7 @@ def check_packing(
         collate: called with a list of some of the `sequences`; it packs them and returns a batch, a mapping with the
             tensor `input_ids`, shape (rows, slots) or (slots,). Use what your training uses.
         sequences: mappings with `input_ids` and what else your data set has, such as `labels`, in which -100 is not
-            predicted, or a mask that is 0 there (`assistant_masks`, `completion_mask`, `loss_mask`). 4 to 64, of
+            predicted, or a mask of the loss that `pack_dataset` knows, such as `completion_mask`. 4 to 64, of
             different lengths, some longer than the model's windows; of equal ones the first counts. The model gets 8.
             Or groups of answers that share a prompt: mappings with `prompt`, tokens, and `answers`, the tokens of each.
             The questions are then whether an answer sees its prompt and itself alone, whether it gets what it gets in a

@@ -15,9 +15,9 @@ from packlib.batches import IGNORED
 from packlib.tools.check.called_model import ModelCall, by_slot
 from packlib.tools.check.collated_batch import CheckedBatch, found_in
 from packlib.tools.check.locating import Piece, owners
+from packlib.tools.rows.loss_masks import LOSS_MASKS, trained_in_row
 
 SHIFTS = {0: "itself", 1: "the next token", 2: "the token after the next", -1: "the token before"}
-_MASKS = "assistant_masks", "completion_mask", "loss_mask"  # columns that are 0 where nothing is to be predicted
 _FAINT = 0.25  # of the largest slope of a row: with less, a loss has no target there, but something besides
 _AT_ONCE = 64  # rows of logits
 _LONGEST = 1 << 32  # of a sequence
@@ -111,7 +111,7 @@ class Loss:
     @cached_property
     def given(self) -> bool:
         """Whether the data say which tokens are to be predicted; else what a collator leaves out may be meant."""
-        return any(name in row for row in self.checked.few for name in ("labels", *_MASKS))
+        return any(name in row for row in self.checked.few for name in ("labels", *LOSS_MASKS))
 
     @property
     def factors(self) -> Tensor | None:
@@ -133,9 +133,9 @@ class Loss:
         labels = np.asarray(row.get("labels", ids))
         if "labels" in row and labels.shape == ids.shape:
             return labels[piece.offsets]
-        mask = next((np.asarray(row[name]) for name in _MASKS if name in row), ids[:0])
-        if mask.shape == ids.shape:
-            return np.where(mask > 0, ids, IGNORED)[piece.offsets]
+        trained = trained_in_row(row, len(ids))
+        if trained is not None:
+            return np.where(trained, ids, IGNORED)[piece.offsets]
         if not self.checked.causal and given is not None and given.shape == self.batch["input_ids"].shape:
             return given.flatten()[piece.slots].cpu().numpy()  # masked by the collator, whose labels are all there is
         return ids[piece.offsets]

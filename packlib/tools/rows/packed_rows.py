@@ -14,13 +14,14 @@ import pyarrow as pa
 from tqdm.auto import tqdm
 
 from packlib.checks import depth_limit, flag, one_of, shown, whole_number
-from packlib.files import atomic_path, output_path
+from packlib.files import atomic_path, make_folders, output_path
 from packlib.installed import __version__, needed_by
 from packlib.lengths import LengthHistogram
 from packlib.packing import Method, PackingPlan, Packs, StreamPacker
 from packlib.packing import plan as make_plan
 from packlib.packing.methods import method_name
 from packlib.packing.ragged import ranges
+from packlib.tools.rows.loss_masks import MaskWord, mask_words
 from packlib.tools.rows.row_columns import (
     LAYOUTS,
     NEMO_READS,
@@ -53,6 +54,7 @@ def pack_dataset(
     labels: bool = True,
     tokenizer: Any = None,
     window: int | None = None,
+    masks: Mapping[str, MaskWord] | None = None,
 ) -> "PackedStream": ...
 
 
@@ -71,6 +73,7 @@ def pack_dataset(
     window: int | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     progress: bool = True,
+    masks: Mapping[str, MaskWord] | None = None,
 ) -> "datasets.Dataset": ...
 
 
@@ -88,14 +91,17 @@ def pack_dataset(
     window: int | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     progress: bool = True,
+    masks: Mapping[str, MaskWord] | None = None,
 ) -> Any:
     """Pack a tokenized data set into rows that trainers of transformers models take, as a `datasets.Dataset`.
 
     Row `i` is a pack: `input_ids`, `labels` and every other column with a value for each token, laid end to end;
     `position_ids`, which restart at 0 with each sequence; and `seq_lengths`, the length of each. A column with one
-    number or text for a sequence becomes a list with one for each. Labels are -100 where `assistant_masks` or
-    `completion_mask` is 0. An `attention_mask` of ones is left out. Rows that hold several sequences, as `seq_lengths`
-    or `position_ids` say, are taken apart. `info.description` is JSON with what became of each of the `columns`.
+    number or text for a sequence becomes a list with one for each. Labels are -100 where a mask of the loss says that
+    a token is not trained on: where `loss_mask`, `completion_mask`, `assistant_masks`, `assistant_mask`,
+    `response_mask` or `train_mask` is 0, or `prompt_mask` is 1. An `attention_mask` of ones is left out. Rows that hold
+    several sequences, as `seq_lengths` or `position_ids` say, are taken apart. `info.description` is JSON with what
+    became of each of the `columns`.
 
     >>> from packlib import pack_dataset
     >>> rows = [{"input_ids": [7] * length, "source": name} for length, name in ((5, "a"), (3, "b"), (2, "c"))]
@@ -130,6 +136,11 @@ def pack_dataset(
             their order. By default a stream has 100, and other data is packed by a plan.
         cache_dir: the folder of the file, by default that of `datasets`.
         progress: show bars.
+        masks: what columns mean, by their names: "loss" where tokens with 1 are trained on, "prompt" where tokens with
+            0 are, "next" where 1 says that the next token is (as in files that NeMo packed), "keep" for another mask,
+            and "drop" to leave the column out. A column with 0 and 1 for each token whose name ends in "mask" needs
+            such a word, unless packlib knows its name. Where masks, or a mask and the labels, disagree about a token,
+            they are refused, unless words are given for the masks: then what all of them train on is trained on.
 
     Raises:
         TypeError, ValueError: naming the argument, the column that no pack can carry, or the first row that is wrong.
@@ -150,11 +161,12 @@ def pack_dataset(
             labels,
             100 if window is None else window,
             tokenizer=tokenizer,
+            masks=masks,
         )
-    packing = Packing(max_length, method, max_sequences_per_pack, overlong, labels, seed, plan, window)
+    packing = Packing(max_length, method, max_sequences_per_pack, overlong, labels, seed, plan, window, masks=masks)
     columns = packing.columns(tokenizer)
     folder = output_path(cache_dir or Path(datasets.config.HF_DATASETS_CACHE) / "packlib", folder=True)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folders(folder)
     spool = read(opened(dataset), folder, columns, flag("progress", progress))
     asked = asdict(replace(packing, plan=None)) | {"plan": plan and plan.to_json()}
     text = json.dumps([__version__, asked, spool.digest, columns.finish()])
@@ -190,6 +202,7 @@ class Packing:
     plan: PackingPlan | None = None
     window: int | None = None
     layout: Layout = "packlib"
+    masks: Mapping[str, MaskWord] | None = None
 
     def __post_init__(self) -> None:
         one_of("layout", self.layout, LAYOUTS)
@@ -199,6 +212,7 @@ class Packing:
         one_of("overlong", self.overlong, OVERLONG)
         flag("labels", self.labels)
         depth_limit(self.max_sequences_per_pack)
+        mask_words(self.masks)
         if self.method is not None:
             object.__setattr__(self, "method", method_name(self.method))
         if self.seed is not None:
@@ -220,17 +234,25 @@ class Packing:
 
     def columns(self, tokenizer: Any) -> Columns:
         """What reads the sequences that are packed."""
-        return Columns(tokenizer, self.labels, self.max_length, self.overlong)
+        return Columns(tokenizer, self.labels, self.max_length, self.overlong, self.masks)
 
     def plan_of(self, lengths: np.ndarray, progress: bool) -> PackingPlan:
         """The plan that was given, or one that is made."""
         return self.plan or self._plan(LengthHistogram.from_lengths(lengths, self.max_length), progress)
 
-    def write(self, stored: StoredColumns, columns: Columns, path: Path, writer: Callable, progress: bool) -> dict:
-        """Plan all, and write it to one file; returns what `PackedRows` found."""
+    def write(
+        self,
+        stored: StoredColumns,
+        columns: Columns,
+        path: Path,
+        writer: Callable,
+        progress: bool,
+        new: bool = False,
+    ) -> dict:
+        """Plan all, and write it to one file, as `PackedRows.write` does; returns what `PackedRows` found."""
         rows = self.rows(stored, self.plan_of(stored.lengths, progress), columns)
         with rows.bar(len(rows.order), progress) as bar:
-            rows.write(rows.order, path, writer, bar)
+            rows.write(rows.order, path, writer, bar, new)
         return rows.found
 
     def rows(self, stored: StoredColumns, made: PackingPlan, columns: Columns) -> "PackedRows":
@@ -245,7 +267,8 @@ class Packing:
         if self.seed is not None and not self.window:
             order = np.random.default_rng(self.seed).permutation(len(packs))
         if self.layout == "nemo":
-            left = {name: "left out, as NeMo reads it from no file" for name in became if name not in NEMO_READS}
+            reads = (*NEMO_READS, *columns.masks)
+            left = {name: "left out, as NeMo reads it from no file" for name in became if name not in reads}
             found["columns"] = became | left
         return PackedRows(stored, packs, order, found, self.labels, self.layout)
 
@@ -292,12 +315,12 @@ class PackedRows:
     def bar(self, total: int, progress: bool) -> tqdm:
         return tqdm(desc="packing", unit=" packs", total=total, disable=not progress, delay=1)
 
-    def write(self, order: np.ndarray, path: Path, writer: Callable, bar: tqdm) -> None:
-        """Write the rows of the packs of `order` to a file, whole or not at all."""
+    def write(self, order: np.ndarray, path: Path, writer: Callable, bar: tqdm, new: bool = False) -> None:
+        """Write the rows of the packs of `order` to a file, whole or not at all; a `new` one replaces none."""
         rows = self._batches(order)
         first = next(rows)
         schema = first.schema.with_metadata({"packlib": json.dumps(self.found)})
-        with atomic_path(path) as beside, writer(str(beside), schema) as file:
+        with atomic_path(path, new) as beside, writer(str(beside), schema) as file:
             for batch in chain([first], rows):
                 file.write_batch(batch.replace_schema_metadata(schema.metadata))
                 bar.update(len(batch))

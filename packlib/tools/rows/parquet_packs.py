@@ -23,7 +23,7 @@ from packlib.tools.rows.stored_columns import Spool, StoredColumns
 if TYPE_CHECKING:
     from packlib.collectives import Collectives
 
-RECORD = ".packlib.json"  # in a folder of files: what is packed there; gone when all of them are written
+RECORD = ".packlib.json"  # in a folder of files: what is packed there, and whether all of them are written
 
 
 class Alone:
@@ -60,7 +60,8 @@ def pack_parquet(
     written is whole or absent, and replaces nothing.
 
     A run into a folder that was stopped or killed goes on if it is called again: files that are whole stay, and the
-    others are written. All of them are then the same, byte for byte, as if it had never stopped.
+    others are written. All of them are then the same, byte for byte, as if it had never stopped. If all are there,
+    none is written; another packing into that folder is refused.
 
     Args:
         data: as the paths that `pack_dataset` takes; with `split` also "owner/name", a data set of the hub, which
@@ -69,18 +70,19 @@ def pack_parquet(
         out: the file; the folder, if `packs_per_file` says how many packs each file there holds.
         ranks: the processes that call this together, each with the same arguments, on machines that see the same files.
             Each reads a part of the data and writes a part of the files, which are those of one process.
-        asked: as in `pack_dataset`: `method`, `plan`, `max_sequences_per_pack`, `overlong`, `labels`, `seed`, `window`.
+        asked: as in `pack_dataset`: `method`, `plan`, `max_sequences_per_pack`, `overlong`, `labels`, `seed`, `window`,
+            `masks`.
             And `layout`: "nemo" writes `input_ids`, `loss_mask` and `seq_start_id`, as Megatron Bridge reads packed
             Parquet (data/datasets/packed_parquet.py), and no other column. It takes the last token of a sequence for a
             label alone, so that a pack has a slot fewer for each.
 
     Returns:
         The number of packs, the proven `lower_bound` of it, the `sequences` and `tokens` in them, the `method`, and
-        what became of each of the `columns`.
+        what became of each of the `columns`; and how many files were written.
 
     Raises:
         OSError: if nothing can be written at `out`, or something is there.
-        TypeError, ValueError: as `pack_dataset`; if what was stopped in the folder `out` was another packing.
+        TypeError, ValueError: as `pack_dataset`; if the folder `out` holds another packing, done or stopped.
         MemoryError: naming `data`.
     """
     in_files = packs_per_file is not None
@@ -93,21 +95,26 @@ def pack_parquet(
         columns = packing.columns(tokenizer)
         given = [data] if isinstance(data, (str, os.PathLike)) else data
         out = output_path(out, folder=in_files, reads=given)
-        if out.is_file() or (in_files and not (out / RECORD).exists() and _holds_something(out)):
-            raise FileExistsError(f"{shown(str(out))} exists: name another {'folder' if in_files else 'file'}.")
+        if out.is_file():
+            raise FileExistsError(f"{shown(str(out))} exists: name another file.")
+        if in_files:
+            _refuse_unknown_files(out)
         progress = flag("progress", progress) and ranks.rank == 0
     with enough_memory(given[0]), room_for(out):
         with ranks.agree_on_errors():
-            dataset = opened(data, split)
+            dataset = opened(data, split, out if in_files else None)
         if packs_per_file is not None:
             return _into_folder(dataset, out, packing, columns, progress, packs_per_file, ranks)
         beside = next(folder for folder in out.parents if folder.exists())
         stored = StoredColumns([read(dataset, beside, columns, progress)])
-        return packing.write(stored, columns, out, pq.ParquetWriter, progress)
+        return packing.write(stored, columns, out, pq.ParquetWriter, progress, new=True) | {"files_written": 1}
 
 
-def _holds_something(folder: Path) -> bool:
-    return folder.exists() and any(one.name not in (LOCK, WORK) for one in folder.iterdir())
+def _refuse_unknown_files(folder: Path) -> None:
+    """Raise a FileExistsError if a folder holds files, and no record that says which packing they are of."""
+    if folder.exists() and not (folder / RECORD).exists():
+        if any(one.name not in (LOCK, WORK) for one in folder.iterdir()):
+            raise FileExistsError(f"{shown(str(folder))} exists: name another folder.")
 
 
 def _into_folder(
@@ -126,6 +133,7 @@ def _into_folder(
         with ranks.agree_on_errors():
             if ranks.rank == 0:
                 until_all_have_ended.enter_context(work_folder(out))
+                _refuse_unknown_files(out)  # again: another run may have ended while this waited for its lock
                 _refuse_another(out, asked)
         spools, columns = _read_together(dataset, out / WORK, columns, progress, ranks)
         with ranks.agree_on_errors():
@@ -138,11 +146,13 @@ def _into_folder(
             if ranks.rank == 0:
                 asked |= {"data": _digest(" ".join(spool.digest for spool in spools)), "plan": _digest(made.to_json())}
                 _refuse_another(out, asked)
-                write_text(out / RECORD, json.dumps(asked, indent=2) + "\n")
+                if not (out / RECORD).exists():
+                    _record(out, asked, finished=False)
         with ranks.agree_on_errors():
             starts = range(0, len(rows.order), each)
             mine = range(ranks.rank, len(starts), ranks.size)
             orders = {number: rows.order[starts[number] : starts[number] + each] for number in mine}
+            written = 0
             with rows.bar(sum(map(len, orders.values())), progress) as bar:
                 for number, order in orders.items():
                     path = out / f"{number:05}-of-{len(starts):05}.parquet"
@@ -151,9 +161,21 @@ def _into_folder(
                     else:
                         rows.write(order, out / WORK / path.name, pq.ParquetWriter, bar)
                         (out / WORK / path.name).replace(path)
-        if ranks.rank == 0:
-            (out / RECORD).unlink()
-    return rows.found
+                        written += 1
+        written = sum(ranks.gather_objects(written))
+        with ranks.agree_on_errors():
+            if ranks.rank == 0 and not _is_finished(out):
+                _record(out, asked, finished=True)
+    return rows.found | {"files_written": written}
+
+
+def _record(out: Path, asked: Mapping[str, Any], finished: bool) -> None:
+    """Write down which packing the files of a folder are of."""
+    write_text(out / RECORD, json.dumps({"finished": finished, **asked}, indent=2) + "\n")
+
+
+def _is_finished(out: Path) -> bool:
+    return read_json(out / RECORD, "record of a packing").get("finished") is True
 
 
 def _read_together(
@@ -181,7 +203,7 @@ def _read_together(
 
 
 def _refuse_another(out: Path, asked: Mapping[str, Any]) -> None:
-    """Raise a ValueError if `out` holds files of a packing that was asked for otherwise."""
+    """Raise a ValueError if `out` holds files of a packing that was asked for otherwise, done or stopped."""
     if not (out / RECORD).exists():
         return
     before = read_json(out / RECORD, "record of a packing")
@@ -189,6 +211,8 @@ def _refuse_another(out: Path, asked: Mapping[str, Any]) -> None:
         if before.get(name) != value:
             other = {"data": "other data", "plan": "another plan"}
             what = other.get(name, f"{name} {shown(before.get(name))}, not {shown(value)}")
+            if before.get("finished") is True:
+                raise ValueError(f"{shown(str(out))} holds another packing, of {what}: name another folder.")
             raise ValueError(
                 f"{shown(str(out))} holds files of a packing that was stopped, of {what}: ask for the same to go on, "
                 "or name another folder."

@@ -1,6 +1,7 @@
 """What the columns of a data set are to packing: tokens, masks of the loss, borders, or one value for each sequence."""
 
 import math
+from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -11,6 +12,17 @@ from packlib.checks import listed, one_line, percent, shown
 from packlib.lengths.own_files import refuse_doubles
 from packlib.packing.documents import drop, split, truncate
 from packlib.packing.ragged import ranges
+from packlib.tools.rows.loss_masks import (
+    LOSS_MASKS,
+    UNTRAINED,
+    MaskWord,
+    ask_for_a_word,
+    first_disagreement,
+    looks_like_a_mask,
+    mask_option,
+    mask_words,
+    trained_tokens,
+)
 from packlib.tools.rows.tokenizing import SOURCES, tokenized
 
 Read: TypeAlias = dict[str, tuple[pa.Array, bool]]  # values laid end to end, and whether each token has one
@@ -18,15 +30,16 @@ Overlong = Literal["error", "truncate", "drop", "split"]
 OVERLONG: tuple[Overlong, ...] = get_args(Overlong)
 _CUTS = {"truncate": truncate, "drop": drop, "split": split}
 IGNORED = -100  # as in packlib.batches, which loads torch
-MASKS = ("assistant_masks", "completion_mask")  # as transformers and TRL name them: 1 for a token that is trained on
+TRAINED = "(trained)"  # the column that stands for all masks of the loss once they are read
 Layout = Literal["packlib", "nemo"]
 LAYOUTS: tuple[Layout, ...] = get_args(Layout)
-NEMO_READS = "input_ids", "labels", *MASKS
+NEMO_READS = "input_ids", "labels"  # and the masks of the loss
 BORDERS = ("seq_lengths", "position_ids")  # of the sequences of a row
 _PAIRS = [f"{which}{of}" for which in ("chosen", "rejected") for of in ("", "_ids", "_input_ids")]
 _IMAGES = ["image", "images", "video", "videos", "pixel_values", "pixel_values_videos", "image_grid_thw"]
 _REFUSED = dict.fromkeys(_PAIRS, "pairs of answers, which a pack cannot keep together")
 _REFUSED |= dict.fromkeys(_IMAGES, "images, which a pack of tokens cannot carry")
+_REFUSED["seq_start_id"] = "rows that were packed for NeMo, which must be packed from their sequences"
 
 
 class Columns:
@@ -36,6 +49,7 @@ class Columns:
         tokenizer: a tokenizer of transformers that makes tokens of `messages` or `text`, or None.
         labels: as in `pack_dataset`.
         max_length, overlong: as in `pack_dataset`; without a maximum all of each sequence is returned.
+        masks: as in `pack_dataset`.
 
     Attributes:
         found: what became of each column, by name, in the order in which they came.
@@ -44,17 +58,25 @@ class Columns:
     """
 
     def __init__(
-        self, tokenizer: Any = None, labels: bool = True, max_length: float = math.inf, overlong: Overlong = "error"
+        self,
+        tokenizer: Any = None,
+        labels: bool = True,
+        max_length: float = math.inf,
+        overlong: Overlong = "error",
+        masks: Mapping[str, MaskWord] | None = None,
     ) -> None:
         self.found, self.overlong = dict[str, str](), 0
         self._tokenizer, self._labels, self._max_length, self._how = tokenizer, labels, max_length, overlong
         self._names, self._kinds = set[str](), dict[str, pa.DataType]()
         self.rows = self._tokens = 0
+        self._named = mask_words(masks)
+        self._words: dict[str, MaskWord] = LOSS_MASKS | self._named
+        self._no_masks = set[str]()  # columns named as a mask that hold other numbers than 0 and 1
         self._trained = dict[str, int]()  # how many tokens a mask leaves to be trained on
 
     def read(self, batch: pa.RecordBatch) -> tuple[np.ndarray, Read]:
         """The next sequences: the tokens of each, and the values of each column laid end to end, with whether there is
-        one for each token. A mask of the loss is of bool.
+        one for each token. One column `TRAINED`, of bool, is in place of all masks of the loss.
 
         Raises:
             TypeError, ValueError: naming the column that no pack can carry, or the first row that is wrong.
@@ -73,12 +95,14 @@ class Columns:
         elif "input_ids" not in names:
             more = "; a tokenizer makes them of messages or text" if set(names) & set(SOURCES) else ""
             raise ValueError(f"The data set has no column input_ids; it has {listed(names) or 'none'}{more}.")
+        batch = self._without_dropped(batch)
         refuse_other_lists("input_ids", batch.column("input_ids").type)
         if (empty := lengths_of("input_ids", batch.column("input_ids"), self.rows) == 0).any():
             raise ValueError(f"Row {self.rows + int(empty.argmax())} of the data set has no token.")
         batch = self._apart(batch)
         lengths = lengths_of("input_ids", batch.column("input_ids"), self.rows)
-        read = {}
+        begins = np.cumsum(lengths) - lengths
+        read, trained = {}, {}
         for name in batch.schema.names:
             values, by_token = self._checked(name, batch.column(name), lengths), is_list(batch.column(name).type)
             if name == "attention_mask":
@@ -87,10 +111,17 @@ class Columns:
                     raise ValueError(f"attention_mask of row {row} hides tokens: give sequences without padding.")
                 self.found[name] = "left out, since it is 1 for all tokens"
                 continue
-            if name in MASKS:
-                values = self._mask(name, values, by_token, lengths)
+            word = self._words.get(name, "keep")
+            if word != "keep":
+                trained[name] = trained_tokens(word, self._mask(name, values, by_token, lengths), begins)
+                self._trained[name] = self._trained.get(name, 0) + int(np.count_nonzero(trained[name]))
+                continue
+            if by_token and name not in self._named:
+                self._refuse_unknown_mask(name, values)
             read[name] = values, by_token
             self.found.setdefault(name, f"a value for each {'token' if by_token else 'sequence'}")
+        if trained:
+            read[TRAINED] = pa.array(self._agreed(trained, read, begins, lengths)), True
         cut = self._cut(lengths, read)
         self.rows += len(lengths)
         self._tokens += int(lengths.sum())
@@ -142,13 +173,63 @@ class Columns:
             ValueError: naming the mask that leaves no token to be trained on.
         """
         for name, trained in self._trained.items():
+            if name == TRAINED:
+                continue
+            where = UNTRAINED[self._words[name]]
             if not trained:
-                raise ValueError(f"The column {shown(name)} is 0 for all tokens, so that none would be trained on.")
+                raise ValueError(
+                    f"The column {shown(name)} is {where} for all tokens, so that none would be trained on."
+                )
             share = percent(1 - trained / self._tokens)
-            self.found[name] = f"labels are -100 where it is 0, for {share} of the tokens"
+            self.found[name] = f"labels are -100 where it is {where}, for {share} of the tokens"
+        if self._trained.get(TRAINED) == 0:
+            raise ValueError(f"No token is trained on by all of the columns {listed(self.masks)}.")
         if self._labels:
             self.found.setdefault("labels", "made for a causal model, with -100 for the first token of each sequence")
         return self.found
+
+    @property
+    def masks(self) -> list[str]:
+        """The columns that were read as masks of the loss."""
+        return [name for name in self._trained if name != TRAINED]
+
+    def _without_dropped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns without those that `masks` drops."""
+        there = batch.schema.names
+        if missing := [name for name in self._named if name not in there]:
+            raise ValueError(f"masks names {shown(missing[0])}, which the data set has not; it has {listed(there)}.")
+        dropped = [name for name in there if self._named.get(name) == "drop"]
+        self.found |= dict.fromkeys(dropped, "left out, as masks says")
+        return batch.drop_columns(dropped) if dropped else batch
+
+    def _refuse_unknown_mask(self, name: str, values: pa.Array) -> None:
+        """Raise a ValueError if a column may be a mask of the loss whose name says nothing."""
+        if name in self._no_masks:
+            return
+        if looks_like_a_mask(name, values.to_numpy(zero_copy_only=False)):
+            raise ValueError(ask_for_a_word(name))
+        self._no_masks.add(name)
+
+    def _agreed(
+        self, trained: dict[str, np.ndarray], read: Read, begins: np.ndarray, lengths: np.ndarray
+    ) -> np.ndarray:
+        """Which tokens are trained on, as all masks and the labels say."""
+        together = np.logical_and.reduce(list(trained.values()))
+        self._trained[TRAINED] = self._trained.get(TRAINED, 0) + int(np.count_nonzero(together))
+        named = {*self._named, "labels"}
+        if "labels" in read and read["labels"][1]:
+            trained = {"labels": read["labels"][0].to_numpy(zero_copy_only=False) != IGNORED} | trained
+        if differ := first_disagreement(trained, named, begins):
+            one, other, at = differ
+            row = self._row(at, lengths)
+            both = " ".join(mask_option(name, self._words[name]) for name in (one, other) if name != "labels")
+            token = at - begins[np.searchsorted(begins, at, side="right") - 1]
+            raise ValueError(
+                f"The columns {shown(one)} and {shown(other)} disagree in row {row} about token {token}: one of them "
+                f"trains on it, the other does not. Leave one out by masks={{{other!r}: 'drop'}} "
+                f"({mask_option(other, 'drop')}), or say what each mask means ({both}) to train on what both train on."
+            )
+        return together
 
     def _apart(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The sequences of rows that hold several, as `seq_lengths` say, or `position_ids` that start again."""
@@ -206,18 +287,20 @@ class Columns:
         self._same_lengths(name, given, tokens)
         return pa.ListArray.from_arrays(pa.array(np.append(0, np.cumsum(lengths)), pa.int32()), column.flatten())
 
-    def _mask(self, name: str, values: pa.Array, by_token: bool, lengths: np.ndarray) -> pa.Array:
-        """A mask of the loss, of bool."""
+    def _mask(self, name: str, values: pa.Array, by_token: bool, lengths: np.ndarray) -> np.ndarray:
+        """The values of a mask of the loss, all of them 0 or 1."""
         given = np.asarray(values)
-        if not (self._labels or "labels" in self._names):
-            raise ValueError(f"labels must be True with the column {shown(name)}, which says where they are.")
+        if not (self._labels or ("labels" in self._names and self._named.get("labels") != "drop")):
+            raise ValueError(
+                f"labels must be True with the column {shown(name)}, which says where they are; or leave that out by "
+                f"masks={{{name!r}: 'drop'}} ({mask_option(name, 'drop')})."
+            )
         if not by_token or given.dtype.kind not in "iub":
             raise TypeError(f"The column {shown(name)} must hold lists of 0 and 1, not {values.type}.")
         if (odd := (given != 0) & (given != 1)).any():
             at = int(odd.argmax())
             raise ValueError(f"{name} must hold 0 and 1, not {given[at]} as in row {self._row(at, lengths)}.")
-        self._trained[name] = self._trained.get(name, 0) + int(np.count_nonzero(given))
-        return pa.array(given.astype(bool))
+        return given
 
     def _checked(self, name: str, column: pa.Array, lengths: np.ndarray) -> pa.Array:
         """The values of a column, one a token or one a sequence."""
@@ -274,16 +357,15 @@ def with_labels(read: Read, begins: np.ndarray, labels: bool) -> Read:
     Args:
         begins: the first token of each sequence.
     """
-    masks = [read[name][0] for name in MASKS if name in read]
-    rest = {name: values for name, values in read.items() if name not in MASKS}
-    if masks or (labels and "labels" not in rest):
+    rest = {name: values for name, values in read.items() if name != TRAINED}
+    if TRAINED in read or (labels and "labels" not in rest):
         made = rest.get("labels", rest["input_ids"])[0].to_numpy().copy()
         if "labels" not in rest:
             made[begins] = IGNORED
         elif made.dtype.kind == "u":
             made = made.astype(np.int64)
-        for mask in masks:
-            made[~mask.to_numpy(zero_copy_only=False)] = IGNORED
+        if TRAINED in read:
+            made[~read[TRAINED][0].to_numpy(zero_copy_only=False)] = IGNORED
         rest["labels"] = pa.array(made), True
     return rest
 

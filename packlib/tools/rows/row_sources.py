@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from packlib.checks import listed, one_line, one_of, shown
-from packlib.files import arrow_errors, named, naming, parse_json
+from packlib.files import WORK, arrow_errors, at_home, named, naming, parse_json
 from packlib.installed import needed_by
 from packlib.lengths.own_files import parquet_batches, parquet_file
 
@@ -50,12 +50,13 @@ class ArrowRows(Protocol):
     def with_format(self, type: str | None, /) -> Any: ...
 
 
-def opened(dataset: Any, split: str | None = None) -> Any:
+def opened(dataset: Any, split: str | None = None, leave_out: Path | None = None) -> Any:
     """A data set, where a path or several name it: the files in their order, or what `save_to_disk` wrote.
 
     Args:
         split: of a data set with splits that `save_to_disk` wrote; or of the hub, if `dataset` is a name "owner/name"
             and no path. Without it the hub is not asked.
+        leave_out: a folder whose files are not read, such as the one that is written to.
 
     Raises:
         OSError, ValueError: naming what is not there, or what kind of file it is.
@@ -64,6 +65,8 @@ def opened(dataset: Any, split: str | None = None) -> Any:
     paths = dataset if several else [dataset]
     if not all(isinstance(one, (str, os.PathLike)) for one in paths):
         return dataset
+    paths = [os.fspath(at_home(one)) for one in paths]
+    dataset = paths if several else paths[0]
     there = os.path.lexists(paths[0])
     if split is not None and not (several or there) and _is_hub_name(os.fspath(dataset)):
         return _from_hub(os.fspath(dataset), split)
@@ -78,7 +81,7 @@ def opened(dataset: Any, split: str | None = None) -> Any:
             return saved[one_of("split", split, saved)]
     if split is not None and there:
         raise ValueError(f"split must be left out for {named(paths[0])}, which has no splits.")
-    return [file for path in paths for file in _files(path)]
+    return [file for path in paths for file in _files(path, leave_out)]
 
 
 def _is_hub_name(name: str) -> bool:
@@ -99,8 +102,11 @@ def _from_hub(name: str, split: str) -> Any:
         raise ValueError(f"The data set {name} of the hub cannot be loaded: {one_line(str(error), 300)}") from error
 
 
-def _files(path: str | os.PathLike[str]) -> list[Path]:
-    """The files that a path names: itself, those in a folder, or those that a pattern fits, by name."""
+def _files(path: str | os.PathLike[str], leave_out: Path | None) -> list[Path]:
+    """The files that a path names: itself, those in a folder, or those that a pattern fits, by name.
+
+    Those in the folder `leave_out` are left out, and what a run has in its hidden folder of work.
+    """
     if Path(path).is_dir():
         found = [one for one in Path(path).rglob("*") if one.suffix.lower() in FILES and one.is_file()]
         where = f"The folder {named(path)} holds no .parquet and no .jsonl file, and save_to_disk did not write it."
@@ -109,6 +115,9 @@ def _files(path: str | os.PathLike[str]) -> list[Path]:
         where = f"No file fits {named(path)}."
     else:
         return [Path(path)]
+    found = [
+        one for one in found if WORK not in one.parts and (leave_out is None or leave_out not in one.resolve().parents)
+    ]
     if not found:
         raise FileNotFoundError(where)
     return sorted(found)

@@ -12,6 +12,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 from packlib.checks import flag, one_of, shown, whole_number
 from packlib.collectives import Collectives
 from packlib.packing import StreamPacker
+from packlib.tools.rows.loss_masks import MaskWord, mask_words
 from packlib.tools.rows.row_columns import OVERLONG, Columns, Overlong, with_labels
 from packlib.tools.rows.row_sources import StreamedRows, of_rows
 
@@ -32,7 +33,7 @@ class PackedStream(IterableDataset):
 
     Args:
         dataset: a `datasets.IterableDataset` of tokenized sequences.
-        max_length, max_sequences_per_pack, overlong, labels, window, tokenizer: as in `pack_dataset`.
+        max_length, max_sequences_per_pack, overlong, labels, window, tokenizer, masks: as in `pack_dataset`.
         empty_every: sequences after which all open packs are closed, as at the end. A smaller number makes more packs,
             and resuming quicker.
         even: end a pass on all ranks of the process group when it ends on the first of them. What the others have left
@@ -60,6 +61,7 @@ class PackedStream(IterableDataset):
         empty_every: int = 100_000,
         tokenizer: Any = None,
         even: bool = False,
+        masks: Mapping[str, MaskWord] | None = None,
     ) -> None:
         StreamPacker(max_length, window, max_sequences_per_pack)  # refuses bad arguments now
         self.dataset, self.max_length, self.window = dataset, max_length, window
@@ -67,6 +69,7 @@ class PackedStream(IterableDataset):
         self.overlong = one_of("overlong", overlong, OVERLONG)
         self.empty_every = whole_number("empty_every", empty_every, 1)
         self.tokenizer, self.even = tokenizer, flag("even", even)
+        self.masks = mask_words(masks)
         self._state = self._next = _FROM_THE_START
 
     def __iter__(self) -> Iterator[dict[str, list[Any]]]:
@@ -91,7 +94,7 @@ class PackedStream(IterableDataset):
         if start["source"] is not None:
             source.load_state_dict(start["source"])
         origin, handed_out, rows = start["source"], start["packs"], iter(source)
-        columns = Columns(self.tokenizer, self.labels, self.max_length, self.overlong)
+        columns = Columns(self.tokenizer, self.labels, self.max_length, self.overlong, self.masks)
         while some := list(islice(rows, 1)):
             packs = enumerate(self._packs(chain(some, islice(rows, self.empty_every - 1)), columns), start=1)
             for number, pack in packs:

@@ -14,6 +14,7 @@ from packlib.files import named
 from packlib.installed import needed_by
 
 SOURCES = ("messages", "text")
+_WEIGHTS = ("weight", "train", "training")  # of a message, as OpenAI and axolotl have them
 _MARKS = re.compile(r"\{%-?\s*generation\s*-?%\}")  # as transformers looks for it
 
 
@@ -65,8 +66,8 @@ def tokenizer_of(folder: str | os.PathLike[str]) -> Any:
     if not Path(folder).is_dir():
         raise FileNotFoundError(f"There is no folder {named(folder)}; a tokenizer is needed there.")
     try:
-        return AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError) as error:
+        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # what is damaged raises any of a dozen kinds
         raise ValueError(f"{named(folder)} holds no tokenizer: {one_line(str(error), 200)}") from None
 
 
@@ -86,9 +87,82 @@ def _chats(chats: list, tools: list, tokenizer: Any, labels: bool, row: int) -> 
             raise ValueError(
                 f"The messages of row {at} do not fit the chat template: {one_line(str(error), 200)}"
             ) from error
+        weights = _weights(chat, at, labels)
+        if any(weight == 0 for weight in weights.values()):
+            prefixes = [_without_nulls(chat[: number + 1]) for number in weights]
+            masks = [_mask_of(prefix, tokenizer, _without_nulls(offered), at) for prefix in prefixes]
+            found["assistant_masks"] = _weighted(found["assistant_masks"], masks, list(weights.values()), at)
         for name, values in made.items():
             values.append(found[name])
     return made
+
+
+def _weights(chat: list, row: int, labels: bool) -> dict[int, int]:
+    """The weight of each message of the assistant, by its number in the chat: 1 to train on it, 0 not to.
+
+    Raises:
+        ValueError: naming the row, the message and the weight that cannot be honored.
+    """
+    weights = {}
+    for number, message in enumerate(chat):
+        if not isinstance(message, dict):
+            continue
+        begin, is_answer = f"message {number} of row {row}", message.get("role") == "assistant"
+        for name in _WEIGHTS:
+            if (weight := message.get(name)) is None:
+                continue
+            if isinstance(weight, str) or weight not in (0, 1):
+                raise ValueError(f"The {name} of {begin} must be 0 or 1, not {shown(weight)}.")
+            if weight and not is_answer:
+                raise ValueError(f"The {name} of {begin} must be 0, or left out: only the assistant is trained on.")
+            if not weight and not labels:
+                raise ValueError(f"labels must be True for {begin}, whose {name} is 0.")
+        if is_answer:
+            weights[number] = int(all(message.get(name) in (None, 1) for name in _WEIGHTS))
+    return weights
+
+
+def _mask_of(chat: list, tokenizer: Any, tools: list | None, row: int) -> np.ndarray:
+    """Which tokens of a chat are the assistant's; bool."""
+    options = {"tokenize": True, "return_dict": True, "return_assistant_tokens_mask": True}
+    try:
+        found = tokenizer.apply_chat_template(chat, tools=tools, **options)
+    except Exception as error:  # a template raises what its author chose
+        raise ValueError(
+            f"The weights of row {row} need its first {len(chat)} messages alone, which do not fit the chat template: "
+            f"{one_line(str(error), 200)}"
+        ) from error
+    return np.asarray(found["assistant_masks"], bool)
+
+
+def _weighted(mask: list[int], prefixes: list[np.ndarray], weights: list[int], row: int) -> list[int]:
+    """The mask of a chat with 0 for all tokens of the answers that have weight 0.
+
+    Each answer is the next run (or runs) of ones. A template may write earlier answers otherwise in a longer chat, such
+    as without their thoughts, so runs are counted and their lengths are not compared.
+
+    Args:
+        mask: the assistant's tokens in the whole chat.
+        prefixes: the masks of the chat up to each answer.
+    """
+    whole = np.asarray(mask, bool)
+    run_of = np.cumsum(_begins(whole)) - 1
+    runs = np.array([np.count_nonzero(_begins(prefix)) for prefix in prefixes])
+    tokens = np.array([np.count_nonzero(prefix) for prefix in prefixes])
+    own_runs = np.diff(runs, prepend=0)
+    joined = (own_runs == 0) & (np.diff(tokens, prepend=0) > 0)  # an answer that goes on with the run of another
+    if (joined.any() and any(weights)) or (own_runs < 0).any() or runs[-1] != run_of.max(initial=-1) + 1:
+        raise ValueError(
+            f"The weights of row {row} cannot be honored: its chat template does not mark each answer apart from the "
+            "others."
+        )
+    weight_of_run = np.repeat(weights, own_runs)
+    return [int(one and weight_of_run[run]) for one, run in zip(whole, run_of, strict=True)]
+
+
+def _begins(mask: np.ndarray) -> np.ndarray:
+    """Where runs of ones begin; bool."""
+    return mask & ~np.append(False, mask[:-1])
 
 
 def _without_nulls(value: Any) -> Any:

@@ -129,7 +129,8 @@ def chats(with_columns):
 def test_tokens_that_are_trained_on_are_counted(tmp_path, monkeypatch, name, columns):
     monkeypatch.setattr(row_sources, "_ROWS", 50)
     rows, trained = chats(columns)
-    advice = advise(written(tmp_path / name, rows), 128)
+    masks = {mask: "loss" for mask in columns if mask != "labels"}
+    advice = advise(written(tmp_path / name, rows), 128, masks=masks)
     said, tokens = advice.as_dict(), sum(len(row["input_ids"]) for row in rows)
     assert said["loss"]["tokens"] == trained and said["loss"]["share"] == trained / tokens
     packs = said["update"]["after"]["micro_batch"] * said["update"]["after"]["gradient_accumulation_steps"]

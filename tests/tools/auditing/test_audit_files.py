@@ -7,8 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from datasets import Dataset
+from tqdm import tqdm
 
-from packlib.tools.auditing import audit
+from packlib.tools.auditing import audit, auditing
 from packlib.tools.cli import main
 
 TOP = 64
@@ -237,3 +238,14 @@ def test_the_command_compares_by_content_and_says_what_it_did_not_look_at(tmp_pa
 def test_padding_that_bounds_hold_is_seen_without_a_source():
     found = audit(Dataset.from_dict(bounds_to_the_end()))
     assert (found.sequences, found.tokens) == (len(SOURCE), sum(map(len, SOURCE))) and not found.problems
+
+
+def test_the_bar_reaches_its_end(tmp_path, monkeypatch, capsys):
+    """It is taken away at the end, so that what was drawn last is what is seen."""
+    monkeypatch.setattr(auditing, "tqdm", lambda **options: tqdm(**options | {"delay": 0}))
+    rows = [{"input_ids": [1, 2, 3], "seq_lengths": [2, 1]}] * 10_001
+    Dataset.from_list(rows).to_parquet(tmp_path / "packs.parquet", batch_size=1000)
+    capsys.readouterr()
+    audit(tmp_path / "packs.parquet", progress=True)
+    drawn = [part for part in capsys.readouterr().err.split("\r") if "rows" in part]
+    assert "10001/10001" in drawn[-1], drawn[-1]

@@ -18,6 +18,7 @@ from transformers import BertConfig, DataCollatorWithFlattening
 from packlib.model import PackedBert
 from packlib.tools.check import check_packing
 from packlib.tools.cli import main
+from packlib.tools.rows.loss_masks import LOSS_MASKS
 
 ROWS, ENCODED = sequences(), masked(sequences(prompts=False))
 TYPED = masked(sequences(prompts=False, types=True))
@@ -543,3 +544,24 @@ def test_checkpointing_that_takes_no_gradients_of_parts_is_refused():
     model.gradient_checkpointing_enable({"use_reentrant": True})
     with pytest.raises(ValueError, match="so checkpoint with use_reentrant=False; it raised RuntimeError"):
         check_packing(model.train(), FLAT, ROWS)
+
+
+@pytest.mark.parametrize("name", LOSS_MASKS)
+def test_each_mask_of_the_loss_says_what_is_to_be_predicted(name):
+    """In place of labels, which the collator makes of the mask, or of all tokens."""
+    prompt = name == "prompt_mask"
+    rows = [
+        {"input_ids": row["input_ids"], name: [int((label == -100) == prompt) for label in row["labels"]]}
+        for row in ROWS
+    ]
+
+    def right(some):
+        kept = [[number != prompt for number in row[name]] for row in some]
+        return dense()([
+            {"input_ids": row["input_ids"], "labels": np.where(mask, row["input_ids"], -100).tolist()}
+            for row, mask in zip(some, kept, strict=True)
+        ])  # fmt: skip
+
+    assert check_packing(llama(), right, rows).exact
+    found = check_packing(llama(), lambda some: dense()([{"input_ids": row["input_ids"]} for row in some]), rows)
+    assert found["labels"].verdict == "failed" and "prompt labels are lost" in found["labels"].cause

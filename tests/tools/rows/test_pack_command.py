@@ -68,7 +68,7 @@ def test_shards_lines_and_folders_go_in_and_shards_come_out(capsys):
         assert cli.main(["pack", *data, "--packs-per-file", "7", *OPTIONS, f"out{number}"]) == 0
         assert rows_of(f"out{number}") == expected
     assert "who: a value for each sequence." in capsys.readouterr().out
-    files = sorted(Path("out0").iterdir())
+    files = sorted(Path("out0").glob("*.parquet"))
     assert files[0].name == f"00000-of-{len(files):05}.parquet"
     assert [pq.read_metadata(file).num_rows for file in files[:-1]] == [7] * (len(files) - 1)
     for data in (["shards/*.parquet"], [Path("shards/a.parquet"), "shards/b.parquet"], "saved", "rows.jsonl"):
@@ -138,7 +138,7 @@ def test_a_killed_run_into_a_folder_goes_on(capsys):
     assert cli.main(["pack", *into, "out"]) == 0
     assert all(path.stat().st_mtime_ns == before for path, before in kept.items() if path != damaged)
     assert contents("out") == contents("whole")
-    refused([*into, "out"], "out' exists: name another folder.", capsys)
+    refused(["other.parquet", *into[1:], "out"], "out' holds another packing, of other data: name another", capsys)
 
 
 def contents(folder):

@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from datasets import Dataset
 from test_pack_command import KILLED, contents
@@ -43,13 +44,18 @@ def on_ranks(ranks, *arguments, **environment):
     return subprocess.run([*run, "pack", *arguments], capture_output=True, text=True, env=environment, timeout=200)
 
 
+def packs(folder):
+    """The files of packs by name; the record beside them says on how many ranks they were made."""
+    return {name: held for name, held in contents(folder).items() if name != ".packlib.json"}
+
+
 def test_ranks_write_the_files_that_one_process_writes(capsys):
     """Four ranks, more than there are files; the next test has two."""
     assert cli.main(["pack", "shards/*.parquet", *ARGUMENTS, "whole"]) == 0
     said = capsys.readouterr().out.replace("whole", "out")
     done = on_ranks(4, "shards/*.parquet", *ARGUMENTS, "out")
     assert done.returncode == 0 and done.stdout == said, done.stderr[-3000:]
-    assert contents("out") == contents("whole") and len(contents("whole")) > 4
+    assert packs("out") == packs("whole") and len(packs("whole")) > 3
 
 
 def test_ranks_go_on_when_one_was_killed(capsys):
@@ -64,7 +70,7 @@ def test_ranks_go_on_when_one_was_killed(capsys):
     assert "of a packing that was stopped, of ranks 2, not 1" in capsys.readouterr().err
     done = on_ranks(2, "saved", *ARGUMENTS, "out")
     assert done.returncode == 0, done.stderr[-3000:]
-    assert contents("out") == contents("whole")
+    assert packs("out") == packs("whole")
 
 
 def told(rank, place):
@@ -139,3 +145,25 @@ def test_the_workers_of_a_loader_cannot_end_evenly():
         list(DataLoader(stream, batch_size=None, num_workers=1))
     with pytest.raises(TypeError, match=r"even must be True or False, not 1\."):
         PackedStream(source, 8, even=1)
+
+
+def test_what_any_rank_reads_counts(capsys):
+    """A run that goes on is refused if the second rank reads other data; and too long is what is so on any rank."""
+    options = [*ARGUMENTS[:-1], "--overlong", "truncate", "--max-length", "25", "--out"]
+    assert cli.main(["pack", "shards/*.parquet", *options, "whole"]) == 0
+    said = capsys.readouterr().out.replace("whole", "out")
+    killed = on_ranks(2, "shards/*.parquet", *options, "out", KILLED_RANK="1", KILLED_FILE="2")
+    assert killed.returncode and Path("out/.packlib.json").exists()
+    rows = Dataset.from_parquet("shards/c.parquet", cache_dir="hub").to_list()
+    changed = [{**row, "input_ids": [token + (at == 30) for token in row["input_ids"]]} for at, row in enumerate(rows)]
+    for data, refused in ((changed, True), (rows, False)):
+        Dataset.from_list(data).to_parquet("shards/c.parquet")
+        done = on_ranks(2, "shards/*.parquet", *options, "out")
+        assert bool(done.returncode) is refused, done.stderr[-3000:]
+        assert ("of a packing that was stopped, of other data" in done.stderr) is refused
+    assert done.stdout == said and packs("out") == packs("whole")
+    longer = {
+        name: sum(len(ids) > 25 for ids in pq.read_table(f"shards/{name}.parquet")["input_ids"].to_pylist())
+        for name in "abc"
+    }
+    assert longer["a"] and longer["c"] and f"; {sum(longer.values())} were too long." in said

@@ -1,0 +1,112 @@
+"""Masks of the loss: the columns of a data set that say which tokens are trained on, whoever wrote it."""
+
+import re
+import shlex
+from collections.abc import Mapping
+from itertools import combinations
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from packlib.checks import one_of, shown
+from packlib.files import named
+
+MaskWord: TypeAlias = Literal["loss", "prompt", "next", "keep", "drop"]
+MASK_WORDS: tuple[MaskWord, ...] = get_args(MaskWord)
+# The names that transformers, TRL, verl, NeMo and others use, and what each mask means; all of packlib knows these.
+LOSS_MASKS: dict[str, MaskWord] = {
+    "loss_mask": "loss",
+    "completion_mask": "loss",
+    "assistant_masks": "loss",
+    "assistant_mask": "loss",
+    "response_mask": "loss",
+    "train_mask": "loss",
+    "prompt_mask": "prompt",
+}
+UNTRAINED = {"loss": "0", "prompt": "1", "next": "0 at the token before"}  # what a mask has where nothing is trained
+_OTHER_MASKS = ("attention_mask", "special_tokens_mask")  # of 0 and 1 too, and not about the loss
+_MASK = re.compile(r"masks?$", re.IGNORECASE)
+
+
+def mask_words(masks: Mapping[str, MaskWord] | None) -> dict[str, MaskWord]:
+    """Return `masks` as `pack_dataset` takes them, or raise a TypeError or a ValueError that names what is wrong."""
+    if masks is None:
+        return {}
+    if not isinstance(masks, Mapping):
+        raise TypeError(f"masks must map names of columns to words, not be {shown(masks)}.")
+    for name, word in masks.items():
+        one_of(f"masks[{name!r}]", word, ("drop",) if name == "labels" else MASK_WORDS)
+        if name in ("input_ids", "attention_mask"):
+            raise ValueError(f"masks must not name {name}, which is no mask of the loss.")
+    return dict(masks)
+
+
+def looks_like_a_mask(name: str, values: np.ndarray) -> bool:
+    """Return whether values, one for each token, may be a mask of the loss whose name packlib does not know."""
+    if name in LOSS_MASKS or name in _OTHER_MASKS or not _MASK.search(name) or values.dtype.kind not in "iubf":
+        return False
+    return bool(((values == 0) | (values == 1)).all())
+
+
+def mask_option(name: str, word: str) -> str:
+    """Return how the shell says what a column is."""
+    return f"--mask {shlex.quote(name) if name.isprintable() else named(name)} {word}"
+
+
+def ask_for_a_word(name: str) -> str:
+    """The sentence that asks what a mask of 0 and 1 with an unknown name is."""
+    return (
+        f"The column {shown(name)} has 0 and 1 for each token, and packlib does not know whether it is a mask of the "
+        f"loss: say so by masks={{{name!r}: WORD}} ({mask_option(name, 'WORD')}), where WORD is loss if tokens with 1 "
+        "are trained on, prompt if tokens with 0 are, next if 1 means that the next token is, keep or drop if it is "
+        "another mask."
+    )
+
+
+def trained_tokens(word: str, values: np.ndarray, begins: np.ndarray) -> np.ndarray:
+    """Return which tokens a mask of the loss lets be trained on; bool, shape (tokens,).
+
+    Args:
+        word: "loss", "prompt" or "next".
+        values: of 0 and 1, shape (tokens,).
+        begins: the first token of each sequence, which no other predicts.
+    """
+    if word == "prompt":
+        return values == 0
+    if word == "loss":
+        return values != 0
+    trained = np.roll(values != 0, 1)
+    trained[begins] = False
+    return trained
+
+
+def trained_in_row(row: Mapping[str, Any], tokens: int) -> np.ndarray | None:
+    """Return which tokens of a sequence all its known masks let be trained on; None if it has no mask."""
+    masks = {name: np.asarray(row[name]) for name in LOSS_MASKS if name in row}
+    trained = [
+        trained_tokens(LOSS_MASKS[name], values, np.zeros(1, int))
+        for name, values in masks.items()
+        if values.shape == (tokens,)
+    ]
+    return np.logical_and.reduce(trained) if trained else None
+
+
+def first_disagreement(
+    trained: Mapping[str, np.ndarray], named: set[str], begins: np.ndarray
+) -> tuple[str, str, int] | None:
+    """Return two columns that disagree about a token, and the first such token; None if there is none.
+
+    Columns that the caller has named may differ from one another: a token is then trained on where all say so. The
+    first token of a sequence is left out, since nothing predicts it.
+
+    Args:
+        trained: by column, which tokens it lets be trained on; bool, shape (tokens,).
+        begins: the first token of each sequence.
+    """
+    found = []
+    for one, other in combinations(trained, 2):
+        differ = trained[one] != trained[other]
+        differ[begins] = False
+        if not {one, other} <= named and differ.any():
+            found.append((one, other, int(differ.argmax())))
+    return min(found, key=lambda pair: pair[2], default=None)
