@@ -135,6 +135,10 @@ FAULTS = {
                  ENCODED), LATER, "no document mask"),
     "a softmax by hand without a mask": (
         lambda: (cases.ByHand("attention", fault="attention"), dense(**SEGMENTS), ROWS), EARLIER, "no document mask"),
+    "one head, before the rows": (
+        lambda: (cases.HeadsFirst(1, fault="attention"), dense(**SEGMENTS), ROWS), EARLIER, "no document mask"),
+    "four heads, before the rows": (
+        lambda: (cases.HeadsFirst(4, fault="attention"), dense(**SEGMENTS), ROWS), EARLIER, "no document mask"),
     "look ahead": (lambda: own("attention", fault="sees ahead"), "labels", "looks ahead"),
     "mask transposed": (
         lambda: (llama(), spoiled(dense(), attention_mask=lambda x: x.mT), ROWS), ALONE, "transposed"),
