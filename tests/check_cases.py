@@ -343,9 +343,7 @@ class HeadsFirst(Tiny):
 
     def _attention(self, part, x, segments, same, wrong):
         same = torch.ones_like(same).tril() if wrong else same
-        query, key, value, _ = (
-            whole.unflatten(-1, (self.heads, -1)).movedim(-2, 0) for whole in part(x).chunk(4, -1)
-        )
+        query, key, value, _ = (whole.unflatten(-1, (self.heads, -1)).movedim(-2, 0) for whole in part(x).chunk(4, -1))
         scores = (4 * query @ key.mT / query.shape[-1] ** 0.5).masked_fill(~same, -torch.inf)
         return (scores.softmax(-1) @ value).movedim(0, -2).flatten(-2)
 
