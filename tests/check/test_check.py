@@ -542,6 +542,6 @@ def test_a_refusal_of_what_is_cut_is_tried_again_uncut():
 
 def test_checkpointing_that_takes_no_gradients_of_parts_is_refused():
     model = llama()
-    model.gradient_checkpointing_enable({"use_reentrant": True})
+    model.activation_checkpointing_enable({"use_reentrant": True})
     with pytest.raises(ValueError, match="so checkpoint with use_reentrant=False; it raised RuntimeError"):
         check_packing(model.train(), FLAT, ROWS)
