@@ -93,7 +93,7 @@ comma := ,
 	$(call install,--editable '.[site]',what the web site needs)
 	@touch $@
 
-.venv/.bench: .venv/.ready
+.venv/.bench: .venv/.test
 	$(call install,--editable '.[bench]',the packers that packlib is compared with)
 	@touch $@
 
