@@ -29,7 +29,7 @@ def keep_answers_apart() -> None:
     ours.flush()
     answers = open(os.dup(ours.fileno()), "w", 1 if ours.isatty() else -1, encoding=ours.encoding, errors=ours.errors)
     os.dup2(sys.stderr.fileno(), 1)
-    sys.stdout = sys.__stdout__ = answers
+    sys.stdout = answers
 
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
