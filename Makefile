@@ -5,7 +5,8 @@ PORT ?= 8888
 LAB_ARGS ?=
 TEST_ARGS ?=
 BROWSER ?= yes
-TORCH_INDEX ?=
+TORCH ?=
+TORCH_INDEX ?= https://download.pytorch.org/whl/$(TORCH)
 CONSTRAINTS ?= constraints.txt
 SPEAKER ?=
 PDF ?=
@@ -13,15 +14,17 @@ REPOSITORY ?=
 
 PY := .venv/bin/python
 LOG := .venv/install.log
-PIP := $(PY) -m pip install --disable-pip-version-check --retries 2 $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS)) \
-  $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+PIP := $(PY) -m pip install --disable-pip-version-check --retries 2 $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
 OFFLINE := 'NewConnectionError|ConnectTimeout|name resolution|Network is unreachable|from versions: none'
+PYTHONS := $(shell sed -n 's/^requires-python = "\(.*\)"/\1/p' pyproject.toml)
+FITS := import re, sys; low, high = [tuple(map(int, one.split("."))) for one in re.findall("[0-9.]+", "$(PYTHONS)")]; \
+  sys.exit(not low <= sys.version_info[:3] < high)
 CHAPTERS = $(sort $(wildcard notebooks/*.ipynb))
 NOTEBOOKS = $(CHAPTERS) $(sort $(wildcard notebooks/solutions/*.ipynb))
 BENCHMARKS = packing nnls model distributed sorting scaling compiling pack_dataset audit balance groups
 LIBRARY = $(addprefix tests/,lengths packing work batches model tools)
 
-.PHONY: help setup lab test test-all test-library mutants bench bench-gpu notebooks figures slides talk site clean browser
+.PHONY: help setup setup-test lab test test-all test-library mutants bench bench-gpu notebooks figures slides talk site clean browser
 .DELETE_ON_ERROR:
 
 help:
@@ -37,12 +40,15 @@ help:
 	@echo "make slides     a deck for each notebook, one HTML file that needs no network, in slides/ (PDF=yes)"
 	@echo "make talk       a talk of 30 minutes made of them, slides/talk.html (SPEAKER='who, where, when', REPOSITORY=owner/name)"
 	@echo "make site       a web site of all notebooks that needs no network, in site/ (REPOSITORY=owner/name: copies that Colab and Binder run)"
-	@echo "make setup      install into .venv, nothing else"
-	@echo "                a Linux without a GPU: TORCH_INDEX=… takes torch from there, as pytorch.org says for the CPU"
+	@echo "make setup      install what the notebooks need into .venv, nothing else"
+	@echo "                without a GPU: TORCH=cpu takes PyTorch's build for the CPU; cu126 and others of its names work, too"
+	@echo "make setup-test what make test and make site need as well"
 	@echo "make clean      remove .venv and caches; your work in lab/ and out/ stays"
 
 setup: .venv/.ready
 	@echo "Ready: make lab opens the workbook."
+
+setup-test: .venv/.test .venv/.site
 
 # What pip says goes to a log; the reader gets one sentence. $(1): arguments, $(2): what they install
 define install
@@ -55,21 +61,40 @@ define install
 	  fi; exit 1; }
 endef
 
+# From an index of PyTorch's own, which has each build by its name. It is asked for nothing else, and may not answer.
+define install_torch
+	@echo "Installing PyTorch for $(TORCH) …"
+	@$(PIP) --retries 1 --timeout 15 --no-deps --index-url $(TORCH_INDEX) torch >.venv/torch.log 2>&1 || \
+	  echo "make: pip got no PyTorch from $(TORCH_INDEX) (see .venv/torch.log): it takes the usual build," \
+	    "which on Linux brings several GB for CUDA." >&2
+endef
+
 .venv/.ready: pyproject.toml $(CONSTRAINTS)
-	@command -v $(PYTHON) >/dev/null || { echo "make: there is no $(PYTHON); install Python 3.11 or newer." >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "make: $$($(PYTHON) --version) is too old: Python 3.11 or newer is needed; name one with make PYTHON=…" >&2; exit 1; }
+	@command -v $(PYTHON) >/dev/null || { \
+	  echo "make: there is no $(PYTHON): packlib needs Python $(PYTHONS); name one with make PYTHON=…" >&2; exit 1; }
+	@$(PYTHON) -c '$(FITS)' || { \
+	  echo "make: $$($(PYTHON) --version 2>&1) does not fit: packlib needs Python $(PYTHONS); name one with make PYTHON=…" >&2; \
+	  exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
 	  echo "make: $(PYTHON) has no venv: install it, on Debian and Ubuntu with: sudo apt-get install python3-venv" >&2; exit 1; }
 	@$(PY) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
-	$(call install,--editable '.[train$(comma)lab$(comma)site$(comma)test$(comma)hub]',packlib and its packages into .venv)
+	$(if $(TORCH),$(install_torch))
+	$(call install,--editable '.[train$(comma)lab$(comma)hub]',packlib and its packages into .venv)
 	@# JupyterLab would ask whether it may fetch its news
 	@$(PY) -m jupyterlab.labextensions disable --level=sys_prefix @jupyterlab/apputils-extension:announcements >>$(LOG) 2>&1
 	@touch $@
 
 comma := ,
 
-.venv/.bench: .venv/.ready
+.venv/.test: .venv/.ready
+	$(call install,--editable '.[test]',what the tests need)
+	@touch $@
+
+.venv/.site: .venv/.ready
+	$(call install,--editable '.[site]',what the web site needs)
+	@touch $@
+
+.venv/.bench: .venv/.test
 	$(call install,--editable '.[bench]',the packers that packlib is compared with)
 	@touch $@
 
@@ -77,7 +102,7 @@ lab: .venv/.ready
 	@$(PY) -m packbook.run.copies notebooks lab
 	@$(PY) -m jupyterlab --ServerApp.root_dir=lab --port=$(PORT) $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_ARGS)
 
-test: .venv/.ready $(if $(filter yes,$(BROWSER)),browser)
+test: .venv/.test .venv/.site $(if $(filter yes,$(BROWSER)),browser)
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m codespell_lib
@@ -87,7 +112,7 @@ test: .venv/.ready $(if $(filter yes,$(BROWSER)),browser)
 test-all: export PACKLIB_ALL = yes
 test-all: test
 
-test-library: .venv/.ready
+test-library: .venv/.test
 	@$(PY) -m pytest -n 2 --dist loadscope $(LIBRARY) $(TEST_ARGS)
 
 browser:
@@ -96,7 +121,7 @@ browser:
 	    && apt-get -qq update >/dev/null && apt-get -qq install -y chromium >/dev/null 2>&1; } || { \
 	  echo "make: the browser test needs Chromium: install it (sudo apt-get install chromium) or say BROWSER=no." >&2; exit 1; }
 
-.venv/.mutants: .venv/.ready
+.venv/.mutants: .venv/.test
 	$(call install,--editable '.[mutants]',mutmut into .venv)
 	@touch $@
 
@@ -140,7 +165,7 @@ talk: figures
 	  --address "$(if $(REPOSITORY),https://github.com/$(REPOSITORY))"
 	$(if $(PDF),$(call as_pdf,talk))
 
-site: .venv/.ready
+site: .venv/.site
 	@$(PY) -m packbook.publish.website.building site $(if $(REPOSITORY),--repository $(REPOSITORY))
 
 clean:

@@ -25,9 +25,25 @@ def _call(program: str, module: str) -> int:
         os._exit(128 + number)
 
     before = signal.signal(signal.SIGINT, stop)
+    keep_answers_apart()
     command = importlib.import_module(module).main
     signal.signal(signal.SIGINT, before)
     code = command()
     if code == 128 + signal.SIGINT:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C would be a traceback while Python ends
     return code
+
+
+def keep_answers_apart() -> None:
+    """From here on only what Python prints reaches standard output; what compiled code prints goes to standard error.
+
+    Solvers and drivers print names and warnings of their own, and a script reads our answer as JSON.
+    """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by who called us
+            setattr(sys, name, open(os.devnull, "w"))
+    ours = sys.stdout
+    ours.flush()
+    answers = open(os.dup(ours.fileno()), "w", 1 if ours.isatty() else -1, encoding=ours.encoding, errors=ours.errors)
+    os.dup2(sys.stderr.fileno(), 1)
+    sys.stdout = answers

@@ -186,7 +186,7 @@ def own_way_with_flash(kind, model_type):
 
 CONVOLUTION = "it convolves over neighboring tokens, of which some belong to another sequence"
 REFUSED = {
-    **dict.fromkeys(("lfm2", "lfm2_moe", "lfm3", "inkling_text", "inkling2_text"), CONVOLUTION),
+    **dict.fromkeys(("lfm2", "lfm2_moe", "lfm3", "inkling_text", "inkling2_text", "inkling2_loop_text"), CONVOLUTION),
     **dict.fromkeys(("convbert", "mobilebert"), CONVOLUTION),
     "nystromformer": "it convolves over neighboring tokens, and attends to averages over the whole pack",
     "mra": "its attention is computed from averages of blocks, of which some hold several sequences",
@@ -195,6 +195,7 @@ REFUSED = {
     "funnel": "it pools neighboring tokens, of which some belong to another sequence",
     "minimax": STATE,
 }
+ONLY_NEWER = {"inkling2_text": CONVOLUTION}  # exact from transformers 5.24 on, and packlib takes 5.23, too
 RUN_ON = {  # transformers does not hand their kernels the bounds
     "bailing_hybrid", "falcon_mamba", "jamba", "kimi_linear", "mamba", "mamba2", "qwen4_exp_text", "zamba",
 }  # fmt: skip
@@ -276,7 +277,7 @@ def survey(kind, model_type):
 
 def forms_of(kind, model_type, own):
     """By form of the table: "" if exact, or why not."""
-    if why := not_compared(kind, model_type):
+    if why := ONLY_NEWER.get(model_type) or not_compared(kind, model_type):
         return dict.fromkeys((*FORMS, "flash"), why)
     dense = ["sdpa", "eager"] if own._supports_sdpa else ["eager"]
     with (

@@ -24,7 +24,7 @@ MAPPINGS = {"causal": MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, "masked": MODEL_FOR_MAS
 
 # What makes a model small, under each of the names that configurations have for it; others are left alone.
 SMALL = {
-    **dict.fromkeys(("vocab_size",), VOCABULARY),
+    **dict.fromkeys(("vocab_size", "unpadded_vocab_size"), VOCABULARY),
     **dict.fromkeys(("hidden_size", "d_model", "n_embd", "dim", "emb_dim", "embedding_size"), 32),
     **dict.fromkeys(("intermediate_size", "ffn_dim", "n_inner", "decoder_ffn_dim", "encoder_ffn_dim", "d_inner"), 48),
     **dict.fromkeys(("word_embed_proj_dim",), 32),
@@ -61,13 +61,22 @@ DELTA = {
 }  # fmt: skip
 MORE: dict[str, dict] = {
     **dict.fromkeys(("axk1", "axk2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite"), FULL),
-    **dict.fromkeys(("glm_moe_dsa", "minicpm3", "youtu", "nemotron", "esmc", "hy_v4"), FULL),
+    **dict.fromkeys(("glm_moe_dsa", "minicpm3", "youtu", "nemotron", "esmc", "hy_v4", "sarvam_mla"), FULL),
     **dict.fromkeys(("ministral", "hunyuan_v1_dense", "hunyuan_v1_moe"), NARROW),
     "dbrx": {
         "attn_config": {"kv_n_heads": 2, "rope_theta": 1e4, "clip_qkv": 8.0},
         "ffn_config": {"hidden_size": 32, "ffn_hidden_size": 32},
     },
     "deepseek_v2": FULL | {"num_experts_per_tok": 2},
+    "dory": {"n_input_layers": 1, "n_output_layers": 1},  # between them two layers that run twice
+    "inkling2_loop_text": {
+        "swa_num_attention_heads": 4,
+        "swa_num_key_value_heads": 2,
+        "swa_head_dim": 8,
+        "n_layers_per_attn_res_block": 1,
+        "loop_layer_index_start": 1,
+        "loop_layer_index_end": 3,
+    },
     "dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2},
     "big_bird": {"attention_type": "original_full"},
     "cohere_compass_text": {"rope_parameters": {"full_attention": ROPE, "sliding_attention": ROPE}},

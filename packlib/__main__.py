@@ -2,7 +2,7 @@
 
 import sys
 
-from packlib.tools.cli import main
+from packlib_command import main
 
 if __name__ == "__main__":
     sys.exit(main())

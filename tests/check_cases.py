@@ -336,6 +336,20 @@ class ByHand(Tiny):
         return weights / weights.sum(-1, keepdim=True) @ value
 
 
+class HeadsFirst(Tiny):
+    """Its scores have the shape (heads, rows, T, T); with one head, that is how torch 2.14 computes without heads."""
+
+    def __init__(self, heads, **options):
+        super().__init__("attention", **options)
+        self.heads = heads
+
+    def _attention(self, part, x, segments, same, wrong):
+        same = torch.ones_like(same).tril() if wrong else same
+        query, key, value, _ = (whole.unflatten(-1, (self.heads, -1)).movedim(-2, 0) for whole in part(x).chunk(4, -1))
+        scores = (4 * query @ key.mT / query.shape[-1] ** 0.5).masked_fill(~same, -torch.inf)
+        return (scores.softmax(-1) @ value).movedim(0, -2).flatten(-2)
+
+
 class OfTorch(nn.Module):
     """torch's own encoder; answers with a tuple."""
 

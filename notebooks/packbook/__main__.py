@@ -2,7 +2,7 @@
 
 import sys
 
-from packbook.cli import main
+from packlib_command import packbook
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(packbook())

@@ -280,13 +280,13 @@ class Handover:
         states = torch.empty((*input_ids.shape, 1), dtype=self.dtype, device=input_ids.device)
         config = deepcopy(self.config)  # the model's own stays as it is
         config._attn_implementation = _RULE
-        arguments = {"config": config, "inputs_embeds": states, "attention_mask": None}
+        arguments = config, states, None  # with a cache as the fourth, which has another name in each version
         if self.kind == "causal":
-            rules = create_masks_for_generate(**arguments, past_key_values=None)
+            rules = create_masks_for_generate(*arguments, None)
         else:
-            rules = {"full_attention": create_bidirectional_mask(**arguments)}
+            rules = {"full_attention": create_bidirectional_mask(*arguments)}
             if "sliding_attention" in (getattr(self.config, "layer_types", None) or ()):
-                rules["sliding_attention"] = create_bidirectional_sliding_window_mask(**arguments)
+                rules["sliding_attention"] = create_bidirectional_sliding_window_mask(*arguments)
         rules = rules if isinstance(rules, dict) else {"": rules}
         masks = {name: self._mask(within, rule) for name, rule in rules.items()}
         return masks if len(masks) > 1 else next(iter(masks.values()))

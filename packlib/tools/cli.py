@@ -13,7 +13,7 @@ import sys
 import time
 import warnings
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -338,7 +338,7 @@ def _check(target: str, collate: str | None, log: Out, script: bool, progress: b
     if log:
         log = output_path(log)
     given = {name: value for name, value in asked.items() if value is not None}
-    with _group(ranks):
+    with _group(ranks), redirect_stdout(sys.stderr):  # what the code under check prints is no answer
         found = check_target(target, collate, progress and not rank, **given)
     code = {True: 0, False: 1, None: 2}[found.exact]
     if rank:

@@ -85,10 +85,12 @@ def test_the_comparison_sees_a_lost_window(monkeypatch, family):
 
 
 def test_the_table_has_every_family():
+    """Also those of the newest transformers, where an older one is installed."""
     found = [(kind, name) for kind, mapping in MAPPINGS.items() for name in mapping]
-    assert list(table()) == found, f"run {TABLE.read_text().splitlines()[0]}"
+    known = [key for key in table() if key in found]
+    assert known == found, f"run {TABLE.read_text().splitlines()[0]}"
     exact = [row for row in table().values() if not all(row[form] for form in (*FORMS, "flash"))]
-    assert sum(not row["dense"] for row in exact) == 147
+    assert sum(not row["dense"] for row in exact) == 152
     assert [row["class"] for row in exact if row["dense"] and not row["kernels"]] == ONLY_FLASH
     for row in exact:  # what auto takes
         assert not row["dense"] or row["kernels"] or not row["flash"]
@@ -99,7 +101,9 @@ def test_the_table_has_every_family():
 def test_the_table_is_what_the_survey_finds():
     with open(TABLE, encoding="utf-8", newline="") as file:
         file.readline()
-        assert list(csv.DictReader(file)) == list(form_survey.rows())
+        rows = list(csv.DictReader(file))
+    installed = [row for row in rows if row["model_type"] in MAPPINGS[row["kind"]]]
+    assert installed == list(form_survey.rows())
 
 
 def a_model(own, kind, family, backend="sdpa", **changes):
@@ -139,6 +143,8 @@ def test_no_family_is_taken_that_is_not_exact():
     for page in ("tools/rows/README.md", "USING.md"):
         assert f"{len(table()) - len(refused)} of" in (Path(packlib.__file__).parent / page).read_text(), page
     for (kind, family), row in refused:
+        if family not in MAPPINGS[kind]:  # of a newer transformers
+            continue
         own = getattr(transformers, row["class"])
         model = object.__new__(type("Mine", (own,), {}))
         torch.nn.Module.__init__(model)
@@ -189,7 +195,7 @@ def test_what_cannot_be_exact_is_refused_with_the_reason(form, says, make):
 
 
 def test_a_model_without_a_rule_for_a_layer_is_refused(monkeypatch):
-    monkeypatch.setattr(unmodified, "create_masks_for_generate", lambda **_: {"full_attention": None})
+    monkeypatch.setattr(unmodified, "create_masks_for_generate", lambda *_: {"full_attention": None})
     with pytest.raises(ValueError, match="makes its attention mask its own way"):
         for_transformers(make_batch("causal"), a_model(*LLAMA))
 
@@ -246,6 +252,7 @@ def test_no_position_beyond_the_table():
             for_transformers(batch, model)
 
 
+@pytest.mark.filterwarnings("error")
 def test_a_model_gets_only_what_it_reads():
     batch = make_batch("masked")
     given = for_transformers(batch, a_model(*BERT))

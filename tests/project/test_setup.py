@@ -1,11 +1,14 @@
 """The ways in say the same, and say in one sentence what is missing."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
+from importlib.metadata import distributions
 from pathlib import Path
 
 import check_jsonschema
@@ -13,10 +16,14 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-INSTALLED = ("train", "lab", "site", "test", "hub")  # extras of `make setup`
+LEARNERS = ("train", "lab", "hub")  # extras of `make setup`, and of the environment for conda
+INSTALLED = (*LEARNERS, "site", "test")  # extras of `make test`
+OLDEST, NEWEST = "3.11.2", "3.14"  # Python: that of Debian 12, and the last that all pinned packages have wheels for
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
 def pairs(lines):
@@ -24,10 +31,14 @@ def pairs(lines):
     return {(r.name.lower(), str(r.specifier)) for r in map(Requirement, lines)}
 
 
+def with_extras(names):
+    extras = PROJECT["optional-dependencies"]
+    return pairs(PROJECT["dependencies"] + [line for name in names for line in extras[name]])
+
+
 @pytest.fixture(scope="module")
 def wanted():
-    extras = PROJECT["optional-dependencies"]
-    return pairs(PROJECT["dependencies"] + [line for name in INSTALLED for line in extras[name]])
+    return with_extras(INSTALLED)
 
 
 @pytest.fixture(scope="module")
@@ -37,12 +48,55 @@ def pins():
     return {name.lower().replace("_", "-"): version for name, version in (line.split("==") for line in lines)}
 
 
-def test_environment_yml_says_the_same_as_pyproject(wanted):
+def test_environment_yml_says_the_same_as_pyproject():
     conda = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
     assert f"python{PROJECT['requires-python']}" in conda
     lines = next(part["pip"] for part in conda if isinstance(part, dict))
     assert [line for line in lines if line.startswith("-")] == ["--constraint constraints.txt", "--editable ."]
-    assert pairs(line for line in lines if not line.startswith("-")) == wanted
+    assert pairs(line for line in lines if not line.startswith("-")) == with_extras(LEARNERS)
+
+
+def test_the_oldest_and_the_newest_python_are_promised_and_tested():
+    after = f"3.{int(NEWEST.partition('.')[2]) + 1}"
+    assert PROJECT["requires-python"] == f">={OLDEST},<{after}"
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text())["jobs"]
+    tested = jobs["test"]["strategy"]["matrix"]["python"]
+    assert (tested[0], tested[-1]) == (OLDEST, NEWEST)
+    assert f"Python {OLDEST} to {NEWEST}" in (ROOT / "README.md").read_text()
+    image = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())["image"]
+    assert image.rpartition(":")[2] in SpecifierSet(PROJECT["requires-python"])
+
+
+def test_every_pinned_package_that_is_here_takes_the_oldest_and_the_newest_python(pins):
+    seen, refused = 0, []
+    for package in distributions():
+        name = package.name.lower().replace("_", "-")
+        if pins.get(name) == package.version:
+            seen += 1
+            takes = SpecifierSet(package.metadata.get("Requires-Python") or "")
+            refused += [f"{name} {takes}"] * (not all(takes.contains(version) for version in (OLDEST, NEWEST)))
+    assert not refused
+    assert seen > 50, "this test sees the pinned packages"
+
+
+def test_a_weekly_run_that_fails_opens_an_issue():
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text())
+    assert "schedule" in workflow[True], "YAML reads `on` as true"
+    jobs = workflow["jobs"]
+    last = jobs.pop("tell")
+    assert set(last["needs"]) == set(jobs) and last["if"] == "failure() && github.event_name == 'schedule'"
+    assert last["permissions"] == {"issues": "write"}
+    versions = jobs["versions"]["strategy"]["matrix"]["include"]
+    assert [(one["versions"], one["python"], one["constraints"]) for one in versions] == [
+        ("lowest", OLDEST, "lowest.txt"),
+        ("newest", NEWEST, ""),
+    ]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=[path.stem for path in WORKFLOWS])
+def test_a_workflow_is_valid(path):
+    done = CliRunner().invoke(check_jsonschema.main, ["--builtin-schema", "vendor.github-workflows", str(path)])
+    assert done.exit_code == 0, done.output
 
 
 def test_constraints_pin_every_package_within_its_range(wanted, pins):
@@ -86,23 +140,91 @@ def sentence(done):
     return lines[0]
 
 
-def test_make_names_a_missing_and_an_old_python(bare):
-    assert "no python-nowhere; install Python 3.11" in sentence(make(bare, "setup", "PYTHON=python-nowhere"))
-    old = bare / "python-old"
-    old.write_text('#!/bin/sh\ncase "$*" in *version_info*) exit 1;; *--version*) echo Python 3.9.2;; esac\n')
-    old.chmod(0o755)
-    assert "Python 3.9.2 is too old: Python 3.11 or newer is needed" in sentence(make(bare, "lab", f"PYTHON={old}"))
+def python_of(version, folder):
+    """A command that is this Python, but for the version that it says of itself."""
+    command = folder / f"python-{version}"
+    told = tuple(map(int, version.split(".")))
+    command.write_text(f"""#!/bin/sh
+    case "$1" in
+        --version) echo Python {version};;
+        -c) exec {sys.executable} -c "import sys; sys.version_info = {(*told, "final", 0)}
+exec(sys.argv[1])" "$2";;
+        *) echo went on: "$@" >&2; exit 1;;
+    esac
+    """)
+    command.chmod(0o755)
+    return command
 
 
-@pytest.mark.slow
-def test_make_says_that_there_is_no_network(bare):
+@pytest.mark.parametrize("version", ["2.7.18", "3.9.2", "3.11.1", "3.15.0"])
+@pytest.mark.parametrize("target", ["lab", "test"])
+def test_make_refuses_another_python_before_anything_is_made(bare, target, version):
+    said = sentence(make(bare, target, f"PYTHON={python_of(version, bare)}"))
+    promised = PROJECT["requires-python"]
+    assert said == f"make: Python {version} does not fit: packlib needs Python {promised}; name one with make PYTHON=…"
+    assert not (bare / ".venv").exists()
+
+
+@pytest.mark.parametrize("version", ["3.11.2", "3.11.15", "3.12.0", "3.14.99"])
+def test_make_takes_every_python_that_is_promised(bare, version):
+    assert "went on: -m venv" in make(bare, "setup", f"PYTHON={python_of(version, bare)}").stderr
+
+
+def test_make_names_a_missing_python(bare):
+    promised = PROJECT["requires-python"]
+    said = sentence(make(bare, "setup", "PYTHON=python-nowhere"))
+    assert said == f"make: there is no python-nowhere: packlib needs Python {promised}; name one with make PYTHON=…"
+
+
+@pytest.fixture
+def without_network(bare):
+    """`make setup` with a pip that reaches no index; it takes more arguments."""
     subprocess.run(
         [sys.executable, "-m", "venv", "--without-pip", "--system-site-packages", bare / ".venv"], check=True
     )
     nowhere = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_EXTRA_INDEX_URL": "", "PIP_FIND_LINKS": ""}
-    done = make(bare, "setup", PIP_CONFIG_FILE=os.devnull, PIP_RETRIES="0", **nowhere)
-    assert "no network: pip cannot reach its package index" in sentence(done)
+    nowhere |= {"PIP_CONFIG_FILE": os.devnull, "PIP_RETRIES": "0"}
+    return lambda *arguments: make(bare, "setup", *arguments, **nowhere)
+
+
+@pytest.mark.slow
+def test_make_says_that_there_is_no_network(bare, without_network):
+    assert "no network: pip cannot reach its package index" in sentence(without_network())
     assert not (bare / ".venv" / ".ready").exists(), "a failed set-up must not look done"
+
+
+@pytest.mark.slow
+def test_an_index_of_pytorch_that_does_not_answer_stops_nothing(without_network):
+    done = without_network("TORCH=cpu", "TORCH_INDEX=http://127.0.0.1:9/whl/cpu")
+    first, second, *_ = done.stderr.splitlines()
+    assert first == (
+        "make: pip got no PyTorch from http://127.0.0.1:9/whl/cpu (see .venv/torch.log): "
+        "it takes the usual build, which on Linux brings several GB for CUDA."
+    )
+    assert "no network: pip cannot reach its package index" in second
+
+
+@pytest.mark.slow
+def test_one_word_takes_the_build_for_a_cpu(bare, without_network, pins):
+    index, name = bare / "whl" / "cpu" / "torch", f"torch-{pins['torch']}+cpu"
+    index.mkdir(parents=True)
+    with zipfile.ZipFile(index / f"{name}-py3-none-any.whl", "w") as wheel:
+        about = f"{name}.dist-info"
+        wheel.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: torch\nVersion: {pins['torch']}+cpu\n")
+        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{about}/RECORD", "")
+    (index / "index.html").write_text(f'<a href="{name}-py3-none-any.whl">{name}</a>')
+    done = without_network("TORCH=cpu", f"TORCH_INDEX={index.parent.as_uri()}")
+    assert "no network: pip cannot reach its package index" in sentence(done), "what else is needed comes from there"
+    assert list((bare / ".venv").glob(f"lib/*/site-packages/{about}"))
+
+
+def test_the_build_for_a_cpu_comes_from_pytorch():
+    makefile = (ROOT / "Makefile").read_text()
+    assert "\nTORCH_INDEX ?= https://download.pytorch.org/whl/$(TORCH)\n" in makefile
+    assert "make setup TORCH=cpu" in (ROOT / "README.md").read_text().split("```")[1]
+    container = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
+    assert container["postCreateCommand"] == "make setup TORCH=cpu"
 
 
 def test_nothing_is_installed_twice(bare):

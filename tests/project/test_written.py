@@ -29,7 +29,7 @@ def block(language):
 
 def test_the_report_says_what_the_readme_shows(tmp_path):
     setup, command = block("sh").splitlines()
-    assert setup == "make setup"
+    assert setup == "make setup TORCH=cpu"
     program, *arguments = command.split()
     assert program == ".venv/bin/packlib" and arguments[-1] == "report"
     arguments[-1] = str(tmp_path / "report")

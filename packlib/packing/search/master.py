@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,21 @@ Numbers = list[int] | np.ndarray
 
 TOLERANCE = 1e-5  # of a unit; HiGHS' objective is this exact
 _COARSE = 1 << 24  # prices in the middle are multiples of so small a part of a pack: no rounding is seen in them
+
+
+def silent_highs() -> Any:
+    """Make a solver that prints nothing, not even its name.
+
+    HiGHS 1.16 and later print their name while they are made, when they hear what to call back.
+    """
+    import highspy  # here, since it takes a while to import
+
+    class Silent(highspy.Highs):
+        def enableCallbacks(self) -> None:
+            self.setOptionValue("output_flag", False)
+            super().enableCallbacks()
+
+    return Silent()
 
 
 class MasterProblem:
@@ -30,15 +46,13 @@ class MasterProblem:
     """
 
     def __init__(self, counts: np.ndarray) -> None:
-        import highspy  # here, since it takes a while to import
-
         self.lengths = np.flatnonzero(counts)
         self.strategies: dict[Multiset, None] = {}
         self.unit = 1
         self._wanted = np.zeros(len(self.lengths))
         self._row = {length: row for row, length in enumerate(self.lengths.tolist())}
-        self._highs = highspy.Highs()
-        for option, value in (("output_flag", False), ("presolve", "off"), ("threads", 1)):
+        self._highs = silent_highs()
+        for option, value in (("presolve", "off"), ("threads", 1)):
             self._highs.setOptionValue(option, value)
         n = len(self.lengths)
         self._highs.addRows(
@@ -101,8 +115,7 @@ class MasterProblem:
         """
         import highspy  # here, since it takes a while to import
 
-        highs = highspy.Highs()
-        highs.setOptionValue("output_flag", False)
+        highs = silent_highs()
         highs.passModel(self._highs.getLp())
         for option, value in (("presolve", "off"), ("threads", 1), ("solver", "ipm"), ("run_crossover", "off")):
             highs.setOptionValue(option, value)

@@ -43,16 +43,13 @@ class Cut(TorchDispatchMode):
 
     def __torch_dispatch__(self, function: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         name, made = function.__name__.split(".")[0], function(*args, **(kwargs or {}))
-        rows, slots = self.owner.shape
-        if name in ("_softmax", "_safe_softmax", "exp") and self._is_of_pairs(made):
-            keys = made.shape[-1]  # beyond the slots: sinks
-            by_row, foreign = made.reshape(rows, -1, slots, keys), nn.functional.pad(self.foreign, (0, keys - slots))
-            pairs = ((by_row.amax(1)[..., :slots] > 0).cpu() & self.foreign & self.tokens).nonzero().numpy()
-            if len(pairs) and not len(self.seen):
-                self.seen = pairs[:, :1] * slots + pairs[:, 1:]
+        slots = self.owner.shape[1]
+        if name in ("_softmax", "_safe_softmax", "exp") and (axes := self._axes_of_rows(made)):
+            self._look(made, axes[0])
             if "attention" in self.what:
-                hidden = by_row.masked_fill(foreign[:, None].to(made.device), 0).view_as(made)
-                return hidden if name == "exp" else hidden / hidden.sum(-1, keepdim=True).clamp(min=1e-30)
+                for axis in axes:
+                    made = self._within(made, axis)
+                return made if name == "exp" else made / made.sum(-1, keepdim=True).clamp(min=1e-30)
         if (
             name == "convolution"
             and "convolution" in self.what
@@ -67,9 +64,31 @@ class Cut(TorchDispatchMode):
                 made = torch.where(nn.functional.pad(mine, (0, made.shape[2] - slots)), alone, made)
         return made
 
-    def _is_of_pairs(self, made: Tensor) -> bool:
+    def _axes_of_rows(self, made: Tensor) -> list[int]:
+        """Which axes of attention's weights may be the rows, or rows times heads; none if they are not of pairs.
+
+        If heads have an axis of the same size, both are cut: a leak that does not come by attention stays all the same.
+        """
         rows, slots = self.owner.shape
-        return made.dim() > 2 and made.shape[-2] == slots <= made.shape[-1] <= slots + 1 and not len(made) % rows
+        if made.dim() < 3 or made.shape[-2] != slots or not slots <= made.shape[-1] <= slots + 1:
+            return []
+        sizes = list(enumerate(made.shape[:-2]))
+        return [axis for axis, size in sizes if size == rows] or [axis for axis, size in sizes if size % rows == 0][:1]
+
+    def _look(self, made: Tensor, axis: int) -> None:
+        """Note which slots see those of another sequence, if no attention before did."""
+        rows, slots = self.owner.shape
+        by_row = made.movedim(axis, 0).reshape(rows, -1, *made.shape[-2:])
+        pairs = ((by_row.amax(1)[..., :slots] > 0).cpu() & self.foreign & self.tokens).nonzero().numpy()
+        if len(pairs) and not len(self.seen):
+            self.seen = pairs[:, :1] * slots + pairs[:, 1:]
+
+    def _within(self, made: Tensor, axis: int) -> Tensor:
+        """Attention's weights without those of other sequences' slots; beyond the slots are sinks."""
+        (rows, slots), by_row = self.owner.shape, made.movedim(axis, 0)
+        foreign = nn.functional.pad(self.foreign, (0, made.shape[-1] - slots)).to(made.device)
+        hidden = by_row.reshape(rows, -1, *made.shape[-2:]).masked_fill(foreign[:, None], 0)
+        return hidden.view_as(by_row).movedim(0, axis)
 
 
 def document_mask(ids: Tensor, pieces: Sequence[Piece], causal: bool) -> Tensor:

@@ -217,7 +217,7 @@ def test_the_memory_bounds_the_micro_batch_and_is_said():
     assert shared.update.after.replicas == 2 and "shared by the 2 devices" in shared.decisions[3].reason
     assert shared.shape.memory(1, shared.row_length, recompute=True).total > 0.9 * 80e9
     assert shared.decisions[3].choice.endswith("× 2 devices")
-    assert "model.gradient_checkpointing_enable()" in shared.code["Model"] and "PyTorch loop" not in shared.code
+    assert "model.activation_checkpointing_enable()" in shared.code["Model"] and "PyTorch loop" not in shared.code
     assert all("--num_processes 2 --use_fsdp" in text for text in list(shared.code.values())[2:])
 
 

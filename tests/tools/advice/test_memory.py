@@ -68,7 +68,7 @@ def test_the_memory_is_within_15_percent_of_the_peak_of_training(tmp_path, name,
     make = AutoModelForMaskedLM if family == "bert" else AutoModelForCausalLM
     model = make.from_config(config, attn_implementation="sdpa").train()
     if recompute:
-        model.gradient_checkpointing_enable()
+        model.activation_checkpointing_enable()
     optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
     ids = torch.randint(5, 100, (rows, length))
 

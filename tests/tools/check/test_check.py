@@ -136,6 +136,10 @@ FAULTS = {
                  ENCODED), LATER, "no document mask"),
     "a softmax by hand without a mask": (
         lambda: (cases.ByHand("attention", fault="attention"), dense(**SEGMENTS), ROWS), EARLIER, "no document mask"),
+    "one head, before the rows": (
+        lambda: (cases.HeadsFirst(1, fault="attention"), dense(**SEGMENTS), ROWS), EARLIER, "no document mask"),
+    "four heads, before the rows": (
+        lambda: (cases.HeadsFirst(4, fault="attention"), dense(**SEGMENTS), ROWS), EARLIER, "no document mask"),
     "look ahead": (lambda: own("attention", fault="sees ahead"), "labels", "looks ahead"),
     "mask transposed": (
         lambda: (llama(), spoiled(dense(), attention_mask=lambda x: x.mT), ROWS), ALONE, "transposed"),
@@ -541,7 +545,7 @@ def test_a_refusal_of_what_is_cut_is_tried_again_uncut():
 
 def test_checkpointing_that_takes_no_gradients_of_parts_is_refused():
     model = llama()
-    model.gradient_checkpointing_enable({"use_reentrant": True})
+    model.activation_checkpointing_enable({"use_reentrant": True})
     with pytest.raises(ValueError, match="so checkpoint with use_reentrant=False; it raised RuntimeError"):
         check_packing(model.train(), FLAT, ROWS)
 
