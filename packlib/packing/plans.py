@@ -132,7 +132,7 @@ class PackingPlan:
 
     @property
     def gap(self) -> int:
-        """Packs above the proven lower bound; 0 means that no packing at this depth is better."""
+        """Packs above `lower_bound`; 0 means that the plan has the proven minimum of packs at this depth."""
         return self.num_packs - self.lower_bound
 
     def assign(self, lengths: Iterable[int], seed: int | None = None) -> Packs:

@@ -10,7 +10,7 @@ Cutting-Stock Problem, 1961). It holds for any prices; good ones come from `opti
 best of all packs, and for long rows `relaxed_knapsack.py` finds a p that may be too large, which makes the bound lower
 but not false. Prices, p and the division are integers, so no rounding error can make it false either.
 A plan's bound may be one pack higher, where a list of packs proves that; `whole_packs.py` has this step, which relies
-on HiGHS.
+on HiGHS in floating point. `packlib.packing.proofs` names all that proves the bound of a plan.
 """
 
 from typing import Literal
