@@ -80,7 +80,9 @@ def test_a_sequence_may_fit_on_few_ranks_alone_since_many_need_padding():
     assert made.group_sizes.tolist() == [1, 1, 1]
 
 
-@pytest.mark.parametrize(("ranks", "sizes"), [(12, [1, 2, 4, 12]), (8, [1, 2, 4, 8]), (7, [1, 7]), (45, [1, 3, 9, 45])])
+@pytest.mark.parametrize(
+    ("ranks", "sizes"), [(12, [1, 2, 4, 12]), (8, [1, 2, 4, 8]), (7, [1, 7]), (45, [1, 3, 9, 45])]
+)
 def test_all_ranks_can_share_one_sequence_however_many_they_are(ranks, sizes):
     """On 12 ranks only 4 shared it: each had a quarter of its work, which was called the least possible."""
     made = share_sequences([120_960], ranks, 131_072, work=QUADRATIC)
