@@ -111,8 +111,11 @@ class Sums:
         if self.shortest == 1:
             full = "a sequence as long as a pack counts for a whole one"
             return "the sum of all tokens" if by_tokens else f"the number of sequences at the depth limit ({full})"
-        rest = "the tokens of the others" if by_tokens else "the number of the others at the depth limit"
-        return f"long sequences with no room for one of {self.shortest:,} tokens, and {rest} that have so many"
+        alone, others = (
+            f"sequences that leave no room for one of {self.shortest:,} tokens",
+            "other sequences at least so long",
+        )
+        return f"{alone}, and {'the tokens of' if by_tokens else 'the number, at the depth limit, of'} {others}"
 
 
 @dataclass(frozen=True, eq=False)

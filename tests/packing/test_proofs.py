@@ -186,8 +186,16 @@ def test_the_plan_of_each_shipped_set_says_what_proves_it(name, depth):
     [
         ([5, 3, 3, 2, 8], None, "the sum of all tokens"),
         ([1] * 9, 2, "the number of sequences at the depth limit"),
-        ([5, 5, 5, 6], None, "long sequences with no room for one of 4 tokens, and the tokens of the others"),
-        ([7, 7, 7, 2, 2, 2, 2], 2, "no room for one of 2 tokens, and the number of the others at the depth limit"),
+        (
+            [5, 5, 5, 6],
+            None,
+            "sequences that leave no room for one of 4 tokens, and the tokens of other sequences at least so long",
+        ),
+        (
+            [7, 7, 7, 2, 2, 2, 2],
+            2,
+            "no room for one of 2 tokens, and the number, at the depth limit, of other sequences",
+        ),
     ],
 )
 def test_sums_say_what_they_add(lengths, depth, says):
