@@ -2,12 +2,12 @@
 
 `n[l]` sequences have length `l`. A pack holds at most `L` tokens, and at most `d` sequences if there is a depth limit.
 
-**Sums.** Leave out the sequences shorter than some length `s`; the others need no more packs without them. A sequence
-of more than `L / 2` tokens and more than `L - s` shares its pack with none of the others: a second one like it is too
-long, and any other has at least `s` tokens. Such sequences need a pack each. The rest fills packs of `L` tokens, or of
-`d` sequences. So there are at least as many packs as sequences of the first sort, plus the tokens of the rest over `L`
-(or the number of the rest over `d`), rounded up. With `s = 1` this is the sum of all tokens, or of all sequences; with
-`s` over half a pack it counts the sequences too long to share a pack.
+**Sums.** Leave out the sequences shorter than some length `s`; the others need no more packs without them. Of these, a
+sequence of more than `L - s` tokens shares its pack with no other, for each has at least `s` tokens: such sequences
+need a pack each. The rest fills packs of `L` tokens, or of `d` sequences. So there are at least as many packs as
+sequences of the first sort, plus the tokens of the rest over `L` (or the number of the rest over `d`), rounded up. With
+`s = 1` this is the sum of all tokens, or of all sequences; with `s` over half a pack it counts the sequences too long
+to share a pack.
 
 **Prices.** Each length has a price such that no pack that is allowed holds sequences worth more than some `p`. All
 sequences together are then worth at most `p` times the packs, whatever the packing (`search/bound.py`). Sums are a kind
@@ -91,7 +91,7 @@ class Sums:
 
     def _alone_and_rest(self, lengths: np.ndarray, space: int) -> tuple[np.ndarray, np.ndarray]:
         """Which lengths share a pack with none of the others that are not left out, and which are the rest."""
-        alone = (lengths >= self.shortest) & (lengths > space - self.shortest) & (2 * lengths > space)
+        alone = (lengths >= self.shortest) & (lengths > space - self.shortest)
         return alone, (lengths >= self.shortest) & ~alone
 
     def _shares(self, lengths: np.ndarray, space: int, max_sequences_per_pack: int | None) -> tuple[np.ndarray, int]:

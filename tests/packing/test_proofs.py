@@ -28,7 +28,7 @@ def bound_of_sums(proof, counts, top, depth):
     """One sequence at a time."""
     space = top - top % gcd(*counts)
     left = [length for length, n in counts.items() for _ in range(n) if length >= proof["shortest"]]
-    rest = [length for length in left if length + proof["shortest"] <= space or 2 * length <= space]
+    rest = [length for length in left if length + proof["shortest"] <= space]
     alone, (filled, share) = len(left) - len(rest), (sum(rest), space)
     if proof["shared_by"] == "sequences":
         filled, share = len(rest), depth
