@@ -13,6 +13,7 @@ from packing_cases import DEPTHS, FAST, fewest_packs, histograms
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import METHODS, PRICE_OF_A_PACK, PackingPlan, certified_bound, plan
 from packlib.packing.proofs import Prices, PricesAndList, Sums
+from packlib.packing.search.bound import direct_bound
 
 LISTED = plan([44] * 2 + [33] * 3 + [12] * 6, max_length=132)  # a list of packs shows that three are needed
 
@@ -63,6 +64,14 @@ def test_every_bound_follows_from_what_the_plan_says(method, histogram, depth):
     assert bound_of_prices(made.prices.tolist(), counts, top, depth) >= made.lower_bound - made.listed
     assert made.prices.max() <= PRICE_OF_A_PACK
     assert PackingPlan.from_json(made.to_json()).verify().lower_bound == made.lower_bound
+
+
+@given(histograms(), st.sampled_from(DEPTHS), st.integers(1, 5))
+def test_the_strongest_sums_are_those_that_were_found(histogram, depth, unit):
+    """Also where all lengths have a common divisor."""
+    counts = np.zeros(unit * histogram.max_length + 1, np.int64)
+    counts[::unit] = histogram.counts
+    assert Sums.strongest(counts, depth).bound(counts, depth) == direct_bound(counts, depth)
 
 
 @given(
@@ -177,6 +186,7 @@ def test_the_plan_of_each_shipped_set_says_what_proves_it(name, depth):
     histogram = load(name)
     made = plan(histogram, max_sequences_per_pack=depth)
     assert made.gap == 0 and not made.listed
+    assert depth != 1 or made.proof == Sums("sequences")
     assert certified_bound(histogram.counts, made.prices, depth) == made.lower_bound
     assert made.proof.bound(histogram.counts, depth) == made.lower_bound
 
