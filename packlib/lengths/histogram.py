@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
@@ -40,6 +40,8 @@ class LengthHistogram:
         kind: "measured", "reconstruction" or "synthetic"; shown wherever the histogram is shown.
         source: where the numbers come from.
         truncated, dropped: sequences that were longer than `max_length` and were cut, or left out.
+
+    Two histograms are equal if all of these are: with other sequences cut or left out, `assign` chooses other samples.
 
     Raises:
         TypeError, ValueError: if a count is no whole number or negative, if the tokens do not fit in 64 bits,
@@ -247,7 +249,15 @@ class LengthHistogram:
             return cls.from_dict(parse_json(read_text(file)))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, LengthHistogram) and np.array_equal(self.counts, other.counts)
+        """Whether the other is a histogram with the same attributes, so that either can stand for the other."""
+        same = isinstance(other, LengthHistogram) and np.array_equal(self.counts, other.counts)
+        return same and self._about() == cast(LengthHistogram, other)._about()
+
+    def __hash__(self) -> int:
+        return hash((self.counts.tobytes(), *self._about()))
+
+    def _about(self) -> list[Any]:
+        return [getattr(self, name) for name in _ABOUT]
 
     @property
     def mean_length(self) -> float:

@@ -24,6 +24,7 @@ from packlib.packing.baselines import next_fit, unpacked
 from packlib.packing.greedy import EqualPacks, lpfhp, spfhp
 from packlib.packing.nnls import ennlshp, nnlshp
 from packlib.packing.plans import PackingPlan
+from packlib.packing.proofs import Proof
 from packlib.packing.search.lpt import lpt
 from packlib.packing.search.optimal import optimal
 from packlib.packing.search.progress import Progress
@@ -36,12 +37,12 @@ class PackingMethod(Protocol):
     """What `METHODS` holds: from a histogram, a depth limit and the method's options to strategies.
 
     `max_sequences_per_pack` is None for no limit, where that is the method's default. A method may also return
-    `(strategies, proof)`, as `optimal` does: the `prices` of a plan, and whether packs were `listed`.
+    `(strategies, proof)`, as `optimal` does: the `proof` of the plan, or None for the sums that prove most.
     """
 
     def __call__(
         self, histogram: LengthHistogram, max_sequences_per_pack: int = ...
-    ) -> list[EqualPacks] | tuple[list[EqualPacks], dict[str, Any]]: ...
+    ) -> list[EqualPacks] | tuple[list[EqualPacks], Proof | None]: ...
 
 
 METHODS: Mapping[MethodName, PackingMethod] = {
@@ -139,8 +140,8 @@ def plan(
     function: Callable = METHODS[name]
     # no pack takes more sequences than tokens, and a limit need not fit in 64 bits
     strategies = function(histogram, limit and min(limit, histogram.max_length), **options)
-    strategies, proof = strategies if isinstance(strategies, tuple) else (strategies, {})
-    return PackingPlan.from_strategies(histogram, strategies, name, max_sequences_per_pack=limit, **proof)
+    strategies, proof = strategies if isinstance(strategies, tuple) else (strategies, None)
+    return PackingPlan.from_strategies(histogram, strategies, name, max_sequences_per_pack=limit, proof=proof)
 
 
 def _histogram(lengths: Any, max_length: Any) -> LengthHistogram:

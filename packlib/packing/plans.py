@@ -10,19 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from packlib.checks import depth_limit, in_html, one_line, one_of, percent, shown, text, whole_number
+from packlib.checks import depth_limit, flag, in_html, one_line, one_of, percent, shown, text, whole_number
 from packlib.files import has_exactly, naming, naming_text, parse_json, read_text, write_text
 from packlib.lengths.counting import INT64_MAX, as_int64
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.assigning import place_samples
 from packlib.packing.packs import Packs
-from packlib.packing.search.bound import certified_bound, direct_bound, exact_dot
-from packlib.packing.search.whole_packs import ruled_out
+from packlib.packing.proofs import Prices, PricesAndList, Proof, Sums, check_proof, proof_from_dict
+from packlib.packing.search.bound import exact_dot
 
-_FORMAT = "packlib.PackingPlan 3"
-_WRITTEN = ("method", "max_sequences_per_pack", "listed")  # as they are
+_FORMAT, _BEFORE = "packlib.PackingPlan 4", "packlib.PackingPlan 3"
+_WRITTEN = ("method", "max_sequences_per_pack")  # as they are
 _STATED = ("num_packs", "lower_bound")  # for whoever reads the JSON; they follow from the rest
 _MOST_BYTES = 1 << 30  # of a file
+_STRONGEST: Any = None  # the default of a field that is a proof once the plan is made
+_LISTED = ", as HiGHS says in floating point of a list of all packs that matter"
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +37,8 @@ class PackingPlan:
     '1.667 sequences a pack, 87.5% full'
     >>> PackingPlan.from_json(made.to_json()).verify().strategies
     [(8,), (5, 3), (3, 2)]
+    >>> print(f"At least {made.lower_bound} packs: {made.proof}")
+    At least 3 packs: the sum of all tokens
 
     Attributes:
         histogram: the lengths that are packed.
@@ -43,13 +47,9 @@ class PackingPlan:
         repeats: int64, shape (number of strategies,), each at least 1.
         method: the name of the method that made the plan.
         max_sequences_per_pack: the depth limit, which is the most sequences that a pack may hold; None for no limit.
-        prices: int64, shape (max_length + 1,), the prices that prove `lower_bound`, or None
-            (see `packlib.packing.search.bound`).
-        listed: whether one pack more is proven to be needed than `prices` alone prove: every pack that a plan of just
-            that number could use was listed, and an integer program showed that no choice of them makes such a plan
-            (see `packlib.packing.search.whole_packs`).
-        lower_bound: no packing at this depth has fewer packs. The best of what sums of lengths prove (tokens, long
-            sequences, and sequences at the depth limit; see `direct_bound`) and of what `prices` and `listed` prove.
+        proof: what proves `lower_bound`, see `packlib.packing.proofs`; by default the sums that prove most.
+        lower_bound: the proven minimum of packs at this depth. It follows from `proof` and `histogram` in integers,
+            except where the plan is `listed`: there the last pack of it rests on HiGHS in floating point.
 
     A plan is verified when it is made, so a plan that exists is right.
     """
@@ -60,20 +60,20 @@ class PackingPlan:
     repeats: np.ndarray
     method: str
     max_sequences_per_pack: int | None = None
-    prices: np.ndarray | None = None
-    listed: bool = False
+    proof: Proof = _STRONGEST
     lower_bound: int = field(init=False)
 
     def __post_init__(self) -> None:
         depth_limit(self.max_sequences_per_pack)
         object.__setattr__(self, "method", one_line(text("method", self.method)))
-        nouns = {"items": "Length", "offsets": "Offset", "repeats": "Repeat count", "prices": "Price"}
+        nouns = {"items": "Length", "offsets": "Offset", "repeats": "Repeat count"}
         for name, noun in nouns.items():
-            value = getattr(self, name)
-            if value is not None or name != "prices":
-                value = as_int64(value, noun)
-                value.flags.writeable = False
-                object.__setattr__(self, name, value)
+            value = as_int64(getattr(self, name), noun)
+            value.flags.writeable = False
+            object.__setattr__(self, name, value)
+        if self.proof is None:
+            object.__setattr__(self, "proof", Sums.strongest(self.histogram.counts, self.max_sequences_per_pack))
+        check_proof(self.proof)
         object.__setattr__(self, "lower_bound", self._proven_bound())
         self._check()
 
@@ -132,7 +132,7 @@ class PackingPlan:
 
     @property
     def gap(self) -> int:
-        """Packs above the proven lower bound; 0 means that no packing at this depth is better."""
+        """Packs above `lower_bound`; 0 means that the plan has the proven minimum of packs at this depth."""
         return self.num_packs - self.lower_bound
 
     def assign(self, lengths: Iterable[int], seed: int | None = None) -> Packs:
@@ -155,36 +155,38 @@ class PackingPlan:
         """
         return place_samples(self.histogram, self.items, self.sizes, self.repeats, lengths, seed)
 
+    @property
+    def prices(self) -> np.ndarray:
+        """Prices that prove `lower_bound`, or one pack less where the plan is `listed`; see `certified_bound`.
+
+        They are multiples of 2^-38 packs; int64, shape (max_length + 1,).
+        """
+        return self.proof.prices(self.histogram.counts, self.max_sequences_per_pack)
+
+    @property
+    def listed(self) -> bool:
+        """Whether a list of packs proves one pack more than the prices, with the help of HiGHS in floating point."""
+        return isinstance(self.proof, PricesAndList)
+
     def _proven_bound(self) -> int:
-        counts, depth = self.histogram.counts, self.max_sequences_per_pack
-        bound = direct_bound(counts, depth)
-        proven = 0 if self.prices is None else certified_bound(counts, self.prices, depth)
-        if not isinstance(self.listed, bool):
-            raise TypeError(f"listed must be True or False, not {shown(self.listed)}.")
-        if self.listed:
-            if self.prices is None or not ruled_out(counts, self.prices, depth, proven):
-                raise ValueError(
-                    "The plan states that a list of packs proves more than its prices; that cannot be shown."
-                )
-            proven += 1
-        return max(bound, proven)
+        return self.proof.bound(self.histogram.counts, self.max_sequences_per_pack)
 
     def verify(self) -> "PackingPlan":
         """Check the plan from its numbers alone and return it.
 
-        Every sequence is used exactly once, no pack is too long or too deep, and the lower bound follows from
-        the prices, and from the packs that they list.
+        Every sequence is used exactly once, no pack is too long or too deep, and the lower bound follows from the
+        proof.
 
         Raises:
             ValueError: with the first thing that is wrong.
         """
         self._check()
         if self.lower_bound != self._proven_bound():
-            raise ValueError(f"The lower bound {self.lower_bound} is not proven by the plan's prices.")
+            raise ValueError(f"The lower bound {self.lower_bound} is not proven by {self.proof}.")
         return self
 
     def _check(self) -> None:
-        """Check all but that the bound follows from the prices."""
+        """Check all but that the bound follows from the proof."""
         counts, top = self.histogram.counts, self.histogram.max_length
         offsets, repeats = self.offsets, self.repeats
         cut = len(offsets) > 1 and offsets[0] == 0 and offsets[-1] == len(self.items)
@@ -211,7 +213,7 @@ class PackingPlan:
                 f"The plan packs {used[length]} sequences of length {length}; there are {counts[length]}."
             )
         if self.lower_bound > self.num_packs:
-            raise ValueError(f"The lower bound {self.lower_bound} is not proven by the plan's prices.")
+            raise ValueError(f"The lower bound {self.lower_bound} is not proven by {self.proof}.")
 
     def to_json(self) -> str:
         """The plan as JSON text, its histogram too."""
@@ -219,7 +221,7 @@ class PackingPlan:
         return json.dumps(
             {"format": _FORMAT, **written}
             | {"histogram": self.histogram.as_dict(), "strategies": self.strategies, "repeats": self.repeats.tolist()}
-            | {"duals": None if self.prices is None else self.prices.tolist()}
+            | {"proof": self.proof.as_dict()}
         )
 
     @classmethod
@@ -248,23 +250,27 @@ class PackingPlan:
 
     @classmethod
     def _from_dict(cls, raw: Any) -> "PackingPlan":
-        has_exactly(raw, "A plan", {"format", "histogram", "strategies", "repeats", "duals", *_WRITTEN, *_STATED})
-        one_of("format", raw["format"], (_FORMAT,))
+        before = isinstance(raw, dict) and raw.get("format") == _BEFORE
+        proof_names = {"duals", "listed"} if before else {"proof"}
+        has_exactly(raw, "A plan", {"format", "histogram", "strategies", "repeats", *proof_names, *_WRITTEN, *_STATED})
+        one_of("format", raw["format"], (_FORMAT, _BEFORE))
+        histogram, limit = LengthHistogram.from_dict(raw["histogram"]), depth_limit(raw["max_sequences_per_pack"])
+        proof = _proof_before(raw, histogram, limit) if before else proof_from_dict(raw["proof"])
         strategies = raw["strategies"]
         for value in [strategies, *strategies] if isinstance(strategies, list) else [strategies]:
             if not isinstance(value, list):
                 raise TypeError(f"strategies must be a list of lists of lengths, but it holds {shown(value)}.")
         plan = cls(
-            LengthHistogram.from_dict(raw["histogram"]),
+            histogram,
             items=[length for lengths in strategies for length in lengths],  # type: ignore[arg-type]
             offsets=np.cumsum([0, *map(len, strategies)]),
             repeats=raw["repeats"],
-            prices=raw["duals"],
+            proof=proof,
             **{name: raw[name] for name in _WRITTEN},
         )
         packs, bound = (whole_number(name, raw[name], 1) for name in _STATED)
         if packs != plan.num_packs or bound != plan.lower_bound:
-            raise ValueError("It states other packs or another bound than its strategies and duals give.")
+            raise ValueError("It states other packs or another bound than its strategies and proof give.")
         return plan
 
     def __repr__(self) -> str:
@@ -273,7 +279,7 @@ class PackingPlan:
             f"PackingPlan({self.method} of {self.histogram.name}, depth limit {limit or 'none'}: "
             f"{self.num_packs:,} packs, efficiency {percent(self.efficiency, 3)}, packing factor "
             f"{self.packing_factor:.3f}, deepest {self.deepest}, {len(self.repeats)} strategies, at most {self.gap:,} "
-            f"packs above the best{', as a list of all packs that matter shows' if self.listed else ''})"
+            f"packs above the best{_LISTED if self.listed else ''})"
         )
 
     def _repr_html_(self) -> str:
@@ -290,6 +296,17 @@ class PackingPlan:
         more = f"<div>and {len(self.repeats) - 8} more strategies</div>" if len(self.repeats) > 8 else ""
         text = in_html(repr(self).removeprefix("PackingPlan(").removesuffix(")"))
         return f"<div><div>{text}</div><table>{''.join(rows)}</table>{more}</div>"
+
+
+def _proof_before(raw: dict[str, Any], histogram: LengthHistogram, max_sequences_per_pack: int | None) -> Proof:
+    """What proves the bound of a plan that was written before it said so: its duals, unless sums prove more."""
+    flag("listed", raw["listed"])
+    sums = Sums.strongest(histogram.counts, max_sequences_per_pack)
+    if raw["duals"] is None and not raw["listed"]:
+        return sums
+    proof = (PricesAndList if raw["listed"] else Prices)([] if raw["duals"] is None else raw["duals"])
+    more = proof.bound(histogram.counts, max_sequences_per_pack) - sums.bound(histogram.counts, max_sequences_per_pack)
+    return proof if more >= 0 else sums
 
 
 def assign(plan: PackingPlan, lengths: Iterable[int], seed: int | None = None) -> Packs:

@@ -177,8 +177,10 @@ def _plan(
         best.save(out)
     names = ("method", "max_sequences_per_pack", "num_packs", "lower_bound", "gap", "packing_factor")
     found = {name: getattr(best, name) for name in (*names, "efficiency", "deepest")}
-    found |= {"truncated": histogram.truncated, "dropped": histogram.dropped, "seconds": seconds}
-    _print(script, found, histogram, best, *filter(None, [out]))
+    found |= {"proof": str(best.proof), "truncated": histogram.truncated, "dropped": histogram.dropped}
+    found |= {"seconds": seconds}
+    proof = f"Proof of the lower bound, {best.lower_bound:,} packs: {best.proof}."
+    _print(script, found, histogram, best, proof, *filter(None, [out]))
 
 
 @_command("pack")
@@ -242,7 +244,7 @@ def _pack(
         found = pack_parquet(data[0] if len(data) == 1 else data, out, top, plan=made, **values)
     if rank:
         return
-    said = "{num_packs:,} packs of {max_length:,} ({method}); none has fewer than {lower_bound:,}."
+    said = "{num_packs:,} packs of {max_length:,} ({method}); none has fewer than {lower_bound:,} (proof: {proof})."
     said += " {sequences:,} sequences, {tokens:,} tokens; {overlong_sequences:,} were too long."
     columns = (f"{name}: {became}." for name, became in found["columns"].items())
     where = out if found["files_written"] else f"Nothing was written: {out} holds these packs already."

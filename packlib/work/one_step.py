@@ -8,12 +8,18 @@ import numpy as np
 
 from packlib.checks import one_of, whole_number
 from packlib.lengths.counting import as_lengths
+from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.methods import plan
+from packlib.packing.search.bound import exact_size
+from packlib.packing.search.progress import Progress
 from packlib.work.cost import Work, check_work
 from packlib.work.schedule import Schedule, balance
 
 _LITTLE = 0.004  # of the time is waited: exchanges are enough
 _NOTHING = 0.0001  # of a step's time: no exchange is for so little
+# Of additions, not of seconds, so that every rank makes the same schedule, however busy it is. Each takes some 50 ms.
+_SEARCH, _SOLVE = 2 * 10**7, 5 * 10**5  # to look for fewer packs; of these at least so many for each linear program
+_EXCHANGES = 10**7  # pairs of sequences that are compared
 
 
 def balance_step(
@@ -27,7 +33,10 @@ def balance_step(
 ) -> Schedule:
     """Pack the sequences of one step into the fewest micro-batches, as many on each rank, with little waiting.
 
-    The number of micro-batches is that of the fewest packs that `plan` finds, rounded up to a multiple of the ranks.
+    The number of micro-batches is that of the fewest packs that are found, rounded up to a multiple of the ranks. Best
+    fit finds them, or else a search with a budget of steps, which ends after some 50 ms on one core: then there may be
+    one micro-batch a rank more than there must be. The budget is counted, so that the same lengths give the same
+    schedule on every rank and on a busy machine.
     No deal takes less than `Schedule.mean`, so its `waiting` is also how far the schedule is from the best, at most.
 
     >>> import numpy as np
@@ -54,8 +63,14 @@ def balance_step(
     check_work(work := Work.decoder() if work is None else work)
     lengths, ranks = as_lengths(lengths).astype(np.int64), whole_number("ranks", ranks, 1)
     best = plan(lengths, max_length, "lpfhp")
-    if -(-best.num_packs // ranks) > -(-best.lower_bound // ranks):
-        best = plan(lengths, max_length, "optimal", on_interrupt="raise")
+    enough = -(-best.lower_bound // ranks) * ranks
+    if best.num_packs > enough and (rounds := _rounds(best.histogram)):
+
+        def is_short(now: Progress) -> bool:
+            """Whether fewer packs would still make fewer micro-batches."""
+            return now.num_packs > enough
+
+        best = plan(lengths, max_length, "optimal", rounds=rounds, progress=is_short, on_interrupt="raise")
     each = -(-best.num_packs // ranks)
     meetings, of_a_rank = (1, each) if meet == "step" else (each, 1)
     made = balance(best.assign(lengths), ranks, of_a_rank, window=each, work=work, seed=seed)
@@ -65,6 +80,13 @@ def balance_step(
             dealt = dealt if meet == "step" else balance(dealt, ranks, window=each, work=work, seed=seed)
             made = min(made, dealt, key=lambda schedule: schedule.slowest)
     return _exchanged(made)
+
+
+def _rounds(histogram: LengthHistogram) -> int:
+    """Linear programs that a search for fewer packs may solve: what it takes for each is counted, not timed."""
+    lengths, slots, _ = exact_size(histogram.counts, None)
+    knapsacks = (lengths + 4 * histogram.num_sequences) * slots  # those of single sequences take more memory
+    return _SEARCH // (knapsacks + 30 * lengths**2 + _SOLVE)
 
 
 def _times(falling: np.ndarray, ranks: int, meetings: int) -> np.ndarray:
@@ -106,11 +128,12 @@ def _dealt(lengths: np.ndarray, times: np.ndarray, each: int, max_length: int, w
 def _exchanged(made: Schedule) -> Schedule:
     """Exchange sequences of two packs until no exchange makes a step shorter, and no other step longer.
 
+    Or until so many pairs were compared that the step would wait for its schedule.
     The rank that a step waits for gives a sequence to another rank for one of less work.
     """
     pack_of, tokens = np.repeat(np.arange(len(made)), np.diff(made.offsets)), made.lengths.astype(np.int64)
-    work, tried = made.work.of(tokens), np.zeros(made.steps, bool)
-    while True:
+    work, tried, pairs = made.work.of(tokens), np.zeros(made.steps, bool), 0
+    while pairs < _EXCHANGES:
         rank_of, space = pack_of // made.packs_per_rank, made.max_length - np.bincount(pack_of, tokens)
         done = np.bincount(rank_of, work).reshape(made.steps, made.ranks)
         longest = done.max(axis=1)
@@ -121,6 +144,7 @@ def _exchanged(made: Schedule) -> Schedule:
         spare = 0.9 * (longest[:, None] - done)  # if all, two ranks could give the same back and forth
         slowest = step * made.ranks + int(done[step].argmax())
         own = np.flatnonzero(rank_of == slowest)[:: 1 + made.packs_per_rank // 16]  # of many, some are enough
+        pairs += len(own) * len(work)
         less = work[own, None] - work
         fits = (less <= spare.ravel()[rank_of]) & (tokens[own, None] - tokens <= space[pack_of])
         gain = np.where(fits, np.minimum(less, 2 * excess[step] - less), 0)

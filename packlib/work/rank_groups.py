@@ -1,4 +1,4 @@
-"""Groups of 1, 2, 4, … ranks for the sequences of one step: what is too heavy for one rank is shared by several.
+"""Groups of ranks for the sequences of one step: what is too heavy for one rank is shared by several.
 
 Trainers call it dynamic or hybrid context parallelism. A group's ranks work on one sequence at a time, each on the
 chunks of it that `packlib.work.context_parallel` describes.
@@ -26,7 +26,8 @@ class RankGroups:
         group_sizes: ranks that share each sequence; int64, shape (number of sequences,).
         first_ranks: sequence i is on this rank and the group_sizes[i] - 1 after it; int64, the same shape.
         rank_work: what each rank has to do, padding included; float64, shape (ranks,).
-        bound: no way to share the sequences lets the slowest rank do less.
+        bound: an equal share of the work of all sequences, without padding: the slowest rank does at least that much,
+            whatever the groups.
         exchanged_tokens: how many times the keys and values of a token are sent; l (g - 1) for a sequence of l tokens
             on g ranks.
     """
@@ -55,8 +56,10 @@ class RankGroups:
 
 
 def share_sequences(lengths: Iterable[int], ranks: int, max_length: int, *, work: Work | None = None) -> RankGroups:
-    """Share the heavy sequences of a step among groups of 1, 2, 4, … ranks, until the ranks are done together.
+    """Share the heavy sequences of a step among groups of ranks, until the ranks are done together.
 
+    A group has 1, 2, 4, … ranks, as long as that divides the ranks, and then a multiple of it by the next prime factor,
+    up to all ranks: 1, 2, 4 or 12 of 12 ranks. Each size divides the next, so that groups begin together.
     Each sequence gets the smallest group whose ranks can hold their parts of it, and need no more than a certain share
     of the step for it. This share starts at the whole step and is lowered until the slowest rank is at most 5 % above
     the bound; the lower it is, the more sequences are shared and the more tokens are sent. If no share comes that
@@ -72,17 +75,17 @@ def share_sequences(lengths: Iterable[int], ranks: int, max_length: int, *, work
 
     Args:
         lengths: the tokens of each sequence.
-        ranks: that train together. A group's size divides them.
+        ranks: that train together.
         max_length: tokens of one sequence that a rank can hold.
         work: what a sequence costs, by default `Work.decoder()`.
 
     Raises:
-        TypeError, ValueError: naming the argument that is wrong, or a sequence that the largest group cannot hold.
+        TypeError, ValueError: naming the argument that is wrong, or a sequence that all ranks together cannot hold.
     """
     check_work(work := Work.decoder() if work is None else work)
     lengths, ranks = as_lengths(lengths).astype(np.int64), whole_number("ranks", ranks, 1)
     whole_number("max_length", max_length, 1)
-    sizes = 2 ** np.arange((ranks & -ranks).bit_length())
+    sizes = group_sizes(ranks)
     chunks = np.where(sizes > 1, 2 * sizes, 1)  # of which each rank of a group gets two
     padded = -(-lengths[:, None] // chunks) * chunks
     part = work.total(padded, padded.astype(np.float64) ** 2) / sizes  # of each sequence, for each size of its group
@@ -90,12 +93,12 @@ def share_sequences(lengths: Iterable[int], ranks: int, max_length: int, *, work
     if not (some := fits.any(axis=1)).all():
         i = int(some.argmin())
         raise ValueError(
-            f"max_length {max_length} allows {max_length * sizes[-1]} tokens on a group of {sizes[-1]} ranks, the "
-            f"largest whose size divides {ranks}; sequence {i} has {lengths[i]}, padded to {padded[i, -1]} there."
+            f"max_length {max_length} allows {max_length * ranks} tokens on all {ranks} ranks together; "
+            f"sequence {i} has {lengths[i]}, padded to {padded[i, -1]} there."
         )
     largest = len(sizes) - 1 - fits[:, ::-1].argmax(axis=1)
     each = work.of(lengths)
-    bound = float(max(each.sum() / ranks, each.max() / sizes[-1]))
+    bound = float(each.sum() / ranks)
     made = list[RankGroups]()
     for share in _SHARES:
         light = fits & (part <= share * bound)
@@ -106,6 +109,19 @@ def share_sequences(lengths: Iterable[int], ranks: int, max_length: int, *, work
         if made[-1].above_bound <= _NEAR or (chosen == largest).all():
             break
     return min(made, key=lambda groups: groups.slowest)
+
+
+def group_sizes(ranks: int) -> np.ndarray:
+    """The sizes that a group can have, ascending, from 1 to all ranks; each divides the next; int64."""
+    sizes, left, factor = [1], ranks, 2
+    while left > 1:
+        factor = factor if factor * factor <= left else left  # a number without a small factor is prime
+        if left % factor:
+            factor += 1
+        else:
+            sizes.append(sizes[-1] * factor)
+            left //= factor
+    return np.array(sizes, np.int64)
 
 
 def dealt(sizes: np.ndarray, part: np.ndarray, ranks: int) -> tuple[np.ndarray, np.ndarray]:

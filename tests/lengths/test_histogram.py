@@ -39,6 +39,28 @@ def test_json_there_and_back(lengths, more, kind, name, lost):
     assert back == histogram and back.as_dict() == histogram.as_dict()
 
 
+CHANGES = {
+    "counts": [0, 0, 2, 1],
+    "name": "other",
+    "max_length": 4,
+    "kind": "synthetic",
+    "source": "elsewhere",
+    "truncated": 1,
+    "dropped": 1,
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_histograms_are_equal_only_if_all_that_they_hold_is(name):
+    """Plans of two with other sequences left out assign other samples, which once were equal."""
+    one = LengthHistogram([0, 0, 1, 2])
+    assert one == LengthHistogram([0, 0, 1, 2]) and hash(one) == hash(LengthHistogram([0, 0, 1, 2]))
+    other = replace(one, **{name: CHANGES[name]})
+    assert one != other and other == replace(other) and hash(other) == hash(replace(other))
+    assert len({one, other, LengthHistogram([0, 0, 1, 2])}) == 2
+    assert one != [0, 0, 1, 2] and one != one.counts.tolist()
+
+
 @given(LENGTHS, st.integers(1, 300))
 def test_overlong_sequences_are_cut_or_left_out_and_counted(lengths, top):
     over = sum(length > top for length in lengths)

@@ -45,8 +45,7 @@ def write(folder, kind, lengths):
 def test_every_kind_of_file_gives_its_lengths(tmp_path_factory, kind, lengths):
     arguments = write(tmp_path_factory.mktemp("own"), kind, lengths)
     histogram = load(**arguments)
-    assert histogram == LengthHistogram.from_lengths(lengths)
-    assert (histogram.name, histogram.source, histogram.kind) == (kind.split(".")[0], kind, "measured")
+    assert histogram == LengthHistogram.from_lengths(lengths, name=kind.split(".")[0], source=kind)
 
 
 @pytest.mark.parametrize("kind", ["column.csv", "counts.csv"])
@@ -76,7 +75,8 @@ def test_files_longer_than_a_chunk(tmp_path, kind, wrong, says, monkeypatch):
     monkeypatch.setattr(own_files, "_ROWS", 64)
     monkeypatch.setattr(own_files, "_BLOCK", 256)
     lengths = np.random.default_rng(0).integers(1, 999, 1000).tolist()
-    assert load(**write(tmp_path, kind, lengths)) == LengthHistogram.from_lengths(lengths)
+    found = load(**write(tmp_path, kind, lengths))
+    assert found == LengthHistogram.from_lengths(lengths, name=kind.split(".")[0], source=kind)
     lengths[700] = wrong
     with pytest.raises(ValueError, match=says):
         load(**write(tmp_path, kind, lengths))

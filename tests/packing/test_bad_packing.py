@@ -18,6 +18,7 @@ from packlib.packing import (
     plan,
     strategy_matrix,
 )
+from packlib.packing.proofs import Prices
 from packlib.work import Work, balance, balance_step
 
 SQUAD, WIKIPEDIA, NAN = load("squad"), load("wikipedia"), float("nan")
@@ -74,9 +75,9 @@ VALUES = [
     (lambda: replace(PLAN, items=[], offsets=[0], repeats=[]), "do not cut"),
     (lambda: replace(PLAN, offsets=[0, 2**63 - 1, -2, 10], repeats=[1, 1, 1]), "do not cut"),
     (lambda: replace(PLAN, max_sequences_per_pack=2), "A pack holds 3 sequences; the depth limit is 2"),
-    (lambda: replace(PLAN, prices=np.ones(5, int)), "must be 9 prices"),
-    (lambda: replace(PLAN, prices=np.full(9, -1)), "must be from 0"),
-    (lambda: replace(PLAN, prices=np.zeros(9, int)), "not all 0"),
+    (lambda: replace(PLAN, proof=Prices(np.ones(5, int))), "must be 9 prices"),
+    (lambda: replace(PLAN, proof=Prices(np.full(9, -1))), "must be from 0"),
+    (lambda: replace(PLAN, proof=Prices(np.zeros(9, int))), "not all 0"),
     (lambda: assign(SMALL, [3, 5, 5]), "of length 3 it has 2, and 1 are given"),
     (lambda: assign(SMALL, [3, 3, 5, 5]), "of length 5 it has 1, and 2 are given"),
     (lambda: assign(SMALL, [3, 3, 5, 9]), "of length over 8 it has 0, and 1 are given"),

@@ -39,8 +39,8 @@ def drawn(kind, top, sequences, seed=0):
 
 
 def planned(histogram, depth, seconds=20.0):
-    strategies, prices = long_rows(histogram, depth, seconds)
-    return PackingPlan.from_strategies(histogram, strategies, "long", max_sequences_per_pack=depth, prices=prices)
+    strategies, proof = long_rows(histogram, depth, seconds)
+    return PackingPlan.from_strategies(histogram, strategies, "long", max_sequences_per_pack=depth, proof=proof)
 
 
 @st.composite

@@ -185,7 +185,11 @@ LISTS = "[[7, 1], [6, 2], [5, 2, 1], [4, 3, 1]]"
     [
         ("[[7, 1]", "[[7.9, 1]", "Length 7.9 at position 0 is not a whole number."),
         ('"lengths": [1, 2', '"lengths": [2, 2', "must ascend from 1 to at most 8."),
-        ("PackingPlan 3", "PackingPlan 4", "format must be 'packlib.PackingPlan 3', not 'packlib.PackingPlan 4'"),
+        (
+            "PackingPlan 4",
+            "PackingPlan 5",
+            "format must be 'packlib.PackingPlan 4' or 'packlib.PackingPlan 3', not 'packlib.PackingPlan 5'",
+        ),
         (
             "[[7, 1], [6, 2], [5, 2, 1], [4, 3, 1]]",
             "[]",
@@ -198,8 +202,8 @@ LISTS = "[[7, 1], [6, 2], [5, 2, 1], [4, 3, 1]]"
         ),
         ('"lower_bound": 4', '"lower_bound": 3', "It states other packs or another bound"),
         ('"repeats"', '"repeat"', "did you mean 'repeats'"),
-        ('"duals"', '"extra": 1, "duals"', "not 'extra'"),
-        ('"duals"', '"repeats": [1], "duals"', "The name 'repeats' comes twice."),
+        ('"proof"', '"extra": 1, "proof"', "not 'extra'"),
+        ('"proof"', '"repeats": [1], "proof"', "The name 'repeats' comes twice."),
         ('"truncated": 0', '"truncated": NaN', "NaN is no number."),
         ("[[", "[" * 100_000, "It is nested too deeply."),
     ],

@@ -62,8 +62,9 @@ def test_histograms_count_the_stored_lengths():
     texts = wordnet_texts()
     pairs = texts.pair_tokens[texts.pair_tokens > 0]
     for name, lengths in (("wordnet", texts.definition_tokens), ("wordnet-pairs", pairs)):
-        assert load(name, max_length=255) == LengthHistogram.from_lengths(lengths, 255)
-        assert load(name) == LengthHistogram.from_lengths(lengths, 128, "truncate")
+        about = {"name": name, "source": load(name).source}
+        assert load(name, max_length=255) == LengthHistogram.from_lengths(lengths, 255, **about)
+        assert load(name) == LengthHistogram.from_lengths(lengths, 128, "truncate", **about)
     assert texts.definition_tokens.mean() - 2 == pytest.approx(15.0, abs=0.05)
     assert pairs.mean() - 3 == pytest.approx(27.7, abs=0.05)
 

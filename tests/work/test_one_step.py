@@ -1,12 +1,15 @@
 """One step of reinforcement learning: the fewest micro-batches, all caps kept, and no worse than any deal there is."""
 
+import itertools
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from packlib.packing import plan
-from packlib.work import Work, balance_step
+from packlib.work import Work, balance_step, one_step
 
 SCALES = (6000, 32_768), (3000, 16_384), (2000, 16_384)
 DRAWS = [(n, median, cap, seed) for n in (512, 1024) for median, cap in SCALES for seed in range(3)]
@@ -84,3 +87,63 @@ def test_any_sequences_make_the_fewest_micro_batches(lengths, meet, ranks):
         return
     made = balance_step(lengths, ranks, 12, meet=meet, work=Work(3, 1))
     check(made, np.array(lengths), *((1, each) if meet == "step" else (each, 1)))
+
+
+# One of 10 draws: best fit takes a pack more than fit evenly on the ranks, and 0.2 to 4 seconds of search found fewer.
+SLOW = [
+    (512, 6000, 32_768, 8, 72),
+    (1024, 6000, 32_768, 8, 339),
+    (1024, 3000, 16_384, 4, 327),
+    (256, 6000, 32_768, 4, 313),
+    (512, 900, 4096, 8, 400),
+    (512, 100, 512, 8, 419),
+]
+
+
+def rollouts(n, median, cap, seed):
+    return np.clip(np.random.default_rng(seed).lognormal(np.log(median), 0.8, n), 16, cap).astype(int)
+
+
+@pytest.mark.parametrize(("n", "median", "cap", "ranks", "seed"), SLOW)
+def test_a_step_never_waits_long_for_its_schedule(n, median, cap, ranks, seed):
+    """In seconds of the processor, so that other work does not count: they were 0.5 to 4."""
+    lengths = rollouts(n, median, cap, seed)
+    greedy = plan(lengths, cap, "lpfhp")
+    least, most = (-(-packs // ranks) for packs in (greedy.lower_bound, greedy.num_packs))
+    assert least < most
+    started = time.process_time()
+    made = balance_step(lengths, ranks, cap)
+    assert time.process_time() - started < 0.3
+    check(made, lengths, 1, made.packs_per_rank)
+    assert least <= made.packs_per_rank <= most
+
+
+def test_the_schedule_does_not_depend_on_the_clock(monkeypatch):
+    """Every rank makes it, and each may be busy with something else meanwhile."""
+    cases = [(rollouts(*draw[:3], draw[4]), *draw[2:4]) for draw in (*SLOW, (64, 200, 512, 8, 408))]
+    before = [balance_step(lengths, ranks, cap) for lengths, cap, ranks in cases]
+    ticks = itertools.count(0, 1000)
+    for clock in ("perf_counter", "thread_time", "monotonic", "process_time"):
+        monkeypatch.setattr(time, clock, lambda: float(next(ticks)))
+    for made, (lengths, cap, ranks) in zip(before, cases, strict=True):
+        again = balance_step(lengths, ranks, cap)
+        assert again.sample_ids.tolist() == made.sample_ids.tolist()
+        assert again.offsets.tolist() == made.offsets.tolist()
+
+
+def test_a_short_search_finds_fewer_micro_batches_where_few_sequences_make_that_easy(monkeypatch):
+    lengths = rollouts(64, 200, 512, 408)
+    greedy = plan(lengths, 512, "lpfhp")
+    assert (greedy.num_packs, greedy.lower_bound) == (33, 32)
+    assert balance_step(lengths, 8, 512).packs_per_rank == 4
+    monkeypatch.setattr(one_step, "_SEARCH", 0)
+    assert balance_step(lengths, 8, 512).packs_per_rank == 5
+
+
+def test_exchanges_end_with_their_budget(monkeypatch):
+    lengths = rollouts(2048, 4000, 32_768, 1)
+    whole = balance_step(lengths, 8, 32_768)
+    monkeypatch.setattr(one_step, "_EXCHANGES", 10**6)
+    part = balance_step(lengths, 8, 32_768)
+    check(part, lengths, 1, whole.packs_per_rank)
+    assert whole.waiting < part.waiting < 0.01

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from packlib.work import Work, share_sequences
+from packlib.work.rank_groups import group_sizes
 
 QUADRATIC = Work(0, 1)
 
@@ -29,8 +30,9 @@ def ended(made, lengths, work):
 
 
 def fastest(lengths, ranks, work):
-    """The least time of the slowest rank over all sizes and places of the groups."""
-    ways = [(size, first) for size in (1, 2, 4) if ranks % size == 0 for first in range(0, ranks, size)]
+    """The least time of the slowest rank over all places of groups, of any size that divides the ranks."""
+    sizes = [size for size in range(1, ranks + 1) if ranks % size == 0]
+    ways = [(size, first) for size in sizes for first in range(0, ranks, size)]
     found = np.inf
     for places in itertools.product(ways, repeat=len(lengths)):
         done = np.zeros(ranks)
@@ -41,14 +43,14 @@ def fastest(lengths, ranks, work):
 
 
 @settings(max_examples=25)
-@given(steps(3), st.sampled_from([2, 3, 4]), st.sampled_from([QUADRATIC, Work(100, 1)]))
+@given(steps(3), st.sampled_from([2, 3, 4, 5, 6]), st.sampled_from([QUADRATIC, Work(100, 1)]))
 def test_no_way_is_faster_than_the_bound(lengths, ranks, work):
-    made = share_sequences(lengths, ranks, 320, work=work)
+    made = share_sequences(lengths, ranks, 340, work=work)
     best = fastest(lengths, ranks, work)
     assert made.bound <= best * (1 + 1e-12) and best <= made.slowest * (1 + 1e-12)
 
 
-@given(st.lists(st.integers(1, 500), min_size=1, max_size=30), st.sampled_from([1, 2, 6, 8, 12, 16]))
+@given(st.lists(st.integers(1, 500), min_size=1, max_size=30), st.sampled_from([1, 2, 3, 6, 7, 8, 12, 16, 18]))
 def test_ranks_that_wait_for_their_group_are_done_when_it_says(lengths, ranks):
     work = Work(20, 1)
     made = share_sequences(lengths, ranks, 500, work=work)
@@ -76,6 +78,17 @@ def test_long_tails_wait_for_nobody_and_hardly_share(ranks, number, median, cap,
 def test_a_sequence_may_fit_on_few_ranks_alone_since_many_need_padding():
     made = share_sequences([1, 1, 1], 4, 1)
     assert made.group_sizes.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "sizes"), [(12, [1, 2, 4, 12]), (8, [1, 2, 4, 8]), (7, [1, 7]), (45, [1, 3, 9, 45])]
+)
+def test_all_ranks_can_share_one_sequence_however_many_they_are(ranks, sizes):
+    """On 12 ranks only 4 shared it: each had a quarter of its work, which was called the least possible."""
+    made = share_sequences([120_960], ranks, 131_072, work=QUADRATIC)
+    assert made.group_sizes.tolist() == [ranks] and made.above_bound < 1e-12
+    assert made.bound == made.slowest == pytest.approx(120_960**2 / ranks)
+    assert group_sizes(ranks).tolist() == sizes
 
 
 def test_what_is_shared_is_shown():

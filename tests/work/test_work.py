@@ -102,7 +102,10 @@ PACKS, WORK = Packs([0, 1, 2], [0, 2, 3], [4, 4, 8], max_length=8), Work(1, 0)
         (lambda: share_sequences([5], 4, 0), "max_length must be at least 1"),
         (lambda: share_sequences([], 4, 50), "There are no lengths"),
         (lambda: share_sequences([5], 4, 50, work=3), "work must be Work"),
-        (lambda: share_sequences([5, 100], 12, 20), "max_length 20 allows 80 tokens on a group of 4 ranks"),
+        (
+            lambda: share_sequences([5, 300], 12, 20),
+            "max_length 20 allows 240 tokens on all 12 ranks together; sequence 1",
+        ),
         (lambda: share_sequences([36], 4, 9), "sequence 0 has 36, padded to 40 there"),
         (lambda: waiting([1, 2], 3), "at most 2, the number of packs, not 3"),
         (lambda: waiting([1, 0], 2), "each must be above 0 and finite in all, not 0.0"),

@@ -21,8 +21,10 @@ from packbook.n16_shared_prompts.lesson import SharedTree
 from packbook.n16_shared_prompts.runs import times_fewer
 from packbook.records import recorded
 from packbook.run.running import notebooks
-from packlib.lengths import load
-from packlib.packing import pack_groups, plan
+from packbook.shared.histograms import in_blocks
+from packlib.lengths import available, load
+from packlib.packing import PRICE_OF_A_PACK, pack_groups, plan
+from packlib.packing.search.knapsack import NOT_FOR_SALE, solve_knapsack
 
 
 def test_the_prose_of_notebook_03_says_what_was_recorded():
@@ -56,7 +58,7 @@ def test_prices_pay_for_a_place_or_a_token_or_neither_alone(name, depth, pays):
     """On SQuAD they are 0 up to 80 tokens, half a pack for 150 to 230, and a pack from 300 on."""
     histogram = load(name)
     lengths = np.flatnonzero(histogram.counts)
-    prices = optimal_packing.prices_of(plan(histogram, max_sequences_per_pack=depth))[lengths]
+    prices = optimal_packing.best_prices(plan(histogram, max_sequences_per_pack=depth))[lengths]
     assert optimal_packing.scarce(lengths, prices, histogram.max_length) == pays
 
 
@@ -186,3 +188,36 @@ def test_the_solution_of_notebook_15_adds_up_to_the_mean_over_sequences_however_
             fine_tuning.slot_weights(labels[part], segments[part], count), wanted[part], strict=True
         ):
             assert got == pytest.approx([one / max(1, count) for one in right])
+
+
+CERTIFIED = "def proven_packs(counts, prices, depth):"
+
+
+def check_of_the_notebook():
+    """The function of notebook 04 that proves a bound by hand."""
+    cells = nbformat.read(notebooks()["04_optimal_packing"], as_version=4).cells
+    found = {"np": np}
+    exec(next(cell.source for cell in cells if cell.source.startswith(CERTIFIED)), found)
+    return found["proven_packs"]
+
+
+@pytest.mark.parametrize("name", available())
+def test_the_check_of_notebook_04_proves_the_bound_of_every_plan(name):
+    """Also where sums prove it: the notebook once proved 15,846 under a bound of 27,954."""
+    exact, proven_packs = in_blocks(load(name), 512), check_of_the_notebook()
+    for depth in (1, 2, 3, 4, 8, None):
+        best = plan(exact, max_sequences_per_pack=depth, time_limit=20)
+        assert proven_packs(exact.counts, best.prices, depth) == best.lower_bound, depth
+
+
+@pytest.mark.parametrize("depth", [3, 4, None])
+def test_the_prices_that_are_drawn_are_the_best_ones(depth):
+    """No pack is worth more than it costs, and all sequences are worth as much as the linear program needs packs."""
+    histogram = load("wikipedia")
+    made = plan(histogram, max_sequences_per_pack=depth)
+    prices = optimal_packing.best_prices(made)
+    worth = float(histogram.counts @ prices)
+    table = (prices * PRICE_OF_A_PACK).astype(np.int64)
+    best = solve_knapsack(np.where(histogram.counts > 0, table, NOT_FOR_SALE), depth).best
+    assert best == pytest.approx(PRICE_OF_A_PACK, rel=1e-6)
+    assert made.lower_bound - 1 < worth < made.lower_bound + 1e-3

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import nbformat
@@ -16,6 +17,7 @@ from packbook.run import running
 from packlib.lengths import load
 from packlib.packing import PackingPlan, plan
 from packlib.tools import cli
+from packlib.tools.advice import advise
 from packlib.training import Recipe, adjust
 
 pytest_plugins = ("workbook_cases",)
@@ -120,12 +122,30 @@ def test_plan_prints_a_sentence_or_json_and_writes_the_plan(tmp_path, capsys):
     assert cli.main([*common, "--method", "lpfhp", "--out", str(path)]) == 0
     histogram = load("docstrings", 128)
     expected = plan(histogram, method="lpfhp", max_sequences_per_pack=2)
-    assert capsys.readouterr().out == f"{histogram}\n{expected}\n{path}\n"
+    proof = f"Proof of the lower bound, {expected.lower_bound:,} packs: {expected.proof}."
+    assert capsys.readouterr().out == f"{histogram}\n{expected}\n{proof}\n{path}\n"
     assert PackingPlan.load(path).strategies == expected.strategies
     assert cli.main([*common, "--json"]) == 0
     said, best = json.loads(capsys.readouterr().out), plan(histogram, method="optimal", max_sequences_per_pack=2)
     assert (said["num_packs"], said["gap"], said["truncated"]) == (best.num_packs, best.gap, histogram.truncated)
     assert said["method"] == "optimal" and said["max_sequences_per_pack"] == 2 and said["seconds"] >= 0
+    assert said["proof"] == str(best.proof) and said["lower_bound"] == best.lower_bound
+
+
+def test_what_rests_on_a_solver_in_floating_point_is_said(tmp_path, capsys):
+    """Three packs are proven by a list, which the shell and a report say."""
+    path = tmp_path / "few.txt"
+    path.write_text("\n".join(map(str, [44] * 2 + [33] * 3 + [12] * 6)))
+    assert cli.main(["plan", str(path), "--max-length", "132"]) == 0
+    said = capsys.readouterr().out
+    assert said.count("HiGHS") == 2 and said.count("floating point") == 2
+    assert cli.main(["plan", str(path), "--max-length", "132", "--json"]) == 0
+    assert "HiGHS in floating point" in json.loads(capsys.readouterr().out)["proof"]
+    lengths = [44] * 2 + [33] * 3 + [12] * 6
+    advice = advise(lengths, 132, keep_max_length=True)
+    for best, said in ((plan(lengths, 132, "lpfhp"), False), (plan(lengths, 132), True)):
+        method = next(one for one in replace(advice, plans=[best]).decisions if one.about == "Method")
+        assert ("which rests on HiGHS in floating point" in method.reason) == said
 
 
 def test_a_run_leaves_notebook_report_and_figures(small, capsys):

@@ -10,15 +10,31 @@ import numpy as np
 from packlib.lengths import LengthHistogram
 from packlib.packing import PackingPlan
 from packlib.packing.greedy import lpfhp
-from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound
+from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound, needs_relaxation
 from packlib.packing.search.knapsack import NOT_FOR_SALE, solve_knapsack
 from packlib.packing.search.master import MasterProblem
 
+_STEPS_A_ROUND = 10**7  # additions of a knapsack: more take too long for a notebook
+
 
 def prices_of(packing: PackingPlan) -> np.ndarray:
-    """The prices that prove the plan's bound, in packs; by the token if it has none; shape (max_length + 1,)."""
-    top = packing.histogram.max_length
-    return np.arange(top + 1) / top if packing.prices is None else packing.prices / PRICE_OF_A_PACK
+    """The prices that prove the plan's bound, in packs; shape (max_length + 1,)."""
+    return packing.prices / PRICE_OF_A_PACK
+
+
+def best_prices(packing: PackingPlan) -> np.ndarray:
+    """The prices that prove most, the duals of the linear program over all packs, in packs; shape (max_length + 1,).
+
+    Column generation begins with the packs of the plan, and ends when none is worth more than it costs. Where that
+    takes too long (over 512 lengths and `quick=False`), they are the prices of the plan.
+    """
+    histogram, depth = packing.histogram, packing.max_sequences_per_pack
+    if needs_relaxation(histogram.counts, depth, _STEPS_A_ROUND):
+        return prices_of(packing)
+    master = MasterProblem(histogram.counts)
+    master.add(tuple(Counter(pack).items()) for pack in packing.strategies)
+    *_, prices = _rounds(master, histogram, depth)
+    return prices / PRICE_OF_A_PACK
 
 
 def best_pack(prices: dict[int, Fraction], max_length: int) -> tuple[int, ...]:
@@ -50,12 +66,18 @@ def column_generation(histogram: LengthHistogram, depth: int | None) -> Iterator
     """Yields, for each round, the strategies known, the packs of the solution, and the best bound so far."""
     master, best = MasterProblem(histogram.counts), 0
     master.add(tuple(Counter(pack).items()) for pack, _ in lpfhp(histogram, depth))
+    for prices in _rounds(master, histogram, depth):
+        best = max(best, certified_bound(histogram.counts, prices, depth))
+        yield len(master.strategies), master.objective, best
+
+
+def _rounds(master: MasterProblem, histogram: LengthHistogram, depth: int | None) -> Iterator[np.ndarray]:
+    """Solve and add packs that are worth more than they cost, until there is none; yields the prices of each round."""
     new = 1
     while new and master.solve(histogram.counts):
         prices = np.full(histogram.max_length + 1, NOT_FOR_SALE)
         prices[master.lengths] = master.prices
-        best = max(best, certified_bound(histogram.counts, np.maximum(prices, 0), depth))
-        yield len(master.strategies), master.objective, best
+        yield np.maximum(prices, 0)
         knapsack = solve_knapsack(prices, depth)
         packs = knapsack.packs_with(master.lengths)
         gain = PRICE_OF_A_PACK + (PRICE_OF_A_PACK >> 20)

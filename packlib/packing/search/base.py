@@ -1,8 +1,7 @@
 """What the exact search and the one for long rows have in common."""
 
-import numpy as np
-
 from packlib.lengths.histogram import LengthHistogram
+from packlib.packing.proofs import Proof
 from packlib.packing.search.bound import direct_bound
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.master import MasterProblem
@@ -16,8 +15,7 @@ class Search:
     its bound is no lower.
 
     Attributes:
-        proof: the prices that prove the bound, or None if `direct_bound` proves as much.
-        listed: whether a list of packs proves one more than the prices do.
+        proof: the prices, or prices and a list, that prove the bound; None if only sums prove as much.
         num_packs, lower_bound: so far.
     """
 
@@ -31,8 +29,7 @@ class Search:
         self.progress, self.deadline = progress, deadline
         self.counts, self.top = histogram.counts, histogram.max_length
         self.lower_bound = direct_bound(self.counts, max_sequences_per_pack)
-        self.proof: np.ndarray | None = None
-        self.listed = False
+        self.proof: Proof | None = None
 
     def report(self, stage: str) -> None:
         """Call back after a round; that may end the search."""

@@ -13,6 +13,7 @@ import numpy as np
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.filling import fill_places
 from packlib.packing.greedy import EqualPacks
+from packlib.packing.proofs import Prices
 from packlib.packing.search.base import Search
 from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound
 from packlib.packing.search.breakpoint_program import BreakpointProgram
@@ -62,8 +63,8 @@ class LongSearch(Search):
             solved = self.program.generate(self.deadline, self.writing, report=lambda: self.report("pricing"))
             table = self.program.table()
             bound = certified_bound(self.counts, table, self.limit)
-            if bound > self.lower_bound:
-                self.lower_bound, self.proof = bound, table
+            if bound > self.lower_bound or (bound == self.lower_bound and self.proof is None):
+                self.lower_bound, self.proof = bound, Prices(table)
             if not solved:
                 return
             if self.each > 1:

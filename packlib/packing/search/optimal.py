@@ -22,7 +22,7 @@ import time
 import warnings
 from collections import Counter
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from packlib.lengths.counting import float_unit
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.filling import fill_places
 from packlib.packing.greedy import EqualPacks, lpfhp, spread_evenly
+from packlib.packing.proofs import Prices, PricesAndList, Proof
 from packlib.packing.search.base import Search
 from packlib.packing.search.bound import EXACT_STEPS, PRICE_OF_A_PACK, exact_dot, exact_size, needs_relaxation
 from packlib.packing.search.deadline import Deadline
@@ -61,7 +62,7 @@ def optimal(
     progress: bool | Callback = None,
     rounds: int | None = None,
     on_interrupt: Literal["return", "raise"] = "return",
-) -> tuple[list[EqualPacks], dict[str, Any]]:
+) -> tuple[list[EqualPacks], Proof | None]:
     """The fewest packs that are known, and the prices that prove how few there can be.
 
     Args:
@@ -73,8 +74,8 @@ def optimal(
         on_interrupt: "return": an interrupt (Ctrl-C) ends the search likewise, with a warning; "raise" raises it.
 
     Returns:
-        The strategies, and what proves the best bound: `prices` (None if sums prove as much), and whether packs are
-        `listed`, see `PackingPlan`.
+        The strategies, and what proves the best bound: prices of a linear program, with a list of packs where that
+        proves one more, or None if only sums prove as much (see `packlib.packing.proofs`).
     """
     limit = math.inf if time_limit is None else number("time_limit", time_limit, at_least=0)
     most = math.inf if rounds is None else whole_number("rounds", rounds, 0)
@@ -91,7 +92,7 @@ def optimal(
             found = f"of {search.num_packs:,} packs; the proven minimum is {search.lower_bound:,}"
             said = f"The search was interrupted: this is the best plan so far, {found}."
             warnings.warn(said, RuntimeWarning, stacklevel=3)  # where `plan` was called
-        return search.best, {"prices": search.proof, "listed": search.listed}
+        return search.best, search.proof
 
 
 class _Search(Search):
@@ -115,6 +116,7 @@ class _Search(Search):
         if max_sequences_per_pack:
             same_price = np.full(len(self.lengths), PRICE_OF_A_PACK // max_sequences_per_pack)
             self.prove(same_price, int(same_price[0]) * max_sequences_per_pack)
+            self.proof = None  # sums prove as much
             starts.append(spread_evenly(histogram, max_sequences_per_pack, self.lower_bound))
             if steps > _STEPS_A_ROUND:  # it may be long until there is a better plan
                 starts.append(lpt_until(deadline, histogram, max_sequences_per_pack))
@@ -162,10 +164,11 @@ class _Search(Search):
             best: what the most valuable pack is worth at these prices.
         """
         worth = exact_dot(self.counts[self.lengths], prices)
-        if worth * self.pack_worth > self.worth * best:
+        bound, more = -(-worth // best), worth * self.pack_worth > self.worth * best
+        if more:
             self.prices, self.worth, self.pack_worth = prices, worth, best
-        if -(-worth // best) > self.lower_bound:
-            self.lower_bound, self.proof, self.listed = -(-worth // best), self.by_length(prices, 0), False
+        if bound > self.lower_bound or (more and bound == self.lower_bound):
+            self.lower_bound, self.proof = bound, Prices(self.by_length(prices, 0))
 
     def generate(self) -> bool:
         """Add strategies until the linear program meets the lower bound, or none helps.
@@ -372,7 +375,7 @@ class _Search(Search):
             answer = choose(listed, self.counts, target, NODES if waste == spare else FEW_NODES, self.time_left())
             if answer == [] and waste == spare and self.time_left() > time.perf_counter() - started:
                 # there is time for the plan's own check
-                self.lower_bound, self.listed, self.proof = target + 1, True, self.by_length(self.prices, 0)
+                self.lower_bound, self.proof = target + 1, PricesAndList(self.by_length(self.prices, 0))
             self.improve(Counter(), answer or None)
 
     def improve(self, chosen: Counter[tuple[int, ...]], rest: list[EqualPacks] | None) -> None:

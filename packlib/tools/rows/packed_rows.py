@@ -260,7 +260,8 @@ class Packing:
         lengths, became = stored.lengths, columns.finish()
         packs = self._in_order(lengths) if self.window else made.assign(lengths, self.seed)
         found = {"method": f"window {self.window}" if self.window else made.method, "num_packs": len(packs)}
-        found |= {"lower_bound": made.lower_bound, "max_length": self.max_length, "sequences": len(lengths)}
+        found |= {"lower_bound": made.lower_bound, "proof": str(made.proof)}
+        found |= {"max_length": self.max_length, "sequences": len(lengths)}
         found |= {"tokens": int(lengths.sum()), "overlong_sequences": columns.overlong}
         found |= {"columns": became}
         order = np.arange(len(packs))

@@ -77,8 +77,8 @@ def pack_parquet(
             label alone, so that a pack has a slot fewer for each.
 
     Returns:
-        The number of packs, the proven `lower_bound` of it, the `sequences` and `tokens` in them, the `method`, and
-        what became of each of the `columns`; and how many files were written.
+        The number of packs, the `lower_bound` of it and its `proof` in words, the `sequences` and `tokens` in them, the
+        `method`, and what became of each of the `columns`; and how many files were written.
 
     Raises:
         OSError: if nothing can be written at `out`, or something is there.

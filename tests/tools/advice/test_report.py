@@ -66,7 +66,8 @@ def test_the_plan_packs_the_lengths_that_were_given_and_the_advice_agrees_with_i
     assert sorted(path.name for path in out.iterdir()) == ["advice.json", "plan.json", "report.html"]
     assert not [path.name for path in out.parent.iterdir() if path.name.startswith(".")]
     advice, plan = json.loads((out / "advice.json").read_text()), PackingPlan.load(out / "plan.json")
-    assert plan.histogram == LengthHistogram.from_lengths(lengths, 48, "drop") and plan.deepest <= 4
+    expected = LengthHistogram.from_lengths(lengths, 48, "drop", name=FILE_NAME, source=plan.histogram.source)
+    assert plan.histogram == expected and plan.deepest <= 4
     assert sorted(assign(plan, lengths).sample_ids.tolist()) == np.flatnonzero(lengths <= 48).tolist()
     assert advice["data"]["name"] == one_line(FILE_NAME) and advice["plan"]["packs"] == plan.num_packs
     over = lengths[lengths > 48]
