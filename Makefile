@@ -18,7 +18,8 @@ PIP := $(PY) -m pip install --disable-pip-version-check --retries 2 $(if $(CONST
 OFFLINE := 'NewConnectionError|ConnectTimeout|name resolution|Network is unreachable|from versions: none'
 CHAPTERS = $(sort $(wildcard notebooks/*.ipynb))
 NOTEBOOKS = $(CHAPTERS) $(sort $(wildcard notebooks/solutions/*.ipynb))
-LIBRARY = $(addprefix tests/,lengths packing work batches model rows check auditing)
+BENCHMARKS = packing nnls model distributed sorting scaling compiling pack_dataset audit balance groups
+LIBRARY = $(addprefix tests/,lengths packing work batches model tools)
 
 .PHONY: help setup lab test test-all test-library mutants bench bench-gpu notebooks figures slides talk site clean browser
 .DELETE_ON_ERROR:
@@ -73,7 +74,7 @@ comma := ,
 	@touch $@
 
 lab: .venv/.ready
-	@$(PY) -m packlib.workbook.copies notebooks lab
+	@$(PY) -m packbook.run.copies notebooks lab
 	@$(PY) -m jupyterlab --ServerApp.root_dir=lab --port=$(PORT) $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_ARGS)
 
 test: .venv/.ready $(if $(filter yes,$(BROWSER)),browser)
@@ -102,23 +103,24 @@ browser:
 # resumable; make mutants MUTANTS='packlib.packing.greedy.*' tries the changes of one file
 mutants: .venv/.mutants
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" mutmut run $(MUTANTS)
-	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(PY) -m tests.benchmarks.mutants
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(PY) data/record.py mutants
 
 bench: .venv/.bench
-	@$(PY) -m tests.benchmarks
+	@for name in $(BENCHMARKS); do $(PY) data/record.py $$name || exit 1; done
 
-# A machine with a GPU often has its own torch that fits its drivers: without a .venv that one is used.
+# A machine with a GPU often has its own torch that fits its drivers: without a .venv that one is used, and this folder as
+# it is, without installing it.
 GPU_PY = $(if $(wildcard .venv/.ready),$(PY),$(PYTHON))
 bench-gpu:
 	@$(GPU_PY) -c 'import torch, transformers' 2>/dev/null || { \
 	  echo "make: $(GPU_PY) has no torch and transformers: name one that has with make bench-gpu PYTHON=…" >&2; exit 1; }
-	@$(GPU_PY) -m tests.benchmarks.bench_model gpu
+	@PYTHONPATH="$(CURDIR):$(CURDIR)/notebooks:$$PYTHONPATH" $(GPU_PY) data/record.py model gpu
 
 notebooks: .venv/.ready
-	@$(PY) -m packlib.workbook.execution $(NOTEBOOKS)
+	@$(PY) -m packbook.run.execution $(NOTEBOOKS)
 
 figures: .venv/.ready
-	@$(PY) -m packlib.workbook.gallery figures $(CHAPTERS)
+	@$(PY) -m packbook.publish.gallery figures $(CHAPTERS)
 
 # Chromium prints a deck, a slide a page, and not before its letters are there. $(1): the names of decks
 CHROMIUM = $(firstword $(shell command -v chromium chromium-browser google-chrome))
@@ -130,17 +132,17 @@ define as_pdf
 endef
 
 slides: figures
-	@$(PY) -m packlib.workbook.slides slides figures $(CHAPTERS) --speaker "$(SPEAKER)"
+	@$(PY) -m packbook.publish.slides slides figures $(CHAPTERS) --speaker "$(SPEAKER)"
 	$(if $(PDF),$(call as_pdf,$(notdir $(CHAPTERS:.ipynb=))))
 
 talk: figures
-	@$(PY) -m packlib.workbook.talk slides/talk.html figures --speaker "$(SPEAKER)" \
+	@$(PY) -m packbook.publish.talk slides/talk.html figures --speaker "$(SPEAKER)" \
 	  --address "$(if $(REPOSITORY),https://github.com/$(REPOSITORY))"
 	$(if $(PDF),$(call as_pdf,talk))
 
 site: .venv/.ready
-	@$(PY) -m packlib.workbook.website.building site $(if $(REPOSITORY),--repository $(REPOSITORY))
+	@$(PY) -m packbook.publish.website.building site $(if $(REPOSITORY),--repository $(REPOSITORY))
 
 clean:
-	rm -rf .venv build mutants packlib.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
-	find packlib tests notebooks -name __pycache__ -o -name .ipynb_checkpoints | xargs rm -rf
+	rm -rf .venv build dist mutants .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	find packlib tests data notebooks -name __pycache__ -o -name .ipynb_checkpoints | xargs rm -rf

@@ -8,9 +8,9 @@ from typing import NoReturn
 
 
 def main() -> int:
-    """The command line; returns an exit code as `packlib.cli.main` does."""
+    """The command line; returns an exit code as `packlib.tools.cli.main` does."""
     before = signal.signal(signal.SIGINT, _stop)
-    from packlib.cli import main as command
+    from packlib.tools.cli import main as command
 
     signal.signal(signal.SIGINT, before)
     return command()

@@ -1,6 +1,6 @@
 """Measure `data/lengths/docstrings.csv`: the docstrings of the scientific Python stack, in tokens.
 
-    python data/build_docstrings.py
+    python data/record.py docstrings
 
 Reads the source files of the installed packages without importing them: the docstring of every module, class
 and function, each text once. The counts change with the versions, so they were measured once and stored.
@@ -46,7 +46,3 @@ def main() -> None:
     histogram.to_csv(DATA / "lengths" / "docstrings.csv")
     print(histogram)
     print(", ".join(f"{package} {importlib.metadata.version(package)}" for package in PACKAGES))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,7 @@
 """Build `data/wordnet/` and its length histograms from WordNet 3.0's database files.
 
     apt-get update && apt-get download wordnet-base && dpkg -x wordnet-base_*.deb wordnet-base
-    python data/build_wordnet.py wordnet-base/usr/share/wordnet
+    python data/record.py wordnet wordnet-base/usr/share/wordnet
 
 The glosses and lengths come out the same every time. Training a tokenizer does not (the trainer breaks ties
 by hash order), so the committed one is used unless `--train-tokenizer` is given.
@@ -85,11 +85,11 @@ def count_tokens(tokenizer: BertTokenizerFast, texts: list) -> np.ndarray:
     return np.array([len(ids) for ids in tokenizer(texts)["input_ids"]], np.uint8)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(*given: str) -> None:
+    parser = argparse.ArgumentParser(prog="python data/record.py wordnet", description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="where data.noun, data.verb, data.adj and data.adv are")
     parser.add_argument("--train-tokenizer", action="store_true", help="replace the committed tokenizer")
-    options = parser.parse_args()
+    options = parser.parse_args(given)
 
     columns = read_synsets(options.folder)
     (DATA / "wordnet").mkdir(exist_ok=True)
@@ -117,7 +117,3 @@ def main() -> None:
         histogram = LengthHistogram.from_lengths(lengths, name=name)
         histogram.to_csv(DATA / "lengths" / f"{name}.csv")
         print(histogram)
-
-
-if __name__ == "__main__":
-    main()

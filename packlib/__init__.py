@@ -5,10 +5,11 @@
 >>> packlib.plan(histogram, method="lpfhp").num_packs < histogram.num_sequences
 True
 
-The rooms, each building on those before it: `lengths`, `work`, `packing`, `distributed`, `batches`, `model`,
-`training`, `rows`, `check`, `auditing`, `advice`, `workbook`. Each says in its `__init__` what to read first. SPFHP is
-in `packing/greedy.py`; a new method gets into the table of `packing/methods.py`; `packing/search/bound.py` proves the
-bound; and `rows/collator.py` shows what the collator makes of a row.
+The ideas are in `lengths`, `packing`, `work`, `batches`, `model`, `training` and `distributed`, each building on those
+before it. Each subpackage says in its `__init__` what to read first. SPFHP is in `packing/greedy.py`, a new method gets
+into the table of `packing/methods.py`, and `packing/search/bound.py` proves the bound. The tools for data, models and
+trainers of your own are in `packlib.tools` and build on the ideas. The notebooks share a package of their own,
+`packbook`.
 """
 
 from typing import TYPE_CHECKING
@@ -16,25 +17,56 @@ from typing import TYPE_CHECKING
 from packlib import lengths, packing, work
 from packlib.installed import __version__, late
 from packlib.lengths import LengthHistogram, load
-from packlib.packing import PackingPlan, Packs, StreamPacker, balance, plan
+from packlib.packing import PackingPlan, Packs, StreamPacker, plan
+from packlib.work import balance
 
 if TYPE_CHECKING:
-    from packlib import advice, auditing, batches, check, distributed, model, rows, training, workbook
-    from packlib.advice import advise
-    from packlib.auditing import audit
+    from packlib import batches, distributed, model, tools, training
     from packlib.batches import collate
-    from packlib.check import check_packing
-    from packlib.rows import pack_dataset
-else:  # they load torch, Arrow or Jupyter
-    _ROOMS = ("advice", "auditing", "batches", "check", "distributed", "model", "rows", "training", "workbook")
+    from packlib.tools.advice import advise
+    from packlib.tools.auditing import audit
+    from packlib.tools.check import check_packing
+    from packlib.tools.rows import TransformersCollator, pack_dataset
+    from packlib.training import Recipe, adjust
+else:  # they load torch or Arrow
     __getattr__, __dir__ = late(
         __name__,
         {
-            **{f"packlib.{room}": [room] for room in _ROOMS},
-            "packlib.advice.advising": ["advise"],
-            "packlib.auditing.auditing": ["audit"],
+            **{f"packlib.{room}": [room] for room in ("batches", "distributed", "model", "tools", "training")},
             "packlib.batches.collation": ["collate"],
-            "packlib.check.checking": ["check_packing"],
-            "packlib.rows.packed_rows": ["pack_dataset"],
+            "packlib.tools.advice.advising": ["advise"],
+            "packlib.tools.auditing.auditing": ["audit"],
+            "packlib.tools.check.checking": ["check_packing"],
+            "packlib.tools.rows.collator": ["TransformersCollator"],
+            "packlib.tools.rows.packed_rows": ["pack_dataset"],
+            "packlib.training.adjustment": ["adjust"],
+            "packlib.training.recipe": ["Recipe"],
         },
     )
+
+__all__ = [
+    "LengthHistogram",
+    "PackingPlan",
+    "Packs",
+    "Recipe",
+    "StreamPacker",
+    "TransformersCollator",
+    "__version__",
+    "adjust",
+    "advise",
+    "audit",
+    "balance",
+    "batches",
+    "check_packing",
+    "collate",
+    "distributed",
+    "lengths",
+    "load",
+    "model",
+    "pack_dataset",
+    "packing",
+    "plan",
+    "tools",
+    "training",
+    "work",
+]

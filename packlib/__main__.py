@@ -2,7 +2,7 @@
 
 import sys
 
-from packlib.cli import main
+from packlib.tools.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

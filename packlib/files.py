@@ -388,3 +388,30 @@ def read_json(path: str | os.PathLike, needed: str, constants: bool = False) -> 
     """Read a JSON file that holds one object; arguments and errors as in `naming` and `parse_object`."""
     with naming(path, needed) as path:
         return parse_object(read_text(path), constants)
+
+
+@contextmanager
+def delivery(out: Path, reads: Iterable[Read] = (), names: Iterable[str] = ()) -> Iterator[tuple[Path, list[Path]]]:
+    """Yield a hidden folder in `out` to fill, and a list; at the end what is there moves to `out`, and is listed.
+
+    If the block raises, nothing is left behind, and what was in `out` stays as it was.
+
+    Args:
+        reads: what is read to fill it, and so must not be replaced.
+        names: files that will be there for certain; what can be refused of them is refused before the work.
+
+    Raises:
+        OSError: one sentence, if another run writes there, or no folder can be there.
+    """
+    files: list[Path] = []
+    reads = list(reads)
+    for name in names:
+        output_path(out / name, reads=reads)
+    with work_folder(out) as work:
+        yield work, files
+        made = [path.relative_to(work) for path in sorted(work.rglob("*")) if path.is_file()]
+        targets = [output_path(out / path, reads=reads) for path in made]  # all are asked before the first is replaced
+        for path, target in zip(made, targets, strict=True):
+            make_folders(target.parent)
+            (work / path).replace(target)
+        files += targets

@@ -1,18 +1,24 @@
 """What is installed of packlib, and which version; what is missing is said in one sentence that tells how to get it."""
 
 import sys
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-__version__ = version("packlib")
-_EXTRAS = {"torch": "train", "transformers": "train", "accelerate": "train", "datasets": "hub"}  # else: lab
+_EXTRAS = {  # others: lab
+    "torch": "train", "transformers": "train", "accelerate": "train", "datasets": "hub", "lightbinpack": "bench",
+    "trl": "test",
+}  # fmt: skip
 _PACKAGE = Path(__file__).resolve().parent
-IN_WHEEL = (_PACKAGE / "shipped").exists()  # where setup.py puts some of the repository
-ROOT = _PACKAGE / "shipped" if IN_WHEEL else _PACKAGE.parent
+ROOT = _PACKAGE if (_PACKAGE / "data").exists() else _PACKAGE.parent  # a wheel has data/ inside of the package
+try:
+    __version__ = version("packlib")
+except PackageNotFoundError:  # in a checkout that nobody installed
+    __version__ = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 
 
 class MissingExtraError(ModuleNotFoundError):
@@ -30,7 +36,7 @@ def needed_by(what: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        if isinstance(error, MissingExtraError) or package in ("", "packlib"):
+        if isinstance(error, MissingExtraError) or package in ("", "packlib", "packbook"):
             raise
         extra = _EXTRAS.get(package, "lab")
         said = f"{what} needs {package}, which is not installed: pip install 'packlib[{extra}]'."

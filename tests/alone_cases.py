@@ -9,7 +9,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from packlib.batches import wordnet_tokenizer
 
-FOLDERS = [str(Path(__file__).parent / room) for room in (".", "rows", "advice")]
+FOLDERS = [str(Path(__file__).parent / room) for room in (".", "tools/rows", "tools/advice")]
 SCRIPT = """
 import sys, datasets
 sys.path[:0] = {folders!r}

@@ -6,7 +6,7 @@ import re
 
 from PIL import Image
 
-from packlib.workbook.figures import OKABE_ITO, series
+from packbook.figures import OKABE_ITO, series
 
 SMALLEST = 10  # points on a figure 8 inches wide: 33 pixels of 1920 × 1080
 METHODS = {  # how figures name what `series` knows

@@ -22,6 +22,7 @@ import threading
 import warnings
 from pathlib import Path
 
+import packbook
 import packlib
 
 
@@ -65,10 +66,10 @@ def state():
 
 def imports_of_others():
     """The statements at the top of packlib's files that import something else; they change this and that themselves."""
-    for path in Path(packlib.__file__).parent.rglob("*.py"):
+    for path in [path for one in (packlib, packbook) for path in Path(one.__file__).parent.rglob("*.py")]:
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             name = node.names[0].name if isinstance(node, ast.Import) else getattr(node, "module", None)
-            if isinstance(node, ast.Import | ast.ImportFrom) and name.partition(".")[0] != "packlib":
+            if isinstance(node, ast.Import | ast.ImportFrom) and name.partition(".")[0] not in ("packlib", "packbook"):
                 yield ast.unparse(node)
 
 
@@ -76,8 +77,10 @@ def main():
     for statement in sorted({*imports_of_others()} - {"from __future__ import annotations"}):
         exec(statement, {})
     before = {name: repr(value) for name, value in state().items()}
-    for module in pkgutil.walk_packages(packlib.__path__, "packlib."):
-        importlib.import_module(module.name)
+    for package in (packlib, packbook):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if module.name.rpartition(".")[2] != "__main__":
+                importlib.import_module(module.name)
     print(json.dumps([name for name, value in state().items() if repr(value) != before[name]]))
 
 

@@ -6,6 +6,8 @@ import numpy as np
 import torch
 from transformers import BertConfig, GPT2Config, GPT2LMHeadModel
 
+from packbook.shared.glosses import wordnet_texts
+from packbook.shared.wordnet import sentence_pairs
 from packlib.batches import (
     MlmMasking,
     PackDataset,
@@ -19,8 +21,6 @@ from packlib.batches import (
     wordnet_tokenizer,
 )
 from packlib.model import PackedBert
-from packlib.workbook.chapters.shared.glosses import wordnet_texts
-from packlib.workbook.chapters.shared.wordnet import sentence_pairs
 
 MAX_LENGTH = 96
 REDUCTIONS = ("token", "sequence", "pack")

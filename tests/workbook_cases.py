@@ -7,16 +7,16 @@ import subprocess
 import sys
 import types
 from contextlib import suppress
-from pathlib import Path
 
 import nbformat
 import pytest
 from processes import waiting
 
+import packbook
 import packlib
-from packlib.workbook import running
-from packlib.workbook.execution import write
-from packlib.workbook.parameters import Dataset, Whole
+from packbook.parameters import Dataset, Whole
+from packbook.run import running
+from packbook.run.execution import write
 
 SOURCE = """\
 dataset: str = "wikipedia"  # lengths
@@ -25,7 +25,7 @@ seed: int = 0  # random
 quick: bool = True  # small
 """
 CHAPTER = """\
-from packlib.workbook.parameters import Dataset, Whole
+from packbook.parameters import Dataset, Whole
 PARAMETERS = {"dataset": Dataset(), "depth": Whole(1, 512)}
 """
 FIRST = """\
@@ -37,7 +37,7 @@ if depth == 15:
     os.kill(os.getpid(), signal.SIGKILL)
 """
 LAST = """\
-from packlib.workbook.results import keep, result
+from packbook.results import keep, result
 result('twice the depth', 2 * depth)
 keep('depth.txt', str(depth))
 if depth == 13:
@@ -59,14 +59,14 @@ def small(tmp_path, monkeypatch):
             nbformat.v4.new_code_cell(SOURCE, metadata={"tags": ["parameters"]}),
             nbformat.v4.new_code_cell(FIRST),
             nbformat.v4.new_code_cell(
-                "from packlib.workbook.figures import new_figure, show\n"
+                "from packbook.figures import new_figure, show\n"
                 "fig, ax = new_figure()\nax.plot([0, depth]);\n"
                 "show(fig, alt=f'A line up to {depth} for {dataset}, quick {quick}.', name='line')"
             ),
             nbformat.v4.new_code_cell(LAST),
         ]
         write(nbformat.v4.new_notebook(cells=cells), folder / f"{name}.ipynb")
-        module = types.ModuleType(f"packlib.workbook.chapters.n{name}")
+        module = types.ModuleType(f"packbook.n{name}")
         module.PARAMETERS = {"dataset": Dataset(), "depth": Whole(1, 512)}
         monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(running, "NOTEBOOKS", folder)
@@ -79,26 +79,26 @@ def small(tmp_path, monkeypatch):
 @pytest.fixture
 def idle(small, monkeypatch):
     """As `small`, where no notebook may run."""
-    monkeypatch.setattr("packlib.workbook.execution.run_notebook", lambda *_, **__: pytest.fail("must not run"))
+    monkeypatch.setattr("packbook.run.execution.run_notebook", lambda *_, **__: pytest.fail("must not run"))
     return small
 
 
 @pytest.fixture
 def clone(small, tmp_path):
-    """Start processes of a copy of the library that has the small workbook: `clone("run", "1")` is `packlib run 1`.
+    """Start processes of a copy of the library that has the small workbook: `clone("run", "1")` is `packbook run 1`.
 
     At the end those that are left are killed, and so are the kernels that wait at depth 14.
     """
-    library = Path(packlib.__file__).parent
-    shutil.copytree(library, tmp_path / "packlib")
+    for package in (packlib, packbook):
+        shutil.copytree(package.__path__[0], tmp_path / package.__name__)
     for name in ("01_small_steps", "02_long_way"):
-        chapter = tmp_path / "packlib" / "workbook" / "chapters" / f"n{name}" / "__init__.py"
+        chapter = tmp_path / "packbook" / f"n{name}" / "__init__.py"
         chapter.parent.mkdir()
         chapter.write_text(CHAPTER)
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
     started = []
 
-    def start(*arguments, module="packlib.cli"):
+    def start(*arguments, module="packbook.cli"):
         command = [sys.executable, "-m", module, *map(str, arguments)]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         started.append(subprocess.Popen(command, cwd=small, env=environment, **pipes))

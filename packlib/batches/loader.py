@@ -11,7 +11,8 @@ from packlib.batches.collation import PackingCollator
 from packlib.batches.samplers import PackSampler
 from packlib.batches.tokens import TokenStore
 from packlib.checks import shown
-from packlib.packing import Method, Packs, Schedule, plan
+from packlib.packing import Method, Packs, plan
+from packlib.work import Schedule
 
 
 def pack_lengths(

@@ -7,8 +7,8 @@ import numpy as np
 from torch.utils.data import Sampler
 
 from packlib.checks import flag, shown, whole_number
-from packlib.distributed.collectives import Collectives
-from packlib.packing import Schedule
+from packlib.collectives import Collectives
+from packlib.work import Schedule
 
 
 class PackSampler(Sampler):

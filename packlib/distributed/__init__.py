@@ -4,8 +4,22 @@ Read first `ranks.py`, which runs a function on several ranks, then `sorting.py`
 `packing.py` packs what is spread over ranks.
 """
 
-from packlib.distributed.collectives import RankError
+from packlib.collectives import RankError
 from packlib.distributed.packing import PackShare, deal, pack_distributed
 from packlib.distributed.ranks import run_ranks
 from packlib.distributed.sampler import DistributedCurriculumSampler
 from packlib.distributed.sorting import SortedRows, exact_sort, interleave, load_imbalance, sort_rows
+
+__all__ = [
+    "DistributedCurriculumSampler",
+    "PackShare",
+    "RankError",
+    "SortedRows",
+    "deal",
+    "exact_sort",
+    "interleave",
+    "load_imbalance",
+    "pack_distributed",
+    "run_ranks",
+    "sort_rows",
+]

@@ -14,7 +14,7 @@ import numpy as np
 import torch.distributed as dist
 
 from packlib.checks import whole_number
-from packlib.distributed.collectives import Collectives
+from packlib.collectives import Collectives
 from packlib.lengths.counting import MAX_LENGTH, as_lengths
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing import Method, PackingPlan, Packs, plan

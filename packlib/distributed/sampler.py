@@ -7,8 +7,9 @@ import numpy as np
 import torch.distributed as dist
 from torch.utils.data import Sampler
 
-from packlib.checks import flag, one_of, shown, whole_number
-from packlib.distributed.collectives import Collectives
+from packlib.batches.difficulty import scores_of
+from packlib.checks import flag, one_of, whole_number
+from packlib.collectives import Collectives
 from packlib.distributed.sorting import exact_sort, interleave, sort_rows
 
 CURRICULA = ("global", "local")
@@ -136,31 +137,3 @@ def _ordered_bits(scores: np.ndarray) -> np.ndarray:
     """Map float64 to int64 so that the order stays, exactly: the bits, turned over under the sign where it is set."""
     bits = (scores + 0.0).view(np.int64)  # + 0.0 makes -0.0 equal to 0.0
     return bits ^ (bits >> 63 & np.iinfo(np.int64).max)
-
-
-def scores_of(dataset: Sequence | np.ndarray, difficulty: Any, share: range) -> np.ndarray:
-    """The scores of the samples in `share`, checked; int64 or float64, shape (len(share),).
-
-    Args:
-        difficulty: as in `DistributedCurriculumSampler`.
-    """
-    if difficulty is None:
-        difficulty = getattr(dataset, "lengths", lambda sample: len(sample["input_ids"]))
-    if not callable(difficulty) and len(difficulty) != len(dataset):
-        raise ValueError(f"There are {len(difficulty)} scores for {len(dataset)} samples.")
-    scores = [difficulty(dataset[i]) for i in share] if callable(difficulty) else difficulty[share.start : share.stop]
-
-    try:
-        array = np.asarray(scores)
-    except ValueError:  # lists of different lengths
-        array = np.asarray(scores, object)
-    if array.shape != (len(share),) or not (array.dtype.kind == "f" or np.can_cast(array.dtype, np.int64)):
-        raise TypeError(
-            f"A difficulty must be a whole number of 64 bits or a float, one a sample, not {shown(scores)}."
-        )
-    if array.dtype.kind != "f":
-        return array.astype(np.int64)
-    if np.isnan(array).any():
-        at = int(np.isnan(array).argmax())
-        raise ValueError(f"The difficulty of sample {share[at]} is NaN, which has no place in an order.")
-    return array.astype(np.float64)

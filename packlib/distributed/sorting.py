@@ -13,7 +13,7 @@ import numpy as np
 import torch.distributed as dist
 
 from packlib.checks import whole_number
-from packlib.distributed.collectives import Collectives
+from packlib.collectives import Collectives
 
 INT64_MAX = np.iinfo(np.int64).max
 

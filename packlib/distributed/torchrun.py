@@ -9,7 +9,7 @@ from typing import Any
 import torch.distributed as dist
 from click.exceptions import Exit
 
-from packlib.distributed.collectives import LostRankError, RankError, lost_rank
+from packlib.collectives import LostRankError, RankError, lost_rank
 
 LOST = 4  # the exit code of a rank that others have left
 

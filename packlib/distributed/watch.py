@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from packlib.distributed.collectives import LostRankError, RankError
+from packlib.collectives import LostRankError, RankError
 
 LIBRARY = os.path.dirname(torch.__file__)
 GRACE = 1.0  # seconds; a rank that dies takes its peers along, and may be noticed after them

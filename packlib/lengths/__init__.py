@@ -8,3 +8,19 @@ from packlib.lengths.histogram import LengthHistogram
 from packlib.lengths.sources import available, data_path, load, tokenizer_path
 from packlib.lengths.synthetic import image_patch_like, log_normal, protein_like, two_humped, uniform
 from packlib.lengths.waste import HABITS, PaddingWaste, padding_waste
+
+__all__ = [
+    "HABITS",
+    "LengthHistogram",
+    "PaddingWaste",
+    "available",
+    "data_path",
+    "image_patch_like",
+    "load",
+    "log_normal",
+    "padding_waste",
+    "protein_like",
+    "tokenizer_path",
+    "two_humped",
+    "uniform",
+]

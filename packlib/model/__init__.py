@@ -13,3 +13,20 @@ with needed_by("packlib.model"):
     from packlib.model.packed import PackedBert
     from packlib.model.prediction import predict
     from packlib.model.unmodified import for_transformers, packed_output
+
+__all__ = [
+    "BACKENDS",
+    "PackedBert",
+    "PackedOutput",
+    "Sums",
+    "attention_arguments",
+    "choose_backend",
+    "for_transformers",
+    "nsp_accuracy",
+    "nsp_loss",
+    "packed_output",
+    "per_sequence",
+    "predict",
+    "token_accuracy",
+    "token_loss",
+]

@@ -2,9 +2,9 @@
 
 Read first `greedy.py` (SPFHP and LPFHP), then `plans.py`: what a plan is. `methods.py` has `plan`, and the table that a
 new method gets into. `nnls.py` is packing by least squares; `search/` finds the fewest packs, and `search/bound.py`
-proves how few there can be. `packs.py` has packs of samples, and deals them to steps and ranks; `assigning.py` makes
-them of a plan, `stream.py` of what passes by, and `one_step.py` of the sequences of a single step. `groups.py` lays
-answers that share a prompt into rows, and `search/group_bound.py` proves how few rows there can be.
+proves how few there can be. `packs.py` has packs of samples; `assigning.py` makes them of a plan, and `stream.py` of
+what passes by. `groups.py` lays answers that share a prompt into rows, and `search/group_bound.py` proves how few rows
+there can be.
 """
 
 from packlib.packing.documents import CUTTING_RULES, DocumentRows, document_rows, least_cuts
@@ -12,8 +12,29 @@ from packlib.packing.groups import GroupRows, pack_groups
 from packlib.packing.least_squares import nonnegative_least_squares
 from packlib.packing.methods import METHODS, Method, plan
 from packlib.packing.nnls import full_strategies, num_full_strategies, strategy_matrix
-from packlib.packing.one_step import balance_step
-from packlib.packing.packs import Packs, Schedule, balance
+from packlib.packing.packs import Packs
 from packlib.packing.plans import PackingPlan, assign
 from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound
 from packlib.packing.stream import StreamPacker
+
+__all__ = [
+    "CUTTING_RULES",
+    "METHODS",
+    "PRICE_OF_A_PACK",
+    "DocumentRows",
+    "GroupRows",
+    "Method",
+    "PackingPlan",
+    "Packs",
+    "StreamPacker",
+    "assign",
+    "certified_bound",
+    "document_rows",
+    "full_strategies",
+    "least_cuts",
+    "nonnegative_least_squares",
+    "num_full_strategies",
+    "pack_groups",
+    "plan",
+    "strategy_matrix",
+]

@@ -28,3 +28,22 @@ else:  # they load torch
             "packlib.training.updates": ["UpdateStream"],
         },
     )
+
+__all__ = [
+    "Adjustment",
+    "CausalObjective",
+    "Lamb",
+    "MaskedObjective",
+    "PretrainingObjective",
+    "Recipe",
+    "SequenceSchedule",
+    "UpdateStream",
+    "adjust",
+    "evaluate",
+    "fit",
+    "make_optimizer",
+    "parameter_groups",
+    "rate_at",
+    "round_weights",
+    "stochastic_round",
+]

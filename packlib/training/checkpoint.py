@@ -15,7 +15,7 @@ import torch
 from torch.utils.checkpoint import get_device_states, set_device_states
 
 from packlib.checks import one_line
-from packlib.distributed.collectives import Collectives
+from packlib.collectives import Collectives
 from packlib.files import WORK, named, naming, room_for, work_folder, write_text
 
 CHECKPOINT, METRICS = "checkpoint.pt", "metrics.jsonl"

@@ -16,7 +16,7 @@ from tqdm.auto import tqdm
 
 from packlib.batches import PackedBatch, PackLoader
 from packlib.checks import flag, listed, whole_number
-from packlib.distributed.collectives import Collectives, lost_ranks_named
+from packlib.collectives import Collectives, lost_ranks_named
 from packlib.training.checkpoint import RunFolder
 from packlib.training.lamb import make_optimizer
 from packlib.training.objective import Objective, default_objective

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from packlib.batches import IGNORED, PackedBatch
 from packlib.checks import one_of
-from packlib.distributed.collectives import lost_ranks_named
+from packlib.collectives import lost_ranks_named
 from packlib.model import (
     PackedBert,
     PackedOutput,

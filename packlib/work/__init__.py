@@ -1,11 +1,28 @@
-"""Work: how long a pack takes, and how long ranks wait for the slowest one.
+"""Work: how long a pack takes, and schedules whose ranks wait little for the slowest one.
 
-Read first `cost.py`: what a pack costs. `windows.py` deals packs so that ranks wait little, and says how little is
-possible, `idle_time.py` says how long they wait, and `context_parallel.py` and `rank_groups.py` are about several
-ranks on one sequence.
+Read first `cost.py`: what a pack costs. `schedule.py` deals packs to steps and ranks by their work, `windows.py` finds
+how, and says how little waiting is possible; `one_step.py` packs and deals the sequences of a single step.
+`idle_time.py` says how long ranks wait; `context_parallel.py` and `rank_groups.py` are about several ranks on one
+sequence.
 """
 
 from packlib.work.context_parallel import SHARDINGS, ContextShards, context_shards
 from packlib.work.cost import Work
 from packlib.work.idle_time import Waiting, waiting
+from packlib.work.one_step import balance_step
 from packlib.work.rank_groups import RankGroups, share_sequences
+from packlib.work.schedule import Schedule, balance
+
+__all__ = [
+    "SHARDINGS",
+    "ContextShards",
+    "RankGroups",
+    "Schedule",
+    "Waiting",
+    "Work",
+    "balance",
+    "balance_step",
+    "context_shards",
+    "share_sequences",
+    "waiting",
+]

@@ -13,8 +13,8 @@ from model_cases import store_loader as loader
 from packlib.batches import PackDataset, PackingCollator, TokenStore, pack_lengths, pack_loader
 from packlib.batches.samplers import PackSampler
 from packlib.distributed import DistributedCurriculumSampler
-from packlib.packing import Packs, Schedule
-from packlib.work import Work
+from packlib.packing import Packs
+from packlib.work import Schedule, Work, balance
 
 
 def test_another_epoch_has_another_order_and_other_masks_whatever_the_batch_size():
@@ -157,7 +157,7 @@ def test_bad_input_gets_one_sentence():
 def test_ranks_of_a_schedule_get_its_steps():
     lengths = np.random.default_rng(0).integers(1, 60, 400)
     data = TokenStore.from_samples([{"input_ids": [int(n)] * int(n)} for n in lengths])
-    made = pack_lengths(lengths, 64).balance(ranks=2, packs_per_rank=3, window=4, work=Work(10, 1))
+    made = balance(pack_lengths(lengths, 64), ranks=2, packs_per_rank=3, window=4, work=Work(10, 1))
     loaders = [pack_loader(data, made, ranks=2, rank=rank, seed=4) for rank in range(2)]
     batches = [list(loader) for loader in loaders]
     assert [len(part) for part in batches] == [made.steps] * 2

@@ -6,9 +6,9 @@ import tokenizers
 from model_cases import masking, store, tokenizer
 from transformers import PreTrainedTokenizerFast
 
+from packbook.shared.glosses import WordNetTexts, wordnet_texts
+from packbook.shared.wordnet import sentence_pairs, wordnet_store
 from packlib.batches import IGNORED, PackingCollator, TokenStore, collate, tokenize
-from packlib.workbook.chapters.shared.glosses import WordNetTexts, wordnet_texts
-from packlib.workbook.chapters.shared.wordnet import sentence_pairs, wordnet_store
 
 
 def equal(a, b):
@@ -146,7 +146,7 @@ def test_wordnet_is_tokenized_once(tmp_path, monkeypatch, capsys):
     """On every 20th gloss, two blocks; a store that is there is mapped, and a damaged one is made again."""
     texts = WordNetTexts(*(getattr(wordnet_texts(), name)[::20] for name in WordNetTexts.__dataclass_fields__))
     monkeypatch.setenv("PACKLIB_CACHE", str(tmp_path))
-    monkeypatch.setattr("packlib.workbook.chapters.shared.wordnet.wordnet_texts", lambda: texts)
+    monkeypatch.setattr("packbook.shared.wordnet.wordnet_texts", lambda: texts)
     tokens = wordnet_store()
     assert "tokenize" in capsys.readouterr().err  # the progress bar
     assert len(tokens) == len(texts) and tokens.lengths.max() <= 128

@@ -8,9 +8,9 @@ import nbformat
 import pytest
 from PIL import Image, ImageStat
 
-from packlib.workbook.figures import new_figure, save
-from packlib.workbook.gallery import Picture
-from packlib.workbook.slides import deck, slides_of
+from packbook.figures import new_figure, save
+from packbook.publish.gallery import Picture
+from packbook.publish.slides import deck, slides_of
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 READABLE = 22  # pixels, of 1080

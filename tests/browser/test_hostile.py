@@ -6,18 +6,18 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from packlib.advice import advise
-from packlib.advice.page import page as report_page
+from packbook.figures import new_figure, picture, png, save
+from packbook.n01_padding_waste.lesson import WasteExplorer
+from packbook.pages import PageExporter
+from packbook.publish.gallery import contact_sheet
+from packbook.publish.slides import deck, slides_of
+from packbook.run.comparison import compared, table
+from packbook.run.sweep import Outcome
+from packbook.tables import Points, Table
 from packlib.lengths import LengthHistogram
 from packlib.packing import plan
-from packlib.workbook.chapters.n01_padding_waste.lesson import WasteExplorer
-from packlib.workbook.comparison import compared, table
-from packlib.workbook.figures import img, new_figure, png, save
-from packlib.workbook.gallery import contact_sheet
-from packlib.workbook.pages import PageExporter
-from packlib.workbook.slides import deck, slides_of
-from packlib.workbook.sweep import Outcome
-from packlib.workbook.tables import Points, Table
+from packlib.tools.advice import advise
+from packlib.tools.advice.page import page as report_page
 from tests.hostile import FILE_NAME, HOSTILE, IMAGE
 
 THEIRS = "img:not([src^='data:'], [loading]), [onload], [onerror], [onfocus], [autofocus], math, a[href^='javascript']"
@@ -85,14 +85,14 @@ def test_a_deck(visit, tmp_path):
     fig, alt = compared(outcomes)
     shown = [Points(HOSTILE), table(outcomes), *(Table((text, text), [(text, 1)]) for text in HOSTILE)]
     shown += [plan(LengthHistogram([0, 3, 2], name=text), method="lpfhp") for text in HOSTILE]
-    pages = [one._repr_html_() for one in shown] + [explorer._repr_mimebundle_()[0]["text/html"]]
+    pages = [one._repr_html_() for one in shown] + [explorer.picture.value]
     cells = [new_markdown_cell(f"# {IMAGE}\n\n<svg onload=alert(1)> [c](javascript:alert(1))")]
     cells += [new_markdown_cell(f"## {text}\n\n{text}") for text in HOSTILE[:5]]
     cells += [output({"text/html": page}) for page in pages]
     cells += [new_code_cell("1", outputs=[new_output("stream", text=text)]) for text in HOSTILE]
     cells += [
         output({"text/markdown": IMAGE}, kind="source", file=IMAGE, text=IMAGE),
-        output({"text/html": img(fig, png(fig), alt)}, kind="figure", name=IMAGE, title=IMAGE, alt=IMAGE),
+        output(picture(png(fig), alt), kind="figure", name=IMAGE, title=IMAGE, alt=IMAGE),
         output({"text/html": IMAGE}, kind="reveal", answer=IMAGE, why=IMAGE),
     ]
     for cell in cells[1:]:

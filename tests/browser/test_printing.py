@@ -7,8 +7,8 @@ import pytest
 from datasets import Dataset
 from transformers import AutoConfig
 
-from packlib.advice import advise
-from packlib.advice.page import page as report_page
+from packlib.tools.advice import advise
+from packlib.tools.advice.page import page as report_page
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 LENGTHS = np.random.default_rng(0).lognormal(6, 1.2, 4000).astype(int) + 2

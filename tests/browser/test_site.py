@@ -17,15 +17,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from packbook.guesses import judge_guess
+from packbook.publish.website import browser_explorers, building
+from packbook.publish.website.browser_explorers import all_values, explorer_of
+from packbook.results import meanings
+from packbook.run.running import notebooks
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import plan
 from packlib.packing.search.bound import direct_bound
 from packlib.work import Work, waiting
-from packlib.workbook.guesses import judge_guess
-from packlib.workbook.results import meanings
-from packlib.workbook.running import notebooks
-from packlib.workbook.website import browser_explorers, building
-from packlib.workbook.website.browser_explorers import all_values, explorer_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

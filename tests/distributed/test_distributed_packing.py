@@ -9,10 +9,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from packing_cases import DEPTHS, FAST
 
+from packbook.n09_distributed_sorting.runs import packing_traffic
 from packlib.distributed import RankError, pack_distributed, run_ranks
 from packlib.lengths import load
 from packlib.packing import Packs, plan
-from packlib.workbook.chapters.n09_distributed_sorting.runs import packing_traffic
 
 
 @st.composite

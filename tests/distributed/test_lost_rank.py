@@ -16,7 +16,7 @@ from datasets import Dataset
 PACK = """
 import os, signal, sys
 import pyarrow.parquet as pq
-from packlib import cli
+from packlib.tools import cli
 writer = pq.ParquetWriter
 def dying(*given, **options):
     if os.environ["RANK"] == os.environ["DYING"]:
@@ -99,9 +99,7 @@ def test_a_call_raises_one_sentence(tmp_path, call, dying):
         assert (
             errors[rank]
             .rstrip()
-            .endswith(
-                f"packlib.distributed.collectives.LostRankError: Rank {rank} of 3 cannot go on: another rank has left."
-            )
+            .endswith(f"packlib.collectives.LostRankError: Rank {rank} of 3 cannot go on: another rank has left.")
         ), errors[rank]
         assert "gloo" not in errors[rank] and "During handling" not in errors[rank], errors[rank]
     assert seconds < 60

@@ -10,9 +10,9 @@ import torch.distributed as dist
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from packbook.n09_distributed_sorting import one_file
+from packbook.n09_distributed_sorting.one_file import write_ordered
 from packlib.distributed import RankError, exact_sort, interleave, load_imbalance, run_ranks, sort_rows
-from packlib.workbook.chapters.n09_distributed_sorting import one_file
-from packlib.workbook.chapters.n09_distributed_sorting.one_file import write_ordered
 
 LOW, HIGH = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 VALUES = st.sampled_from([LOW, LOW + 1, HIGH]) | st.integers(LOW, HIGH)

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from file_cases import full_disk
 
-from packlib import cli
 from packlib.packing import PackingPlan
-from packlib.rows import row_sources, stored_columns
+from packlib.tools import cli
+from packlib.tools.rows import row_sources, stored_columns
 
 ESCAPE, LONG = "\x1b[31mred\x07", "n" * 5000
 PACK = "pack x.parquet --max-length 8 --out packed.parquet"

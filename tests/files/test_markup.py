@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from packlib.auditing import PackingAudit
-from packlib.check import Finding, PackingCheck
+from packbook.figures import new_figure, svg
+from packbook.run.comparison import compared, table, write_csv
+from packbook.run.sweep import Outcome
+from packbook.shared.histograms import shown_name
+from packbook.tables import Points, Table
 from packlib.checks import escaped, in_html, one_line, one_of
 from packlib.lengths import LengthHistogram
 from packlib.packing import plan
-from packlib.workbook.chapters.shared.histograms import shown_name
-from packlib.workbook.comparison import compared, table, write_csv
-from packlib.workbook.figures import new_figure, svg
-from packlib.workbook.sweep import Outcome
-from packlib.workbook.tables import Points, Table
+from packlib.tools.auditing import PackingAudit
+from packlib.tools.check import Finding, PackingCheck
 from tests.hostile import HOSTILE, Elements
 
 NAMES = pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from packbook.shared.habits import make_batches
 from packlib.lengths import LengthHistogram, load, log_normal, padding_waste
 from packlib.lengths.counting import MAX_LENGTH
 from packlib.lengths.synthetic import image_patch_like, protein_like, two_humped, uniform
-from packlib.workbook.chapters.shared.habits import make_batches
 
 counted, of = LengthHistogram, LengthHistogram.from_lengths
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from packbook.shared.habits import make_batches
 from packlib.lengths import HABITS, LengthHistogram, load, padding_waste
-from packlib.workbook.chapters.shared.habits import make_batches
 
 SMALL = st.lists(st.integers(1, 9), min_size=1, max_size=6)
 

@@ -9,8 +9,8 @@ import torch
 from model_cases import bert_config, make_model, tokenizer
 from transformers import BertForPreTraining
 
+from packbook.shared.glosses import wordnet_texts
 from packlib.model import PackedBert, predict
-from packlib.workbook.chapters.shared.glosses import wordnet_texts
 
 
 def test_answers_equal_the_unpacked_models():

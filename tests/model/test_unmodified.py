@@ -5,12 +5,9 @@ import os
 from pathlib import Path
 from types import SimpleNamespace
 
-import form_survey
 import pytest
 import torch
 import transformers
-from form_survey import difference
-from small_families import MAPPINGS, make_batch, quiet, small_config
 from transformers import (
     BertForMaskedLM,
     BertLMHeadModel,
@@ -21,11 +18,14 @@ from transformers import (
     RobertaForMaskedLM,
 )
 
+import form_survey
 import packlib
+from form_survey import difference
 from packlib.batches import PackedBatch
 from packlib.model import PackedBert, attention, for_transformers, packed_output, unmodified
 from packlib.model.forms import FORMS, TABLE, table
 from packlib.model.unmodified import Handover, long_rope_limit
+from small_families import MAPPINGS, make_batch, quiet, small_config
 
 NAMED = [
     ("causal", "llama", {}),
@@ -136,7 +136,7 @@ def test_no_family_is_taken_that_is_not_exact():
     columns = *FORMS, "flash"
     refused = [(key, row) for key, row in table().items() if all(row[column] for column in columns)]
     assert len(refused) == 78
-    for page in ("rows/README.md", "USING.md"):
+    for page in ("tools/rows/README.md", "USING.md"):
         assert f"{len(table()) - len(refused)} of" in (Path(packlib.__file__).parent / page).read_text(), page
     for (kind, family), row in refused:
         own = getattr(transformers, row["class"])

@@ -11,7 +11,6 @@ from packlib.packing import (
     Packs,
     StreamPacker,
     assign,
-    balance_step,
     document_rows,
     least_cuts,
     nonnegative_least_squares,
@@ -19,7 +18,7 @@ from packlib.packing import (
     plan,
     strategy_matrix,
 )
-from packlib.work import Work
+from packlib.work import Work, balance, balance_step
 
 SQUAD, WIKIPEDIA, NAN = load("squad"), load("wikipedia"), float("nan")
 PLAN = plan([7, 6, 5, 4, 3, 2, 2, 1, 1, 1], 8, max_sequences_per_pack=3)
@@ -43,9 +42,9 @@ TYPES = [
     (lambda: replace(PLAN, method=7), "method must be text, not 7"),
     (lambda: replace(PACKS, sample_ids=[0.5, 1, 2]), "sample_id 0.5 at position 0 is not a whole number."),
     (lambda: assign(None, [3]), "plan must be a PackingPlan, not None"),
-    (lambda: FEW.balance(1, work=3), "work must be Work, not 3."),
-    (lambda: replace(FEW.balance(1), window=None), "window must be a whole number at least 1, not None."),
-    (lambda: replace(FEW.balance(1), work=None), "work must be Work, not None."),
+    (lambda: balance(FEW, 1, work=3), "work must be Work, not 3."),
+    (lambda: replace(balance(FEW, 1), window=None), "window must be a whole number at least 1, not None."),
+    (lambda: replace(balance(FEW, 1), work=None), "work must be Work, not None."),
     (lambda: balance_step([3], 1, 8, work=3), "work must be Work, not 3"),
     (lambda: pack_groups([5, 9], [[3], [4, 8.5]], 16), "8.5"),
 ]
@@ -94,12 +93,12 @@ VALUES = [
     (lambda: replace(PACKS, lengths=[5, 4, 1]), "Pack 0 holds 9 tokens; max_length is 8."),
     (lambda: replace(PACKS, max_length=10**15), "max_length must be from 1 to 16777216, not 1000000000000000."),
     (lambda: StreamPacker(8, 0), "window must be at least 1"),
-    (lambda: FEW.balance(0), "ranks must be at least 1, not 0."),
-    (lambda: FEW.balance(5), "ranks × packs_per_rank is 5, and so whole steps need 5 packs; there are only 4 seq"),
-    (lambda: FEW.balance(1, window=0), "window must be at least 1, not 0."),
-    (lambda: FEW.balance(1, work=Work(1e308, 1e308)), "The work of all packs must be finite, not inf"),
-    (lambda: FEW.balance(1, seed=-1), "seed must be at least 0, not -1."),
-    (lambda: replace(FEW.balance(1), ranks=2), "3 packs do not make whole steps of 2 × 1."),
+    (lambda: balance(FEW, 0), "ranks must be at least 1, not 0."),
+    (lambda: balance(FEW, 5), "ranks × packs_per_rank is 5, and so whole steps need 5 packs; there are only 4 seq"),
+    (lambda: balance(FEW, 1, window=0), "window must be at least 1, not 0."),
+    (lambda: balance(FEW, 1, work=Work(1e308, 1e308)), "The work of all packs must be finite, not inf"),
+    (lambda: balance(FEW, 1, seed=-1), "seed must be at least 0, not -1."),
+    (lambda: replace(balance(FEW, 1), ranks=2), "3 packs do not make whole steps of 2 × 1."),
     (lambda: balance_step([3, 9], 1, 8), "Length 9 at position 1 is over the maximum length 8"),
     (lambda: balance_step([3], 1, 8, meet="epoch"), "meet must be 'step' or 'micro-batch', not 'epoch'"),
     (lambda: balance_step([3], 0, 8), "ranks must be at least 1, not 0"),

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packing_cases import DEPTHS, histograms
 
+from packbook.n02_greedy_packing.runs import one_by_one
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import METHODS, plan
 from packlib.packing.methods import MethodName
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.lpt import lpt_until
-from packlib.workbook.chapters.n02_greedy_packing.runs import one_by_one
 
 WIKIPEDIA = {  # depth: packs of SPFHP and of LPFHP, arXiv 2107.02027
     1: (16_279_552, 16_279_552), 2: (10_101_683, 10_099_081), 3: (9_094_695, 9_090_154), 4: (8_658_996, 8_657_119),

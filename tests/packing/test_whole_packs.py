@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from packing_cases import DEPTHS, fewest_packs, histograms
 
+from benchmarks.bench_hard import full_packs, tight
 from packlib.packing import PackingPlan, plan
 from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound
 from packlib.packing.search.knapsack import NOT_FOR_SALE, fillable_packs, solve_knapsack
 from packlib.packing.search.optimal import _Search
 from packlib.packing.search.whole_packs import flat, ruled_out
-from tests.benchmarks.bench_hard import full_packs, tight
 
 
 @st.composite

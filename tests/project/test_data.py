@@ -8,8 +8,8 @@ import subprocess
 import numpy as np
 import pytest
 
+from packbook.shared.glosses import wordnet_texts
 from packlib.lengths import LengthHistogram, data_path, load, tokenizer_path
-from packlib.workbook.chapters.shared.glosses import wordnet_texts
 
 DATA = data_path()
 

@@ -5,12 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from experiments import pretraining
-from experiments.arms import EXPERIMENTS, WithoutMask, WithoutReset
-from experiments.batchings import BATCHINGS, batches, nested_loss, padded_loss
-from experiments.curriculum import ARMS, LENGTH, LENGTH_ARMS, ROWS, new_model, rates_of, row_updates
-from experiments.documents import laid_out
-from experiments.finetuning import (
+from model_cases import make_batch, make_model, store
+from transformers import GPT2LMHeadModel
+
+from packlib.batches import PackedBatch, TokenStore, pad
+from packlib.packing import document_rows
+from packlib.training import CausalObjective
+from runs import pretraining
+from runs.arms import EXPERIMENTS, WithoutMask, WithoutReset
+from runs.batchings import BATCHINGS, batches, nested_loss, padded_loss
+from runs.curriculum import ARMS, LENGTH, LENGTH_ARMS, ROWS, new_model, rates_of, row_updates
+from runs.documents import laid_out
+from runs.finetuning import (
     END,
     START,
     LexnameObjective,
@@ -19,12 +25,6 @@ from experiments.finetuning import (
     TaskModel,
     longest_shared_runs,
 )
-from model_cases import make_batch, make_model, store
-from transformers import GPT2LMHeadModel
-
-from packlib.batches import PackedBatch, TokenStore, pad
-from packlib.packing import document_rows
-from packlib.training import CausalObjective
 
 
 @pytest.mark.parametrize("name", ["ablations", "checkpoints"])

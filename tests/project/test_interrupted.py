@@ -10,9 +10,11 @@ import pytest
 from processes import all_end, waiting
 
 import packlib_command
-from packlib import cli
+from packbook import cli
+from packbook.publish import gallery
+from packbook.run import running
 from packlib import files as packlib_files
-from packlib.workbook import exits, gallery, running
+from packlib.tools import exits
 
 pytest_plugins = ("workbook_cases",)
 
@@ -38,7 +40,7 @@ def test_a_run_that_is_terminated_leaves_nothing(small, clone):
     kernels = waiting(running.NOTEBOOKS, 1)
     run.terminate()
     _, said = run.communicate(timeout=300)
-    assert said == "packlib: terminated; of what had not ended, nothing was written.\n" and run.returncode == 143
+    assert said == "packbook: terminated; of what had not ended, nothing was written.\n" and run.returncode == 143
     assert not files(small) and not (small / "made").exists() and all_end(kernels)
 
 
@@ -51,7 +53,8 @@ def test_a_kernel_that_dies_is_one_sentence(small, place, capfd):
         notebook.write_text(notebook.read_text().replace("depth: int = 3", "depth: int = 15"))
         assert exits.exit_code(lambda: gallery.main(small / "figures", [notebook])) == 1
     says = "the kernel of 01_small_steps died, most likely because memory ran out: take less data"
-    assert capfd.readouterr().err == f"packlib: {says} or close other programs.\n"
+    name = "packbook" if place == "run" else "packlib"  # the programs of `make` are said to be packlib's
+    assert capfd.readouterr().err == f"{name}: {says} or close other programs.\n"
     assert not files(small) and not (small / "figures").exists()
 
 

@@ -8,13 +8,17 @@ from pathlib import Path
 import pytest
 from datasets import Dataset
 
-from packlib import cli, files
+import packbook.cli
+from packbook import results
+from packbook.publish import gallery, slides, talk
+from packbook.publish.website import building
+from packbook.run import running
+from packlib import files
 from packlib.files import atomic_path, output_path, work_folder
 from packlib.lengths import LengthHistogram
 from packlib.packing import plan
+from packlib.tools import cli
 from packlib.training import Recipe
-from packlib.workbook import gallery, results, running, slides, talk
-from packlib.workbook.website import building
 
 pytest_plugins = ("workbook_cases",)
 
@@ -70,9 +74,10 @@ def test_a_folder_is_refused_before_any_work(strange, idle, monkeypatch, capsys,
     before = state(strange)
     for path in set(FILES) - {"folder"} | {"file", "to-file"}:
         arguments = ["lengths.txt"] if command == "report" else ["1"]
-        assert cli.main([command, *arguments, "--out", path]) == 2
+        program = cli if command == "report" else packbook.cli
+        assert program.main([command, *arguments, "--out", path]) == 2
         said = capsys.readouterr().err
-        assert said.startswith(f"packlib: '{path}' ") and said.count("\n") == 1
+        assert said.startswith(f"{program.program.name}: '{path}' ") and said.count("\n") == 1
         assert "cannot be written: " in said or said.endswith("; name a folder.\n")
     assert state(strange) == before
 
@@ -129,7 +134,7 @@ def test_a_folder_has_one_run_at_a_time(tmp_path, monkeypatch):
         (work / "x").touch()
         (out / "kept").touch()
         with pytest.raises(BlockingIOError, match=f"^Another run is writing to {out}: wait until it ends"):
-            with running.delivery(out):
+            with files.delivery(out):
                 pytest.fail("must not begin")
         assert (work / "x").exists()
     assert [path.name for path in out.iterdir()] == ["kept"]
@@ -176,7 +181,7 @@ def test_what_is_delivered_replaces_all_or_nothing(tmp_path):
 
     with (
         pytest.raises(FileExistsError, match=r"b' is a folder; name a file"),
-        running.delivery(tmp_path) as (work, delivered),
+        files.delivery(tmp_path) as (work, delivered),
     ):
         for name in "ab":
             (work / name).write_text("new")
@@ -224,15 +229,16 @@ def test_a_command_does_not_replace_the_file_that_it_reads(inputs, capsys, comma
 
 def test_nor_does_a_folder_of_results(inputs, monkeypatch, capsys):
     """What will be there for certain is refused before any work, and each file again before it is moved there."""
-    monkeypatch.setattr("packlib.advice.advising.uncut", lambda *_: pytest.fail("must not read"))
+    monkeypatch.setattr("packlib.tools.advice.advising.uncut", lambda *_: pytest.fail("must not read"))
     Path("out").mkdir()
     for read, result in (("mine.csv", "summary.csv"), ("recipe.json", "advice.json"), ("mine.csv", "plan.json")):
         os.symlink(Path(read).absolute(), Path("out") / result)
     for command in ("report mine.csv --recipe recipe.json", "report mine.csv", "sweep 1 -p dataset mine.csv"):
-        assert cli.main([*command.split(), "--out", "out"]) == 2
+        program = packbook.cli if command.startswith("sweep") else cli
+        assert program.main([*command.split(), "--out", "out"]) == 2
         said = capsys.readouterr().err
         assert "would replace" in said and said.count("\n") == 1
-    with pytest.raises(FileExistsError, match="would replace"), running.delivery(Path("out"), ["mine.csv"]) as made:
+    with pytest.raises(FileExistsError, match="would replace"), files.delivery(Path("out"), ["mine.csv"]) as made:
         (made[0] / "first").write_text("new")
         (made[0] / "summary.csv").write_text("new")
     assert {path: path.read_bytes() for path in inputs} == inputs and len(list(Path("out").iterdir())) == 3
@@ -241,7 +247,7 @@ def test_nor_does_a_folder_of_results(inputs, monkeypatch, capsys):
 def test_nor_does_the_folder_of_the_notebooks(idle, capsys):
     (source,) = [path for name, path in running.notebooks().items() if name.startswith("01")]
     before = source.read_bytes()
-    assert cli.main(["run", "1", "--out", str(source.parent)]) == 2
+    assert packbook.cli.main(["run", "1", "--out", str(source.parent)]) == 2
     assert "which is read: name another file." in capsys.readouterr().err and source.read_bytes() == before
 
 

@@ -21,17 +21,20 @@ from matplotlib.figure import Figure
 from model_cases import bert_config, make_batch, make_model
 from transformers import AttentionInterface, AttentionMaskInterface, BertForMaskedLM
 
+import packbook
 import packlib
+from packbook.figures import label_ends, new_figure, svg
 from packlib.model import PackedBert, for_transformers
-from packlib.workbook.figures import label_ends, new_figure, svg
 
-# each may import from those before it; what stands beside them belongs to no room
-ROOMS = re.findall(
-    r"`(\w+)`", packlib.__doc__.partition("The rooms, each building on those before it: ")[2].partition(".")[0]
-)
-LAYERS = [*ROOMS, "cli"]
+# The packages and modules in the order in which they build on one another: each may import from those before it.
+IDEAS = [f"packlib.{room}" for room in ("lengths", "packing", "work", "batches", "model", "training", "distributed")]
+TOOLS = [f"packlib.tools.{room}" for room in ("rows", "check", "auditing", "advice")]
+BOOK = ["packbook", "packbook.shared", "packbook.n", "packbook.run", "packbook.publish"]  # n: the chapters
+LAYERS = [*IDEAS, "packlib.tools", *TOOLS, "packlib.tools.cli", *BOOK, "packbook.cli"]
+ROOMS = [*IDEAS, *TOOLS, "packbook"]
 FOLDER = Path(packlib.__file__).parent
-PACKAGES = ["packlib", *(f"packlib.{room}" for room in ROOMS)]
+FOLDERS = {"packlib": FOLDER, "packbook": Path(packbook.__file__).parent}
+PACKAGES = ["packlib", "packlib.tools", *ROOMS]
 HEAVY = ("torch", "scipy", "highspy", "pyarrow", "transformers", "matplotlib", "IPython", "click")
 
 
@@ -49,7 +52,7 @@ def offered(package):
     path = Path(importlib.import_module(package).__file__)
     imports = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
     names = {alias.asname or alias.name: node.module for node in imports for alias in node.names}
-    return {name: home for name, home in names.items() if home.startswith("packlib") and name != "late"}
+    return {name: home for name, home in names.items() if home.startswith(("packlib", "packbook")) and name != "late"}
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -125,38 +128,62 @@ def imports_of(path):
     """What a file imports of packlib anywhere, in functions or for type checkers too: modules, and names in them."""
     found = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("packlib"):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("packlib", "packbook")):
             found += [(node.module, alias.name) for alias in node.names]
         elif isinstance(node, ast.Import):
-            found += [(alias.name, "") for alias in node.names if alias.name.startswith("packlib.")]
+            found += [(alias.name, "") for alias in node.names if alias.name.startswith(("packlib", "packbook"))]
     return found
 
 
 def test_the_pages_name_the_rooms_in_their_order():
-    page, api = (FOLDER.parent / "CONTRIBUTING.md").read_text(), FOLDER / "workbook" / "website" / "interface.md"
+    page, api = (FOLDER.parent / "CONTRIBUTING.md").read_text(), FOLDERS["packbook"] / "publish/website/interface.md"
     table = [re.findall(r"`(\w+)`", line.split("|")[1]) for line in page.splitlines() if line.startswith("| `")]
-    assert [room for rooms in table for room in rooms] == ROOMS
-    assert re.findall(r"^api/(\w+)$", api.read_text(), re.M) == ROOMS
-    assert {path.parent.name for path in FOLDER.glob("*/__init__.py")} == set(ROOMS)
+    names = [room.rpartition(".")[2] for room in ROOMS]
+    assert [room for rooms in table for room in rooms] == names
+    assert re.findall(r"^api/(\w+)$", api.read_text(), re.M) == names
+    there = {path.parent.name for pattern in ("*", "tools/*") for path in FOLDER.glob(f"{pattern}/__init__.py")}
+    assert there - {"tools"} == set(names) - {"packbook"}
+
+
+def layer_of(module):
+    """The place of a module in `LAYERS`; -1 for what stands beside the subpackages of packlib, and so below them."""
+    if re.match(r"packbook\.n\d\d_", module):
+        return LAYERS.index("packbook.n")
+    within = [i for i, layer in enumerate(LAYERS) if f"{module}.".startswith(f"{layer}.")]
+    return max(within, default=-1)
+
+
+def modules():
+    """All files of both packages by the names of their modules."""
+    for package, folder in FOLDERS.items():
+        for path in folder.rglob("*.py"):
+            yield ".".join([package, *path.relative_to(folder).with_suffix("").parts]).removesuffix(".__init__"), path
+
+
+HAND_ON = {"packlib", "packlib.__main__", "packlib.tools", "packbook.__main__"}  # they offer what stands above them
 
 
 def test_nothing_below_imports_from_above():
-    for floor, room in enumerate(LAYERS):
-        for path in [*(FOLDER / room).rglob("*.py"), *FOLDER.glob(f"{room}.py")]:
-            for package, name in imports_of(path):
-                module = f"{package}.{name}"
-                if (above := module.split(".")[1]) in LAYERS:
-                    assert LAYERS.index(above) <= floor, f"{path} imports {module}"
+    for module, path in modules():
+        for package, name in imports_of(path) if module not in HAND_ON else ():
+            imported = f"{package}.{name}"
+            assert layer_of(imported) <= layer_of(module), f"{module} imports {imported}"
+
+
+def test_no_chapter_imports_another():
+    for module, path in modules():
+        if chapter := re.match(r"packbook\.n\d\d_\w+", module):
+            others = [f"{package}.{name}" for package, name in imports_of(path)]
+            assert not [one for one in others if re.match(r"packbook\.n\d\d_", f"{one}.") and chapter[0] not in one]
 
 
 def test_no_circle_of_imports():
     """Not among files; a room's `__init__`, which imports its files, counts as what it is for others: those files."""
     homes = {(package, name): home for package in PACKAGES for name, home in offered(package).items()}
-    files = {".".join(path.relative_to(FOLDER.parent).with_suffix("").parts) for path in FOLDER.rglob("*.py")}
+    files = dict(modules())
     graph = {}
-    for path in FOLDER.rglob("*.py"):
+    for name, path in files.items():
         if path.stem != "__init__":
-            name = ".".join(path.relative_to(FOLDER.parent).with_suffix("").parts)
             whole = {(module, imported): f"{module}.{imported}" for module, imported in imports_of(path)}
             graph[name] = {file if file in files else homes.get(at, at[0]) for at, file in whole.items()}
     graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, with the circle

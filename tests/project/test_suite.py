@@ -30,7 +30,7 @@ def test_in_a_process():
     subprocess.run([sys.executable, "-c", ASK], check=True)
 
 def test_in_a_notebook(tmp_path):
-    from packlib.workbook.execution import run_in_place
+    from packbook.run.execution import run_in_place
     nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(ASK)]), tmp_path / "a.ipynb")
     run_in_place(tmp_path / "a.ipynb")
 

@@ -4,6 +4,7 @@ import contextlib
 import doctest
 import importlib
 import io
+import itertools
 import os
 import pkgutil
 import re
@@ -14,6 +15,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+import packbook
 import packlib
 
 ROOT = Path(__file__).parents[2]
@@ -52,7 +54,8 @@ def test_the_python_of_the_readme_runs_as_it_stands(tmp_path, monkeypatch):
 def examples():
     """The examples of all modules that have some, each with nothing but what it imports."""
     finder = doctest.DocTestFinder(exclude_empty=True)
-    for module in pkgutil.walk_packages(packlib.__path__, "packlib."):
+    found = [pkgutil.walk_packages(package.__path__, f"{package.__name__}.") for package in (packlib, packbook)]
+    for module in itertools.chain(*found):
         if ">>> " in Path(module.module_finder.find_spec(module.name).origin).read_text(encoding="utf-8"):
             found = finder.find(importlib.import_module(module.name), globs={})
             yield from (test for test in found if test.examples)
@@ -70,7 +73,8 @@ def test_example(name):
 
 def names_in_use() -> set[str]:
     """All words in the files of the library, and in the code of the notebooks."""
-    texts = [path.read_text(encoding="utf-8") for path in ROOT.glob("packlib/**/*.py")]
+    files = [*ROOT.glob("packlib/**/*.py"), *ROOT.glob("notebooks/packbook/**/*.py")]
+    texts = [path.read_text(encoding="utf-8") for path in files]
     for path in ROOT.glob("notebooks/**/*.ipynb"):
         texts += [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
     return set(re.findall(r"\w+", " ".join(texts)))

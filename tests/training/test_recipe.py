@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from packbook.records import recorded
 from packlib.training import Recipe, adjust
 from packlib.training.recipe import OPTIMIZERS
-from packlib.workbook.records import recorded
 
 PAPER = Recipe(
     micro_batch=15,

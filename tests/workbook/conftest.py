@@ -9,7 +9,7 @@ def displayed(monkeypatch):
     shown = []
 
     def display(bundle, raw, metadata=()):
-        shown.append({**bundle, **dict(metadata)})
+        shown.append({**dict(metadata), **bundle, **({"metadata": metadata} if metadata else {})})
 
     monkeypatch.setattr("IPython.display.display", display)
     return shown

@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy
 
+from packbook.n03_nnls_packing import runs as least_squares
+from packbook.n04_optimal_packing import runs as optimal_packing
+from packbook.n06_unpacking_losses import lab
+from packbook.n14_whole_documents.runs import expected_losses
+from packbook.n15_fine_tuning import lesson as fine_tuning
+from packbook.n15_fine_tuning import runs as weights
+from packbook.n16_shared_prompts.lesson import SharedTree
+from packbook.n16_shared_prompts.runs import times_fewer
+from packbook.records import recorded
+from packbook.run.running import notebooks
 from packlib.lengths import load
 from packlib.packing import pack_groups, plan
-from packlib.workbook.chapters.n03_nnls_packing import runs as least_squares
-from packlib.workbook.chapters.n04_optimal_packing import runs as optimal_packing
-from packlib.workbook.chapters.n06_unpacking_losses import lab
-from packlib.workbook.chapters.n14_whole_documents.runs import expected_losses
-from packlib.workbook.chapters.n15_fine_tuning import lesson as fine_tuning
-from packlib.workbook.chapters.n15_fine_tuning import runs as weights
-from packlib.workbook.chapters.n16_shared_prompts.lesson import SharedTree
-from packlib.workbook.chapters.n16_shared_prompts.runs import times_fewer
-from packlib.workbook.records import recorded
-from packlib.workbook.running import notebooks
 
 
 def test_the_prose_of_notebook_03_says_what_was_recorded():

@@ -9,13 +9,14 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from packlib import cli
+import packbook.cli
+from packbook.figures import FIGURES_FOLDER
+from packbook.results import RESULTS_FOLDER, results_of
+from packbook.run import running
 from packlib.lengths import load
 from packlib.packing import PackingPlan, plan
+from packlib.tools import cli
 from packlib.training import Recipe, adjust
-from packlib.workbook import running
-from packlib.workbook.figures import FIGURES_FOLDER
-from packlib.workbook.results import RESULTS_FOLDER, results_of
 
 pytest_plugins = ("workbook_cases",)
 
@@ -42,14 +43,16 @@ def test_a_notebook_is_found_by_name_number_or_path(small, text):
 )
 def test_what_cannot_run_is_refused_in_one_sentence_before_anything_runs(idle, capsys, command, says):
     (idle / "broken.csv").write_text("5\n-1\n")
-    assert cli.main(command.split()) == 2
+    program = packbook.cli if command.startswith(("run", "sweep")) else cli
+    assert program.main(command.split()) == 2
     said = capsys.readouterr()
-    assert said.err.startswith("packlib: ") and says in said.err and said.err.count("\n") == 1 and not said.out
+    assert said.err.startswith(f"{program.program.name}: ") and says in said.err
+    assert said.err.count("\n") == 1 and not said.out
     assert [path.name for path in idle.iterdir()] == ["broken.csv"]
 
 
 def test_nobody_who_reads_is_no_failure():
-    command = [sys.executable, "-m", "packlib.cli", "list"]
+    command = [sys.executable, "-m", "packlib.tools.cli", "list"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.close()  # before anything is printed, as `head` may
         assert process.stderr.read() == b"" and process.wait() == 141
@@ -66,8 +69,10 @@ REFUSED = [
 def test_what_answers_at_once_loads_neither_torch_nor_jupyter(tmp_path, code, commands):
     (tmp_path / "recipe.json").write_text(json.dumps(RECIPE))
     program = (
-        "import sys; from packlib.cli import main\n"
-        f"print([main(command.split()) for command in {commands}], file=sys.stderr)\n"
+        "import sys, packbook.cli, packlib.tools.cli\n"
+        "notebooks = packbook.cli.program.commands.keys() - {'list'}\n"
+        "def main(first, *rest): return (packbook if first in notebooks else packlib.tools).cli.main([first, *rest])\n"
+        f"print([main(*command.split()) for command in {commands}], file=sys.stderr)\n"
         "heavy = {'torch', 'transformers', 'IPython', 'ipywidgets', 'matplotlib', 'nbformat', 'papermill'}\n"
         "print(heavy & set(sys.modules), file=sys.stderr)"
     )
@@ -78,30 +83,35 @@ def test_what_answers_at_once_loads_neither_torch_nor_jupyter(tmp_path, code, co
 
 def test_a_workbook_without_notebooks_says_how_to_get_them(small, monkeypatch, capsys):
     monkeypatch.setattr(running, "NOTEBOOKS", small)
-    assert cli.main(["run", "1"]) == 2
+    assert packbook.cli.main(["run", "1"]) == 2
     assert "notebooks/1.ipynb is not installed: clone packlib's repository" in capsys.readouterr().err
 
 
-def test_list_shows_titles_and_parameters(small, capsys):
-    assert cli.main(["list"]) == 0
+def test_list_shows_titles_and_parameters_or_data_sets(small, capsys):
+    assert packbook.cli.main(["list"]) == 0
     said = capsys.readouterr().out
     assert "01_small_steps: The small_steps" in said and "    depth: int = 3  # limit" in said
-    assert "wikipedia" in said.splitlines()[-1]
-    assert cli.main(["list", "--json"]) == 0
+    assert packbook.cli.main(["list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert list(listed["notebooks"]) == ["01_small_steps", "02_long_way"]
     assert listed["notebooks"]["01_small_steps"]["parameters"][1] == "depth: int = 3  # limit"
-    assert "wikipedia" in listed["data sets"]
+    assert cli.main(["list"]) == 0
+    assert "wikipedia" in capsys.readouterr().out
+    assert cli.main(["list", "--json"]) == 0
+    assert "wikipedia" in json.loads(capsys.readouterr().out)["data sets"]
 
 
-@pytest.mark.parametrize("command", cli.program.commands)
-def test_help_has_examples_that_parse_and_exit_codes(command, capsys):
-    assert cli.main([command, "--help"]) == 0
+HELPS = [(program, command) for program in (cli, packbook.cli) for command in program.program.commands]
+
+
+@pytest.mark.parametrize("program, command", HELPS, ids=[f"{p.program.name} {c}" for p, c in HELPS])
+def test_help_has_examples_that_parse_and_exit_codes(program, command, capsys):
+    assert program.main([command, "--help"]) == 0
     said = capsys.readouterr().out
-    examples = [line.split() for line in said.splitlines() if line.startswith("    packlib ")]
-    assert examples and "Exit codes: 0 done; 1 a notebook or a check failed" in said
+    examples = [line.split() for line in said.splitlines() if line.startswith(f"    {program.program.name} ")]
+    assert examples and "Exit codes: 0 done; 1 a" in said
     for words in examples:
-        assert words[1] == command and cli.program.commands[command].make_context(command, words[2:])
+        assert words[1] == command and program.program.commands[command].make_context(command, words[2:])
 
 
 def test_plan_prints_a_sentence_or_json_and_writes_the_plan(tmp_path, capsys):
@@ -123,7 +133,7 @@ def test_a_run_leaves_notebook_report_and_figures(small, capsys):
     out = small / "results/{x} a{0}"
     arguments = [*"-p depth 5 -p quick false -p dataset".split(), "mine {x} $x$.txt", "--out", "results/{x} a{0}"]
     before = [os.environ.get(name) for name in (FIGURES_FOLDER, RESULTS_FOLDER)]
-    assert cli.main(["run", "2", *arguments]) == 0
+    assert packbook.cli.main(["run", "2", *arguments]) == 0
     said = capsys.readouterr()
     names = ["02_long_way.html", "02_long_way.ipynb", "depth.txt", "figures/line.png", "figures/line.svg"]
     found = [path for path in sorted(out.rglob("*")) if path.is_file()]
@@ -139,7 +149,7 @@ def test_a_run_leaves_notebook_report_and_figures(small, capsys):
 
 
 def test_a_run_that_fails_says_why_and_leaves_nothing(small, capsys):
-    assert cli.main(["run", "1", "-p", "depth", "13", "--no-progress"]) == 1
+    assert packbook.cli.main(["run", "1", "-p", "depth", "13", "--no-progress"]) == 1
     assert "of 01_small_steps failed: ValueError: Thirteen is not allowed." in capsys.readouterr().err
     assert not [path for path in small.rglob("*") if path.is_file()]
 

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from model_cases import make_model
 
-from packlib.lengths import LengthHistogram
-from packlib.workbook.chapters.n10_compilation.buckets import (
+from packbook.n10_compilation.buckets import (
     BUCKET_METHODS,
     best_choices,
     choose_buckets,
     edges_and_counts,
 )
-from packlib.workbook.chapters.n10_compilation.runs import Numbered, blank_batch, compile_for_shapes, onset
+from packbook.n10_compilation.runs import Numbered, blank_batch, compile_for_shapes, onset
+from packlib.lengths import LengthHistogram
 
 
 def slots_of(edges, lengths: list[int]) -> int:

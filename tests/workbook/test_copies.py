@@ -3,7 +3,7 @@
 import nbformat
 import pytest
 
-from packlib.workbook.copies import make_copies
+from packbook.run.copies import make_copies
 
 
 def chapter(path, source="1 + 1"):

@@ -8,14 +8,14 @@ from pathlib import Path
 import nbformat
 import numpy as np
 import pytest
-from experiments import arms
 from scipy import stats
 
-from packlib.workbook.chapters.n08_curriculum.runs import bytes_to_reach
-from packlib.workbook.chapters.n17_evidence import runs
-from packlib.workbook.chapters.shared.counted_text import bigram_loss, neighbors, unigram_loss
-from packlib.workbook.chapters.shared.recorded_runs import against, at_end, best_rates, by_arm, by_rate, interval
-from packlib.workbook.records import recorded
+from packbook.n08_curriculum.runs import bytes_to_reach
+from packbook.n17_evidence import runs
+from packbook.records import recorded
+from packbook.shared.counted_text import bigram_loss, neighbors, unigram_loss
+from packbook.shared.recorded_runs import against, at_end, best_rates, by_arm, by_rate, interval
+from runs import arms
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "17_evidence.ipynb"
 

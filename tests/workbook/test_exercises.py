@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 import torch
 
-from packlib.workbook import exercises
-from packlib.workbook.running import notebooks
+from packbook import exercises
+from packbook.run.running import notebooks
 
 SLIPS = tomllib.loads(Path(__file__).with_name("slips.toml").read_text(encoding="utf-8"))
-LESSONS = {name: import_module(f"packlib.workbook.chapters.n{name}.lesson") for name in notebooks()}
+LESSONS = {name: import_module(f"packbook.n{name}.lesson") for name in notebooks()}
 EXERCISES = [
     pytest.param(name, exercise, id=exercise.name)
     for name, lesson in LESSONS.items()

@@ -1,5 +1,6 @@
 """Every control of every explorer, moved through its real traits, as the browser moves it."""
 
+import base64
 import importlib
 import json
 import os
@@ -13,20 +14,22 @@ import numpy as np
 import pytest
 from figure_style import style_faults
 
+import packbook
+from packbook.explorers import Explorer, choice, slider
+from packbook.figures import new_figure, png, svg
+from packbook.publish.website import browser_explorers
+from packbook.publish.website.browser_explorers import all_values, explorer_of, on_page
+from packbook.results import meanings
+from packbook.run.running import notebooks
 from packlib.checks import escaped
-from packlib.workbook import chapters
-from packlib.workbook.explorers import Explorer, choice, slider
-from packlib.workbook.figures import new_figure, png, svg
-from packlib.workbook.results import meanings
-from packlib.workbook.running import notebooks
-from packlib.workbook.website import browser_explorers
-from packlib.workbook.website.browser_explorers import all_values, explorer_of, on_page
 
 
 @cache
 def explorers():
     found = []
-    for module in pkgutil.walk_packages(chapters.__path__, f"{chapters.__name__}."):
+    for module in pkgutil.walk_packages(packbook.__path__, "packbook."):
+        if not re.match(r"packbook\.n\d\d_", module.name):
+            continue
         for value in vars(importlib.import_module(module.name)).values():
             if isinstance(value, type) and issubclass(value, Explorer) and value.__module__ == module.name:
                 found.append(value)
@@ -53,7 +56,7 @@ def choose_own(explorer):
 @pytest.fixture(autouse=True)
 def small_pictures(monkeypatch):
     """They are drawn sooner."""
-    monkeypatch.setattr("packlib.workbook.explorers.png", partial(png, dpi=40))
+    monkeypatch.setattr("packbook.explorers.png", partial(png, dpi=40))
 
 
 @cache
@@ -74,7 +77,8 @@ def test_every_control_is_labeled_has_steps_and_stands_alone_without_widgets(kin
     assert style_faults(svg(explorer.figure, explorer.alt)) == []
     bundle, metadata = explorer._repr_mimebundle_()
     assert metadata["packlib"]["kind"] == "figure" and metadata["packlib"]["alt"] == explorer.alt
-    assert '<img alt="' in bundle["text/html"] and explorer.alt in bundle["text/plain"]
+    assert metadata["image/png"]["alt"] == explorer.alt and explorer.alt in bundle["text/plain"]
+    assert base64.b64decode(bundle["image/png"]).startswith(b"\x89PNG")
     assert "application/vnd.jupyter.widget-view+json" in bundle
 
 
@@ -133,7 +137,7 @@ def prose_examples():
 
 
 def lesson(name):
-    return importlib.import_module(f"packlib.workbook.chapters.n{name}.lesson")
+    return importlib.import_module(f"packbook.n{name}.lesson")
 
 
 @pytest.mark.parametrize(("name", "call"), list(prose_examples()))

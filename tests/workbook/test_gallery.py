@@ -7,12 +7,12 @@ import nbformat
 import pytest
 from PIL import Image
 
-from packlib.workbook import gallery
-from packlib.workbook.execution import run_in_place, write
-from packlib.workbook.exits import NotebookFailedError
+from packbook.publish import gallery
+from packbook.run.execution import run_in_place, write
+from packlib.tools.exits import NotebookFailedError
 
 SHOW = """\
-from packlib.workbook.figures import new_figure, show
+from packbook.figures import new_figure, show
 for name in ("zebra", "apple"):
     fig, ax = new_figure()
     ax.set_title(f"The {name} & its stripes")

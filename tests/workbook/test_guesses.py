@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from packlib.workbook.guesses import NO_GUESS, judge_guess
+from packbook.guesses import NO_GUESS, judge_guess
 
 TYPED = json.loads((Path(__file__).parents[1] / "guess_cases.json").read_text(encoding="utf-8"))
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import nbformat
 
-from packlib.workbook import copies
-from packlib.workbook.running import notebooks
+from packbook.run import copies
+from packbook.run.running import notebooks
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "notebooks/INSTRUCTORS.md").read_text(encoding="utf-8")
@@ -20,7 +20,7 @@ def test_lessons_take_the_minutes_that_the_notebooks_state():
     assert sorted(name for names in found for name in names) == sorted(notebooks())
     for line, names in zip(lessons, found, strict=True):
         first = [nbformat.read(notebooks()[name], as_version=4).cells[0].source for name in names]
-        modules = [importlib.import_module(f"packlib.workbook.chapters.n{name}.lesson") for name in names]
+        modules = [importlib.import_module(f"packbook.n{name}.lesson") for name in names]
         levels = [(one.level, one.minutes) for module in modules for one in module.check.values() if one.level]
         at_home = sum(minutes for level, minutes in levels if level == 3)
         in_class = sum(minutes for _, minutes in levels) - at_home

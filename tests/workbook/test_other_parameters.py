@@ -24,11 +24,11 @@ from matplotlib.colors import to_rgb
 from PIL import Image
 from traitlets.config import Config
 
-from packlib.workbook.figures import OKABE_ITO, label_ends, new_figure, png, series, svg
-from packlib.workbook.pages import PageExporter
-from packlib.workbook.parameters import Choice, Dataset, Flag, Whole, check_values, parameters_of
-from packlib.workbook.results import FIGURES_FOLDER, meaning
-from packlib.workbook.running import notebooks
+from packbook.figures import OKABE_ITO, label_ends, new_figure, png, series, svg
+from packbook.pages import PageExporter
+from packbook.parameters import Choice, Dataset, Flag, Whole, check_values, parameters_of
+from packbook.results import FIGURES_FOLDER, meaning
+from packbook.run.running import notebooks
 
 NAMES = list(notebooks())
 RUNS = ("other", *(["thorough"] if os.environ.get("PACKLIB_ALL") else []))
@@ -106,7 +106,7 @@ def shell():
 
 
 def run_here(name, values, shell):
-    """A notebook after its cells ran with these parameters, as `packlib.workbook.execution` sets them."""
+    """A notebook after its cells ran with these parameters, as `packbook.run.execution` sets them."""
     notebook, outputs = nbformat.read(notebooks()[name], as_version=4), shell.display_pub.outputs
     for cell in [cell for cell in notebook.cells if cell.cell_type == "code"]:
         outputs.clear()
@@ -148,7 +148,7 @@ def try_guesses(lesson, monkeypatch):
 def test_it_runs_with_other_parameters(name, which, tmp_path, monkeypatch, shell):
     values = check_values(name, values_of(name, which))
     assert values != {key: committed(name)[key] for key in values}
-    try_guesses(import_module(f"packlib.workbook.chapters.n{name}.lesson"), monkeypatch)
+    try_guesses(import_module(f"packbook.n{name}.lesson"), monkeypatch)
     monkeypatch.chdir(notebooks()[name].parent)
     monkeypatch.setenv(FIGURES_FOLDER, str(tmp_path))
     executed = run_here(name, values, shell)

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from packlib.workbook.figures import new_figure
-from packlib.workbook.questions import Question, Questions
+from packbook.figures import new_figure
+from packbook.questions import Question, Questions
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ import statistics
 import numpy as np
 import pytest
 
+from packbook.publish.website.recorded_page import records_page
+from packbook.records import FOLDERS, recorded
+from packbook.results import RESULTS_FOLDER, keep, result
 from packlib.lengths import data_path
-from packlib.workbook.records import FOLDERS, recorded
-from packlib.workbook.results import RESULTS_FOLDER, keep, result
-from packlib.workbook.website.recorded_page import records_page
 
 STORED = [(folder, path.stem) for folder in FOLDERS for path in sorted(data_path(folder).glob("*.csv"))]
 
@@ -19,14 +19,14 @@ def test_all_that_is_stored_reads_as_rows_and_says_what_it_was_measured_on(folde
     rows = table.rows
     assert rows and all(row.keys() == rows[0].keys() and None not in row.values() for row in rows)
     assert any(isinstance(value, int | float) for value in rows[0].values())
-    assert table.command.startswith("python -m tests.") and "Python 3." in table.device
+    assert table.command.startswith("python data/record.py ") and "Python 3." in table.device
     assert table.source == f"Recorded with {table.command} on {table.device}"
     assert not capsys.readouterr().out, "the caller shows it, or does not"
 
 
 def test_numbers_become_numbers(tmp_path, monkeypatch):
     (tmp_path / "mine.csv").write_text("# make it\n# a desk\nname,n,x\na,3,\nb,4,0.5\n")
-    monkeypatch.setattr("packlib.workbook.records.data_path", lambda folder, file: tmp_path / file)
+    monkeypatch.setattr("packbook.records.data_path", lambda folder, file: tmp_path / file)
     table = recorded("mine", "runs")
     assert table.rows == [{"name": "a", "n": 3, "x": ""}, {"name": "b", "n": 4, "x": 0.5}]
     assert table.source == "Recorded with make it on a desk"

@@ -9,13 +9,13 @@ import torch
 from model_cases import make_batch, make_model
 from transformers import BertConfig
 
+from packbook.n11_scaling_up.calculator import Phase, Setup, values_of
+from packbook.n11_scaling_up.figures import chart_of
+from packbook.n11_scaling_up.pod import make_pod
+from packbook.n11_scaling_up.runs import in_stages, walk, whole_gradients
+from packbook.n11_scaling_up.timeline import gantt
+from packbook.shared.gradients import distance
 from packlib.model import PackedBert
-from packlib.workbook.chapters.n11_scaling_up.calculator import Phase, Setup, values_of
-from packlib.workbook.chapters.n11_scaling_up.figures import chart_of
-from packlib.workbook.chapters.n11_scaling_up.pod import make_pod
-from packlib.workbook.chapters.n11_scaling_up.runs import in_stages, walk, whole_gradients
-from packlib.workbook.chapters.n11_scaling_up.timeline import gantt
-from packlib.workbook.chapters.shared.gradients import distance
 
 PHASES = [Phase(128, 1e8, packing_factor=1.17), Phase(384, 2e7, 4, 256, 1.7, 0.01, 56)]
 

@@ -8,17 +8,16 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from packlib.workbook import slides, talk
-from packlib.workbook.exits import exit_code
-from packlib.workbook.figures import new_figure, svg
-from packlib.workbook.gallery import Picture
-from packlib.workbook.guesses import NO_GUESS
-from packlib.workbook.results import meanings
-from packlib.workbook.slides import deck, headed, slides_of
-from packlib.workbook.tables import Table
+from packbook.figures import new_figure, svg
+from packbook.guesses import NO_GUESS
+from packbook.publish import slides, talk
+from packbook.publish.gallery import Picture
+from packbook.publish.slides import deck, headed, slides_of
+from packbook.results import meanings
+from packbook.tables import Table
+from packlib.tools.exits import exit_code
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
-IMAGE = '<b>Why?</b><br><img alt="A line that &lt;rises&gt;." width="800" src="data:image/png;base64,AAAA">'
 
 
 def data(means=None, **kinds):
@@ -27,7 +26,7 @@ def data(means=None, **kinds):
 
 
 def figure(name, alt="A line that <rises>."):
-    return data({"kind": "figure", "name": name, "title": "Up", "alt": alt}, text_html=IMAGE)
+    return data({"kind": "figure", "name": name, "title": "Up", "alt": alt}, image_png="AAAA")
 
 
 ANSWER = data({"kind": "reveal", "answer": "5 packs", "why": "Six & more would be too many."}, text_html="<p>?</p>")

@@ -1,4 +1,4 @@
-"""`packlib sweep`: every combination once, resumed where it stopped, with what failed and why."""
+"""`packbook sweep`: every combination once, resumed where it stopped, with what failed and why."""
 
 import asyncio
 import csv
@@ -11,14 +11,14 @@ from figure_style import touches_the_edge
 from PIL import Image
 
 import packlib
-from packlib import cli
-from packlib.workbook import comparison, sweep
-from packlib.workbook.execution import write
-from packlib.workbook.exits import NotebookFailedError
-from packlib.workbook.figures import save
-from packlib.workbook.results import results_of
-from packlib.workbook.running import notebooks
-from packlib.workbook.sweep import Outcome, grid
+from packbook import cli
+from packbook.figures import save
+from packbook.results import results_of
+from packbook.run import comparison, sweep
+from packbook.run.execution import write
+from packbook.run.running import notebooks
+from packbook.run.sweep import Outcome, grid
+from packlib.tools.exits import NotebookFailedError
 
 pytest_plugins = ("workbook_cases",)
 
@@ -35,7 +35,7 @@ class Fake:
         if depth == 13:
             raise NotebookFailedError("cell [3] of 01_small_steps failed: ValueError: Thirteen is not allowed.")
         out.mkdir(parents=True, exist_ok=True)
-        source = f"from packlib.workbook.results import result\nresult('double', {2 * depth})"
+        source = f"from packbook.results import result\nresult('double', {2 * depth})"
         metadata = {"packlib": {"kind": "result", "name": "double", "value": 2 * depth}}
         output = nbformat.v4.new_output("display_data", {"text/plain": "double"}, metadata=metadata)
         notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source, outputs=[output])])
@@ -83,7 +83,7 @@ def test_a_sweep_goes_on_where_it_stopped(small, swept, tmp_path, monkeypatch, c
     (small / "mine.txt").write_text("3\n5\n")
     assert swept(*data, "-p", "depth", "2") == (0, [2]), "other lengths under the same name are another sweep"
     (tmp_path / "packlib").mkdir()
-    monkeypatch.setattr(packlib, "__file__", str(tmp_path / "packlib" / "__init__.py"))
+    monkeypatch.setattr(packlib, "__path__", [str(tmp_path / "packlib")])
     for text, ran in (("one", [2]), ("one", []), ("two", [2])):
         (tmp_path / "packlib" / "greedy.py").write_text(text)
         assert swept(*data, "-p", "depth", "2") == (0, ran), "a changed library is another sweep"
@@ -94,7 +94,7 @@ def test_a_damaged_record_is_named(small, swept, capsys):
     (path,) = small.glob("swept/*/cell.json")
     path.write_bytes(path.read_bytes()[:9])
     assert swept("-p", "depth", "2") == (2, [])
-    assert f"packlib: {path} is no record of a run: " in capsys.readouterr().err
+    assert f"packbook: {path} is no record of a run: " in capsys.readouterr().err
 
 
 def test_cells_run_at_the_same_time(small, tmp_path, monkeypatch):

@@ -17,13 +17,13 @@ from matplotlib.text import Text
 from papermill import PapermillExecutionError, execute_notebook
 from PIL import Image
 
-from packlib.workbook import figures
-from packlib.workbook.chapters.shared.pack_drawings import draw_packs
-from packlib.workbook.execution import WIDGET_VIEW, run_async, run_in_place, run_notebook, settle
-from packlib.workbook.exits import NotebookFailedError
-from packlib.workbook.parameters import Choice, Dataset, Number, ParameterError, Whole, check_parameters
-from packlib.workbook.running import notebooks
-from tests.cover import draw_cover
+from cover import draw_cover
+from packbook import figures
+from packbook.parameters import Choice, Dataset, Number, ParameterError, Whole, check_parameters
+from packbook.run.execution import WIDGET_VIEW, run_async, run_in_place, run_notebook, settle
+from packbook.run.running import notebooks
+from packbook.shared.pack_drawings import draw_packs
+from packlib.tools.exits import NotebookFailedError
 
 
 def small_figure():
@@ -68,8 +68,7 @@ def test_show_gives_the_picture_its_words_and_saves_it_when_asked(tmp_path, monk
     figures.show(small_figure(), alt="Two lines & more", name="two-lines")
     first, second = displayed
     assert first["text/plain"] == 'Lines "a" & <b>'
-    image = ElementTree.fromstring(f"<p>{first['text/html'].rstrip('>')}/></p>").find("img")
-    assert image.get("alt") == 'Lines "a" & <b>' and image.get("src").startswith("data:image/png;base64,")
+    assert first["metadata"]["image/png"] == {"alt": 'Lines "a" & <b>', "width": 800}
     fields = {"kind": "figure", "name": "two-lines", "alt": 'Lines "a" & <b>'}
     assert first["packlib"] == {**fields, "title": "Two lines end in one point"}
     root = ElementTree.parse(tmp_path / "figures" / "two-lines.svg").getroot()
@@ -77,7 +76,7 @@ def test_show_gives_the_picture_its_words_and_saves_it_when_asked(tmp_path, monk
     saved = Image.open(tmp_path / "figures" / "two-lines.png").convert("RGB")
     assert saved.size == (1920, 1080) and saved.getpixel((0, 0)) == (255, 255, 255)
     encoded = base64.b64encode((tmp_path / "figures" / "two-lines.png").read_bytes()).decode()
-    assert encoded in second["text/html"]  # drawn once
+    assert encoded == second["image/png"]  # drawn once
     assert len(list((tmp_path / "figures").iterdir())) == 2
 
 
@@ -102,7 +101,7 @@ def test_each_length_of_a_pack_is_written_where_it_fits():
 @pytest.fixture
 def chapter(monkeypatch):
     """A notebook 90_small with a parameter of every kind."""
-    module = types.ModuleType("packlib.workbook.chapters.n90_small")
+    module = types.ModuleType("packbook.n90_small")
     module.PARAMETERS = {
         "dataset": Dataset(), "depth": Whole(1, 512, optional=True),
         "rate": Number(0, 1), "habit": Choice(("one", "two")),
@@ -142,14 +141,14 @@ def test_papermill_itself_is_answered_as_the_shell_is(tmp_path):
     whole = nbformat.read(notebooks()["02_greedy_packing"], as_version=4)
     names = ("dataset", "max_sequences_per_pack", "seed", "quick")
     check = f"check_parameters('02_greedy_packing', {', '.join(f'{name}={name}' for name in names)})"
-    source = f"from packlib.workbook.parameters import check_parameters\n{check}"
+    source = f"from packbook.parameters import check_parameters\n{check}"
     whole.cells = [whole.cells[1], nbformat.v4.new_code_cell(source)]  # the parameters come first
     nbformat.write(whole, tmp_path / "in.ipynb")
 
     def papermill(**given):
         paths = tmp_path / "in.ipynb", tmp_path / "out.ipynb"
         ran = execute_notebook(*paths, given, kernel_name="python3", progress_bar=False)
-        return ran.cells[-1].outputs[0].data["text/plain"]
+        return ran.cells[-1].outputs[-1].data["text/plain"]
 
     with pytest.raises(PapermillExecutionError, match="'seed' or 'quick', not 'depht'"):
         papermill(depht="8")

@@ -1,0 +1,114 @@
+"""The notebooks from the shell: `packbook run 2` runs one with parameters of yours, `packbook sweep` with many.
+
+Exit codes: 0 done; 1 a notebook failed; 2 a wrong command, parameter or file; 130 interrupted; 141 nobody reads what is
+printed; 143 terminated.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import click
+
+from packbook.run.running import find_notebook, notebooks, read_parameters, run
+from packlib.files import output_path
+from packlib.tools.exits import call
+
+_CODES = (__doc__ or "").partition("\n\n")[2].strip()
+
+
+@click.group("packbook", no_args_is_help=False, epilog=_CODES, context_settings={"show_default": True})
+@click.version_option(package_name="packlib", prog_name="packbook", message="%(prog)s %(version)s")
+def program() -> None:
+    """The packing workbook: its notebooks, run with parameters of your own."""
+
+
+Pairs: TypeAlias = Sequence[tuple[str, str]]
+Out: TypeAlias = Path | None
+_command = partial(program.command, epilog=_CODES)
+_json = click.option("--json", "script", is_flag=True, help="Print JSON, for scripts.")
+_quiet = click.option("--no-progress", "progress", flag_value=False, default=True, show_default="a bar")
+_out = partial(click.option, "--out", type=click.Path(path_type=Path))
+_pairs = partial(click.option, "-p", "--parameter", "pairs", type=(str, str), multiple=True)
+
+
+@_command("list")
+@_json
+def _list(script: bool) -> None:
+    """The notebooks and their parameters.
+
+    \b
+    Examples:
+      packbook list
+      packbook list --json
+    """
+    listed = {}
+    for name, path in notebooks().items():
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        texts = ["".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", ())]
+        lines = [line for line in "".join(texts).splitlines() if ":" in line and line[0] != "#"]
+        title = "".join(cells[0]["source"]).splitlines()[0].lstrip("# ")
+        listed[name] = {"title": title, "parameters": lines}
+    if script:
+        print(json.dumps({"notebooks": listed}, indent=2, ensure_ascii=False))
+    else:
+        for name, about in listed.items():
+            print(f"{name}: {about['title']}", *about["parameters"], sep="\n    ")
+
+
+@_command("run")
+@click.argument("notebook")
+@_pairs(metavar="NAME VALUE", help="Set a parameter; may be repeated.")
+@_out(metavar="DIR", show_default="out/NOTEBOOK", help="Folder of the results.")
+@_quiet
+def _run(notebook: str, pairs: Pairs, out: Out, progress: bool) -> None:
+    """Run a notebook, given by its name or number, with your parameters.
+
+    \b
+    Examples:
+      packbook run 1
+      packbook run 02_greedy_packing -p dataset my_lengths.csv -p max_sequences_per_pack none --out greedy
+    """
+    name = find_notebook(notebook)
+    values = read_parameters(name, pairs)
+    print(*run(name, values, output_path(out or Path("out") / name, folder=True), progress), sep="\n")
+
+
+@_command("sweep")
+@click.argument("notebook")
+@_pairs(metavar="NAME VALUES", help="Values with commas between; may be repeated.")
+@_out(metavar="DIR", default="out/sweep", help="Folder of the results; the same again goes on.")
+@click.option("--jobs", type=int, default=os.cpu_count(), help="Runs at a time.")
+@click.option("--compare", multiple=True, metavar="RESULT", help="Draw this result; may be repeated.")
+@_json
+@_quiet
+def _sweep(notebook: str, pairs: Pairs, out: Path, progress: bool, jobs: int, compare: Any, script: bool) -> int:
+    """Run a notebook with every combination of parameters, and compare.
+
+    \b
+    Examples:
+      packbook sweep your_dataset -p max_length 128,256,512 -p max_sequences_per_pack 1,3,none --out sweep
+      packbook sweep 12 -p dataset docs.csv,chats.csv -p batch_size 32 --jobs 4 --out sweep
+    """
+    from packbook.run.sweep import grid, sweep
+    from packlib.checks import whole_number
+
+    cells = grid(find_notebook(notebook), pairs)
+    out = output_path(out, folder=True)
+    outcomes = sweep(cells, out, whole_number("--jobs", jobs, 1), progress=progress)
+    from packbook.run.comparison import conclude  # it loads matplotlib
+
+    return conclude(outcomes, out, list(compare), script)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns an exit code as `packlib.tools.exits` says, or 141 if nobody reads what is printed."""
+    return call(program, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,182 @@
+"""Exercises that answer: not tried, right, or wrong with the smallest counterexample. They never raise."""
+
+import copy
+import inspect
+import math
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+from pathlib import Path
+from typing import Any, Literal
+
+from packbook.guesses import as_python
+from packlib.checks import escaped, one_of, shown
+
+_BLANK = "Replace the dots with your answer, then run the cell again."
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a checker says to an answer."""
+
+    state: Literal["not tried", "right", "wrong"]
+    message: str
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One question: its solution, and the cases it is tried on.
+
+    Attributes:
+        name: of the function or variable that the learner fills in; its stub returns or holds `...`.
+        solution: the right function; or the right value.
+        cases: arguments to try, a sequence for each call, from small to large: the first that fails is shown.
+        hint: one sentence that is added from the second miss on.
+        level: of difficulty, from 1 to 3, and the minutes that it takes; the notebook says both above the exercise.
+        fault: for questions with many right answers: `fault(got, *arguments)` returns a sentence that says
+            what is wrong with an answer, or None. Without it an answer must equal the solution's.
+    """
+
+    name: str
+    solution: Any
+    cases: Sequence[Sequence] = ((),)
+    hint: str = ""
+    fault: Callable[..., str | None] | None = None
+    level: int | None = None
+    minutes: int | None = None
+
+    def judge(self, answer: Any) -> Verdict:
+        """Try `answer` on every case."""
+        is_function = callable(self.solution) and answer is not ...
+        if is_function and not callable(answer):
+            return self._wrong(f"{self.name} must be a function, not {in_short(answer)}.")
+        for case in self.cases:
+            call = f"{self.name}({', '.join(map(in_short, case))})" if is_function else self.name
+            try:
+                got = answer(*copy.deepcopy(case)) if is_function else answer
+            except Exception as error:  # whatever a learner's function does
+                return self._wrong(f"{call} raises {type(error).__name__}: {in_short(error, str)}")
+            if got is ...:
+                return Verdict("not tried", f"{self.name}: not tried yet. {_BLANK}")
+            if got is None and is_function:
+                return self._wrong(f"{call} returns None: is a return missing?")
+            if sentence := self._fault(call, got, case):
+                return self._wrong(sentence)
+        tried = f" {len(self.cases)} cases agree." if len(self.cases) > 1 else ""
+        return Verdict("right", f"{self.name}: right.{tried}")
+
+    def _fault(self, call: str, got: Any, case: Sequence) -> str | None:
+        """What is wrong with the answer to a case; None if it is right."""
+        expected = self.solution(*copy.deepcopy(case)) if callable(self.solution) else self.solution
+        try:
+            if self.fault is not None:
+                sentence = self.fault(got, *copy.deepcopy(case))
+                return sentence and f"{call} gives {in_short(got)}: {sentence}"
+            if same(got, expected):
+                return None
+        except Exception:  # an answer of a form that nobody foresaw
+            return f"{call} gives {in_short(got)} ({type(got).__name__}); the form {_form(expected)} is expected."
+        should = f"{in_short(got)}, and should give {in_short(expected)}."
+        return f"{call} gives {should}" if case else f"{in_short(got)} is not it."
+
+    def _wrong(self, sentence: str) -> Verdict:
+        return Verdict("wrong", f"{self.name}: not yet. {sentence}")
+
+
+class Exercises(dict[str, Exercise]):
+    """The exercises of one notebook, by name. It is what the notebook imports as `check`."""
+
+    def __init__(self, exercises: Iterable[Exercise]) -> None:
+        super().__init__((exercise.name, exercise) for exercise in exercises)
+        self._misses = dict.fromkeys(self, 0)
+
+    @classmethod
+    def beside(cls, lesson: str, *exercises: Exercise | Callable) -> "Exercises":
+        """Exercises of which `exercises.toml` beside a lesson has the levels, minutes and hints, and most of the cases.
+
+        Args:
+            lesson: `__file__` of the lesson.
+            exercises: a function is the solution of an exercise of its name.
+
+        Raises:
+            ValueError: if the file has tables for other exercises than these.
+        """
+        words = tomllib.loads(Path(lesson).with_name("exercises.toml").read_text(encoding="utf-8"))
+        given = [one if isinstance(one, Exercise) else Exercise(one.__name__, one) for one in exercises]
+        if list(words) != (names := [exercise.name for exercise in given]):
+            raise ValueError(f"exercises.toml must be about {', '.join(names)}, and is about {', '.join(words)}.")
+        return cls(replace(exercise, **words[exercise.name]) for exercise in given)
+
+    def __call__(self, name: str, answer: Any) -> None:
+        """Print what is to say to the learner's `answer`: after two misses with a hint, once right with a solution."""
+        exercise = self[one_of("exercise", name, self)]
+        verdict, message = exercise.judge(answer), ""
+        self._misses[name] += verdict.state == "wrong"
+        if verdict.state == "wrong" and self._misses[name] > 1:
+            message = f" Hint: {exercise.hint}" * bool(exercise.hint) + f' check.solution("{name}") shows a solution.'
+        print(f"{verdict.message}{message}")
+        if verdict.state == "right" and exercise.level:
+            self.solution(name)
+
+    def solution(self, name: str) -> None:
+        """Show one way to solve an exercise, folded."""
+        from IPython.display import display
+
+        solution = self[one_of("exercise", name, self)].solution
+        source = inspect.getsource(solution) if callable(solution) else f"{name} = {solution!r}"
+        page = f"<details><summary>One solution</summary><pre>{escaped(source)}</pre></details>"
+        display({"text/html": page, "text/plain": source}, raw=True)
+
+
+def in_short(value: Any, form: Callable[[Any], str] = shown) -> str:
+    """A value in one line of at most 100 characters, all of them printable; never raises."""
+    try:
+        text = " ".join(form(_plain(value)).split())
+    except Exception:
+        text = f"something of type {type(value).__name__}"
+    if not text.isprintable():
+        text = repr(text)[1:-1]
+    return text if len(text) <= 100 else f"{text[:97]}..."
+
+
+def _plain(value: Any) -> Any:
+    """A value with single numbers of NumPy and torch as Python's own, to ten digits: 0.6561, not 0.6561000000000001."""
+    if type(value) in (list, tuple):
+        return type(value)(map(_plain, value))
+    value = value if getattr(value, "ndim", 0) else as_python(value)
+    return float(f"{value:.10g}") if isinstance(value, float) else value
+
+
+def _form(answer: Any) -> str:
+    """How an answer is built, such as "[number, …]", with nothing of what it holds but keys."""
+    if isinstance(answer, (list, tuple)):
+        forms, is_list = list(dict.fromkeys(map(_form, answer))), isinstance(answer, list)
+        inside = ", ".join(forms + ["…"] * (is_list or len(forms) < len(answer)))
+        return f"[{inside}]" if is_list else f"({inside})"
+    if isinstance(answer, Mapping):
+        return f"{{{', '.join(f'{key!r}: {_form(item)}' for key, item in answer.items())}}}"
+    words = {bool: "True or False", Real: "number", str: "text"}
+    return next((word for kind, word in words.items() if isinstance(answer, kind)), type(answer).__name__)
+
+
+def same(got: Any, expected: Any, error: float = 1e-9) -> bool:
+    """Whether two answers agree: numbers to nine digits, arrays, lists and tuples item by item.
+
+    Of tensors and arrays in single precision, which is what torch makes of Python's numbers, six digits are enough.
+    """
+    if str(getattr(got, "dtype", "")).endswith("float32"):
+        error = 1e-6
+    got, expected = as_python(got), as_python(expected)
+    if isinstance(expected, Mapping):
+        alike = isinstance(got, Mapping) and got.keys() == expected.keys()
+        return alike and all(same(got[name], expected[name], error) for name in expected)
+    if isinstance(expected, (list, tuple)):
+        alike = isinstance(got, (list, tuple)) and len(got) == len(expected)
+        return alike and all(same(one, other, error) for one, other in zip(got, expected, strict=True))
+    if isinstance(expected, (bool, str, set, frozenset)) or expected is None:
+        return isinstance(got, bool) is isinstance(expected, bool) and bool(got == expected)
+    try:
+        return math.isclose(got, expected, rel_tol=error, abs_tol=1e-12)
+    except (TypeError, ValueError):
+        return False

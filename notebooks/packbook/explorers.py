@@ -1,0 +1,153 @@
+"""Explorers: controls around a pure function that draws, with words beside the picture.
+
+A subclass names its controls and draws; everything else is here:
+
+    class Waste(Explorer):
+        title = "What does padding cost?"
+
+        def controls(self):
+            return {"batch_size": slider("Batch size", 1, 256, value=32)}
+
+        def draw(self, batch_size):
+            fig, ax = new_figure()
+            ...
+            return fig, f"With {batch_size} sequences in a batch …"
+
+In JupyterLab the picture follows the controls. Where widgets do not run, the first picture stands alone.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import ipywidgets as widgets
+from matplotlib.figure import Figure
+
+from packbook.figures import img, picture, png, publish, styled
+from packbook.results import MEANING
+from packlib.checks import in_html
+
+_LOOK = {"style": {"description_width": "11em"}, "layout": {"width": "36em", "max_width": "98%"}}
+
+
+def slider(label: str, low: int, high: int, value: int, step: int = 1) -> widgets.IntSlider:
+    """A slider over whole numbers. It reports when it is let go, so that pictures do not queue up."""
+    return widgets.IntSlider(value, low, high, step, description=label, continuous_update=False, **_LOOK)
+
+
+def choice(label: str, options: Iterable[Any], value: Any) -> widgets.SelectionSlider | widgets.ToggleButtons:
+    """A slider over a few numbers, such as 1, 2, 4, 8, or a button for each of a few names, which have no order.
+
+    Not a drop-down list: JupyterLab takes the arrow keys away from those, so the keyboard could not move them. Buttons
+    are reached by Tab.
+
+    Args:
+        options: values, or `(text, value)` pairs.
+    """
+    pairs = [option if isinstance(option, tuple) else (str(option), option) for option in options]
+    if all(isinstance(number, int | float) for _, number in pairs):
+        look = {"continuous_update": False, "readout": False, **_LOOK}  # the readout cuts long names off
+        return widgets.SelectionSlider(options=pairs, value=value, description=label, **look)
+    style, layout = {**_LOOK["style"], "button_width": "auto"}, {"max_width": "98%"}
+    return widgets.ToggleButtons(options=pairs, value=value, description=label, style=style, layout=layout)
+
+
+class Explorer:
+    """Controls, a picture that follows them, and its alt text.
+
+    Attributes:
+        title: the question the explorer answers.
+        shown_controls: the names of one or two controls that move on the site, where it shows pictures; if there are
+            none, the first does.
+        columns: of the controls above the picture, so that many controls and the picture fit on a screen together.
+        widgets: the controls by name, real ipywidgets; set `explorer.widgets["batch_size"].value` from code.
+        picture: the widget whose HTML is the image, or a sentence if drawing failed.
+        figure, alt: what the picture shows now, and the same in words.
+        error: the exception of the last drawing, or None; the reader sees its sentence, no traceback.
+    """
+
+    title = ""
+    shown_controls: tuple[str, ...] = ()
+    columns = 1
+    _made: dict[str, Any]  # how to make it again, where no kernel runs
+
+    def controls(self) -> dict[str, widgets.ValueWidget]:
+        """The controls by the names of `draw`'s parameters, each with a description."""
+        raise NotImplementedError
+
+    def draw(self, *_: Any, **values: Any) -> tuple[Figure, str]:
+        """The figure and its alt text for these values of the controls. Depends on nothing else."""
+        raise NotImplementedError
+
+    def data(self) -> dict[str, Any] | None:
+        """What `static/drawings.js` of the site draws it from, as JSON has it; None if the site shows pictures."""
+        return None
+
+    def react(self, name: str) -> None:
+        """Called after the control `name` changed, before drawing: the place to move another one's limits."""
+
+    def __new__(cls, *args: Any, **options: Any) -> "Explorer":
+        made = super().__new__(cls)
+        plain = [part.tolist() if hasattr(part, "tolist") else part for part in args]  # as JSON knows it
+        made._made = {"module": cls.__module__, "name": cls.__name__, "args": plain, "options": options}
+        return made
+
+    def __init__(self) -> None:
+        self.alt = ""
+        self.error: Exception | None = None
+        self.widgets = self.controls()
+        self.picture = widgets.HTML(layout={"max_width": "44em"})  # all of it, with its controls, fits a screen
+        self._drawn: dict[str, Any] | None = None
+        rows = []
+        for name, control in self.widgets.items():
+            if not control.description:
+                raise ValueError(f"The control {name!r} needs a description: readers must know what it does.")
+            control.observe(lambda change, name=name: self._draw_again(name), "value")
+            rows.append(_with_choice(control))
+        if self.columns > 1:
+            wide, narrow = [], []
+            for control, row in zip(self.widgets.values(), rows, strict=True):
+                if isinstance(control, widgets.ToggleButtons):
+                    wide.append(row)
+                    continue
+                control.layout.width, control.style.description_width = "24em", "9em"
+                narrow.append(row)
+            rows = [widgets.HBox([widgets.VBox(narrow[at :: self.columns]) for at in range(self.columns)]), *wide]
+        self._draw_again()
+        heading = widgets.HTML(f"<b>{in_html(self.title)}</b>")
+        self.box = widgets.VBox([heading, *rows, self.picture])
+
+    def _draw_again(self, moved: str = "") -> None:
+        """Draw what the controls say now, after one of them was moved."""
+        try:
+            if moved:
+                self.react(moved)
+            values = {name: control.value for name, control in self.widgets.items()}
+            if values == self._drawn:  # `react` moved a control, which has drawn already
+                return
+            with styled():  # once, and not for each method of the figure
+                self.figure, self.alt = self.draw(**values)
+            self._png = png(self.figure)
+            self.picture.value = img(self.figure, self._png, self.alt)
+            self.error, self._drawn = None, values
+        except Exception as error:  # a traceback in a callback is lost in the log; a sentence is read
+            self.alt, self.error, self._drawn = f"No picture: {error}", error, None
+            self.picture.value = f'<p role="alert">{in_html(self.alt)}</p>'
+
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        name = re.sub(r"\B(?=[A-Z])", "-", type(self).__name__).lower()
+        metadata = {} if self.error else publish(self.figure, self._png, self.alt, name, self.title)
+        if metadata:
+            metadata[MEANING]["explorer"] = self._made
+        still = {} if self.error else picture(self._png, self.alt)
+        return {**self.box._repr_mimebundle_(), **still, "text/plain": f"{self.title} {self.alt}"}, metadata
+
+
+def _with_choice(control: widgets.Widget) -> widgets.Widget:
+    """A control, with the name of its choice beside it."""
+    if not isinstance(control, widgets.SelectionSlider):
+        return control
+    # a label would draw `$x$` in a name as a formula; the margin keeps it off the handle at the end of the slider
+    chosen = widgets.HTML(layout={"margin": "2px 2px 2px 10px"})
+    widgets.dlink((control, "index"), (chosen, "value"), lambda at: in_html(control.options[at][0]))
+    return widgets.HBox([control, chosen])

@@ -1,0 +1,318 @@
+"""Figures: one style, one color a method, and a sentence for those who cannot see them."""
+
+import base64
+import csv
+import inspect
+import io
+import os
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib import font_manager
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.text import Text
+from matplotlib.ticker import LogFormatter
+from PIL import Image
+from scipy.optimize import isotonic_regression
+
+from packbook.results import FIGURES_FOLDER, MEANING, display_as
+from packlib.checks import escaped
+from packlib.checks import percent as percent  # where chapters look for it
+from packlib.files import atomic_path, write_text
+
+_STYLE = matplotlib.rc_params_from_file(Path(__file__).with_name("packlib.mplstyle"), use_default_template=False)
+_STYLED = ContextVar("styled", default=False)  # whether matplotlib's settings are the workbook's now
+
+INK = "#222222"  # text, and what is not a series
+PADDING = "#d9d9d9"  # slots that hold no token
+EMPTY = {"color": PADDING, "hatch": "///", "edgecolor": "white", "linewidth": 0}  # how bars of them look
+
+# What a dark page does to a figure: light and dark change places, hues stay, and white becomes the page of JupyterLab.
+# A heat map stays on its light ground: its shades are values, and turned over they would say the opposite.
+_WIDTH = 800  # pixels of a figure on a page; by it the style below knows the workbook's figures from a learner's own
+_DARK = (
+    f"[data-jp-theme-light='false'] :is(.packlib-figure:not(.packlib-map), .jp-RenderedImage "
+    f"img[width='{_WIDTH}']:not(.jp-needs-light-background)) {{ filter: invert(93.3%) hue-rotate(180deg) }}"
+)
+
+OKABE_ITO = tuple(_STYLE["axes.prop_cycle"].by_key()["color"])
+_KEPT = np.rint([255 * np.array(to_rgb(color)) for color in (*OKABE_ITO, INK, PADDING, "white")]).astype(int)
+
+with Path(__file__).with_name("series.csv").open(encoding="utf-8") as _file:
+    # each of color, marker and line tells the series apart without the others
+    _SERIES = {row.pop("name"): row for row in csv.DictReader(_file)}
+
+
+def series(name: str) -> dict[str, str]:
+    """Color, marker and line style of a packing method or batching habit, the same in every figure.
+
+    A name that is not listed gets a style computed from its letters, so that a new method shows up by itself.
+    """
+    if name not in _SERIES:
+        code = zlib.crc32(name.encode())
+        color, marker = OKABE_ITO[code % 6], "ov^<>spPhHdD"[code // 6 % 12]
+        return {"color": color, "marker": marker, "linestyle": ("-", "--", "-.", ":")[code // 72 % 4]}
+    return dict(_SERIES[name])
+
+
+@cache
+def _add_typeface() -> None:
+    """Let matplotlib know the typeface that is shipped, by a name of its own: others may have an Inter installed."""
+    for path in sorted(Path(__file__).with_name("fonts").glob("*.otf")):
+        font = font_manager.ttfFontProperty(font_manager.get_font(path))
+        font_manager.fontManager.ttflist.append(replace(font, name="packlib Inter"))
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """In here matplotlib's settings are the workbook's, and afterwards as they were."""
+    if _STYLED.get():
+        yield
+        return
+    _add_typeface()
+    before = _STYLED.set(True)
+    try:
+        with matplotlib.rc_context(_STYLE):
+            yield
+    finally:
+        _STYLED.reset(before)
+
+
+def _in_style(kind: type[Artist]) -> type[Artist]:
+    """Have all that is asked of a figure or axes of this kind done in the workbook's style."""
+    for name, method in inspect.getmembers(kind, inspect.isfunction):
+        if name == "__init__" or not name.startswith("_"):
+            setattr(kind, name, styled()(method))
+    return kind
+
+
+@_in_style
+class _StyledAxes(Axes):
+    pass
+
+
+@_in_style
+class StyledFigure(Figure):
+    """A figure of 8 × 4.5 inch in the workbook's style; matplotlib's settings and other figures stay as they are."""
+
+    def add_subplot(self, *arguments: Any, **options: Any) -> Any:
+        return super().add_subplot(*arguments, **{"axes_class": _StyledAxes} | options)
+
+    def suptitle(self, text: str, **options: Any) -> Text:
+        """A title at the left edge, as those of axes."""
+        return super().suptitle(text, **{"x": 0.02, "ha": "left"} | options)
+
+
+def new_figure(rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:
+    """A `StyledFigure` and its axes; `options` go to `Figure.subplots`."""
+    fig = StyledFigure()
+    return fig, fig.subplots(rows, columns, **options)
+
+
+def label_ends(labels: dict[Line2D, str], gap: float = 16) -> None:
+    """Write each text beside the last point of its line: direct labels read faster than a legend.
+
+    Labels that would touch are moved apart to `gap` points. Set the limits of the axes before.
+    """
+    ends = sorted(labels, key=lambda line: line.get_ydata()[-1])
+    for line in ends:
+        line.axes.autoscale_view()  # else the limits are known only when drawn
+    points = 72 / ends[0].figure.dpi  # of a pixel
+    wanted = np.array([line.axes.transData.transform((0, line.get_ydata()[-1]))[1] * points for line in ends])
+    gaps = gap * np.arange(len(ends))
+    placed = isotonic_regression(wanted - gaps).x + gaps  # as near to where they are wanted as the gaps allow
+    for line, at, height in zip(ends, placed, wanted, strict=True):
+        end = line.get_xdata()[-1], line.get_ydata()[-1]
+        beside = {"xytext": (10, at - height), "textcoords": "offset points", "va": "center"}
+        line.axes.annotate(labels[line], end, color=INK, annotation_clip=False, **beside)
+
+
+def name_rows(ax: Axes, names: Sequence[str], above: float = 0.5, below: float = 0.5) -> None:
+    """Name the rows at 0, 1, … of a picture, the first on top, with room `above` it and `below` the last."""
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 1 + below, -above)
+
+
+def plain_ticks(axis: Axis, ticks: Sequence[float]) -> None:
+    """Put ticks here alone, as plain numbers with thousands set off: what a logarithmic axis lacks."""
+    axis.set_ticks(ticks, [f"{tick:,}" for tick in ticks])
+    axis.minorticks_off()
+
+
+def _show_dollars(fig: Figure) -> None:
+    """Show every text as it stands: `$x$` in a name is no formula. Only the powers of ten at log axes are."""
+    powers: set[Text] = set()
+    for axis in (axis for ax in fig.axes for axis in (ax.xaxis, ax.yaxis)):
+        if isinstance(axis.get_major_formatter(), LogFormatter):
+            powers.update(axis.get_majorticklabels())
+        if isinstance(axis.get_minor_formatter(), LogFormatter):
+            powers.update(axis.get_minorticklabels())
+    for text in set(fig.findobj(Text)) - powers:
+        text.set_parse_math(False)
+
+
+def _fix_layout(fig: Figure) -> None:
+    """Lay the figure out once, so that it looks the same each time it is written.
+
+    The title of a figure with one picture begins at the left edge of the page, as titles over several pictures do.
+    """
+    _show_dollars(fig)
+    if (engine := fig.get_layout_engine()) is not None:
+        square = any(ax.get_aspect() != "auto" for ax in fig.axes)
+        for _ in range(3 if square else 1):  # fewer leave labels below square axes cut off
+            engine.execute(fig)
+        fig.set_layout_engine("none")
+        if len(fig.axes) == 1:
+            (ax,) = fig.axes
+            edge = ax.transAxes.inverted().transform(fig.transFigure.transform((0.02, 0)))
+            ax._left_title.set_x(edge[0])
+
+
+def _palette(drawn: Image.Image, size: int = 96) -> np.ndarray:
+    """The colors of series, those of the largest areas, and what comes nearest to the rest."""
+    areas = drawn.getcolors(drawn.width * drawn.height) or []
+    large = [color for _, color in sorted(areas, key=lambda area: -area[0])[: size // 4]]
+    rest = size - len(_KEPT) - len(large)
+    nearest = drawn.quantize(rest, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).getpalette()
+    others = np.concatenate([large, np.array(nearest).reshape(-1, 3)[:rest]])
+    apart = np.abs(others[:, None] - _KEPT).max(2).min(1) > 8  # else a kept color could become its neighbor
+    return np.concatenate([_KEPT, others[apart]])
+
+
+@styled()
+def png(fig: Figure, dpi: float | None = None) -> bytes:
+    """The figure as a PNG of at most 96 colors, a quarter of the size that matplotlib writes.
+
+    The colors of series are among them, however small a mark is. By default it has 144 dots an inch, or is 1920
+    pixels wide where figures are saved too: one picture is both. Of that it takes the time to write the fewest bytes.
+    """
+    _fix_layout(fig)
+    stored = dpi is None
+    dpi = dpi or (1920 / fig.get_figwidth() if FIGURES_FOLDER in os.environ else 144)
+    before, canvas, small = fig.dpi, FigureCanvasAgg(fig), io.BytesIO()
+    fig.set_dpi(dpi)
+    canvas.draw()  # `savefig` would draw it twice
+    drawn = Image.fromarray(np.asarray(canvas.buffer_rgba()))
+    fig.set_dpi(before)
+    drawn, colors = drawn.convert("RGB"), Image.new("P", (1, 1))
+    colors.putpalette(_palette(drawn).ravel().tolist())
+    picture = drawn.quantize(palette=colors, dither=Image.Dither.NONE)
+    picture.save(small, format="png", optimize=stored, dpi=(dpi, dpi))
+    return small.getvalue()
+
+
+def claim(fig: Figure) -> str:
+    """What the figure's title says, or those of its axes, on one line; "" if it has none."""
+    of_axes = [ax.get_title(where) for ax in fig.axes for where in ("left", "center")]
+    titles = [fig.get_suptitle()] if fig.get_suptitle() else of_axes
+    return " · ".join(" ".join(title.split()) for title in titles if title)
+
+
+@styled()
+def svg(fig: Figure, alt: str, title: str = "") -> str:
+    """The figure as SVG text with `alt` as its `<desc>`, the same bytes every time.
+
+    Its `<title>` is the `title`, or the claim of the figure, or `alt`.
+    """
+    _fix_layout(fig)
+    titles = [text for ax in fig.axes for text in (ax.title, ax._left_title) if text.get_text()]
+    if fig.get_suptitle() or len(titles) == 1:
+        (fig._suptitle if fig.get_suptitle() else titles[0]).set_gid("claim")  # so that a slide can leave it out
+    raw = io.StringIO()
+    fig.savefig(raw, format="svg", metadata={"Date": None})
+    words = f"<title>{escaped(title or claim(fig) or alt)}</title>\n <desc>{escaped(alt)}</desc>"
+    before, _, after = raw.getvalue().partition("<svg ")  # the first is the picture itself
+    attributes, _, drawing = after.partition(">")
+    return f'{before}<svg role="img" {attributes}>\n {words}{drawing}'
+
+
+def img(fig: Figure, drawn: bytes, alt: str) -> str:
+    """Return a figure's PNG as an HTML image with its alt text, for widgets; it follows the theme of JupyterLab.
+
+    Args:
+        drawn: the figure's PNG, as `png` made it.
+    """
+    source = f"data:image/png;base64,{base64.b64encode(drawn).decode()}"
+    kind = "packlib-figure packlib-map" if _is_map(fig) else "packlib-figure"
+    look = f'<style>{_DARK}</style><img alt="{escaped(alt)}" class="{kind}" width="{_WIDTH}"'
+    return f'{look} style="max-width:100%" src="{source}">'
+
+
+def _is_map(fig: Figure) -> bool:
+    """Whether a picture in the figure says its values by shades."""
+    return any(image.get_array().ndim == 2 for ax in fig.axes for image in ax.images)
+
+
+def save(fig: Figure, alt: str, folder: str | os.PathLike, name: str, title: str = "", drawn: bytes = b"") -> None:
+    """Write `name.svg` and `name.png`, 1920 pixels wide, into `folder`; `drawn` is the PNG if it is there already."""
+    write_text(Path(folder) / f"{name}.svg", svg(fig, alt, title))
+    with atomic_path(Path(folder) / f"{name}.png") as beside:
+        beside.write_bytes(drawn or png(fig, dpi=1920 / fig.get_figwidth()))
+
+
+def publish(fig: Figure, drawn: bytes, alt: str, name: str, title: str = "") -> dict[str, Any]:
+    """Return the metadata of an output that shows the figure; under `packbook run` it is saved by its name too.
+
+    Args:
+        drawn: the figure's PNG, as `png` made it.
+    """
+    if folder := os.environ.get(FIGURES_FOLDER):
+        save(fig, alt, folder, name, title, drawn)
+    means = {"kind": "figure", "name": name, "title": title or claim(fig), "alt": alt}
+    return {MEANING: means, **_look(fig, alt)}
+
+
+def picture(drawn: bytes, alt: str) -> dict[str, str]:
+    """Return the data of an output that shows a figure: its PNG, and its alt text where pictures cannot be shown."""
+    return {"image/png": base64.b64encode(drawn).decode(), "text/plain": alt}
+
+
+def _look(fig: Figure, alt: str) -> dict[str, Any]:
+    """Return what viewers of notebooks read beside a PNG: width and alt text, and whether it must stay light."""
+    look = {"image/png": {"alt": alt, "width": _WIDTH}}
+    return {**look, "needs_background": "light"} if _is_map(fig) else look
+
+
+def show_dark_style() -> None:
+    """Let a dark JupyterLab show the figures of this notebook on a dark ground; elsewhere this shows nothing."""
+    display_as("style", {"text/html": f"<style>{_DARK}</style>"})
+
+
+def show(fig: Figure, *, alt: str, name: str) -> None:
+    """Show a figure in a notebook, with the sentence that says what it shows.
+
+    Args:
+        alt: what the figure says, in words, computed from its data.
+        name: the file name without ending, in lower-case letters, digits and dashes; once per notebook.
+    """
+    from IPython.display import display
+
+    if not alt.strip():
+        raise ValueError(f"The figure {name!r} needs an alt text: say in words what it shows.")
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
+        raise ValueError(f"A figure's name has lower-case letters, digits and dashes only, not {name!r}.")
+    drawn = png(fig)
+    display(picture(drawn, alt), raw=True, metadata=publish(fig, drawn, alt, name))
+
+
+def show_source(function: Any) -> None:
+    """Show the source of a function or class of the library, with the file it stands in."""
+    source = inspect.getsource(function)
+    where = f"{function.__module__.replace('.', '/')}.py"
+    data = {"text/markdown": f"From `{where}`:\n```python\n{source}```", "text/plain": f"{where}\n{source}"}
+    display_as("source", data, file=where, text=source)

@@ -1,0 +1,183 @@
+"""Guesses, read as people write them ("4 packs", "87 %", "1,144", "3/8", "10k", "4+3+3"), and compared with the truth.
+
+Text is parsed and never evaluated. Whatever a learner guesses, the answer is a sentence and not an error.
+`publish/website/static/guesses.js` judges in the same way; both are tested with the same cases.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any, Literal
+
+NO_GUESS = "No guess yet. Replace the dots above with your guess and run both cells, or open the answer below."
+_LONGEST = 200  # characters of a guess
+_SMALLEST, _LARGEST = 1e-9, 1e15  # numbers beyond have no digits that people read
+_NEAR = 0.05  # of the truth
+_YES_OR_NO = {"yes": "yes", "y": "yes", "true": "yes", "no": "no", "n": "no", "false": "no"}
+_PARTS = {"%": 100, "thousandths": 1000}  # a guess below 1 in these units may be meant as a share of one
+_MULTIPLES = {"k": 1e3, "thousand": 1e3, "m": 1e6, "million": 1e6, "bn": 1e9, "billion": 1e9}
+_NUMBER = r"[+-]?(?:\d{1,3}(?:[, ]\d{3})+(?:\.\d*)?|\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?"
+_WRITTEN = re.compile(
+    rf"(?:about|around|roughly|~|≈)? ?({_NUMBER})(?: ?/ ?({_NUMBER}))? ?(\D*)", re.ASCII | re.IGNORECASE
+)
+_PACK = re.compile(r"\d+(?: \+ \d+)+", re.ASCII)  # how a notebook writes a pack
+
+
+class UnreadableGuessError(ValueError):
+    """A guess that cannot be compared with the truth; the message is the sentence for the learner."""
+
+
+@dataclass(frozen=True)
+class Judgment:
+    """What is said about a guess.
+
+    Attributes:
+        state: "near" is a number within 5 % of the truth; what is "unclear" cannot be judged.
+        message: a sentence about the guess, which does not repeat it.
+        answer: the truth with its unit, as the learner reads it.
+        truth: the number or the text that the guess was compared with.
+        guess: the number or the text that was read; None if there was none.
+    """
+
+    state: Literal["none", "unclear", "right", "near", "wrong"]
+    message: str
+    answer: str
+    truth: float | str
+    guess: float | str | None = None
+
+
+def judge_guess(
+    guess: Any,
+    truth: Any,
+    unit: str = "",
+    choices: Sequence[str] = (),
+    limits: tuple[float, float] = (-math.inf, math.inf),
+    by_factor: bool = False,
+) -> Judgment:
+    """Compare a guess with the truth; nothing that a learner writes makes it raise.
+
+    Args:
+        guess: of any type; `...`, None, "?" and an empty text are no guess.
+        truth: a number, a bool (yes or no), or a text, such as "4 + 3 + 3" for a pack; NumPy's types too.
+        unit: "%" for a truth in percent, "times", "packs": a guess may carry it or not.
+        choices: the words that the learner chooses from, if the question offers some; any other is unclear.
+        limits: a number outside is impossible, and the message says so.
+        by_factor: whether a number within a factor of two is near.
+    """
+    truth = as_python(truth)
+    truth = {True: "yes", False: "no"}[truth] if isinstance(truth, bool) else truth
+    answer = said(truth, unit)
+    try:
+        if guess is None or guess is ... or (isinstance(guess, str) and not guess.strip(" .…?\t\n")):
+            return Judgment("none", NO_GUESS, answer, truth)
+        text = " ".join(str(as_python(guess)).split())
+        if len(text) > _LONGEST:
+            raise UnreadableGuessError("That is too long for a guess; guess again.")
+        if not isinstance(truth, str):
+            state, message, number = _compare_numbers(text, truth, unit, limits, by_factor)
+            return Judgment(state, message, answer, truth, number)
+        read = _read(text, truth, choices)
+    except UnreadableGuessError as unreadable:
+        return Judgment("unclear", str(unreadable), answer, truth)
+    except Exception:  # whatever the methods of a learner's object do
+        return Judgment("unclear", "That cannot be read; guess again.", answer, truth)
+    right = _lengths(read) == _lengths(truth) if _PACK.fullmatch(truth) else same_word(read, truth)
+    return Judgment("right" if right else "wrong", f"That is {'right' if right else 'wrong'}.", answer, truth, read)
+
+
+def said(value: float | str, unit: str) -> str:
+    """A number with its unit, as people write it: three digits, or all before the point; a text as it is."""
+    if not isinstance(value, str):
+        exact = Decimal(value)
+        step = Decimal(1).scaleb(min(0, exact.adjusted() - 2))
+        # a tie is rounded up, as JavaScript does it; + 0: no minus zero
+        value = f"{exact.quantize(step, ROUND_HALF_UP).normalize() + 0:,f}"
+    return f"{value} {_singular(unit) if value == '1' else unit}".strip()
+
+
+def as_python(value: Any) -> Any:
+    """A scalar or an array of NumPy or torch as Python's own numbers, bools, texts and lists."""
+    return value.tolist() if callable(getattr(value, "tolist", None)) else value
+
+
+def _compare_numbers(
+    text: str, truth: float, unit: str, limits: tuple[float, float], by_factor: bool
+) -> tuple[Any, str, float]:
+    """A state and a message for a `Judgment`, and the number that was read."""
+    number, has_unit = _number(text)
+    if math.isclose(number, truth, rel_tol=1e-9):
+        return "right", "Exactly right.", number
+    if said(number, "") == said(truth, "") and (truth != round(truth) or number == round(number)):
+        return "right", "Right to the digits that the answer shows.", number
+    if unit in _PARTS and not has_unit and 0 < abs(number) < 1:
+        whole, part = said(_PARTS[unit] * number, ""), said(number, "")
+        raise UnreadableGuessError(
+            f"Do you mean {whole} {unit}? Then write {whole}; if you mean {part} {unit}, write '{part} {unit}'."
+        )
+    low, high = limits
+    if not low <= number <= high:
+        bound = f"less than {said(low, unit)}" if number < low else f"more than {said(high, unit)}"
+        return "wrong", f"Impossible, since it cannot be {bound}.", number
+    off = number - truth
+    factor = max(number / truth, truth / number) if number * truth > 0 else 0
+    if factor >= (2 if by_factor else 10):
+        distance = f"{said(factor, 'times')} too {'large' if off > 0 else 'small'}."
+    else:  # "2 times above" would say a factor
+        amount = said(abs(off), {"%": "points", "times": ""}.get(unit, unit))
+        distance = f"{amount} {'above' if off > 0 else 'below'} the answer."
+    near = abs(off) <= _NEAR * abs(truth) * (1 + 1e-9)  # 1.05 is near 1, though binary fractions say 0.0500…04
+    if near or (by_factor and 0 < factor <= 2):
+        return "near", f"{'Very close' if near else 'Close'}, {distance}", number
+    return "wrong", distance, number
+
+
+def _number(text: str) -> tuple[float, bool]:
+    """The number that a text says, and whether a word or a sign stands behind it, such as a unit."""
+    text = re.sub("^an? (?=thousand|million|billion)", "1 ", text, flags=re.IGNORECASE)
+    written = _WRITTEN.fullmatch(re.sub("^(?:minus |[-−]) ?", "-", text, flags=re.IGNORECASE))
+    if not written:
+        raise UnreadableGuessError("That is not a number such as 4, 1,144, 0.5 or 3/8; guess again.")
+    top, bottom = (float(re.sub("[, ]", "", part or "1")) for part in written.group(1, 2))
+    first, _, others = written[3].lower().partition(" ")
+    number = top / bottom * _MULTIPLES.get(first, 1) if bottom else math.inf
+    if not (number == 0 or _SMALLEST <= abs(number) <= _LARGEST):
+        raise UnreadableGuessError("That number is too large or too small to compare; guess again.")
+    return number, bool(others if first in _MULTIPLES else first)
+
+
+def _read(text: str, truth: str, choices: Sequence[str]) -> str:
+    """What a text says where the truth is one: yes or no, a pack, one of the choices, or any word."""
+    if truth in ("yes", "no"):
+        if not (read := _YES_OR_NO.get(_word(text), "")):
+            raise UnreadableGuessError("That is neither yes nor no; guess again.")
+        return read
+    if _PACK.fullmatch(truth) and not _lengths(text):
+        raise UnreadableGuessError("That has no numbers like 3 + 2 + 1; guess again.")
+    if choices and not any(same_word(text, one) for one in choices):
+        raise UnreadableGuessError(f"That is not among the choices: {', '.join(choices)}.")
+    return text
+
+
+def _lengths(text: str) -> list[float]:
+    """The lengths of a pack, however they are joined: "4+3+3 = 10", "4, 3, 3" or "[3 4 3]"."""
+    return sorted(map(float, re.findall(r"\d+(?:\.\d+)?", text.partition("=")[0], re.ASCII)))
+
+
+def same_word(one: Any, other: Any) -> bool:
+    """Whether two words are the same but for case, punctuation, article and plural."""
+    one, other = (re.sub("^(?:an?|the) ", "", _word(str(word))).removesuffix("s") for word in (one, other))
+    return one == other
+
+
+def _word(text: str) -> str:
+    return re.sub(r"[\s_-]+", " ", text.lower()).strip(" .!?`'\"")
+
+
+def _singular(unit: str) -> str:
+    """The unit of one: "pack" of "packs", "sequence in a pack" of "sequences in a pack"."""
+    first, *others = unit.split(" ")
+    if first not in ("s", "times"):
+        first = re.sub("ies$", "y", first) if first.endswith("ies") else first.removesuffix("s")
+    return " ".join([first, *others])

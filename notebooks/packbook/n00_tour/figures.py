@@ -1,0 +1,87 @@
+"""What notebook 00 draws: rows of texts, and who looks at whom."""
+
+import textwrap
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.ticker import MaxNLocator
+
+from packbook.figures import INK, OKABE_ITO, PADDING, new_figure, percent, show
+from packbook.guesses import said
+from packlib.packing import PackingPlan, Packs
+
+if TYPE_CHECKING:  # the first page does not wait for torch
+    import torch
+
+COLORS = OKABE_ITO[:6]
+FEW = 48  # texts to look at
+
+
+def draw_rows(ax: Axes, rows: Sequence[Sequence[int]], lengths: np.ndarray, slots: int, most: int) -> None:
+    """Rows of text ids, room for `most` of them. A text has the same color wherever it lies; gray is empty."""
+
+    def bars(y: np.ndarray, left: np.ndarray, right: np.ndarray, **look) -> None:
+        corners = np.stack([left, y - 0.43, left, y + 0.43, right, y + 0.43, right, y - 0.43], axis=1)
+        ax.add_collection(PolyCollection(corners.reshape(-1, 4, 2), **look))  # faster than a patch each
+
+    every, ids = np.arange(len(rows)), np.concatenate([np.asarray(row) for row in rows])
+    bars(every, np.zeros(len(rows)), np.full(len(rows), slots), facecolors=PADDING)
+    ends = np.concatenate([np.cumsum(lengths[np.asarray(row)]) for row in rows])
+    colors = [COLORS[i % len(COLORS)] for i in ids]
+    at = np.repeat(every, [len(row) for row in rows])
+    bars(at, ends - lengths[ids], ends, facecolors=colors, edgecolors="white", linewidths=0.8)
+    if (saved := most - len(rows)) > most / 4:
+        over = {"color": INK, "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 2}}  # a guess may cross it
+        ax.text(slots / 2, (most + len(rows)) / 2, f"{saved} rows saved", ha="center", va="center", **over)
+    ax.set(xlim=(0, slots), ylim=(most - 0.4, -0.6), yticks=[], xlabel="slots")
+    ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 2.5, 5, 10]))
+    ax.spines["left"].set_visible(False)
+
+
+def short(text: str) -> str:
+    """A text on one line, cut after a word."""
+    return textwrap.shorten(text, 90, placeholder=" …")
+
+
+def show_padded(lengths: np.ndarray, max_length: int, mark: Callable[..., None]) -> None:
+    """The first texts, each in a row of its own, with the guess that `mark` draws."""
+    fig, ax = new_figure()
+    draw_rows(ax, [[i] for i in range(FEW)], lengths, max_length, FEW)
+    empty = 1 - lengths[:FEW].mean() / max_length
+    ax.set(title=f"{FEW} texts in {FEW} rows: {percent(empty, 0)} of the slots are empty")
+    mark(ax, "waste", at=lambda share: max_length * (1 - share / 100))
+    alt = f"{FEW} real texts as rows of {max_length} slots. The colored part of each row is text, "
+    show(fig, alt=alt + f"the gray part is padding: {percent(empty)} of all slots.", name="waste")
+
+
+def show_packed(lengths: np.ndarray, packs: Packs, best: PackingPlan, mark: Callable[..., None]) -> None:
+    """The first texts in rows of their own, and in the packs of a plan, with the guess that `mark` draws."""
+    max_length = best.histogram.max_length
+    empty = 1 - lengths[:FEW].mean() / max_length
+    fig, axes = new_figure(1, 2, sharey=True)
+    draw_rows(axes[0], [[i] for i in range(FEW)], lengths, max_length, FEW)
+    draw_rows(axes[1], list(packs), lengths, max_length, FEW)
+    axes[0].set_title(f"padded: {FEW} rows, {percent(empty, 0)} empty")
+    axes[1].set_title(f"packed: {said(len(packs), 'rows')}, {percent(1 - best.efficiency, 0)} empty")
+    mark(axes[1], "rows", "y", at=lambda rows: rows - 0.5)  # below so many rows
+    alt = f"The same {FEW} texts twice. Padded they take {FEW} rows, {percent(empty)} empty; packed they take "
+    show(fig, alt=alt + f"{said(len(packs), 'rows')}, {percent(1 - best.efficiency)} empty.", name="packed")
+
+
+def show_looks(segment_ids: "torch.Tensor") -> None:
+    """Who looks at whom in a pack, without a mask and with it."""
+    from packbook.shared.segments import draw_mask
+
+    ids, real = segment_ids, segment_ids > 0
+    own, pairs = ids[:, None] == ids, real[:, None] & real
+    fig, axes = new_figure(1, 2)
+    share = 1 - int((own & pairs).sum()) / int(pairs.sum())
+    draw_mask(axes[0], ids, pairs, f"No mask: {percent(share, 0)} of pairs are strangers")
+    draw_mask(axes[1], ids, own, "Mask: each text sees itself")
+    axes[0].set(xlabel="token that is looked at", ylabel="token that looks")
+    axes[1].set(xlabel="token that is looked at")
+    alt = f"Which token looks at which in a pack of {int(ids.max())} texts. Without a mask, {percent(share)} of all "
+    show(fig, alt=alt + "pairs are of two texts; with it only the blocks of each text are left.", name="mask")

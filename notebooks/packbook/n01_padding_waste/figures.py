@@ -1,0 +1,104 @@
+"""What notebook 01 draws: batches, histograms and padding."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from packbook.figures import INK, PADDING, name_rows, new_figure, percent, series, show
+from packbook.shared.habits import HABIT_NAMES
+from packbook.shared.histograms import shown_name
+from packlib.checks import one_line
+from packlib.lengths import LengthHistogram, padding_waste
+
+
+def draw_batches(ax: Axes, batches: Sequence[np.ndarray], widths: Sequence[int], max_length: int) -> None:
+    """Batches of lengths one above the other, each as wide as said: tokens in blue, padding gray."""
+    ends = np.cumsum([0, *map(len, batches)])
+    rows = np.append(np.repeat(np.arange(ends[-1]), 2)[1:], ends[-1])  # the upper and the lower edge of each row
+    lengths, wide = np.concatenate(batches), np.repeat(widths, [len(batch) for batch in batches])
+    ax.fill_betweenx(rows, np.repeat(wide, 2), color=PADDING, linewidth=0)
+    ax.fill_betweenx(rows, np.repeat(lengths, 2), color=series("packed")["color"], linewidth=0)
+    ax.hlines(ends[1:-1], 0, max_length, colors="white", linewidth=1.5)
+    ax.set(xlim=(0, max_length), ylim=(ends[-1], 0), yticks=[], xlabel="slots; padding is gray")
+    ax.spines["left"].set_visible(False)
+
+
+def show_batch(lengths: Sequence[int], max_length: int, mark: Callable[..., None]) -> None:
+    """A batch as a rectangle, up to the longest row and up to the maximum, with the guess that `mark` draws."""
+    widths = {"the longest": max(lengths), str(max_length): max_length}
+    shares = [1 - sum(lengths) / (len(lengths) * wide) for wide in widths.values()]
+    fig, axes = new_figure(1, 2)
+    for ax, (what, wide), share in zip(axes, widths.items(), shares, strict=True):
+        draw_batches(ax, [np.array(lengths)], [wide], max_length)
+        ax.set_title(f"Up to {what}: {percent(share, 0)} padding")
+    mark(axes[1], "eight_rows", at=lambda share: max_length * (1 - share / 100))
+    alt = f"{len(lengths)} sequences of {', '.join(map(str, lengths))} tokens as rows of one rectangle. Padded to "
+    alt += f"the longest, {percent(shares[0])} of the slots are padding; padded to {max_length}, {percent(shares[1])}."
+    show(fig, alt=alt, name="batch-rectangle")
+
+
+def show_histograms(sets: Sequence[LengthHistogram]) -> None:
+    """The histograms of data sets, each over its own share of the maximum length, with its padding."""
+    fig, ax = new_figure()
+    for row, histogram in enumerate(sets):
+        positions = np.arange(1, histogram.max_length + 1) / histogram.max_length
+        heights, edges = np.histogram(positions, bins=64, range=(0, 1), weights=histogram.counts[1:])
+        look = {"fill": True, "color": series("packed")["color"]}
+        ax.stairs(0.85 * heights / heights.max() - row, edges, baseline=-row, **look)
+        ax.text(-0.02, 0.25 - row, one_line(histogram.name, 30), ha="right")
+        kind = "" if histogram.kind == "measured" else f", {histogram.kind}"
+        ax.text(-0.02, -row, f"{histogram.max_length} tokens{kind}", ha="right", fontsize=10)
+        ax.text(1.02, 0.2 - row, percent(histogram.padding_fraction))
+        mean = histogram.mean_length / histogram.max_length
+        ax.plot([mean, mean], [-row, 0.6 - row], color=INK, linestyle="-", linewidth=2, marker="")
+    ax.text(1.02, 0.6, "padding", fontsize=11)
+    ax.set(xlim=(0, 1), yticks=[], xlabel="length, as a share of the maximum; the bar marks the mean")
+    ax.spines["left"].set_visible(False)
+    shares = [data.padding_fraction for data in sets]
+    ax.set_title(f"Padded to the maximum: {100 * min(shares):.0f} to {percent(max(shares), 0)} padding")
+    listed = "; ".join(f"{shown_name(h)}, {h.max_length}: {percent(h.padding_fraction)}" for h in sets)
+    alt = f"Length histograms of {len(sets)} data sets. Maximum length and share of padding: {listed}."
+    show(fig, alt=alt, name="five-histograms")
+
+
+def show_habits(sets: Sequence[LengthHistogram], batch_size: int) -> None:
+    """What each habit costs on each data set: a row with a marker for each habit at its share of padding."""
+    waste = {
+        shown_name(h): {habit: padding_waste(h, batch_size, habit).padding_fraction for habit in HABIT_NAMES}
+        for h in sets
+    }
+    fig, ax = new_figure()
+    for row, shares in enumerate(waste.values()):
+        ax.hlines(row, 0, 100, colors="#dddddd", linewidth=1)
+        for habit, share in shares.items():
+            look = {**series(habit), "linestyle": "", "markersize": 10}
+            ax.plot(100 * share, row, **look, label=HABIT_NAMES[habit], zorder=3 if habit == "maximum" else 2)
+    name_rows(ax, list(waste))
+    ax.set_xlim(-2, 100)
+    handles = ax.get_legend_handles_labels()[0][: len(HABIT_NAMES)]
+    beside = {"loc": "upper right", "bbox_to_anchor": (1, -0.16), "ncols": 3, "frameon": False, "fontsize": 11}
+    ax.legend(handles=handles, **beside, columnspacing=1, handletextpad=0.2)
+    saved = [100 * (shares["maximum"] - shares["random"]) for shares in waste.values()]
+    ax.set_title(f"Random batches save {min(saved):.1f} to {max(saved):.1f} points")
+    ax.set_xlabel(f"padding, % of all slots; batches of {batch_size}")
+    listed = "; ".join(
+        f"{name}: " + ", ".join(f"{HABIT_NAMES[habit]} {percent(share)}" for habit, share in row.items())
+        for name, row in waste.items()
+    )
+    show(fig, alt=f"Share of padding of {len(sets)} data sets under five habits. {listed}.", name="sets-and-habits")
+
+
+def show_factors(histograms: Sequence[LengthHistogram]) -> None:
+    """The best packing factor of each data set, the largest on top."""
+    factors = {shown_name(h): h.max_packing_factor for h in histograms}
+    fig, ax = new_figure()
+    for row, factor in enumerate(sorted(factors.values())):
+        ax.plot([1, factor], [row, row], color="#999999", linestyle="-", linewidth=1.5)
+        ax.plot(factor, row, marker="o", color=series("packed")["color"])
+        ax.text(factor + 0.15, row, f"{factor:.2f}", va="center")
+    ax.set_yticks(range(len(factors)), sorted(factors, key=factors.__getitem__))
+    ax.set(xlabel="best packing factor", xlim=(1, 1.1 * max(factors.values()) + 0.5))
+    ax.set(title=f"At best, a row holds {min(factors.values()):.1f} to {max(factors.values()):.1f} sequences")
+    listed = ", ".join(f"{name} {factor:.2f}" for name, factor in factors.items())
+    show(fig, alt=f"The best possible packing factor of each data set: {listed}.", name="best-factors")

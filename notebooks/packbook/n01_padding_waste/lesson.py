@@ -1,0 +1,125 @@
+"""Notebook 01: what padding costs."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from packbook.exercises import Exercises
+from packbook.explorers import Explorer, choice
+from packbook.figures import INK, new_figure, percent
+from packbook.n01_padding_waste.figures import draw_batches
+from packbook.questions import Questions, compare
+from packbook.shared.habits import HABIT_NAMES, draw_waste, make_batches
+from packbook.shared.histograms import choice_of_lengths, sample_lengths, sets_to_explore, shown_name
+from packlib.lengths import padding_waste
+from packlib.lengths.waste import BatchingHabit
+
+EXPLORED = ("wordnet", "wordnet-pairs", "docstrings", "squad", "wikipedia", "log-normal", "uniform", "two-humped")
+MOST, ROWS = 20_000, 128  # sequences that make the explorer's batches, and about so many rows of them are drawn
+
+
+class WasteExplorer(Explorer):
+    """Data set, batch size and habit: batches as they come out, and the share of padding."""
+
+    title = "How much of the work is padding?"
+    shown_controls = ("habit", "batch_size")
+
+    def __init__(
+        self, dataset: str = "wikipedia", own: Sequence[int] = (12, 15, 9, 120, 14, 11, 13, 10), slots: int = 128
+    ) -> None:
+        self.dataset = dataset
+        self.histograms = sets_to_explore(dataset, EXPLORED, own, slots)
+        super().__init__()
+
+    def controls(self):
+        return {
+            "dataset": choice_of_lengths(self.histograms, self.dataset),
+            "batch_size": choice("Batch size", [2**k for k in range(1, 11)], 32),
+            "habit": choice("Habit", [(label, name) for name, label in HABIT_NAMES.items()], "random"),
+        }
+
+    def draw(self, dataset: str, batch_size: int, habit: BatchingHabit) -> tuple[Figure, str]:
+        histogram = self.histograms[dataset]
+        few = histogram.num_sequences <= MOST
+        lengths = histogram.expand() if few else sample_lengths(histogram, MOST, 0)
+        waste = {name: padding_waste(histogram, batch_size, name).padding_fraction for name in HABIT_NAMES}
+        batches = list(make_batches(lengths, batch_size, habit))
+        some = np.unique(np.linspace(0, len(batches) - 1, max(2, ROWS // batch_size)).round().astype(int))
+        chosen = [lengths[batches[i]] for i in some]
+        widths = [histogram.max_length if habit == "maximum" else int(batch.max()) for batch in chosen]
+        fig, (left, right) = new_figure(1, 2, width_ratios=(2, 3))
+        draw_batches(left, chosen, widths, histogram.max_length)
+        left.set_title(f"{len(chosen)} of {len(batches):,} batches" if len(batches) > 1 else "one batch")
+        draw_waste(right, waste)
+        at = list(waste).index(habit)
+        right.get_yticklabels()[at].set_fontweight("bold")
+        right.patches[at].set(edgecolor=INK, linewidth=2.5)
+        right.set_title(f"{shown_name(histogram)}\n{percent(waste[habit])} padding")
+        others = ", ".join(f"{HABIT_NAMES[name]} {percent(share)}" for name, share in waste.items() if name != habit)
+        wide = f"{min(widths)} to {max(widths)}" if min(widths) < max(widths) else f"all {widths[0]}"
+        return fig, (
+            f"{shown_name(histogram)}, batches of {batch_size}, {HABIT_NAMES[habit]}: {percent(waste[habit])} of the "
+            f"slots are padding. The batches shown are {wide} slots wide. The other habits: {others}. "
+            f"The best packing factor is {histogram.max_packing_factor:.2f}."
+        )
+
+
+QUESTIONS = Questions.beside(
+    __file__,
+    truths={
+        "eight_rows": lambda share: 100 * share,
+        "least_padding": lambda shares: min(shares, key=shares.get),
+        "cause": lambda documents, shortened: compare(
+            documents, shortened, "random shortening", "neither", "documents that end", within=0.01
+        ),
+        "random_batches": lambda saved, full: round(100 * saved, 1) + 0.0,
+        "windows": lambda ratio: round(ratio, 1),
+        "best_factor": lambda uniform, wikipedia: compare(
+            uniform, wikipedia, "wikipedia", "neither", "uniform", within=0.1
+        ),
+    },
+    reasons={
+        "cause": lambda documents, shortened: (
+            f"Alone, documents that end leave {percent(documents)} of the slots empty, and random shortening "
+            f"{percent(shortened)}: a tenth of the rows is then half empty on average."
+        ),
+        "random_batches": lambda saved, full: (
+            f"{percent(full)} of the examples are full, so {percent(1 - (1 - full) ** 32, 2)} of the batches hold at "
+            "least one of them. It sets the width for all."
+        ),
+    },
+)
+reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
+
+
+# Exercises
+
+
+def padding_share(lengths, max_length):
+    """The share of slots that are padding when each sequence is padded to `max_length`."""
+    return 1 - sum(lengths) / (len(lengths) * max_length)
+
+
+def best_factor(counts):
+    """`counts[l]` sequences have length l; the last index is the maximum length."""
+    tokens = sum(length * count for length, count in enumerate(counts))
+    return (len(counts) - 1) * sum(counts) / tokens
+
+
+def slots_of_batches(lengths, batch_size):
+    """The slots of all batches, cut in the given order, each padded to its longest sequence."""
+    batches = [lengths[i : i + batch_size] for i in range(0, len(lengths), batch_size)]
+    return sum(len(batch) * max(batch) for batch in batches)
+
+
+def mean_width(lengths, batch_size):
+    """The mean length of the longest of `batch_size` sequences, chosen at random, each at most once."""
+    total = 0
+    for shorter, length in enumerate(sorted(lengths)):
+        total += length * math.comb(shorter, batch_size - 1)  # choices whose longest is this one
+    return total / math.comb(len(lengths), batch_size)
+
+
+check = Exercises.beside(__file__, padding_share, best_factor, slots_of_batches, mean_width)

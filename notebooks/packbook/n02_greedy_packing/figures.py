@@ -1,0 +1,87 @@
+"""What notebook 02 draws."""
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from packbook.figures import INK, new_figure, plain_ticks, series, show
+from packbook.n02_greedy_packing.runs import (
+    GREEDY_RULES,
+    PUBLISHED_PACKS,
+    in_words,
+    newest,
+    one_by_one,
+)
+from packbook.shared.pack_drawings import draw_packs
+from packlib.lengths import LengthHistogram, load
+from packlib.packing import plan
+
+
+def show_groups(copies: Mapping[int, int], slots: int) -> None:
+    """SPFHP on a histogram, one length a step: groups of equal packs take a length together, and split.
+
+    Args:
+        copies: of each length, from long to short.
+    """
+    fig, axes = new_figure(1, len(copies))
+    listed = []
+    for step, (ax, length) in enumerate(zip(axes, copies, strict=True), 1):
+        counts = np.zeros(slots + 1, np.int64)
+        counts[list(copies)[:step]] = list(copies.values())[:step]
+        made = plan(LengthHistogram(counts), method="spfhp")
+        groups = sorted(zip(made.strategies, made.repeats.tolist(), strict=True), key=lambda group: -sum(group[0]))
+        draw_packs(ax, [pack for pack, _ in groups], slots, 3, labels=[f"{number:,} ×" for _, number in groups])
+        ax.set_title(f"{copies[length]:,} of length {length}", fontsize=13)
+        listed.append(f"after length {length} " + ", ".join(f"{n:,} × {' + '.join(map(str, p))}" for p, n in groups))
+    number = sum(copies.values())
+    fig.suptitle(f"{number:,} sequences are placed in {len(copies)} steps")
+    show(fig, alt=f"Groups of equal packs under SPFHP: {'; '.join(listed)}.", name="groups")
+
+
+def show_published(mark: Callable[..., None]) -> None:
+    """Empty slots by depth limit, ours as lines and the published packs as rings, with the guess that `mark` draws."""
+    fig, axes = new_figure(1, 2)
+    equal = known = 0
+    listed = []
+    for ax, (name, published) in zip(axes, PUBLISHED_PACKS.items(), strict=True):
+        histogram, depths = load(name), range(len(published))
+        slots = histogram.num_tokens / histogram.max_length
+        for at, rule in enumerate(GREEDY_RULES):
+            plans = [plan(histogram, method=rule, max_sequences_per_pack=depth) for depth in published]
+            empty = [100 * (1 - made.efficiency) for made in plans]
+            ax.plot(depths, empty, **series(rule), label=f"{rule.upper()}, ours")
+            counts = [packs[at] for packs in published.values()]
+            there = [(x, 100 * (1 - slots / packs)) for x, packs in zip(depths, counts, strict=True) if packs]
+            ax.plot(*zip(*there, strict=True), "o", markersize=15, fillstyle="none", color=INK, label="published")
+            known += len(there)
+            equal += sum(made.num_packs == packs for made, packs in zip(plans, counts, strict=True))
+            listed.append(f"{name}, {rule.upper()}: " + ", ".join(f"{share:.2f} %" for share in empty))
+        ax.set_yscale("symlog", linthresh=0.1, linscale=0.4)
+        plain_ticks(ax.yaxis, (0, 0.1, 1, 10, 50))
+        ax.set_xticks(depths, [str(depth or "none") for depth in published])
+        ax.set(title=f"{name}, packs of {histogram.max_length}", xlabel="depth limit", ylim=(-0.01, 70))
+    axes[0].set_ylabel("empty slots, %")
+    mark(axes[0], "depth_two", "y", at=lambda full: 100 - full)
+    handles, labels = axes[0].get_legend_handles_labels()
+    axes[1].legend(handles[:3], [labels[0], "published, both rules", labels[2]])
+    fig.suptitle(f"{equal} of {known} published counts of packs are ours, to the last pack")
+    show(
+        fig, alt=f"Empty slots by depth limit, with rings for published packs. {'; '.join(listed)}.", name="published"
+    )
+
+
+def show_steps(lengths: Sequence[int], slots: int, rule: str) -> None:
+    """One rule step by step, a small picture for each of an even number of sequences."""
+    steps, space = [[], *one_by_one(lengths, slots, rule)], "most" if rule == "worst_fit" else "least"
+    fig, axes = new_figure(2, len(lengths) // 2)
+    for ax, (before, packs) in zip(axes.flat, itertools.pairwise(steps), strict=True):
+        new = newest(packs, before)
+        draw_packs(ax, packs, slots, 5, new)
+        *there, length = packs[new]
+        ax.set_title(f"{length} joins {' + '.join(map(str, there))}" if there else f"{length}: new pack", fontsize=12)
+        ax.set(xticks=[], xlabel="")
+        ax.spines["bottom"].set_visible(False)
+    fig.suptitle(title := f"The pack with the {space} space takes the next sequence: {len(packs)} packs in the end")
+    alt = f"{title}. {len(lengths)} steps. In the end {len(packs)} packs of {slots}: {in_words(packs)}."
+    show(fig, alt=alt, name=f"{space}-space-by-hand")

@@ -1,0 +1,8 @@
+from packbook.parameters import Dataset, Number, Whole
+
+PARAMETERS = {
+    "dataset": Dataset(),
+    "max_sequences_per_pack": Whole(2, 4),
+    "cutoff": Whole(0, 512),
+    "weight": Number(0.001, 1.0),
+}

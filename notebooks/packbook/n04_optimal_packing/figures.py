@@ -1,0 +1,114 @@
+"""What notebook 04 draws: the worth of packs, two prices of each length, and what a depth limit costs."""
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from packbook.figures import INK, label_ends, name_rows, new_figure, plain_ticks, series, show
+from packbook.n04_optimal_packing.runs import as_fraction, scarce
+from packbook.shared.histograms import shown_name
+from packlib.lengths import LengthHistogram
+from packlib.packing import PackingPlan
+
+
+def show_round(
+    compared: Sequence[Sequence[int]], needed: Sequence[float], prices: Sequence[dict[int, Fraction]]
+) -> None:
+    """What packs are worth before and after a round, sequence by sequence; the dotted line is what a pack costs."""
+    listed = []
+    fig, axes = new_figure(1, 2, sharey=True)
+    for ax, when, cost, costs in zip(axes, ("Before", "After"), needed, prices, strict=True):
+        for row, pack in enumerate(compared):
+            left = Fraction(0)
+            for length in pack:
+                price, inside = costs[length], {"ha": "center", "va": "center", "color": "white", "fontweight": "bold"}
+                look = {"color": series("packed")["color"], "ec": "white", "lw": 2}
+                ax.barh(row, float(price), left=float(left), height=0.7, **look)
+                ax.text(float(left + price / 2), row, str(length), **inside)
+                left += price
+            ax.text(float(left) + 0.03, row, str(left), va="center")
+        ax.axvline(1, color=INK, linestyle=":", linewidth=2, zorder=0)
+        name_rows(ax, [" + ".join(map(str, pack)) for pack in compared], above=0.6, below=0.6)
+        ax.set(xlim=(0, 1.4), xlabel="worth, in packs", title=when)
+        values = ", ".join(f"{' + '.join(map(str, p))} is worth {sum(costs[n] for n in p)}" for p in compared)
+        listed.append(f"{when}, with {as_fraction(cost)} packs, {values}")
+    fig.suptitle(f"One bargain joins, and {needed[0]:.2f} packs become {needed[1]:.2f}")
+    show(fig, alt=f"{'. '.join(listed)}.", name="one-round")
+
+
+def show_rounds(solutions: Sequence[float], bounds: Sequence[int], grid: LengthHistogram) -> None:
+    """Packs of each round's solution and the best bound so far, both relative to the last bound."""
+    fig, ax = new_figure()
+    for name, heights, look in (
+        ("packs, in fractions", solutions, series("optimal")),
+        ("bound", bounds, {"color": INK, "marker": "^", "fillstyle": "none", "markersize": 12}),
+    ):
+        relative = np.array(heights) / bounds[-1]
+        ax.plot(range(1, len(bounds) + 1), relative, markevery=max(1, len(bounds) // 10), **look)
+        ax.annotate(name, (1, relative[0]), (8, 6), textcoords="offset points")
+    ax.margins(y=0.12)
+    ax.set(xlabel="round", ylabel="relative to the last bound")
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.set_title("Fewer packs and a higher bound, until they meet")
+    ends = f"packs from {solutions[0] / bounds[-1]:.3f} to {solutions[-1] / bounds[-1]:.3f}, "
+    ends += f"bound from {bounds[0] / bounds[-1]:.3f} to 1.000"
+    show(fig, alt=f"{shown_name(grid)}, {len(bounds)} rounds. Relative to the last bound: {ends}.", name="rounds")
+
+
+def show_spoiled(errors: Sequence[int], proven: Sequence[int], packs: int) -> None:
+    """What spoiled prices prove, as a share of the packing."""
+    fig, ax = new_figure()
+    shares = [100 * bound / packs for bound in proven]
+    ax.plot(errors, shares, **series("optimal"))
+    ax.axhline(100, color=INK, linestyle=":", linewidth=2)
+    ax.text(30, 100.4, "the packing", ha="right", va="bottom")
+    ax.set(
+        title="Wrong prices never prove too much",
+        xlabel="error of each price, up to %",
+        ylabel="bound, % of the packing",
+        ylim=(min(shares) - 3, 103),
+    )
+    listed = ", ".join(f"{p:.1f} % at {e} %" for e, p in zip(errors, shares, strict=True))
+    show(fig, alt=f"The bound as a share of the packing, by the error of prices: {listed}.", name="spoiled-prices")
+
+
+def show_prices(costs: Mapping[str, np.ndarray], exact: LengthHistogram, mark: Callable[..., None]) -> None:
+    """The price of each length at two depth limits, with the guess that `mark` draws."""
+    lengths = np.flatnonzero(exact.counts)
+    one = 3 * len(lengths) // 4
+    fig, ax = new_figure()
+    looks = (INK, "-", (0, -10), "left", "top"), ("#888888", "--", (0, 10), "right", "bottom")
+    for (name, price), (color, line, beside, ha, va) in zip(costs.items(), looks, strict=True):
+        ax.plot(lengths, price, color=color, linestyle=line)
+        ax.annotate(name, (lengths[one], price[one]), beside, textcoords="offset points", ha=ha, va=va)
+    ax.set(xlabel="length", ylabel="price, in packs")
+    pays = {name: scarce(lengths, price, exact.max_length) for name, price in costs.items()}
+    (first, one_pays), (second, other_pays) = (
+        (f"with {n}" if n == "no limit" else f"at {n}", p) for n, p in pays.items()
+    )
+    claim = f"{first} {one_pays} costs, {second} {other_pays}" if one_pays and other_pays else "what each length costs"
+    ax.set_title(claim[0].upper() + claim[1:])
+    listed = " and ".join(f"{price[one]:.3f} at {name}" for name, price in costs.items())
+    mark(ax, "worth", "y")
+    show(fig, alt=f"{shown_name(exact)}: length {lengths[one]} costs {listed}.", name="prices")
+
+
+def show_depths(
+    plans: Mapping[tuple[str, int | None], PackingPlan], enough: int | None, exact: LengthHistogram
+) -> None:
+    """Packs above the fewest without a limit, by depth limit and method."""
+    depths, fewest = [depth for method, depth in plans if method == "optimal"], plans["optimal", None].num_packs
+    names = dict(spfhp="SPFHP", lpfhp="LPFHP", optimal="optimal")
+    more = {name: [100 * (plans[name, depth].num_packs / fewest - 1) for depth in depths] for name in names}
+    fig, ax = new_figure()
+    lines = {ax.plot(range(len(depths)), more[name], **series(name))[0]: said for name, said in names.items()}
+    ax.set_yscale("symlog", linthresh=0.01, linscale=0.5)
+    plain_ticks(ax.yaxis, (0, 0.01, 0.1, 1, 10, 100))
+    ax.set_xticks(range(len(depths)), [str(depth or "none") for depth in depths])
+    ax.set(ylim=(-0.006, 300), xlabel="depth limit", ylabel="packs above no limit, %")
+    label_ends(lines)
+    ax.set_title(f"Depth {enough} is within 0.01 % of no limit" if enough else "Even depth 16 costs over 0.01 %")
+    listed = "; ".join(f"{method} {', '.join(f'{x:.2f}' for x in shares)}" for method, shares in more.items())
+    alt = f"at depth {', '.join(str(depth or 'none') for depth in depths)}: {listed}."
+    show(fig, alt=f"{shown_name(exact)}. Packs above the best without a limit, in percent, {alt}", name="depth")

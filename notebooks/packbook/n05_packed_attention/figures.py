@@ -1,0 +1,136 @@
+"""What notebook 05 draws: masks, and who moves whom."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.patches import Patch
+from torch import Tensor
+
+from packbook.figures import INK, OKABE_ITO, label_ends, name_rows, new_figure, percent, show
+from packbook.results import show_recorded
+from packbook.shared.segments import OWN, STRANGER, draw_mask
+from packlib.model.attention import allowed_pairs
+
+FORMS = {"dense mask": "#000000", "block mask": OKABE_ITO[3], "bounds": OKABE_ITO[2]}  # of the mask
+
+
+def from_strangers(matrix: np.ndarray) -> float:
+    """The share of each row's sum that lies beside the diagonal, on average."""
+    shares = matrix / matrix.sum(1, keepdims=True)
+    return 1 - np.trace(shares) / len(shares)
+
+
+def show_masks(segment_ids: Tensor, padding_mask: Tensor) -> None:
+    """Who may look at whom under a padding mask, and under the block-diagonal mask."""
+    right = allowed_pairs(segment_ids[None])[0]
+    own, pairs = int((padding_mask & right).sum()), int(padding_mask.sum())
+    fig, axes = new_figure(1, 2)
+    draw_mask(axes[0], segment_ids, padding_mask, "Padding mask")
+    draw_mask(axes[1], segment_ids, right, "Block-diagonal mask")
+    axes[0].set(xlabel="key", ylabel="query")
+    axes[1].set(xlabel="key")
+    fig.suptitle("One rule keeps strangers apart: the same segment id")
+    alt = f"Who may look at whom in a pack of 9, 7 and 5 tokens. The padding mask allows {pairs} "
+    alt += f"pairs, {percent(1 - own / pairs)} of them between strangers (crossed). The "
+    alt += f"block-diagonal mask allows the {own} pairs within a sequence, and padding sees padding."
+    show(fig, alt=alt, name="two-masks")
+
+
+def show_influence(moved: Mapping[str, np.ndarray]) -> None:
+    """What moves the loss of each sequence, without the mask and with it."""
+    stranger = from_strangers(moved["no mask"])
+    kept = moved["both right"][~np.eye(len(moved["both right"]), dtype=bool)]
+    fig, axes = new_figure(1, 2)
+    for ax, name in zip(axes, ("no mask", "both right"), strict=True):
+        shares = 100 * moved[name] / moved[name].sum(1, keepdims=True)
+        ax.imshow(np.ma.masked_equal(shares, 0), vmin=0, vmax=100)  # an exact zero is white, so the least leak is seen
+        for (row, column), share in np.ndenumerate(shares):
+            color = "white" if 0 < share < 50 else INK
+            ax.text(column, row, f"{share:.0f}", ha="center", va="center", color=color, fontsize=11)
+        names = [chr(65 + i) for i in range(len(shares))]
+        ax.set_xticks(range(len(names)), names)
+        ax.set_yticks(range(len(names)), names)
+        ax.set(xlabel="embeddings of", ylabel="loss of")
+        ax.set_title(name.capitalize(), fontsize=13, pad=6)
+        ax.tick_params(length=0)
+    fig.suptitle("With the mask, no sequence moves another: exactly 0 %")
+    alt = (
+        f"How much the loss of each of {len(moved['no mask'])} sequences moves with all embeddings. Without the mask "
+    )
+    alt += f"{percent(stranger)} of it comes from strangers, with it from "
+    alt += f"{np.count_nonzero(kept)} of {kept.size} pairs."
+    show(fig, alt=alt, name="influence")
+
+
+def show_faults(accuracy: Mapping[str, float], right: float) -> None:
+    """Hidden words guessed under each fault; the dotted line is the unpacked run."""
+    fig, ax = new_figure()
+    for row, (name, share) in enumerate(accuracy.items()):
+        ax.plot(100 * share, row, marker="o", color=OWN if name == "both right" else STRANGER)
+        ax.text(100 * share + 2, row, percent(share, 0), va="center")
+    ax.axvline(100 * right, color="#999999", linestyle=":", linewidth=1.5)
+    ax.set_yticks(range(len(accuracy)), list(accuracy))
+    ax.set(xlim=(0, 112), ylim=(3.5, -0.5), xlabel="hidden words guessed, %; dotted: unpacked")
+    falls = " and ".join(percent(accuracy[name], 0) for name in ("positions run on", "no mask"))
+    ax.set_title(f"One fault: from {percent(right, 0)} of the hidden words to {falls}")
+    listed = "; ".join(f"{name} {percent(share, 0)}" for name, share in accuracy.items())
+    show(fig, alt=f"Hidden words guessed, unpacked {percent(right, 0)}: {listed}.", name="faults-cost")
+
+
+def show_leaks(
+    segment_ids: Tensor, sees: Mapping[str, Tensor], padding_mask: Tensor, crossed: Mapping[str, int]
+) -> None:
+    """Pairs that layers join, strangers crossed."""
+    fig, axes = new_figure(1, 3)
+    for ax, name in zip(axes, sees, strict=False):
+        draw_mask(ax, segment_ids, sees[name] & padding_mask, f"{name}: {crossed[name]} pairs")
+        ax.set_xlabel("input")
+    axes[0].set_ylabel("output")
+    worst = max(list(sees)[:3], key=crossed.__getitem__)
+    fig.suptitle(f"The {worst} joins the most strangers: {crossed[worst]} pairs")
+    names = {OWN: "within a sequence", STRANGER: "of two strangers (crossed)"}
+    handles = [Patch(color=color, label=name) for color, name in names.items()]
+    fig.legend(handles=handles, loc="outside lower center", ncols=2)
+    listed = "; ".join(f"{name} {crossed[name]}" for _, name in zip(axes, sees, strict=False))
+    show(fig, alt=f"Pairs of strangers through which layers of a pack leak: {listed}.", name="other-leaks")
+
+
+def show_pairs(ratios: Mapping[str, Mapping[str, float]], mark: Callable[..., None]) -> None:
+    """Pairs computed for one that is needed, with the guess that `mark` draws."""
+    fig, ax = new_figure()
+    for column, (form, color) in enumerate(FORMS.items()):
+        rows = np.arange(len(ratios)) + 0.27 * (column - 1)
+        values = [ratio[form] for ratio in ratios.values()]
+        ax.barh(rows, values, height=0.25, color=color)
+        for row, value in zip(rows, values, strict=True):
+            ax.text(value + 0.05, row, f"{form} {value:.1f}", va="center", fontsize=11)
+    name_rows(ax, list(ratios))
+    ax.set_xlabel("pairs computed for one that is needed; packs of so many slots")
+    ax.set_title("Only the bounds compute no more than needed")
+    listed = "; ".join(f"{n}: " + ", ".join(f"{f} {v:.1f}" for f, v in r.items()) for n, r in ratios.items())
+    mark(ax, "pairs")
+    show(fig, alt=f"Query-key pairs computed for one that is needed. {listed}.", name="pairs-computed")
+
+
+def show_realized() -> None:
+    """What recorded runs reached of the packing factor."""
+    rows: list[dict[str, Any]] = [row for row in show_recorded("model_speed") if row["run"] == "packed"]
+    noise = max(abs(100 * row["realized / factor"] - 100) for row in rows if row["depth"] == 1)
+    reached = [100 * row["realized / factor"] for row in rows]
+    fig, ax = new_figure()
+    ax.axhspan(100 - noise, 100 + noise, color="#e8e8e8")
+    ax.axhline(100, color="#999999", linestyle=":", linewidth=1.5)
+    lines = {}
+    for head, color, marker, style in (
+        ("fixed slots", OKABE_ITO[0], "o", "-"),
+        ("masked tokens only", OKABE_ITO[2], "P", "--"),
+    ):
+        found = [(row["packing factor"], 100 * row["realized / factor"]) for row in rows if row["MLM head"] == head]
+        lines[ax.plot(*zip(*found, strict=True), color=color, marker=marker, linestyle=style)[0]] = f"head on\n{head}"
+    label_ends(lines)
+    ax.set(xlabel="packing factor; gray: noise of runs at factor 1", ylabel="realized speed-up, % of the factor")
+    ax.set_title(f"{min(reached):.0f} to {max(reached):.0f} % of the theoretical speed-up is reached")
+    each = ", ".join(f"{share:.1f} % of {row['packing factor']:.2f}" for row, share in zip(rows, reached, strict=True))
+    each += f". Noise {noise:.1f} points."
+    show(fig, alt=f"Share of the packing factor that is reached: {each}", name="realized")

@@ -1,0 +1,82 @@
+"""What notebook 06 computes: texts and a model for them, and the three means."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from packbook.shared.glosses import wordnet_texts
+from packbook.shared.gradients import gradients
+from packbook.shared.small_models import small_bert
+from packbook.shared.wordnet import tokenized
+from packlib.batches import (
+    MlmMasking,
+    PackedBatch,
+    PackingCollator,
+    TokenStore,
+    pack_lengths,
+    pack_loader,
+    wordnet_tokenizer,
+)
+from packlib.model import PackedBert, token_loss
+from packlib.packing import Packs
+
+
+def glosses(number: int, seed: int) -> tuple[TokenStore, MlmMasking]:
+    """Some of WordNet's glosses, with usage examples where they have any, and their masking."""
+    some = np.random.default_rng(seed).choice(len(wordnet_texts()), number, replace=False)
+    return tokenized(some, seed, 128), MlmMasking.for_tokenizer(wordnet_tokenizer(), seed)
+
+
+def some_pairs(number: int, seed: int) -> list[tuple[str, str]]:
+    """Definitions of WordNet with their usage examples, of at most 64 tokens together."""
+    texts = wordnet_texts()
+    short = np.flatnonzero((texts.pair_tokens > 0) & (texts.pair_tokens <= 64))
+    rows = np.random.default_rng(seed).choice(short, number, replace=False)
+    return list(zip(texts.definition[rows].tolist(), texts.examples[rows].tolist(), strict=True))
+
+
+def trained(store: TokenStore, masking: MlmMasking, steps: int, seed: int) -> PackedBert:
+    """A small BERT after a few steps of training on packs: no good one, but its losses mean something."""
+    model = small_bert(2, seed)
+    loader = pack_loader(
+        store, pack_lengths(store.lengths, 128, "lpfhp"), PackingCollator(128, masking), 16, seed=seed
+    )
+    optimizer, done = torch.optim.AdamW(model.parameters(), lr=3e-3), 0
+    while done < steps:
+        for batch, _ in zip(loader, range(steps - done), strict=False):
+            model(**batch).loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            done += 1
+    return model
+
+
+def pack_mean(losses: np.ndarray, counts: np.ndarray, packs: Packs) -> float:
+    """The mean over packs of each pack's mean over tokens, from sums and counts by sequence."""
+    by_pack = [(losses[ids].sum(), counts[ids].sum()) for ids in packs]
+    return float(np.mean([total / count for total, count in by_pack]))
+
+
+def pack_gradients(model: PackedBert, batches: Sequence[PackedBatch]) -> tuple[np.ndarray, np.ndarray]:
+    """For each batch, the gradient of the summed losses of its sequences, and how many sequences have one.
+
+    Returns:
+        Two arrays of shape (batches, parameters) and (batches,).
+    """
+    rows, counts = [], []
+    for batch in batches:
+        sums = token_loss(model(**batch), batch, "sequence")
+        rows.append(torch.cat([g.flatten() for g in gradients(model, sums.total).values()]))
+        counts.append(int(sums.count))
+    return torch.stack(rows).numpy(), np.array(counts)
+
+
+def weights(packs: list[list[int]]) -> dict[str, list[float]]:
+    """How much each sequence counts in each mean; `packs` holds the numbers of tokens of its sequences."""
+    tokens, sequences = sum(map(sum, packs)), sum(map(len, packs))
+    return {
+        "token": [n / tokens for pack in packs for n in pack],
+        "sequence": [1 / sequences for pack in packs for _ in pack],
+        "pack": [n / sum(pack) / len(packs) for pack in packs for n in pack],
+    }

@@ -1,0 +1,3 @@
+from packbook.parameters import Dataset, Whole
+
+PARAMETERS = {"dataset": Dataset(), "ranks": Whole(2, 16)}

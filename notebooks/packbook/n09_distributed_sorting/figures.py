@@ -1,0 +1,81 @@
+"""What notebook 09 draws: cells, cuts and the steps of the ranks."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from packbook.figures import OKABE_ITO, label_ends, new_figure, plain_ticks
+from packbook.n09_distributed_sorting.runs import step_loads
+from packlib.distributed import load_imbalance
+
+PLAIN = {"color": OKABE_ITO[1], "marker": "s", "linestyle": "--"}  # cuts at splitters from samples
+COUNTED = {"color": OKABE_ITO[0], "marker": "o", "linestyle": "-"}  # cuts that are counted
+
+
+def draw_cells(
+    ax: Axes, rows: Sequence[np.ndarray], title: str, shades: Sequence | None = None, texts: Sequence | None = None
+) -> None:
+    """A line of cells for each rank: a cell is a sample and says its length, and so does its shade."""
+    shades, texts = (rows if other is None else other for other in (shades, texts))
+    grid = np.full((len(rows), max(map(len, rows))), np.nan)
+    for line, values in zip(grid, shades, strict=True):
+        line[: len(values)] = values
+    colors = ax.imshow(grid, aspect="auto").to_rgba(grid)[..., :3]
+    luminance = colors**2.2 @ (0.2126, 0.7152, 0.0722)
+    for row, column in np.argwhere(~np.isnan(grid)):
+        color = "white" if luminance[row, column] < 0.18 else "black"  # a contrast of 4.5 on either side
+        ax.text(column, row, texts[row][column], ha="center", va="center", color=color, fontsize=10)
+    ax.set_xticks([])
+    ax.set_xticks(np.arange(grid.shape[1] + 1) - 0.5, minor=True)
+    ax.set_yticks(np.arange(len(rows) + 1) - 0.5, minor=True)
+    ax.set_yticks(range(len(rows)), [f"rank {rank}" for rank in range(len(rows))], fontsize=10)
+    ax.grid(which="minor", color="white", linestyle="-", linewidth=3)
+    ax.tick_params(which="both", length=0)
+    ax.spines[:].set_visible(False)
+    ax.set_title(title, fontsize=12)
+
+
+def draw_six(lengths: np.ndarray, stages: Sequence[dict[str, np.ndarray]]) -> tuple[Figure, str]:
+    """The way from a data set to a balanced curriculum, and the imbalance of its steps."""
+    pictures = {name: [stage[name] for stage in stages] for name in stages[0]}
+    uneven = {name: load_imbalance(step_loads(rows, 1)) for name, rows in pictures.items()}
+    fig, axes = new_figure(2, 3)
+    axes = axes.ravel()
+    draw_cells(axes[0], list(lengths.reshape(2, -1)), "1 Data set")
+    axes[0].set_yticks([])
+    draw_cells(axes[1], pictures["loaded"], "2 Loaded in turn")
+    draw_cells(axes[2], pictures["local"], "3 Local curriculum")
+    draw_cells(axes[3], pictures["global"], "4 Global sort")
+    dealt = np.arange(len(lengths)).reshape(len(stages), -1) % len(stages)
+    texts = [[f"→ {rank}" for rank in line] for line in dealt]
+    draw_cells(axes[4], pictures["global"], "5 Dealt out in turn", texts=texts)
+    draw_cells(axes[5], pictures["dealt"], "6 Balanced")
+    for at, name in ((1, "loaded"), (2, "local"), (3, "global"), (5, "dealt")):
+        axes[at].set_xlabel(f"imbalance {uneven[name]:.2f}", fontsize=11)
+    title = f"Sort all, then deal out: imbalance {uneven['dealt']:.2f} instead of {uneven['local']:.2f}"
+    fig.suptitle(title, fontsize=15)
+    return fig, (
+        f"{len(lengths)} samples on {len(stages)} ranks, a step a column. Imbalance of the steps: loaded in turn "
+        f"{uneven['loaded']:.2f}, local curriculum {uneven['local']:.2f}, global sort {uneven['global']:.2f}, "
+        f"dealt out in turn {uneven['dealt']:.2f}. After that rank 0 has {', '.join(map(str, pictures['dealt'][0]))}."
+    )
+
+
+def draw_piling(ranks: Sequence[int], uneven: Sequence[float], jump: float) -> tuple[Figure, str]:
+    """The imbalance of plain sample sort by the number of ranks; `jump` is the share of the most frequent length."""
+    fig, ax = new_figure()
+    (plain,) = ax.loglog(ranks, uneven, **PLAIN)
+    (counted,) = ax.loglog(ranks, np.ones(len(ranks)), **COUNTED)
+    ax.plot(ranks, [max(1, jump * p) for p in ranks], color="#999999", linestyle=":", zorder=0)
+    plain_ticks(ax.xaxis, ranks)
+    plain_ticks(ax.yaxis, [1, 10, 100])
+    ax.set(xlabel="ranks", ylabel="imbalance")
+    ax.set_title(f"Imbalance {uneven[2]:.2g} on {ranks[2]} ranks, {uneven[-1]:,.3g} on {ranks[-1]:,}")
+    label_ends({plain: "splitters\nfrom samples", counted: "counted cuts"})
+    listed = ", ".join(f"{value:.4g} on {p:,}" for p, value in zip(ranks, uneven, strict=True))
+    return fig, (
+        f"Imbalance of plain sample sort in one process, by the number of ranks: {listed}. With counted cuts it is 1. "
+        f"The dotted line is {jump:.3f} times the number of ranks."
+    )

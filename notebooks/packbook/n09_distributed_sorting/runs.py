@@ -1,0 +1,132 @@
+"""What notebook 09 runs. Each rank imports this file, so it asks for no figures and no widgets.
+
+`shares[r]` is what rank r holds: rows of (length, sample id). Here every rank is handed all shares and takes its own;
+in real work a rank reads only its own from disk.
+"""
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from packbook.n09_distributed_sorting.one_file import write_ordered
+from packlib.collectives import Collectives
+from packlib.distributed import (
+    DistributedCurriculumSampler,
+    PackShare,
+    SortedRows,
+    deal,
+    exact_sort,
+    interleave,
+    pack_distributed,
+    sort_rows,
+)
+from packlib.packing import Method, PackingPlan
+
+
+def count_together(rank: int, counts: list[int]) -> str:
+    """Add up what each rank has; every rank learns the sum, and none sees another's number."""
+    total = torch.tensor(counts[rank])
+    dist.all_reduce(total)
+    return f"rank {rank} of {dist.get_world_size()} has {counts[rank]} samples; together they have {total}"
+
+
+def six_pictures(rank: int, rows: np.ndarray) -> dict[str, np.ndarray]:
+    """This rank's lengths at each stage of a curriculum."""
+    loaded = rows[rank :: dist.get_world_size()]
+    in_order = exact_sort(loaded).rows
+    stages = {"loaded": loaded, "local": sort_rows(loaded), "global": in_order, "dealt": interleave(in_order)}
+    return {name: stage[:, 0] for name, stage in stages.items()}
+
+
+def plain_sample_sort(rank: int, shares: list[np.ndarray], samples: int = 100) -> dict[str, np.ndarray]:
+    """Sample sort as it is published: what this rank holds after each step."""
+    ranks = Collectives()
+    mine = sort_rows(shares[rank], by=1)
+    lengths = mine[:, 0]
+    # Offer lengths at regular distances. All offers together stand for all the data.
+    offered = lengths[np.arange(samples) * len(lengths) // samples]
+    offers = np.sort(ranks.gather(offered), axis=None)
+    # p - 1 of them, at regular distances again, are the splitters between p ranks.
+    splitters = offers[len(offers) * np.arange(1, ranks.size) // ranks.size]
+    # Rows under a splitter stay before it. All that equal it go behind, to one rank.
+    counts = np.diff(np.searchsorted(lengths, splitters), prepend=0, append=len(mine))
+    received = ranks.exchange(mine, counts)
+    return {"local": mine, "splitters": splitters, "counts": counts, "sorted": sort_rows(received, by=1)}
+
+
+def counted_sort(rank: int, shares: list[np.ndarray]) -> SortedRows:
+    """The library's sort by length, which may cut between equal lengths."""
+    return exact_sort(shares[rank], by=1)
+
+
+def sort_and_write(rank: int, shares: list[np.ndarray], path: str | os.PathLike, broken: int | None = None) -> None:
+    """Sort by length and write one file; `broken` is a rank whose rows are of a wrong kind."""
+    rows = exact_sort(shares[rank], by=1).rows
+    write_ordered(path, rows / 2 if rank == broken else rows)
+
+
+def tokens_by_curriculum(rank: int, datasets: dict[str, np.ndarray]) -> dict[tuple[str, str], np.ndarray]:
+    """The lengths of this rank's samples in the order that it trains on them."""
+    seen = {}
+    for name, lengths in datasets.items():
+        seen[name, "none"] = lengths[rank :: dist.get_world_size()]
+        for curriculum in ("local", "global"):
+            sampler = DistributedCurriculumSampler(lengths, lengths, curriculum)
+            seen[name, curriculum] = lengths[sampler.order]
+    return seen
+
+
+def pack_share(rank: int, shares: list[np.ndarray], max_length: int, method: Method) -> PackShare:
+    """This rank's packs of the samples of all ranks."""
+    return pack_distributed(shares[rank][:, 0], max_length, method)
+
+
+# In one process
+
+
+def plain_loads(lengths: np.ndarray, samples: int = 100) -> np.ndarray:
+    """Rows of each rank after plain sample sort, without moving one; lengths have the shape (ranks, samples of a rank).
+
+    It is `plain_sample_sort` of all ranks in one process.
+    """
+    ranks, each = lengths.shape
+    offers = np.sort(np.sort(lengths)[:, np.arange(samples) * each // samples], axis=None)
+    splitters = offers[len(offers) * np.arange(1, ranks) // ranks]
+    up_to = np.cumsum(np.bincount(lengths.ravel()))  # rows of each length or less
+    return np.diff(up_to[splitters - 1], prepend=0, append=lengths.size)
+
+
+def step_loads(seen: Sequence[np.ndarray], batch: int) -> np.ndarray:
+    """Tokens of each step and rank, from the lengths in the order that each rank trains on; shape (steps, ranks)."""
+    return np.stack([lengths.reshape(-1, batch).sum(axis=1) for lengths in seen], axis=1)
+
+
+def dealt_loads(plan: PackingPlan, ranks: int) -> tuple[np.ndarray, np.ndarray]:
+    """Packs and tokens of each rank when the packs of a plan are dealt out in turn; shapes (ranks,)."""
+    packs = deal(plan, np.arange(ranks), ranks)
+    return packs.sum(axis=0), np.add.reduceat(plan.items, plan.offsets[:-1]).astype(np.int64) @ packs
+
+
+def packing_traffic(world_size: int, num_sequences: int, max_length: int) -> dict[str, float]:
+    """The bytes that `pack_distributed` sends on paper, for each rank, when every rank holds an even mix of the data.
+
+    Its kinds are those of `PackShare.bytes_sent`.
+    """
+    samples, others = num_sequences / world_size, world_size - 1
+    ids = (4 if samples < 2**31 else 8) * samples * others / world_size + 8 * others  # and how many come
+    return {"histograms": 8 * (max_length + 1) * others, "sample ids": ids}
+
+
+def time_in_words(seconds: float) -> str:
+    """
+    >>> from packbook.n09_distributed_sorting.runs import time_in_words
+    >>> time_in_words(2.9e-6), time_in_words(0.16), time_in_words(160)
+    ('3 µs', '160 ms', '160 s')
+    """
+    for unit, size in (("s", 1), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:,.3g} {unit}" if unit == "s" else f"{seconds / size:.0f} {unit}"
+    return f"{seconds / 1e-9:.0f} ns"

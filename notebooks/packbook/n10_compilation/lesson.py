@@ -1,0 +1,230 @@
+"""Notebook 10: graphs for few shapes."""
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
+
+from matplotlib.figure import Figure
+
+from packbook.exercises import Exercise, Exercises
+from packbook.explorers import Explorer, choice, slider
+from packbook.figures import INK, new_figure, percent, series
+from packbook.n10_compilation.buckets import (
+    Buckets,
+    best_choices,
+    choose_buckets,
+    edges_and_counts,
+    padded_to,
+)
+from packbook.n10_compilation.figures import LOOKS, draw_padding
+from packbook.n10_compilation.runs import meets_new, onset
+from packbook.questions import Questions
+from packlib.lengths import load
+from packlib.packing import plan
+
+
+class ShapesExplorer(Explorer):
+    """How many lengths, and which, against padding and an estimate of the time to compile; packs beside them."""
+
+    title = "How many shapes, for how much padding?"
+    shown_controls = ("buckets", "method")
+    most = 32
+
+    def __init__(self, dataset: str = "wikipedia", seconds: float = 10.0, own: Sequence[int] = (64, 128, 256)) -> None:
+        """`seconds` to compile one graph; `own` lengths to pad to, to which the longest is added."""
+        self.own = sorted(set(map(int, own)))
+        if not self.own or self.own[0] < 1:
+            raise ValueError(f"own must be whole numbers from 1, not {own!r}.")
+        names = dict.fromkeys((dataset, "wikipedia", "squad", "wordnet-pairs", "docstrings"))
+        self.histograms = {load(name).name: load(name) for name in names}
+        self.first, self.seconds = load(dataset).name, seconds
+        plans = {name: plan(histogram, method="lpfhp") for name, histogram in self.histograms.items()}
+        self.packed = {name: 1 - made.efficiency for name, made in plans.items()}
+        self.typed = {}  # the longest of the data is added to your own, and longer ones are left out
+        for name, histogram in self.histograms.items():
+            top = histogram.max_length
+            self.typed[name] = padded_to(histogram, [*(length for length in self.own if length < top), top])
+        longest = max(histogram.max_length for histogram in self.histograms.values())
+        self.least = -(-longest // 512)  # the finest multiple; longer data have coarser ones
+        self.curves = cache(self._curves)  # a move of another control repeats them
+        super().__init__()
+
+    def controls(self):
+        return {
+            "buckets": slider("Number of lengths", 1, self.most, value=4),
+            "method": choice("How they are chosen", [(look.name, way) for way, look in LOOKS.items()], "optimal"),
+            "multiple": choice("Multiple of", [self.least * times for times in (1, 8, 16, 32)], 8 * self.least),
+            "dataset": choice("Data set", list(self.histograms), self.first),
+        }
+
+    def _curves(self, dataset: str, multiple: int) -> dict[str, list[Buckets]]:
+        """For each way to choose lengths, by how many were asked for: the buckets.
+
+        Rounding to a multiple makes some of them equal, so there can be fewer than were asked for.
+        """
+        histogram = self.histograms[dataset]
+        best = best_choices(*edges_and_counts(histogram, multiple), self.most)
+        found = {"optimal": [padded_to(histogram, lengths) for lengths in best]}
+        for method in list(LOOKS)[1:]:
+            found[method] = [choose_buckets(histogram, k, multiple, method) for k in range(1, len(best) + 1)]
+        return found
+
+    def react(self, name):
+        if name in ("multiple", "dataset"):
+            values = {key: control.value for key, control in self.widgets.items()}
+            self.widgets["buckets"].max = len(self.curves(values["dataset"], values["multiple"])["optimal"])
+
+    def draw(self, buckets, method, multiple, dataset) -> tuple[Figure, str]:
+        histogram, curves = self.histograms[dataset], self.curves(dataset, multiple)
+        chosen, typed = curves[method][buckets - 1], self.typed[dataset]
+        fig, (left, right) = new_figure(1, 2)
+        lines = {}
+        for way, look in LOOKS.items():
+            style = {**look.style, "marker": "", "linewidth": 3 if way == method else 1.2}
+            lines[left.plot(*zip(*map(_point, curves[way]), strict=True), **style)[0]] = look.name
+        left.plot(*_point(chosen), **LOOKS[method].style, markersize=11)
+        left.plot(*_point(typed), color=INK, marker="*", markersize=13, linestyle="")
+        left.annotate("yours", _point(typed), (9, 5), textcoords="offset points")
+        left.plot(1, 100 * self.packed[dataset], **series("packed"), clip_on=False)
+        left.annotate("packed", (1, 100 * self.packed[dataset]), (9, 5), textcoords="offset points")
+        top = 105 * max(one.padding_fraction for one in self.histograms.values())  # with one shape, of any data set
+        left.set(xlabel="shapes", ylabel="padding, %", xlim=(0, self.most + 1), ylim=(0, top))
+        left.legend(lines, lines.values(), loc="upper right")
+        shapes = len(chosen.lengths)
+        seconds = round(shapes * self.seconds)
+        above = left.secondary_xaxis("top", functions=(lambda k: k * self.seconds, lambda s: s / self.seconds))
+        above.set_xlabel("seconds to compile (estimate)", fontsize=11)
+        draw_padding(right, histogram, chosen)
+        right.set(xlabel=f"length in {dataset}, tokens", ylabel="slots: tokens, padding in gray", yticks=[])
+        right.set_title(f"{shapes} shape{'s' * (shapes > 1)}: {percent(chosen.padding_fraction)} padding", fontsize=13)
+        return fig, (
+            f"{dataset} ({histogram.kind}), {buckets} lengths asked for, multiples of {multiple}, chosen as "
+            f"{LOOKS[method].name}: {shapes} shapes {', '.join(map(str, chosen.lengths))}; "
+            f"{percent(chosen.padding_fraction, 2)} padding, about {seconds} s to compile. "
+            f"Lengths of your own, {', '.join(map(str, typed.lengths))}: {percent(typed.padding_fraction, 2)} padding. "
+            f"Packed: 1 shape, {percent(self.packed[dataset], 2)} padding."
+        )
+
+
+def _point(buckets: Buckets) -> tuple[int, float]:
+    """Where buckets stand in the picture: shapes, and padding in percent."""
+    return len(buckets.lengths), 100 * buckets.padding_fraction
+
+
+QUESTIONS = Questions.beside(
+    __file__,
+    truths={
+        "static_graphs": lambda graphs: graphs,
+        "automatic": lambda graphs: graphs,
+        "limit": lambda ran: len(set(ran)),
+        "padding": lambda best, one: 100 * best,
+        "stalls": lambda met: int(met.any(axis=0).sum()),
+        "ranks": lambda milliseconds: min(milliseconds, key=milliseconds.get),
+        "packed_graphs": lambda graphs: "one" if graphs == 1 else "three" if graphs == 3 else "more than three",
+        "epochs": lambda seconds, gain: float(f"{seconds / gain:.1g}"),
+    },
+    reasons={
+        "padding": lambda best, one: (
+            f"With one length it would be {percent(one)}. Each bucket pads only up to its own length."
+        ),
+        "stalls": lambda met: (
+            f"Each rank compiles {int(met[0].sum())} times, but not in the same steps, and in each of those steps all "
+            "others wait."
+        ),
+        "ranks": lambda milliseconds: (
+            f"The medians are {'; '.join(f'{run} {ms:.0f} ms' for run, ms in milliseconds.items())}. It is one "
+            "recording, on two ranks that share two cores."
+        ),
+    },
+)
+reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
+
+
+# Exercises
+
+
+def padded_slots(lengths, edges):
+    """Slots of all rows; a row is as long as the first edge that its sequence fits into."""
+    return sum(min(edge for edge in edges if edge >= length) for length in lengths)
+
+
+def best_edges(lengths, k):
+    """k different edges with the least slots: the dynamic program, which keeps the edges beside the slots."""
+    edges = sorted(set(lengths))
+    below = [0, *(sum(length <= edge for length in lengths) for edge in edges)]
+    best = {j: (edge * below[j + 1], [edge]) for j, edge in enumerate(edges)}  # one bucket up to edge j
+    for _ in range(k - 1):
+        best = {
+            j: min(
+                (slots + edges[j] * (below[j + 1] - below[i + 1]), [*chosen, edges[j]])
+                for i, (slots, chosen) in best.items()
+                if i < j
+            )
+            for j in best
+            if j > min(best)
+        }
+    return best[len(edges) - 1][1]
+
+
+def _edges_fault(got, lengths, k):
+    if len(set(got)) != k:
+        return f"there must be {k} different edges."
+    if max(got) < max(lengths):
+        return f"a sequence of {max(lengths)} tokens fits into none."
+    slots, least = padded_slots(lengths, got), padded_slots(lengths, best_edges(lengths, k))
+    return f"that makes {slots} slots; {least} are possible." if slots > least else None
+
+
+def warm_order(lengths, ranks):
+    """Rounds first, in each of which every rank gets the same length, longest first; the rest as it was."""
+    padded = list(lengths)
+    kept = sorted(set(lengths))
+    for length, longer in pairwise(kept):
+        if padded.count(length) < ranks:
+            padded = [longer if other == length else other for other in padded]
+    return [(i, padded[i]) for i in onset(padded, ranks)]
+
+
+def _order_fault(got, lengths, ranks):
+    order, padded = [i for i, _ in got], [length for _, length in got]
+    if sorted(order) != list(range(len(lengths))):
+        return "each batch must be there exactly once."
+    if any(length < lengths[i] or length not in lengths for i, length in got):
+        return "each batch must be padded to its own length or to a longer one of those given."
+    least = sum(length for _, length in warm_order(lengths, ranks))
+    stalls, fewest = int(meets_new(padded, ranks).any(axis=0).sum()), len(set(padded))
+    if stalls > fewest:
+        return f"some rank compiles in {stalls} of the steps; with these lengths {fewest} are possible."
+    for number, at in enumerate(range(0, ranks * fewest, ranks), 1):
+        if len(here := set(padded[at : at + ranks])) > 1:
+            return (
+                f"in step {number} the ranks have batches of {', '.join(map(str, sorted(here)))}, not of one length."
+            )
+    if sum(padded) > least:
+        return f"the batches have {sum(padded)} slots a row in all; {least} are enough."
+    if min(padded[:ranks]) < max(lengths):
+        return "memory must be found first: every rank begins with the longest."
+    late = [i for i in range(ranks * fewest, len(got) - 1) if order[i] > order[i + 1]]
+    return "after the onset the batches must keep their order." if late else None
+
+
+_MANY = [7 * i % 97 + i % 5 + 1 for i in range(120)]  # of far more choices than can be tried
+_LENGTHS = (3, 5, 5, 6, 9, 10, 17, 18, 18, 24, 40, 41, 64)
+check = Exercises.beside(
+    __file__,
+    padded_slots,
+    Exercise("warm_order", warm_order, fault=_order_fault),
+    Exercise(
+        "best_edges",
+        best_edges,
+        cases=(
+            ([7], 1),
+            ([1, 2, 9], 2),
+            ([2, 2, 2, 8, 9], 2),
+            ([1, 5, 6, 7, 20], 3),
+            (list(_LENGTHS), 4),
+            (_MANY, 12),
+        ),
+        fault=_edges_fault,
+    ),
+)

@@ -1,0 +1,105 @@
+"""What notebook 11 runs: replicas, stages, and what 16 bits do to weights."""
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from packbook.shared.gradients import Gradients, gradients
+from packlib.batches import PackedBatch
+from packlib.model import PackedBert, PackedOutput, attention_arguments
+from packlib.model.attention import BACKENDS
+from packlib.training import PretrainingObjective, round_weights, stochastic_round
+from packlib.training.updates import join_packs, take_packs
+
+
+def uneven_batches(loader, packs: int) -> list[PackedBatch]:
+    """Two batches of `packs` packs each: those with the fewest sequences, and those with the most."""
+    single = [take_packs(batch, i, i + 1) for batch in loader for i in range(batch.num_packs)]
+    single.sort(key=lambda pack: pack.num_sequences)
+    return [join_packs(single[:packs]), join_packs(single[-packs:])]
+
+
+def whole_gradients(
+    model: nn.Module, batches: Sequence[PackedBatch], forward: Callable[..., PackedOutput] | None = None
+) -> Gradients:
+    """What one process finds: the gradients of the mean over all sequences and tokens of all batches."""
+    objective = PretrainingObjective()
+    counts = [objective.counts(batch) for batch in batches]
+    sums = [objective(forward or model, batch) for batch in batches]
+    losses = (sum(s[name].total for s in sums) / sum(c[name] for c in counts) for name in counts[0])
+    return gradients(model, sum(losses))
+
+
+def replica(rank: int, model: nn.Module, batches: list[PackedBatch]) -> dict[str, Gradients]:
+    """This replica's gradients after the all-reduce: with the counts of all replicas, and as a mean of means."""
+    objective, found = PretrainingObjective(), {}
+    own = objective.counts(batches[rank])  # masked tokens, and sequences
+    for how in ("counts of all", "mean of means"):
+        trained = DistributedDataParallel(deepcopy(model))  # its backward pass takes the mean over replicas
+        counts = torch.tensor(list(own.values()), dtype=torch.float64)
+        if how == "counts of all":
+            dist.all_reduce(counts)
+            counts /= dist.get_world_size()
+        sums = objective(trained, batches[rank])
+        losses = [sums[name].total / count for name, count in zip(own, counts, strict=True)]
+        sum(losses).backward()
+        named = trained.module.named_parameters()
+        found[how] = {name: p.grad.clone() for name, p in named if p.grad is not None}
+    return found
+
+
+def in_stages(model: PackedBert, first_layers: int) -> Callable[..., PackedOutput]:
+    """The model as two stages. Between them go the hidden states and the segment ids, and no mask."""
+    layers = model.bert.encoder.layer
+    model.config._attn_implementation = BACKENDS["sdpa"]
+
+    def forward(**batch):
+        hidden = model.bert.embeddings(batch["input_ids"], batch["token_type_ids"], batch["position_ids"])
+        for stage in (layers[:first_layers], layers[first_layers:]):
+            mask = attention_arguments(batch["segment_ids"], "sdpa", dtype=hidden.dtype)  # each stage makes its own
+            for layer in stage:
+                hidden = layer(hidden, **mask)
+        return model.heads(hidden, batch)  # the last one unpacks the losses
+
+    return forward
+
+
+def walk(rounding: str, updates: int, copies: int, step: float, seed: int) -> torch.Tensor:
+    """bfloat16 weights that begin at 1 and were lowered by `step` at each update; shape (copies,)."""
+    weights, generator = torch.ones(copies, dtype=torch.bfloat16), torch.Generator().manual_seed(seed)
+    for _ in range(updates):
+        lower = weights.float() - step
+        nearest = rounding == "nearest"
+        weights = lower.bfloat16() if nearest else stochastic_round(lower, torch.bfloat16, generator)
+    return weights.float()
+
+
+def learn_curve(updates: int, seed: int, rate: float = 3e-4) -> tuple[dict[str, float], float]:
+    """The last loss of a small network under AdamW, by how its weights are kept, and the loss of answering the mean.
+
+    With "fp32" nothing is rounded. In the others weights and gradients are bfloat16, rounded so after each update, and
+    everything between them is computed in FP32.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(256, 8, generator=generator)
+    y = torch.sin(2 * x[:, :1]) + x[:, 1:2] * x[:, 2:3]
+    losses = {}
+    for how in ("fp32", "master", "stochastic", "nearest"):
+        torch.manual_seed(seed)
+        network = nn.Sequential(nn.Linear(8, 64), nn.Tanh(), nn.Linear(64, 1))
+        network = network if how == "fp32" else network.bfloat16()
+        optimizer = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=0.0)
+        if how != "fp32":
+            round_weights(optimizer, how, seed)
+        for _ in range(updates):
+            weights = {name: p.float() for name, p in network.named_parameters()}
+            loss = nn.functional.mse_loss(torch.func.functional_call(network, weights, (x,)), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        losses[how] = loss.item()
+    return losses, y.var(correction=0).item()

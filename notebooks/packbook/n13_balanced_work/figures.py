@@ -1,0 +1,86 @@
+"""What notebook 13 draws."""
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from packbook.figures import EMPTY, INK, OKABE_ITO, plain_ticks
+from packlib.work import Work
+
+TOKENS, PAIRS = OKABE_ITO[0], OKABE_ITO[1]
+
+
+def draw_ranks(ax: Axes, tokens: np.ndarray, squares: np.ndarray, work: Work) -> None:
+    """A bar for each rank of one step: the work of tokens, the work of pairs, and waiting, in units of the mean."""
+    parts = work.per_token * np.asarray(tokens, float), work.per_square * np.asarray(squares, float)
+    mean = (parts[0] + parts[1]).mean()
+    linear, pairs = (part / mean for part in parts)
+    rows, slowest = np.arange(len(linear)), (linear + pairs).max()
+    ax.barh(rows, linear, 0.8, color=TOKENS, label="tokens")
+    ax.barh(rows, pairs, 0.8, left=linear, color=PAIRS, hatch="...", edgecolor="white", linewidth=0, label="pairs")
+    ax.barh(rows, slowest - linear - pairs, 0.8, left=linear + pairs, label="waiting", **EMPTY)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3, fontsize=12)
+    ax.axvline(1, color=INK, linewidth=1)
+    ax.set_yticks(rows, [f"rank {rank}" for rank in rows] if len(rows) <= 16 else [""] * len(rows))
+    ax.tick_params(axis="y", length=0)
+    ax.set(ylim=(len(rows) - 0.4, -0.6), xlim=(0, max(1.3, slowest)), xlabel="work; 1 is the mean of the ranks")
+    ax.spines["left"].set_visible(False)
+
+
+def ranks_in_words(tokens: np.ndarray, squares: np.ndarray, work: Work) -> str:
+    """The same in words: the slowest, the fastest, and the share of the time that ranks wait."""
+    each = work.total(tokens, squares)
+    wait = 1 - each.mean() / each.max()
+    slow, fast = int(each.argmax()), int(each.argmin())
+    return (
+        f"rank {slow} is the slowest with {each[slow] / each.mean():.2f} times the mean work, rank {fast} the fastest "
+        f"with {each[fast] / each.mean():.2f}; the average rank waits {100 * wait:.1f} % of the time"
+    )
+
+
+def draw_windows(axes: np.ndarray, found: list[dict], at_random: float, fixed: bool = False) -> None:
+    """Left, the waiting that each window leaves; right, where 90 % of the mean lengths of steps and windows lie.
+
+    Args:
+        axes: two.
+        found: as `by_window` makes it.
+        at_random: the share waited where packs are dealt at random.
+        fixed: let axes hold every setting of the explorer, so that they stay where they are.
+    """
+    left, right = axes
+    windows = [row["window"] for row in found]
+    left.plot(windows, [100 * row["waiting"] for row in found], "o-", color=TOKENS)
+    left.axhline(100 * at_random, color=INK, linestyle=":")
+    # the last window may be the first, where the words would leave the axes
+    left.text(32 if fixed else windows[-1], 100 * at_random, "random deal", ha="right", va="bottom", fontsize=12)
+    left.set(xlabel="window, steps", ylabel="the average rank waits, %", ylim=(0, 40 if fixed else None))
+    for name, label, color, nudge in (("windows", "windows", TOKENS, 0.94), ("steps", "single steps", PAIRS, 1.06)):
+        low, high = np.array([row[name] for row in found]).T
+        right.vlines(np.array(windows) * nudge, low, high, color=color, linewidth=5, label=label)
+    right.set(xlabel="window, steps", ylabel="mean length of 90 %, tokens", yscale="log")
+    low, high = right.get_ylim()
+    low, high = (300, 100_000) if fixed else (low, 2.5 * high)  # room for the legend
+    right.set_ylim(low, high)
+    ticks = [
+        tick for tick in (100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000) if low <= tick <= high
+    ]
+    plain_ticks(right.yaxis, ticks)
+    right.legend(fontsize=12, loc="upper left")
+    for ax in axes:
+        ax.set_xscale("log", base=2)
+        ax.set_xticks(windows, windows)
+        if fixed:
+            ax.set_xlim(0.8, 40)
+    row = next((row for row in found if row["window"] == 8), found[-1])
+    said = f"windows of {row['window']} leave {100 * row['waiting']:.1f} %"
+    left.set_title(f"Ranks wait {100 * at_random:.1f} % at random; {said}")
+
+
+def windows_in_words(found: list[dict], at_random: float) -> str:
+    """What `draw_windows` shows."""
+    said = "; ".join(
+        f"window {row['window']}: waiting {100 * row['waiting']:.1f} %, 90 % of the steps have a mean length from "
+        f"{row['steps'][0]:,.0f} to {row['steps'][1]:,.0f}, of the windows from {row['windows'][0]:,.0f} to "
+        f"{row['windows'][1]:,.0f}"
+        for row in found
+    )
+    return f"In a random deal the average rank waits {100 * at_random:.1f} % of the time. {said}."

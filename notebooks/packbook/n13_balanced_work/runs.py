@@ -1,0 +1,52 @@
+"""What notebook 13 computes: lengths with a long tail, deals of packs, and what windows leave of waiting and mix."""
+
+import numpy as np
+
+from packlib.lengths.synthetic import log_normal
+from packlib.packing import Packs, plan
+from packlib.work import Work, balance
+
+
+def long_tail(number: int, max_length: int, seed: int) -> np.ndarray:
+    """Synthetic lengths: the logarithm has mean 7 and standard deviation 1.3, as in the recorded benchmark."""
+    histogram = log_normal(number, max_length, 7.0, 1.3)
+    return np.random.default_rng(seed).permutation(histogram.expand())
+
+
+def packed(lengths: np.ndarray, max_length: int) -> Packs:
+    """Packs as LPFHP makes them."""
+    return plan(lengths, max_length, "lpfhp").assign(lengths)
+
+
+def dealt(work: np.ndarray, order: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
+    """The work of each rank in each whole step when packs come in this order; shape (steps, ranks)."""
+    step = ranks * packs_per_rank
+    return work[order[: len(order) // step * step]].reshape(-1, packs_per_rank, ranks).sum(axis=1)
+
+
+def mean_lengths(packs: Packs, order: np.ndarray, step: int) -> np.ndarray:
+    """The mean length of the sequences in each whole step when packs come in this order; shape (steps,)."""
+    order = order[: len(order) // step * step]
+    tokens, sizes = (
+        values[order].reshape(-1, step).sum(axis=1) for values in (packs.lengths_used, np.diff(packs.offsets))
+    )
+    return tokens / sizes
+
+
+def by_window(packs: Packs, ranks: int, packs_per_rank: int, work: Work, seed: int) -> list[dict]:
+    """What a window leaves: the share waited, and where 90 % of the mean lengths lie, of single steps and of windows.
+
+    Returns:
+        For each window its number of steps, "waiting", and "steps" and "windows" with two percentiles each, in tokens.
+    """
+    found, window, step = [], 1, ranks * packs_per_rank
+    while window <= max(1, min(32, len(packs) // step // 4)):
+        made = balance(packs, ranks, packs_per_rank, window, work=work, seed=seed)
+        in_order = np.arange(len(made))
+        ends = {
+            name: np.percentile(mean_lengths(made, in_order, size), (5, 95))
+            for name, size in (("steps", step), ("windows", window * step))
+        }
+        found.append({"window": window, "waiting": made.waiting, **ends})
+        window *= 2
+    return found

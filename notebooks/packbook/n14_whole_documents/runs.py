@@ -1,0 +1,126 @@
+"""What notebook 14 computes: documents under every rule, and what a cut costs, by a formula and in recorded runs."""
+
+from collections.abc import Sequence
+from math import comb, log
+
+import numpy as np
+
+from packbook.figures import percent
+from packbook.shared.recorded_runs import Interval, Runs, at_end, interval
+from packbook.tables import Table
+from packlib.lengths import LengthHistogram, load
+from packlib.packing import CUTTING_RULES, DocumentRows, document_rows
+from packlib.packing.documents import CuttingRule
+
+FIVE, SLOTS = (14, 7, 5, 2, 3), 8  # the documents of Figure 1 in Fewer Truncations (arXiv 2404.10830)
+LONGEST = 1 << 16  # no document of the shipped data sets has as many tokens
+SPOKEN = {rule: rule.replace("_", " ") for rule in CUTTING_RULES}
+LOSSLESS = ("wrapped", "split", "powers_of_two")
+
+# Fewer Truncations, Table 10: models of 13 billion parameters in rows of 2,048, one training run each
+PUBLISHED = Table(
+    ("rows", "mask", "perplexity", "reading", "inference", "context", "summaries", "commonsense"),
+    [
+        ["wrapped", "no", "9.64", "46.71 %", "49.26 %", "40.60 %", "12.16", "64.38 %"],
+        ["wrapped", "yes", "9.53", "47.92 %", "50.35 %", "42.41 %", "11.79", "64.77 %"],
+        ["split", "yes", "9.53", "48.92 %", "52.31 %", "46.30 %", "13.14", "64.84 %"],
+    ],
+    right=True,
+)
+
+
+def whole_lengths(dataset: str) -> LengthHistogram:
+    """The lengths of whole documents: a shipped data set is truncated where `load` is not told how far to go."""
+    histogram = load(dataset)
+    return load(dataset, LONGEST) if histogram.truncated else histogram
+
+
+def under_all_rules(lengths: Sequence[int] | np.ndarray, max_length: int) -> dict[CuttingRule, DocumentRows]:
+    """The rows of each rule that leaves something; powers of two go up to the largest that fits into a row."""
+    slots = dict.fromkeys(CUTTING_RULES, max_length) | {"powers_of_two": 1 << (max_length.bit_length() - 1)}
+    left = [rule for rule in CUTTING_RULES if rule != "drop" or min(lengths) <= max_length]
+    return {rule: document_rows(lengths, slots[rule], rule) for rule in left}
+
+
+def compared(found: dict[CuttingRule, DocumentRows]) -> Table:
+    """The rules beside each other."""
+    columns = "rule", "slots", "rows", "documents cut", "cuts", "tokens lost", "a token sees"
+    rows = [
+        [
+            SPOKEN[rule],
+            f"{made.max_length:,}",
+            f"{len(made):,}",
+            percent(made.cut_documents / len(made.document_lengths)),
+            f"{made.cuts:,}",
+            percent(made.lost_tokens / int(made.document_lengths.sum())),
+            f"{made.mean_context:.1f}",
+        ]
+        for rule, made in found.items()
+    ]
+    return Table(columns, rows, right=True)
+
+
+def in_words(rows: DocumentRows) -> str:
+    """Rows in words, documents as letters: "A 8 | B 7 | A 6 + D 2"."""
+    return " | ".join(" + ".join(f"{letter(i)} {n}" for i, _, n in row.tolist()) for row in rows)
+
+
+def letter(document: int) -> str:
+    return chr(ord("A") + document % 26)
+
+
+def expected_losses(p: float, m: int) -> tuple[float, float]:
+    """The loss on token m, from 1 up, of a model of whole sequences and of one whose training text was cut.
+
+    Token 0 is a fair coin, and each later token equals it with probability p. The second model has never seen a
+    token 0: it takes what it is given for later tokens, whose beginning was cut off, and infers that beginning.
+    Source: Ding and others, Fewer Truncations (arXiv 2404.10830), section 2.1 and appendix A. In nats.
+    """
+    q = 1 - p
+    whole = -p * log(p) - q * log(q)
+    cut = 0.0
+    for others in range(m):  # of the tokens 1 to m - 1, how many equal token 0
+        k = others + 1  # token 0 agrees with itself
+        chance = comb(m - 1, others) * p**others * q ** (m - 1 - others)
+        belief = 1 / (1 + (q / p) ** (2 * k - m))  # that the beginning was equal to token 0 (Bayes)
+        predicted = belief * p + (1 - belief) * q
+        cut -= chance * (p * log(predicted) + q * log(1 - predicted))
+    return whole, cut
+
+
+def counted_losses(p: float, m: int, number: int, seed: int) -> tuple[float, float]:
+    """The same by counting: tables of what follows each context of m tokens, learned from `number` sequences each.
+
+    One table is learned from tokens 0 to m, the other from tokens 1 to m + 1; both are tried on fresh tokens 0 to m.
+    """
+    rng = np.random.default_rng(seed)
+
+    def contexts_and_next(first: int) -> tuple[np.ndarray, np.ndarray]:
+        begin = rng.random(number, np.float32) < 0.5
+        context = np.zeros(number, np.int64)
+        for at in range(first, first + m + 1):
+            token = begin if at == 0 else begin ^ (rng.random(number, np.float32) >= p)
+            if at < first + m:
+                context = 2 * context + token
+        return context, token
+
+    fresh, losses = contexts_and_next(0), []
+    for first in (0, 1):
+        context, token = contexts_and_next(first)
+        counts = np.bincount(2 * context + token, minlength=2 ** (m + 1)).reshape(-1, 2)
+        chances = counts / counts.sum(1, keepdims=True)
+        losses.append(-float(np.log(chances[fresh[0], fresh[1].astype(int)]).mean()))
+    return losses[0], losses[1]
+
+
+def recorded_differences(recorded: Runs) -> dict[str, Interval]:
+    """By how much wrapping, and then a missing mask, raise the held-out loss, seed by seed.
+
+    That of all bytes comes first, then that of the later ones, after the first 64 of a document.
+    """
+    found = {}
+    for those, column in (("", "held_out_loss"), (", later bytes", "later_loss")):
+        ended = at_end(recorded, column)
+        found[f"wrapped less split{those}"] = interval(ended["wrapped"] - ended["split"])
+        found[f"no mask less mask{those}"] = interval(ended["wrapped, no mask"] - ended["wrapped"])
+    return found

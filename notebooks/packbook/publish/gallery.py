@@ -1,0 +1,96 @@
+"""Every figure of every notebook as a file: `make figures`, `python -m packbook.publish.gallery figures NOTEBOOK …`
+
+A figure is `<notebook>-<place>-<content>.svg` and `.png`, so that it says where it is from wherever it goes.
+"""
+
+import glob
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+import nbformat
+
+from packbook.pages import fill_template
+from packbook.results import FIGURES_FOLDER, meanings
+from packbook.run.execution import for_each, run_async, run_notebook
+from packbook.run.running import source_files, surroundings
+from packlib.files import output_path, work_folder, write_text
+from packlib.tools.exits import exit_code
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure in a file, under its name in the notebook; its claim and its alt text stand inside."""
+
+    svg: Path
+    name: str
+    title: str
+    alt: str
+
+
+def pictures_of(notebook: str, folder: Path) -> list[Picture]:
+    """The pictures of a notebook in `folder`, in the order in which the notebook shows them."""
+    found = []
+    for svg in sorted(folder.glob(f"{glob.escape(notebook)}-*.svg")):
+        name = svg.stem.removeprefix(f"{notebook}-").partition("-")[2]  # after its place
+        title, alt = ElementTree.parse(svg).getroot()[:2]
+        found.append(Picture(svg, name, title.text or "", alt.text or ""))
+    return found
+
+
+def is_fresh(path: Path, folder: Path) -> bool:
+    """Whether the pictures that the notebook at `path` shows are there, and newer than it and than the library."""
+    pictures = pictures_of(path.stem, folder)
+    names = {figure["name"] for figure in meanings(nbformat.read(path, as_version=4), "figure")}
+    sources = [path, *source_files()]
+    made = min((picture.svg.stat().st_mtime for picture in pictures), default=0)
+    return names <= {picture.name for picture in pictures} and made > max(one.stat().st_mtime for one in sources)
+
+
+async def export(path: Path, folder: Path, work: Path) -> None:
+    """Run a notebook and leave its pictures in `folder`, in place of those of an earlier run.
+
+    They are made in `work`, a new folder in `folder`.
+
+    Raises:
+        NotebookFailedError: if a cell raises or the kernel dies; the earlier pictures stay.
+    """
+    work.mkdir()
+    variables = surroundings(work) | {FIGURES_FOLDER: str(work), "OMP_NUM_THREADS": "1"}
+    notebook = await run_notebook(path, environment=variables, seconds=600)
+    for old in folder.glob(f"{glob.escape(path.stem)}-[0-9][0-9]-*"):
+        if old.suffix in (".svg", ".png"):  # and no notebook whose name begins so
+            old.unlink()
+    for place, figure in enumerate(meanings(notebook, "figure"), start=1):
+        for file in (work / f"{figure['name']}.svg", work / f"{figure['name']}.png"):
+            file.replace(folder / f"{path.stem}-{place:02}-{file.name}")
+
+
+def contact_sheet(paths: Iterable[Path], folder: Path) -> str:
+    """A page with all pictures: HTML that links to the files beside it."""
+    titles = {path: nbformat.read(path, as_version=4).cells[0].source.splitlines()[0] for path in paths}
+    chapters = [(f"{path.stem[:2]} {titles[path].lstrip('# ')}", pictures_of(path.stem, folder)) for path in titles]
+    return fill_template(Path(__file__).with_name("gallery.html"), chapters=chapters)
+
+
+def main(folder: Path, paths: Sequence[Path]) -> None:
+    """Export what is not fresh, and write the contact sheet."""
+    folder = folder.resolve()  # kernels run in the folders of their notebooks
+    output_path(folder / "index.html", reads=paths)
+    with work_folder(folder) as work:
+
+        async def one(path: Path) -> None:
+            if not is_fresh(path, folder):
+                await export(path, folder, work / path.stem)
+            print(f"{path.stem}: {len(pictures_of(path.stem, folder))} figures", flush=True)
+
+        run_async(for_each(paths, one, at_once=os.cpu_count() or 1))
+        write_text(folder / "index.html", contact_sheet(paths, folder))
+    print(folder / "index.html")
+
+
+if __name__ == "__main__":
+    sys.exit(exit_code(lambda: main(Path(sys.argv[1]), [Path(argument) for argument in sys.argv[2:]])))

@@ -1,0 +1,308 @@
+"""The site: `make site`, `python -m packbook.publish.website.building site`
+
+The pages are the repository's own files: notebooks as they were run, README, glossary, and the docstrings. They are
+copied into a folder where Sphinx finds them, and nothing in them is run again. No page needs a network.
+"""
+
+import argparse
+import base64
+import copy
+import hashlib
+import importlib.util
+import inspect
+import io
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
+from PIL import Image
+
+from packbook.game import ON_SITE as GAME
+from packbook.publish.website.browser_explorers import explorer_of, on_page
+from packbook.publish.website.recorded_page import records_page
+from packbook.results import meaning
+from packbook.run.running import NOTEBOOKS
+from packlib.checks import escaped, shown
+from packlib.files import output_path, work_folder, write_text
+from packlib.installed import ROOT, needed_by
+from packlib.tools.exits import exit_code
+
+_HERE = Path(__file__).parent
+_LEADING = ("index", "game", "lengths", "notebooks", "solutions", "interface", "reference")  # pages beside this file
+
+
+def _leads_to(page: str) -> list[str]:
+    """What a page beside this file leads to."""
+    lines = (_HERE / f"{page}.md").read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if re.fullmatch(r"[\w/]+", line)]
+
+
+ROOMS = tuple(name.removeprefix("api/") for name in _leads_to("interface"))
+PAGES = tuple(f"{name}.md" for name in _leads_to("reference") if name != "records")
+_HOSTED = (
+    "\n\nOpen it in [Colab](https://colab.research.google.com/github/{0}/blob/gh-pages/hosted/{1}) or "
+    "[Binder](https://mybinder.org/v2/gh/{0}/gh-pages?labpath=hosted/{1})."
+)
+_INSTALL = '%pip install --quiet "packlib[train,lab,hub] @ git+https://github.com/{0}"'
+
+
+class Sources:
+    """Writes what Sphinx reads, in the folders of the repository, so that links between files hold.
+
+    Args:
+        folder: an empty folder.
+        repository: "owner/name" at GitHub, for copies of the notebooks that hosted services open; "" for none.
+
+    Raises:
+        ValueError: if that is no such name.
+    """
+
+    def __init__(self, folder: Path, repository: str = ""):
+        if repository and not re.fullmatch(r"[\w.-]+/[\w.-]+", repository, re.A):
+            raise ValueError(f"repository must be a name at GitHub, such as owner/name, not {shown(repository)}.")
+        self.folder, self.repository = folder, repository
+        self.extra = folder / "_extra"  # Sphinx copies what is in it as it is
+
+    def write(self, notebooks: Sequence[Path]) -> None:
+        for page in PAGES:
+            self._page(page)
+        for path in notebooks:
+            notebook = nbformat.read(path, as_version=4)
+            place = path.relative_to(NOTEBOOKS)
+            self.up = "../" * len(place.parts)
+            shown_as = self.notebook(notebook)
+            first = shown_as.cells[0]
+            first.source = re.sub("^# ", f"# {path.name[:2]} ", first.source)  # as other chapters name it
+            if self.repository:
+                first.source += _HOSTED.format(self.repository, place)
+                write_text(self.extra / "hosted" / place, nbformat.writes(hosted(notebook, self.repository)))
+            write_text(self.folder / "notebooks" / place, nbformat.writes(shown_as))
+        for room in ROOMS:
+            write_text(self.folder / "api" / f"{room}.md", interface(room))
+        for name in _LEADING:
+            shutil.copy(_HERE / f"{name}.md", self.folder)
+        write_text(self.folder / "records.md", records_page())
+        shutil.copy(ROOT / "README.svg", self.folder)
+
+    def _page(self, page: str) -> None:
+        """A page of Markdown; a link to a file that is no page of the site becomes its name."""
+        source = (ROOT / page).read_text(encoding="utf-8")
+
+        def keep(link: re.Match) -> str:
+            words, to = link.groups()
+            target = os.path.normpath(Path(page).parent / to.partition("#")[0])
+            known = target in PAGES or re.fullmatch(r"notebooks/(solutions/)?\d\d_\w+\.ipynb", target) or to[0] == "#"
+            return link[0] if known or "://" in to else f"{words} (`{target}`)"
+
+        source = re.sub(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)", keep, source)
+        write_text(self.folder / page, source.replace("(README.svg)", "(README.svg){.dark-light .cover}"))
+
+    def notebook(self, notebook: NotebookNode) -> NotebookNode:
+        """A copy for Sphinx: pictures as files, answers folded, explorers that need no kernel."""
+        made = copy.deepcopy(notebook)
+        _ask_where_guessed(made)
+        for cell in made.cells:
+            if cell.cell_type == "markdown":  # Jupyter and Sphinx name headings differently
+                cell.source = re.sub(
+                    r"(?<=\.ipynb)#[^)\s]+", lambda to: re.sub(r"[^\w#-]", "", to[0].lower()), cell.source
+                )
+            tags = cell.metadata.setdefault("tags", [])
+            if cell.metadata.get("jupyter", {}).get("source_hidden"):
+                tags.append("hide-input")
+            for output in cell.get("outputs", ()):
+                self._output(output)
+            if cell.cell_type == "code":
+                shown = [output for output in cell.outputs if meaning(output).get("kind") != "style"]
+                cell.outputs = _captions_below(shown)
+        return made
+
+    def _output(self, output: NotebookNode) -> None:
+        data, means = output.get("data", {}), meaning(output)
+        data.pop("application/vnd.jupyter.widget-view+json", None)
+        drawn = data.pop("image/png", "")
+        if explorer := explorer_of(means):
+            data["text/html"] = on_page(explorer, self._picture)
+        elif means.get("kind") == "figure":
+            data["text/html"] = self._img(means["alt"], base64.b64decode(drawn), "needs_background" in output.metadata)
+        elif means.get("kind") == "reveal":
+            data["text/html"] = _asked(means)
+        elif _is_caption(means):
+            data["text/html"] = f'<p class="recorded">{escaped(means["text"])}</p>'
+        elif "text/html" in data:
+            data["text/html"] = data["text/html"].replace(GAME, f'<a href="{self.up}game.html">{GAME}</a>')
+
+    def _img(self, alt: str, content: bytes, is_map: bool) -> str:
+        """A figure whose PNG becomes a file; a map stays light on a dark page."""
+        wide, high = Image.open(io.BytesIO(content)).size
+        kind = "dark-light figure packlib-map" if is_map else "dark-light figure"
+        size = f'width="800" height="{round(800 * high / wide)}"'  # so that the page does not jump when it is loaded
+        source = self._picture(content)
+        # on a phone its labels are too small to be read: the picture itself can be enlarged
+        return f'<a href="{source}"><img alt="{escaped(alt)}" class="{kind}" {size} loading="lazy" src="{source}"></a>'
+
+    def _picture(self, content: bytes) -> str:
+        """The address of a picture, as the page of this notebook sees it."""
+        path = self.extra / "figures" / f"{hashlib.sha256(content).hexdigest()[:16]}.png"
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        return f"{self.up}figures/{path.name}"
+
+
+def hosted(notebook: NotebookNode, repository: str) -> NotebookNode:
+    """A copy of a notebook for a service that has no packlib: its first cell installs it from the repository."""
+    made = copy.deepcopy(notebook)
+    made.cells.insert(0, nbformat.v4.new_code_cell(_INSTALL.format(repository), id="install"))
+    return made
+
+
+def _asked(means: Mapping[str, Any]) -> str:
+    """A question of a notebook and its folded answer; `guesses.js` asks for the guess and judges it."""
+    if "judging" not in means:
+        raise ValueError(f"The question {means['question']!r} was stored without its truth: run make notebooks.")
+    question = json.dumps({"question": means["question"], **means["judging"]}).replace("<", "\\u003c")
+    answer = f"<p><b>{escaped(means['answer'])}.</b> {escaped(means['why'])}</p>"
+    return (
+        f'<div class="guess"><script type="application/json">{question}</script>'
+        "<p>To be told how near your guess is takes scripts, which are off here.</p>"
+        f"<details><summary>Show the answer</summary>{answer}</details></div>"
+    )
+
+
+def home(room: str) -> str:
+    """The package that a page of the interface is about: a room of the library or of its tools, or packbook."""
+    return next(name for name in (f"packlib.{room}", f"packlib.tools.{room}", room) if importlib.util.find_spec(name))
+
+
+def interface(room: str) -> str:
+    """The page of a room: what it offers, from its docstrings."""
+    module = importlib.import_module(home(room))
+    about = (module.__doc__ or "").strip()
+    parts = [f"# {home(room)}", about, "```{eval-rst}"]
+    for name in sorted(module.__all__):
+        thing, full = getattr(module, name), f"{home(room)}.{name}"
+        if inspect.ismodule(thing):
+            continue
+        if inspect.isclass(thing):
+            parts.append(f".. autoclass:: {full}\n   :members:")
+        elif callable(thing):
+            parts.append(f".. autofunction:: {full}")
+        else:
+            holds = ", ".join(map(str, thing)) if isinstance(thing, Iterable) else thing
+            parts.append(f".. py:data:: {full}\n\n   {type(thing).__name__}: {holds}")
+    return "\n\n".join([*parts, "```", ""]).replace("```{eval-rst}\n\n", "```{eval-rst}\n")
+
+
+def _ask_where_guessed(notebook: NotebookNode) -> None:
+    """Let the site ask where the notebook has the cell for the guess, and not below what tells the answer."""
+    waiting = None
+    for cell in notebook.cells:
+        if cell.source.startswith("guess = ..."):
+            waiting = cell
+            cell.metadata.setdefault("tags", []).append("remove-input")
+        asked = [output for output in cell.get("outputs", ()) if meaning(output).get("kind") == "reveal"]
+        if waiting and asked:
+            cell.outputs = [output for output in cell.outputs if output not in asked]
+            waiting.outputs = asked
+            waiting = None
+
+
+def _is_caption(means: Mapping[str, Any]) -> bool:
+    """Whether an output says where a figure was recorded."""
+    return means.get("kind") == "source" and "file" not in means
+
+
+def _captions_below(outputs: Sequence[NotebookNode]) -> list[NotebookNode]:
+    """Where a figure or table was recorded stands below it, and not above."""
+    made: list[NotebookNode] = []
+    captions: list[NotebookNode] = []
+    for output in outputs:
+        if _is_caption(meaning(output)):
+            captions.append(output)
+        else:
+            made += [output, *captions]
+            captions = []
+    return made + captions
+
+
+def _lighten(folder: Path) -> None:
+    """Leave out what a page does not need: the theme's two thousand icons, its maps, and scripts of other pages."""
+    icons = re.compile(r"(?:\.fa-[\w-]+,?)+\{--fa:[^}]*\}|@font-face\{[^}]*Font Awesome[^}]*\}")
+    style = folder / "_static/styles/pydata-sphinx-theme.css"
+    write_text(style, icons.sub("", style.read_text(encoding="utf-8")))
+    for file in (*folder.rglob("*.map"), folder / "_static/scripts/fontawesome.js"):
+        file.unlink()
+    for name in ("_static/vendor", "_sources"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    where = {  # the scripts of a part of a page, and what it is known by
+        "searchtools|language_data|searchindex": 'id="search-results"',
+        "drawings|explorers": 'class="explorer"',
+        "guesses": 'class="guess"',
+    }
+    for page in folder.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        names = "|".join(["fontawesome", *(scripts for scripts, part in where.items() if part not in text)])
+        unused = rf'<script[^>]* src="[^"]*(?:{names})\.js[^"]*"></script>|<link rel="preload"[^>]*>'
+        write_text(page, re.sub(unused, "", text))
+
+
+def build(folder: Path, notebooks: Sequence[Path], repository: str = "") -> list[str]:
+    """Build the site in `folder`, in place of an earlier one, and return what Sphinx warned of, a line each.
+
+    Raises:
+        MissingExtraError: if Sphinx is not installed.
+        FileExistsError: if `folder` holds something else than a site, or what the site is made of.
+        RuntimeError: if Sphinx fails.
+    """
+    with needed_by("make site"):
+        from sphinx.application import Sphinx
+        from sphinx.util.docutils import docutils_namespace, patch_docutils
+    folder = output_path(folder, folder=True, reads=[*notebooks, _HERE])
+    if folder.exists() and any(folder.iterdir()) and not (folder / "objects.inv").exists():
+        raise FileExistsError(f"{folder} holds something else than a site; name another folder.")
+    warnings = io.StringIO()
+    with work_folder(folder.parent) as work:
+        Sources(work / "source", repository).write(notebooks)
+        source, html, trees = (str(work / part) for part in ("source", "html", "trees"))
+        options = {"release": version("packlib"), "html_extra_path": [str(work / "source" / "_extra")]}
+        with patch_docutils(str(_HERE)), docutils_namespace():
+            app = Sphinx(source, str(_HERE), html, trees, "html", options, status=None, warning=warnings)
+            app.build()
+        if app.statuscode:
+            raise RuntimeError(f"Sphinx could not build the site: {warnings.getvalue()}")
+        _lighten(work / "html")
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.move(work / "html", folder)
+    return warnings.getvalue().splitlines()
+
+
+def all_notebooks() -> list[Path]:
+    """The chapters, and after them their solutions."""
+    return [*sorted(NOTEBOOKS.glob("*.ipynb")), *sorted(NOTEBOOKS.glob("solutions/*.ipynb"))]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Build it, and say where it is and what Sphinx warned of."""
+    parser = argparse.ArgumentParser(prog="python -m packbook.publish.website.building", description="Build the site.")
+    parser.add_argument("folder", type=Path, help="where it goes")
+    parser.add_argument("notebooks", type=Path, nargs="*", help="all if none is named")
+    parser.add_argument(
+        "--repository", default="", help="owner/name at GitHub, for notebooks that hosted services open"
+    )
+    given = parser.parse_args(arguments)
+    paths = [path.resolve() for path in given.notebooks] or all_notebooks()
+    for line in build(given.folder, paths, given.repository):
+        print(line, file=sys.stderr)
+    print(given.folder / "index.html")
+
+
+if __name__ == "__main__":
+    sys.exit(exit_code(lambda: main(sys.argv[1:])))

@@ -1,0 +1,88 @@
+"""What Sphinx asks for; `packbook.publish.website.building` lays out the sources and calls it."""
+
+import re
+from typing import Any
+
+from docutils import nodes
+
+from packbook.pages import mathml
+
+project = "The packing workbook"
+author = "The packing workbook's authors"
+copyright = "the packing workbook's authors, MIT license"
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+root_doc = "index"
+exclude_patterns = ["_extra"]  # it is copied as it is
+html_theme = "pydata_sphinx_theme"
+html_title = project
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+# a page that is opened as a file may fetch no other, so its search goes without excerpts
+_NO_EXCERPTS = 'if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;'
+html_js_files = [
+    (None, {"body": _NO_EXCERPTS}),
+    ("drawings.js", {"defer": "defer"}),
+    ("explorers.js", {"defer": "defer"}),
+    ("guesses.js", {"defer": "defer"}),
+]
+html_favicon = "static/icon.svg"
+html_show_sourcelink = False
+html_copy_source = False
+html_sidebars: dict[str, list[str]] = {"index": [], "game": [], "lengths": []}
+html_theme_options = {
+    "navbar_align": "left",
+    "show_prev_next": True,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "logo": {"text": project},
+}
+html_context = {"default_mode": "auto"}
+
+nb_execution_mode = "off"
+nb_ipywidgets_js: dict[str, dict[str, str]] = {}  # its default fetches scripts
+nb_merge_streams = True
+myst_enable_extensions = ["dollarmath", "attrs_inline"]
+myst_heading_anchors = 3
+suppress_warnings = ["myst.header", "mystnb.unknown_mime_type", "ref.python"]
+
+default_role = "code"  # docstrings quote code as Markdown does
+autodoc_typehints = "signature"
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+html_math_renderer = "mathml"
+
+
+def _inline(writer: Any, node: nodes.math) -> None:
+    writer.body.append(mathml(node.astext()))
+    raise nodes.SkipNode
+
+
+def _block(writer: Any, node: nodes.math_block) -> None:
+    writer.body.append(f'<div class="math" tabindex="0">{mathml(node.astext(), block=True)}</div>')
+    raise nodes.SkipNode
+
+
+def _as_restructured_text(*event: Any) -> None:
+    """Docstrings are written as Markdown has it: code stands in an indented block, or ends within a word."""
+    lines: list[str] = event[-1]
+    if lines and lines[0].startswith("Alias for field number"):  # Python's own words: the class says more
+        lines.clear()
+    sections = {"Args:", "Attributes:", "Raises:", "Returns:", "Yields:"}
+    made: list[str] = []
+    last = ""  # line that says something
+    for line in lines:
+        begins = line.startswith("    ") and made and not made[-1] and not last.startswith(" ")
+        if begins and last not in sections:
+            made += ["::", ""]
+        made.append(re.sub(r"(`[^`]+`)(\w?)", lambda code: "\\ ".join(filter(None, code.groups())), line))
+        last = line or last
+    lines[:] = made
+
+
+def setup(app: Any) -> None:
+    """Formulas are MathML, which browsers draw by themselves."""
+    app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
+    app.connect("autodoc-process-docstring", _as_restructured_text, priority=400)  # before napoleon reads sections

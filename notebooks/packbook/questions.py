@@ -1,0 +1,156 @@
+"""Questions to guess: the notebook asks, and `reveal` answers: openly once there is a guess, folded before.
+
+Truth and reason stand in the chapter, so that nobody reads them in a cell before the guess.
+"""
+
+import math
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from matplotlib.axes import Axes
+
+from packbook.figures import INK
+from packbook.guesses import Judgment, judge_guess, same_word
+from packbook.results import display_as
+from packlib.checks import escaped, one_of
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question.
+
+    Attributes:
+        words: the question as it stands in bold in the notebook.
+        truth: what `judge_guess` compares with, or a function of the values that the notebook gives to `reveal`.
+        why: one or two sentences: the reason, not the number again. `{name}` or `{name:,}` stands for one of these
+            values, as in `str.format`; a function of them returns what needs more than that.
+        unit: as for `judge_guess`.
+        choices: the words to choose from, each with what to say to somebody who chose it and is wrong.
+        limits: no answer lies outside; by default 0 and 100 in percent, and else 0 and infinity.
+        by_factor: whether a guess that is off by a factor of two is close, as for a truth of unknown magnitude.
+    """
+
+    words: str
+    truth: Any
+    why: Any
+    unit: str = ""
+    choices: Mapping[str, str] = field(default_factory=dict)
+    limits: tuple[float, float] | None = None
+    by_factor: bool = False
+
+    def judge(self, guess: Any, truth: Any) -> Judgment:
+        """What `judge_guess` says to a guess."""
+        return judge_guess(guess, truth, self.unit, tuple(self.choices), self.bounds, self.by_factor)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """What no answer lies below and above."""
+        return self.limits or (0, 100 if self.unit == "%" else math.inf)
+
+
+def compare(one: float, other: float, less: str, equal: str, more: str, within: float = 0) -> str:
+    """How one number is to another in the words of a choice; numbers not farther apart than `within` are equal."""
+    if abs(one - other) <= within:
+        return equal
+    return less if one < other else more
+
+
+class Questions(dict[str, Question]):
+    """The questions of one chapter, by name. Its `reveal` is what the notebook imports."""
+
+    def __init__(self, **questions: Question) -> None:
+        super().__init__(questions)
+        self._guesses: dict[str, Any] = {}  # of this kernel, so that an answer that is run again stays
+        self._judged: dict[str, Judgment] = {}
+
+    @classmethod
+    def beside(
+        cls, lesson: str, truths: Mapping[str, Callable], reasons: Mapping[str, Callable] | None = None
+    ) -> "Questions":
+        """The questions of `questions.toml` beside a lesson: a table for each, with the fields of `Question`.
+
+        Args:
+            lesson: `__file__` of the lesson.
+            truths: by question, the functions for each `truth` that the file does not have.
+            reasons: the same for each `why`.
+
+        Raises:
+            ValueError: if a function is of no question in the file, or a question has no truth or no reason.
+        """
+        texts = tomllib.loads(Path(lesson).with_name("questions.toml").read_text(encoding="utf-8"))
+        for key, functions in (("truth", truths), ("why", reasons or {})):
+            for name, function in functions.items():
+                texts[one_of("question", name, texts)][key] = function
+            if lacking := [name for name, fields in texts.items() if key not in fields]:
+                raise ValueError(f"A {key} is missing in questions.toml and in the lesson: of {', '.join(lacking)}.")
+        return cls(**{name: Question(**fields) for name, fields in texts.items()})
+
+    def reveal(self, name: str, guess: Any, **values: Any) -> None:
+        """Show how near a guess is, the answer, and why; without a guess the answer is folded.
+
+        A guess of "?" asks for the answer. No guess makes it raise. A guess holds for its own question, also when the
+        answer is run again, and is none at the next question.
+
+        Args:
+            values: what the notebook computed, for the functions of the question.
+        """
+        from IPython import get_ipython
+
+        question = self[one_of("question", name, self)]
+        shell = get_ipython()
+        if shell is not None and shell.user_ns.get("guess") is guess:
+            shell.user_ns["guess"] = ...
+        guess = self._guesses.get(name, ...) if guess is ... else guess
+        truth = question.truth(**values) if callable(question.truth) else question.truth
+        why = question.why(**values) if callable(question.why) else question.why.format(**values)
+        judged = question.judge(guess, truth)
+        self._guesses[name], self._judged[name] = guess, judged
+        wrong = question.choices if judged.state == "wrong" else {}
+        reason = " ".join([*(reply for choice, reply in wrong.items() if same_word(choice, judged.guess)), why])
+        answer = f"<p><b>{escaped(judged.answer)}.</b> {escaped(reason)}</p>"
+        asks = isinstance(guess, str) and "?" in guess
+        if judged.state in ("right", "near", "wrong") or (judged.state == "none" and asks):
+            verdict = "" if asks else judged.message
+            page = f"<p>{escaped(verdict)}</p>{answer}" if verdict else answer
+            plain = f"{verdict} {judged.answer}. {reason}".strip()
+        else:
+            page = f"<p>{escaped(judged.message)}</p><details><summary>Show the answer</summary>{answer}</details>"
+            plain = f"{question.words} {judged.message}"
+        fields = {"question": question.words, "answer": judged.answer, "why": why}
+        fields["judging"] = {  # for the site, which judges without a kernel; JSON has no infinity
+            "truth": judged.truth,
+            "unit": question.unit,
+            "choices": dict(question.choices),
+            "limits": [bound if math.isfinite(bound) else None for bound in question.bounds],
+            "by_factor": question.by_factor,
+        }
+        display_as("reveal", {"text/html": page, "text/plain": plain}, **fields)
+
+    def mark(
+        self,
+        ax: Axes,
+        name: str,
+        axis: Literal["x", "y"] = "x",
+        at: Callable[[float], float] = float,
+    ) -> None:
+        """Draw the guess at a question into the figure that answers it, if one was made.
+
+        Args:
+            axis: on which the guess stands.
+            at: where on the axis a guess stands.
+        """
+        judged = self._judged.get(name)
+        if judged is None or not isinstance(judged.guess, (int, float)):
+            return
+        limits = ax.get_xlim() if axis == "x" else ax.get_ylim()
+        seen = min(max(at(judged.guess), min(limits)), max(limits))  # at the edge if it is outside
+        draw, place = (ax.axvline, (seen, 1)) if axis == "x" else (ax.axhline, (1, seen))
+        draw(seen, color=INK, linestyle=(0, (2, 3)), linewidth=1.5)
+        beside = {"xycoords": ax.get_xaxis_transform() if axis == "x" else ax.get_yaxis_transform()}
+        beside["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 1}  # it may stand on a bar
+        left = axis == "x" and seen < limits[0] + (limits[1] - limits[0]) / 4  # no room there for the words
+        where = {"xytext": (4 if left else -4, -4), "textcoords": "offset points", "ha": "left" if left else "right"}
+        ax.annotate("your guess", place, **where, va="top", color=INK, **beside)

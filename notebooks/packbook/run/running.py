@@ -1,0 +1,92 @@
+"""From a notebook and other parameters to a folder of files: what `packbook run` and `sweep` share."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import packbook
+import packlib
+from packbook.parameters import Dataset, check_values, parameters_of
+from packbook.results import FIGURES_FOLDER, RESULTS_FOLDER
+from packlib.checks import one_of
+from packlib.files import Read, delivery
+from packlib.installed import ROOT, checkout_path
+from packlib.lengths import load
+
+NOTEBOOKS = ROOT / "notebooks"
+
+
+def notebooks() -> dict[str, Path]:
+    """The workbook's notebooks by name, in order."""
+    return {path.stem: path for path in sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))}
+
+
+def source_files() -> list[Path]:
+    """The files of the library and of what the notebooks share: what a notebook shows may change with them."""
+    folders = [Path(package.__path__[0]) for package in (packlib, packbook)]
+    return [path for folder in folders for path in sorted(folder.rglob("*.py"))]
+
+
+def find_notebook(text: str) -> str:
+    """The name of a notebook given as "01_padding_waste", "padding_waste", "1" or a path that ends so.
+
+    Raises:
+        ValueError: naming the near ones.
+        FileNotFoundError: if it is not installed, as most are not without a checkout.
+    """
+    names = list(notebooks())
+    stem = Path(text).name.removesuffix(".ipynb")
+    found = next((name for name in names if stem in (name, name[3:], name[:2], str(int(name[:2])))), stem)
+    if not names:
+        return checkout_path("notebooks", f"{found}.ipynb").stem  # it says how to get it
+    return one_of("notebook", found, names)
+
+
+def read_parameters(notebook: str, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """Turn `-p name value` pairs into checked values.
+
+    Raises:
+        ParameterError, ValueError: one sentence that names what is wrong, in a file of lengths too.
+    """
+    kinds = parameters_of(notebook)
+    values = check_values(notebook, dict(pairs))
+    for name, value in values.items():
+        if isinstance(kinds[name], Dataset):
+            load(value)  # a broken line is found now and not after half of the notebook
+    return values
+
+
+def run(notebook: str, values: Mapping[str, Any], out: Path, progress: bool = True) -> list[Path]:
+    """Run a notebook with checked parameters; return the files in `out`: the notebook, a report, the figures.
+
+    Raises:
+        NotebookFailedError: if a cell raises; then nothing is left behind.
+    """
+    from packbook.run.execution import run_async  # here, since it loads Jupyter
+
+    return run_async(run_into(notebook, values, out, progress=progress))
+
+
+async def run_into(
+    notebook: str, values: Mapping[str, Any], out: Path, threads: int | None = None, progress: bool = False
+) -> list[Path]:
+    """As `run`, beside others; the kernel computes with so many `threads`, by default with all."""
+    from packbook.pages import PageExporter
+    from packbook.run.execution import run_notebook, write
+
+    limit = {"OMP_NUM_THREADS": str(threads)} if threads else {}
+    reads: list[Read] = [notebooks()[notebook], *(value for value in values.values() if isinstance(value, str))]
+    with delivery(out, reads, [f"{notebook}.ipynb", f"{notebook}.html"]) as (work, files):
+        environment = surroundings(work) | limit
+        executed = await run_notebook(notebooks()[notebook], values, environment, progress=progress)
+        write(executed, work / f"{notebook}.ipynb")
+        title = {"metadata": {"name": notebook}}
+        page, _ = await asyncio.to_thread(PageExporter().from_notebook_node, executed, title)
+        (work / f"{notebook}.html").write_text(page, encoding="utf-8")
+    return files
+
+
+def surroundings(folder: Path) -> dict[str, str]:
+    """The environment of a kernel whose figures and files go to `folder`."""
+    return {FIGURES_FOLDER: str(folder / "figures"), RESULTS_FOLDER: str(folder)}

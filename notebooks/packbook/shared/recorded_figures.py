@@ -1,0 +1,29 @@
+"""Recorded experiments as a picture: what the differences of their seeds can tell."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from packbook.figures import INK, OKABE_ITO, name_rows
+from packbook.shared.recorded_runs import Interval
+
+_LOOKS = {  # a verdict has a color and a marker
+    "lower": {"color": OKABE_ITO[0], "marker": "v"},
+    "higher": {"color": OKABE_ITO[1], "marker": "^"},
+    "cannot be told": {"color": INK, "marker": "o"},
+}
+
+
+def draw_intervals(ax: Axes, found: Mapping[str, Interval]) -> None:
+    """A row a difference: its mean and its interval; one seed has a hollow marker and no interval."""
+    ax.axvline(0, color="#999999", linewidth=1.5)
+    for row, one in enumerate(found.values()):
+        look = {**_LOOKS[one.verdict], "linestyle": "", "markersize": 9}
+        if np.isfinite(one.half):
+            ax.errorbar(one.mean, row, xerr=one.half, capsize=5, **look)
+        else:
+            ax.plot(one.mean, row, fillstyle="none", **look)
+    name_rows(ax, list(found), above=0.6)
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)

@@ -1,0 +1,18 @@
+"""Tools for data, models and trainers of your own: `rows`, `check`, `auditing` and `advice`, and the command line.
+
+They build on the ideas in `packlib`, which import nothing from here. The commands are in `cli.py`. What people need
+most can be imported from `packlib` itself: `pack_dataset`, `TransformersCollator`, `check_packing`, `audit`, `advise`.
+"""
+
+from typing import TYPE_CHECKING
+
+from packlib.installed import late
+
+if TYPE_CHECKING:
+    from packlib.tools import advice, auditing, check, rows
+else:  # they load torch or Arrow
+    __getattr__, __dir__ = late(
+        __name__, {f"packlib.tools.{room}": [room] for room in ("rows", "check", "auditing", "advice")}
+    )
+
+__all__ = ["advice", "auditing", "check", "rows"]

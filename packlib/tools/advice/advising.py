@@ -1,0 +1,165 @@
+"""From lengths to decisions: which rows, which method, which micro batch, and what it brings.
+
+Notebook 12 shows the same step by step, and `packlib report` writes it as a page.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from packlib.checks import depth_limit, flag, one_of, whole_number
+from packlib.lengths import LengthHistogram
+from packlib.lengths.counting import MAX_LENGTH
+from packlib.tools.advice.advice import Advice
+from packlib.tools.advice.data import Data, uncut
+from packlib.tools.advice.depths import ROUNDS, best_plans, smallest_depth, try_depths
+from packlib.tools.advice.memory import MOST_DEVICES, fitting, memory_size, model_shape
+from packlib.tools.advice.micro_batch import fit_update
+from packlib.tools.advice.row_lengths import OVERLONG, Overlong, choose, cut, try_lengths
+from packlib.tools.advice.today import TODAY, Habit, batches_today
+from packlib.tools.advice.upstream import find_pile, weigh
+from packlib.tools.rows.loss_masks import MaskWord
+from packlib.training.recipe import Recipe
+from packlib.work import Work
+
+_ENOUGH = 10**7  # sequences, from which an example makes a single pass
+
+
+def advise(
+    lengths: LengthHistogram | Iterable[int] | str | os.PathLike,
+    max_length: int | None = None,
+    *,
+    column: str | None = None,
+    source: LengthHistogram | Iterable[int] | str | os.PathLike | None = None,
+    model: str | os.PathLike | None = None,
+    memory: str | None = None,
+    today: Habit = "random",
+    batch_size: int | None = None,
+    recipe: Recipe | None = None,
+    ranks: int | None = None,
+    overlong: Overlong = "truncate",
+    max_sequences_per_pack: int | None = None,
+    keep_max_length: bool = False,
+    thorough: bool = False,
+    seed: int = 0,
+    progress: Callable[[str], None] | None = None,
+    masks: Mapping[str, MaskWord] | None = None,
+) -> Advice:
+    """Decide how to pack sequences of these lengths: row length, method, micro batch and accumulation.
+
+    >>> from packlib.tools.advice import advise
+    >>> advice = advise([90] * 600 + [1250] * 600, max_length=2048)
+    >>> advice.decisions[0].choice
+    '1,280 tokens instead of 2,048'
+    >>> advice.plan.num_packs, f"{advice.plan.efficiency:.1%}", f"{advice.times_fewer:.2f}"
+    (643, '97.7%', '1.82')
+
+    Args:
+        lengths: in tokens, a histogram of them, or the name or the files of a data set, as `uncut` reads them. They
+            are taken as they are: what is too long is cut here.
+        max_length: slots of a row as it is now; by default that of the data set, or the longest length.
+        column: of the tokens or lengths in files, those of the source too; by default `input_ids`, or else the only
+            one.
+        source: the lengths from before the data was cut, or their files, to weigh what that cut lost.
+        model: the path of a `config.json`, of its folder, or a known size such as "7B"; for memory and work.
+        memory: of one device, such as "80GB"; it needs `model`. By default a micro batch may have as many slots as
+            an average batch has today, padding included.
+        today: how batches are made now: "random", "sorted", "fixed" or "packed"; see `batches_today`.
+        batch_size: rows in a forward pass now, where no recipe says it; by default 32.
+        recipe: of the training as it is now; by default an example with eight batches behind an update.
+        ranks: devices that share an update now, each with batches of its own, where no recipe says it; by default 1.
+        overlong: what becomes of sequences that are longer than a row: "truncate", "drop", or "split" into further
+            pieces.
+        max_sequences_per_pack: the most sequences that a pack may hold. By default there is no limit, unless the model
+            has something once for each sequence, such as a pooler.
+        keep_max_length: keep `max_length` even where another row length saves slots.
+        thorough: let the exact search end by itself, which can take minutes.
+        seed: of the order of the data, where `today` is "packed".
+        progress: is told in words what is being done.
+        masks: which columns of the rows are masks of the loss, as in `pack_dataset`.
+
+    Raises:
+        TypeError, ValueError, FileNotFoundError: naming the value that is wrong, and what is allowed.
+    """
+    say = progress or (lambda _: None)
+    asked, kept = depth_limit(max_sequences_per_pack), flag("keep_max_length", keep_max_length)
+    one_of("today", today, TODAY)
+    one_of("overlong", overlong, OVERLONG)
+    shape = None if model is None else model_shape(os.fspath(model))
+    room = None if memory is None else memory_size(memory)
+    if room and not shape:
+        raise ValueError(f"memory {memory!r} needs a model: what a row takes depends on it.")
+    if max_length is not None:
+        whole_number("max_length", max_length, 1, MAX_LENGTH)
+    size = whole_number("batch_size", 32 if batch_size is None else batch_size, 1)
+    devices = whole_number("ranks", 1 if ranks is None else ranks, 1, MOST_DEVICES)
+    if recipe is not None:
+        if recipe.packing_factor != 1:
+            raise ValueError(f"The recipe is packed already, with factor {recipe.packing_factor:g}: give the old one.")
+        if batch_size is not None or ranks is not None:
+            raise ValueError("batch_size and ranks must be left out where a recipe says them.")
+        size, devices = recipe.micro_batch, recipe.replicas
+    data = _read(lengths, column, say, masks)
+    whole = data.whole
+    before_cut = None if source is None else _read(source, column, say).whole
+    now = data.max_length if max_length is None else int(max_length)
+    padded = cut(whole, now, overlong)
+    before = batches_today(padded, size, today, asked, seed)
+
+    say(f"trying row lengths around {now:,}")
+    work, causal = (shape.work, shape.causal) if shape else (Work.decoder(), True)
+    longest = None if shape is None else shape.positions
+    rounds = None if thorough else ROUNDS
+    tried, planned = try_lengths(whole, now, overlong, work, causal, asked, longest, rounds)
+    top = now if kept else choose(tried, now).max_length
+    histogram = cut(whole, top, overlong)
+
+    say(f"packing rows of {top:,}")
+    depths = try_depths(histogram, asked) if asked or (shape and shape.once) else ()
+    depth = asked if asked or not depths else smallest_depth(depths)
+    plans = planned[top] if depth == asked else best_plans(histogram, depth, rounds)
+
+    old = recipe or example_recipe(histogram.num_sequences, size, devices)
+    old = replace(old, packing_factor=before.packing_factor, max_length=None)
+    fit = None if shape is None or room is None else fitting(shape, top, room, old.replicas)
+    most = fit.rows if fit else max(1, int(before.slots_a_batch // top))
+    return Advice(
+        whole=whole,
+        upstream=None if before_cut is None else weigh(whole, before_cut, top, depth, find_pile(whole)[0]),
+        trained=data.trained,
+        max_length=now,
+        overlong=overlong,
+        histogram=histogram,
+        row_lengths=tried,
+        plans=tuple(plans),
+        depths=depths,
+        limit=asked,
+        today=before,
+        habits=tuple(batches_today(padded, size, habit) for habit in TODAY if habit not in ("packed", today)),
+        update=fit_update(old, plans[0].packing_factor, max(1, most), fit.shards if fit else None),
+        is_example=recipe is None,
+        shape=shape,
+        fit=fit,
+        work=work,
+    )
+
+
+def _read(
+    lengths: Any, column: str | None, say: Callable[[str], None], masks: Mapping[str, MaskWord] | None = None
+) -> Data:
+    if isinstance(lengths, (str, os.PathLike)):
+        say("reading the lengths")
+        return uncut(lengths, column, say, masks)
+    if masks:
+        raise ValueError("masks are for files of tokens; the lengths were given as they are.")
+    if column is not None:
+        raise ValueError(f"column {column!r} is for files; the lengths were given as they are.")
+    whole = lengths if isinstance(lengths, LengthHistogram) else LengthHistogram.from_lengths(lengths)
+    return Data(whole, whole.max_length)
+
+
+def example_recipe(sequences: int, batch_size: int, ranks: int = 1) -> Recipe:
+    """Ten passes over the data, for those who gave no recipe; fewer over much data, and one at least."""
+    total = min(10 * sequences, max(sequences, _ENOUGH))
+    return Recipe(batch_size, 1e-4, total, warmup_sequences=total // 10, gradient_accumulation_steps=8, replicas=ranks)

@@ -1,0 +1,46 @@
+"""The advice as one page of HTML: decisions first, details behind a fold, and no script, image or address."""
+
+import platform
+import time
+from itertools import pairwise
+
+import numpy as np
+
+from packlib.installed import __version__
+from packlib.tools.advice.advice import Advice
+from packlib.tools.advice.today import TODAY
+from packlib.tools.advice.words import filled, longest
+
+_BARS = 60  # of the picture of the lengths, at most
+
+
+def page(advice: Advice, command: str = "") -> str:
+    """The page. Names from outside are text in it, and never markup.
+
+    >>> from packlib.tools.advice import advise
+    >>> from packlib.tools.advice.page import page
+    >>> "<script" in page(advise([5, 3, 3, 2, 8] * 99))
+    False
+
+    Args:
+        command: what made the report, to be shown on the page.
+    """
+    made = f"{time.strftime('%Y-%m-%d')}, packlib {__version__}, Python {platform.python_version()}"
+    return filled(
+        "page.html",
+        autoescape=True,
+        advice=advice,
+        bars=_bars(advice),
+        habits=[(TODAY[one.habit][1].capitalize(), one.slots) for one in (advice.today, *advice.habits)],
+        made=made,
+        command=command,
+    )
+
+
+def _bars(advice: Advice) -> list[tuple[int, int, float]]:
+    """Ranges of lengths, from and to, with the share of the sequences, up to the longest row that was tried."""
+    top = longest(advice.whole)
+    edges = np.unique(np.linspace(0, top, min(_BARS, top) + 1).astype(int))
+    below = np.concatenate([[0], np.cumsum(advice.whole.counts[1:])])[edges]
+    shares = (np.diff(below) / advice.whole.num_sequences).tolist()
+    return [(low + 1, high, share) for (low, high), share in zip(pairwise(edges.tolist()), shares, strict=True)]

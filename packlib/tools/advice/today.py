@@ -1,0 +1,80 @@
+"""What training costs today: the slots that batches take now, as they are made now."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from packlib.checks import one_of, whole_number
+from packlib.lengths import LengthHistogram, padding_waste
+from packlib.lengths.waste import BatchingHabit
+from packlib.packing import plan
+
+Habit: TypeAlias = Literal["random", "sorted", "fixed", "packed"]
+TODAY: dict[Habit, tuple[BatchingHabit | None, str]] = {  # the habit of `padding_waste`, and how a sentence names it
+    "random": ("random", "random batches, each padded to its longest"),
+    "sorted": ("sorted", "sorted batches, each padded to its longest"),
+    "fixed": ("maximum", "batches padded to the row length"),
+    "packed": (None, "packs filled in the order of the data"),
+}
+
+
+@dataclass(frozen=True)
+class Today:
+    """One pass over the data as it is trained on now.
+
+    Attributes:
+        habit: how batches are made, a name in `TODAY`.
+        batch_size: rows in a forward pass of one device.
+        rows: sequences, or packs if they are packed already.
+        slots: in one pass; an expected number where batches are random.
+        packing_factor: sequences in an average row.
+    """
+
+    habit: Habit
+    batch_size: int
+    rows: int
+    slots: float
+    packing_factor: float
+
+    @property
+    def batches(self) -> int:
+        return math.ceil(self.rows / self.batch_size)
+
+    @property
+    def slots_a_batch(self) -> float:
+        """Slots of an average forward pass."""
+        return self.slots / self.batches
+
+    @property
+    def in_words(self) -> str:
+        return TODAY[self.habit][1]
+
+
+def batches_today(
+    histogram: LengthHistogram,
+    batch_size: int,
+    today: Habit = "random",
+    max_sequences_per_pack: int | None = None,
+    seed: int = 0,
+) -> Today:
+    """What one pass takes now.
+
+    >>> from packlib.tools.advice import batches_today
+    >>> from packlib.lengths import LengthHistogram
+    >>> batches_today(LengthHistogram.from_lengths([5, 3, 3, 2, 8]), batch_size=2, today="fixed").slots
+    40
+
+    Args:
+        histogram: the lengths, for rows as they are now.
+        batch_size: rows in a forward pass.
+        today: "random" or "sorted" batches padded to their longest, "fixed" rows, or "packed" in the order of the
+            data by `next_fit`.
+        seed: of the order, where they are packed.
+    """
+    one_of("today", today, TODAY)
+    size = whole_number("batch_size", batch_size, 1)
+    n = histogram.num_sequences
+    if (padded := TODAY[today][0]) is not None:
+        return Today(today, size, n, padding_waste(histogram, size, padded).slots, 1.0)
+    made = plan(histogram, method="next_fit", max_sequences_per_pack=max_sequences_per_pack, seed=seed)
+    return Today(today, size, made.num_packs, made.num_packs * histogram.max_length, made.packing_factor)

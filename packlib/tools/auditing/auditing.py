@@ -1,0 +1,263 @@
+"""What does it cost? Packed data that others made, counted: packs above the least, what is lost, and how many steps."""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from packlib.checks import depth_limit, flag, number, percent, shown, whole_number
+from packlib.files import at_home
+from packlib.lengths import LengthHistogram, load
+from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, as_lengths, count_lengths
+from packlib.packing import plan
+from packlib.packing.search.bound import direct_bound
+from packlib.tools.auditing.audit_waits import waiting_of
+from packlib.tools.auditing.columns import NEMO, OTHER_LABELS, hashes, sums
+from packlib.tools.auditing.packed_files import MEGATRON, PackedData, open_packed, token_lists
+from packlib.tools.auditing.packing_audit import PackingAudit, Updates
+from packlib.tools.auditing.source_comparison import compare
+from packlib.tools.rows.loss_masks import LOSS_MASKS, UNTRAINED
+from packlib.work import Work
+
+if TYPE_CHECKING:
+    import datasets
+
+_NO_WAITS = "How long ranks wait cannot be told: that takes the lengths in each pack, and packs for a whole update."
+
+
+def audit(
+    data: "str | os.PathLike | datasets.Dataset",
+    source: "str | os.PathLike | datasets.Dataset | LengthHistogram | Iterable[int] | None" = None,
+    *,
+    column: str | None = None,
+    max_length: int | None = None,
+    max_sequences_per_pack: int | None = None,
+    batch_size: int | None = None,
+    gradient_accumulation_steps: int = 1,
+    ranks: int = 1,
+    steps: int | None = None,
+    work: Work | None = None,
+    tolerance: float = 0.05,
+    progress: bool = False,
+) -> PackingAudit:
+    """Count what packed data costs, and what became of the sequences that went into it.
+
+    >>> from datasets import Dataset
+    >>> from packlib.tools.auditing import audit
+    >>> packed = Dataset.from_dict({"input_ids": [[1] * 6, [1] * 8], "seq_lengths": [[4, 2], [8]]})
+    >>> found = audit(packed, source=[4, 2, 9])
+    >>> found.packs, found.lower_bound, found.padding_slots, found.source.tokens_lost, found.source.as_if
+    (2, 2, 2, 1, 'the 1 longer than 8 were cut to it')
+
+    Args:
+        data: a `datasets.Dataset` or a file: Parquet or Arrow with `seq_lengths` (as TRL writes), `cu_seqlens`,
+            `seq_start_id` (NeMo), `position_ids` that start again, `segment_ids`, `document_ids` or `seq_idx`; NeMo's
+            `.npy`; Megatron's `.idx`. All of these columns must agree. It is read in chunks, but for NeMo's `.npy`.
+        source: what was packed: a Parquet file or a `datasets.Dataset` with tokens, which are compared by their
+            content; or lengths: an array, a `LengthHistogram`, a file or data set as `packlib.lengths.load` takes, a
+            Megatron `.idx`.
+        column: of the source file; by default `input_ids` if it has that.
+        max_length: slots of a pack; by default those of the widest row, padding included. A `.idx` needs it.
+        max_sequences_per_pack: the depth limit of the proven least, or None.
+        batch_size, gradient_accumulation_steps, ranks: packs in a batch of one rank, batches in an update, ranks.
+        steps: updates that are meant to be trained.
+        work: what a pack costs the ranks, which wait for the slowest once in an update; by default `Work.decoder()`.
+        tolerance: share by which the packs may be more than `lpfhp` makes before that is a problem.
+        progress: show a bar.
+
+    Raises:
+        FileNotFoundError, TypeError, ValueError: naming the argument, or the file and what is wrong with it.
+    """
+    top = None if max_length is None else whole_number("max_length", max_length, 1, MAX_LENGTH)
+    depth = depth_limit(max_sequences_per_pack)
+    number("tolerance", tolerance, at_least=0)
+    setting = {"gradient_accumulation_steps": gradient_accumulation_steps, "ranks": ranks}
+    for name, value in (setting | {"batch_size": batch_size, "steps": steps}).items():
+        if value is not None:
+            whole_number(name, value, 1, INT64_MAX)
+    if batch_size is None and (steps is not None or gradient_accumulation_steps > 1 or ranks > 1):
+        raise ValueError("batch_size must be given with steps, gradient_accumulation_steps or ranks, not left out.")
+    if work is not None and not isinstance(work, Work):
+        raise TypeError(f"work must be Work, not {shown(work)}.")
+    if work is not None and ranks == 1:
+        raise ValueError("ranks must be at least 2 where the work of a model is given, not 1.")
+    if column is not None and source is None:
+        raise ValueError(f"column must be left out without a source, not {shown(column)}.")
+    packed = open_packed(data)
+    joined = packed.kind == MEGATRON
+    if joined and top is None:
+        raise ValueError("max_length must be given for Megatron's .idx, which is cut when it is loaded, not left out.")
+    wanted, contents = (None, None) if source is None else _lengths_of_source(source, column)
+    if wanted is not None and packed.kind == NEMO:
+        wanted = LengthHistogram(np.concatenate([[0], wanted.counts[2:]]))
+    contents = contents if packed.tokens else None
+    given, work = top is not None, (work or Work.decoder()) if ranks > 1 and not joined else None
+    seen = _Seen(packed, None if joined else top, flag("progress", progress), work, contents is not None)
+    top = top or seen.widest
+    packs = (seen.tokens - 1) // top if joined and seen.tokens else seen.packs
+    if packs < 1 or not seen.tokens:
+        raise ValueError(f"{packed.name} must fill a pack, not hold {seen.packs:,} rows with {seen.tokens:,} tokens.")
+    tokens = packs * top if joined else seen.tokens
+    bound, lpfhp, problems, notes = -(-tokens // top), None, seen.problems(top), seen.notes(wanted)
+    unknown = seen.unknown()
+    if joined:
+        notes.append(
+            f"Megatron joins the sequences in an order of its own and cuts that every {top:,} tokens, which leaves "
+            f"{seen.tokens - tokens:,} tokens out. Which sequences are cut cannot be told from the file."
+        )
+    elif seen.counts is not None:
+        histogram = LengthHistogram(seen.counts, max_length=max(top, len(seen.counts) - 1))
+        histogram = histogram.with_max_length(top, "truncate")
+        bound = direct_bound(histogram.counts, depth)
+        lpfhp = plan(histogram, method="lpfhp", max_sequences_per_pack=depth).num_packs
+        if packs > lpfhp * (1 + tolerance):
+            alone = " Nothing is packed: each pack holds one sequence." * (seen.deepest == 1)
+            more = f"{percent(packs / lpfhp - 1)} more than the {lpfhp:,} that lpfhp makes of the same sequences"
+            problems.append(f"There are {packs:,} packs, {more}.{alone}")
+    against = updates = waiting = balanced = None
+    if wanted is None:
+        notes.append("What was lost, cut or repeated before packing cannot be told without the source lengths.")
+    else:
+        both = None if contents is None else (contents, np.concatenate(seen.hashes))
+        against = compare(wanted, seen.tokens, seen.sequences, seen.counts, both)
+        problems += against.problems
+        unknown += against.unknown
+        notes += against.notes
+    if batch_size is not None:
+        loaded = batch_size * ranks
+        rows = loaded * gradient_accumulation_steps
+        updates = Updates.of(packs, seen.sequences, rows, loaded * (ranks > 1), steps)
+        problems += updates.problems
+        said = _NO_WAITS
+        if seen.work and work and (found := waiting_of(np.concatenate(seen.work), ranks, rows // ranks, work)):
+            waiting, balanced, said = found
+        notes += [said] * (ranks > 1)
+    return PackingAudit(
+        packed.name, packed.kind, packs, seen.sequences, tokens, None if joined else seen.deepest, top,
+        given, bound, lpfhp, against, updates, waiting, balanced, tuple(problems), tuple(unknown), tuple(notes),
+    )  # fmt: skip
+
+
+class _Seen:
+    """All that is counted, in one pass over the rows; with `work`, that of each pack is kept."""
+
+    def __init__(self, packed: PackedData, max_length: int | None, progress: bool, work: Work | None, hashed: bool):
+        self.packed, self.max_length = packed, max_length
+        self.hashes, self.work = list[np.ndarray](), list[np.ndarray]()
+        self.wrong: dict[str, tuple[int, int]] = {}  # how many rows, and the first
+        self.packs = self.tokens = self.stored = self.widest = self.over = self.depths = self.depth = 0
+        self.marked, self.starts = Counter[str](), Counter[int]()  # `Rows.counts`; positions that sequences start at
+        chunks = self._lengths(progress, work, hashed)
+        first = next(chunks, None)  # where no lengths are known, this goes through all rows
+        self.counts = None if first is None else count_lengths(chain([first], chunks), None, "error")[0]
+        known = packed.kind != "input_ids"
+        self.sequences: int | None = self.depths if known else None
+        self.deepest: int | None = self.depth if known else None
+        other_labels, _ = self.wrong.get(OTHER_LABELS, (0, 0))
+        most = other_labels > self.marked["labeled"] / 2
+        self.masked = most and self.marked["masked"] > self.marked["others"] / 2  # they stand where one token does
+        if self.masked:
+            del self.wrong[OTHER_LABELS]
+
+    def _lengths(self, progress: bool, work: Work | None, hashed: bool) -> Iterator[np.ndarray]:
+        # each chunk is drawn, the last too, after which the bar is taken away
+        options: dict[str, Any] = {
+            "leave": False,
+            "disable": not progress,
+            "delay": 1,
+            "mininterval": 0,
+            "miniters": 1,
+        }
+        with tqdm(total=self.packed.num_rows, desc="audit", unit=" rows", **options) as bar:
+            for rows in self.packed.rows(hashed):
+                for sentence, at in rows.wrong.items():
+                    count, first = self.wrong.get(sentence, (0, int(at[0])))
+                    self.wrong[sentence] = count + len(at), first
+                self.marked.update(rows.counts)
+                self.hashes += [] if rows.hashes is None else [rows.hashes]
+                self.packs += len(rows.used)
+                self.tokens += int(rows.used.sum(dtype=np.int64))
+                self.stored += int(rows.widths.sum(dtype=np.int64))
+                self.widest = max(self.widest, int(rows.widths.max(initial=0)))
+                self.depths += int(rows.depths.sum())
+                self.depth = max(self.depth, int(rows.depths.max(initial=0)))
+                if rows.firsts is not None:
+                    positions, times = np.unique(rows.firsts, return_counts=True)
+                    self.starts.update(dict(zip(positions.tolist(), times.tolist(), strict=True)))
+                self.over += 0 if self.max_length is None else int(np.count_nonzero(rows.widths > self.max_length))
+                bar.update(len(rows.used))
+                if rows.lengths is not None and len(rows.lengths):
+                    if work:
+                        squares = sums(rows.lengths.astype(np.int64) ** 2, rows.depths)
+                        self.work.append(work.total(rows.used, squares)[rows.depths > 0])
+                    yield rows.lengths
+
+    def problems(self, top: int) -> list[str]:
+        first = min(self.starts, default=0)
+        resumed = self.starts.total() - self.starts[first]
+        later = f"Sequences that do not start at position {first}, as what goes on after a cut: {resumed:,}."
+        said = {
+            f"Packs with more than {top:,} slots: {self.over:,}.": self.over,
+            later: resumed,
+            f"Sequences start at position {first}: models number from 0 (RoBERTa from 2).": first not in (0, 2),
+            "All labels are -100: nothing would be trained on.": self.marked.get("labeled", 1) == 0,
+        }
+        untrained = {name: UNTRAINED[word] for name, word in LOSS_MASKS.items() if self.marked.get(name, 1) == 0}
+        said |= {
+            f"{name} is {number} for all tokens: nothing would be trained on.": True
+            for name, number in untrained.items()
+        }
+        found = [sentence for sentence, true in said.items() if true]
+        return found + [
+            f"{what}, in {count:,} rows, the first of which is {at}." for what, (count, at) in self.wrong.items()
+        ]
+
+    def unknown(self) -> list[str]:
+        """What the file cannot tell."""
+        begin = "Where sequences begin cannot be told: the file has no column that says so."
+        never = "The positions never start again: each pack holds one sequence, or hides where the others begin."
+        never_again = self.packed.kind == "position_ids" and self.deepest == 1
+        return [begin] * (self.packed.kind == "input_ids") + [never] * never_again
+
+    def notes(self, source: LengthHistogram | None) -> list[str]:
+        """What else was seen, and what was not looked at."""
+        padding, labeled, cut = self.stored - self.tokens, self.marked["labeled"], self._at_the_longest()
+        if source is not None and self.counts is not None and len(source.counts) >= len(self.counts):
+            cut = cut if cut > source.counts[len(self.counts) - 1] else 0
+        label = "A sequence of n tokens counts as n - 1: as NeMo has it, the last one is a label only."
+        as_if = "as if longer ones had been cut or split there. What was cut is not in the file."
+        said = {
+            label: self.packed.kind == NEMO,
+            f"The rows themselves hold {padding:,} tokens of padding.": padding,
+            f"Sequences of exactly the longest length: {cut:,}, {as_if}": cut,
+            "Labels are those of a masked model.": self.masked,
+            f"Rows without any label: {self.packs - labeled:,} of {self.packs:,}.": 0 < labeled < self.packs,
+            f"Not looked at: the columns {', '.join(self.packed.unread)}.": self.packed.unread,
+        }
+        return [sentence for sentence, true in said.items() if true]
+
+    def _at_the_longest(self) -> int:
+        """How many sequences have the longest length, if far more than have one nearby; else 0."""
+        if self.counts is None or len(near := self.counts[len(self.counts) * 9 // 10 : -1]) == 0:
+            return 0
+        most = int(self.counts[-1])
+        return most if most >= max(2, 0.005 * self.depths, 10 * near.mean()) else 0
+
+
+def _lengths_of_source(source: Any, column: str | None) -> tuple[LengthHistogram, np.ndarray | None]:
+    """The lengths of the source, and a hash of each of its sequences where it has tokens."""
+    lengths, contents = source, None
+    source = at_home(source) if isinstance(source, str | os.PathLike) else source
+    if chunks := [(sizes, hashes(values, sizes)) for sizes, values in token_lists(source, column)]:
+        lengths, contents = (np.concatenate(part) for part in zip(*chunks, strict=True))
+        lengths = as_lengths(lengths, lambda i: f"row {i} of source")
+    elif isinstance(source, Path) and source.suffix == ".idx":
+        lengths = np.concatenate([rows.used for rows in open_packed(source).rows(False)])
+    elif isinstance(source, Path):
+        lengths = load(lengths, column=column)
+    return lengths if isinstance(lengths, LengthHistogram) else LengthHistogram.from_lengths(lengths), contents

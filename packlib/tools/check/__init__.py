@@ -1,0 +1,13 @@
+"""Is it exact? A model and a collator, asked by calls alone whether a pack changes what a sequence gets.
+
+Read first `checking.py`, `check_packing`: which questions are asked, and in which order. `model_questions.py`,
+`loss_questions.py` and `update.py` ask them, of a `CheckedBatch` (`collated_batch.py`): the batch that the collator
+makes, what the `CalledModel` gives for it and for each sequence alone, and what moves what. `causes.py` finds why one
+sequence sees another; `weighing.py` finds what each weighs in the loss; `findings.py` says what was found.
+`check_targets.py` loads what the command names, and `group_questions.py` asks where answers share prompts.
+"""
+
+from packlib.tools.check.checking import check_packing
+from packlib.tools.check.findings import Finding, PackingCheck
+
+__all__ = ["Finding", "PackingCheck", "check_packing"]

@@ -1,0 +1,187 @@
+"""Why a sequence sees another one: what is thought to be wrong is put right, and the leak is gone or it is not.
+
+First by force, in the operations: if the leak is gone when every softmax over keys (or every convolution) stops at the
+borders, it was that; if it stays, a state carries it. Then, for attention, in the batch, which says how to mend it.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from packlib.tools.check.called_model import meeting
+from packlib.tools.check.collated_batch import CheckedBatch, has_slots
+from packlib.tools.check.locating import MASK, POSITIONS, Piece, is_mask, owners, restarting
+
+_NO_MASK = "none", "run on", "ones", "mask", "attention"
+
+
+class Cut(TorchDispatchMode):
+    """In here attention, or convolutions, keep sequences apart whatever the model does.
+
+    Used with `SDPBackend.MATH`, which computes every attention of torch with a softmax.
+
+    Args:
+        owner: shape (rows, T), the number of the sequence in each slot, below 0 for none.
+        what: "attention", "convolution", or both.
+
+    Attributes:
+        kernel: how many slots a convolution that was cut reaches back.
+        seen: pairs (slot that looks, slot of another sequence that it sees), from the first attention that has any.
+    """
+
+    def __init__(self, owner: np.ndarray, what: str) -> None:
+        super().__init__()
+        self.owner, self.what = torch.from_numpy(owner), what
+        self.foreign = self.owner[:, :, None] != self.owner[:, None, :]
+        self.tokens = (self.owner[:, :, None] >= 0) & (self.owner[:, None, :] >= 0)
+        self.seen, self.kernel = np.empty((0, 2), int), 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        name, made = function.__name__.split(".")[0], function(*args, **(kwargs or {}))
+        rows, slots = self.owner.shape
+        if name in ("_softmax", "_safe_softmax", "exp") and self._is_of_pairs(made):
+            keys = made.shape[-1]  # beyond the slots: sinks
+            by_row, foreign = made.reshape(rows, -1, slots, keys), nn.functional.pad(self.foreign, (0, keys - slots))
+            pairs = ((by_row.amax(1)[..., :slots] > 0).cpu() & self.foreign & self.tokens).nonzero().numpy()
+            if len(pairs) and not len(self.seen):
+                self.seen = pairs[:, :1] * slots + pairs[:, 1:]
+            if "attention" in self.what:
+                hidden = by_row.masked_fill(foreign[:, None].to(made.device), 0).view_as(made)
+                return hidden if name == "exp" else hidden / hidden.sum(-1, keepdim=True).clamp(min=1e-30)
+        if (
+            name == "convolution"
+            and "convolution" in self.what
+            and made.dim() == 3
+            and min(made.shape[2], args[0].shape[2]) >= slots
+        ):
+            self.kernel = max(self.kernel, (args[1].shape[2] - 1) * args[5][0])
+            before = args[0].shape[2] - slots  # slots of padding in front
+            for number in range(int(self.owner.max()) + 1):
+                mine = (self.owner == number)[:, None].to(made.device)
+                alone = function(args[0] * nn.functional.pad(mine, (before, 0)), *args[1:])
+                made = torch.where(nn.functional.pad(mine, (0, made.shape[2] - slots)), alone, made)
+        return made
+
+    def _is_of_pairs(self, made: Tensor) -> bool:
+        rows, slots = self.owner.shape
+        return made.dim() > 2 and made.shape[-2] == slots <= made.shape[-1] <= slots + 1 and not len(made) % rows
+
+
+def document_mask(ids: Tensor, pieces: Sequence[Piece], causal: bool) -> Tensor:
+    """Which slot may look at which: those of its own piece, or all padding; bool, shape (rows, 1, T, T)."""
+    owner = torch.from_numpy(owners(ids, pieces)).to(ids.device)
+    allowed = owner[:, :, None] == owner[:, None, :]
+    return (allowed.tril() if causal else allowed)[:, None]
+
+
+def additive(allowed: Tensor, dtype: torch.dtype) -> Tensor:
+    """0 where allowed, else the least number."""
+    return torch.zeros(allowed.shape, dtype=dtype, device=allowed.device).masked_fill(~allowed, torch.finfo(dtype).min)
+
+
+class Why(NamedTuple):
+    """Names in causes.csv, where in the model, and the batch that is changed so that nothing leaks, if there is one."""
+
+    causes: list[str]
+    place: str
+    cured: dict | None = None
+    name: str = ""  # of the field of the batch that is to blame
+
+
+def why_leaks(checked: CheckedBatch) -> Why:
+    """Why pieces of a batch see others, of which one does."""
+    called, batch, owner = checked.called, checked.batch, checked.owner
+    place, reach = meeting(called, batch, [piece.slots for piece in checked.pieces], owner)
+
+    def leaks(batch: dict, cut: Cut | None = None) -> bool:
+        if cut is None:
+            return called.runs(batch) is None or checked.leak(checked.moves(batch), checked.slopes(batch)) is not None
+        limit = max(10 * checked.noise[0], 2e-6)  # what is cut moves nothing, not even by rounding
+        with sdpa_kernel(SDPBackend.MATH), cut:
+            return bool((checked.moves(batch)[~np.eye(len(checked.pieces), dtype=bool)] > limit).any())
+
+    by_gradient = checked.leak(None, checked.slopes(batch))  # of evaluation alone
+    if by_gradient and by_gradient.strength > 1e3 * checked.least and not checked.leak(checked.own_moves, None):
+        return Why(["backward"], place)
+    if checked.own_leak("another row"):
+        return Why(["rows"], place)
+    if not leaks(batch):
+        with called.mode(train=True):
+            stops = leaks(batch) and not leaks(batch, Cut(owner, "attention and convolution"))
+        return Why(["training" if stops else "rows"], place)
+    cuts = {name: Cut(owner, name) for name in ("attention", "convolution", "attention and convolution")}
+    stopped = next((name for name, cut in cuts.items() if not leaks(batch, cut)), "state")
+    if stopped == "convolution" and reach > cuts["convolution"].kernel:
+        stopped = "state and convolution"  # which faded to less than rounding
+    causes = [name for name in ("state", "convolution") if name in stopped]
+    if "attention" in stopped:
+        tried = (found for found in _cures(checked) if not leaks(found[1]))
+        first, cured, name = next(tried, ("attention", None, ""))
+        return Why([_of_attention(checked, cuts["attention"].seen, first, not causes), *causes], place, cured, name)
+    if causes == ["state"]:
+        if called.share_rows:  # which may be an attention: no rank has all of it to be cut
+            causes = ["shared rows"]
+        elif checked.own_leak("later"):
+            causes = ["state", "rows"]
+    return Why(causes, place)
+
+
+def _cures(checked: CheckedBatch) -> Iterator[tuple[str, dict, str]]:
+    """The causes that a cure would prove, the cured batch, and the field to blame; what changes least comes first."""
+    batch, ids, pieces, dtype = checked.batch, checked.ids, checked.pieces, checked.seen.outputs.dtype
+    off, again = {"use_cache": False}, {**batch, POSITIONS: restarting(ids, pieces)}
+    masks = [name for name, value in batch.items() if is_mask(value, ids)]
+    for name in masks:
+        if batch[name].dtype == torch.bool:
+            yield "boolean", {**batch, name: additive(batch[name], dtype)}, ""
+    wrong = "mask" if masks else "ones" if MASK in batch else "none"
+    if not masks:
+        if wrong == "none" and POSITIONS in batch:
+            ahead = (batch[POSITIONS] - again[POSITIONS]).flatten()[np.concatenate([piece.slots for piece in pieces])]
+            wrong = "run on" if bool((ahead != ahead[0]).any()) else wrong
+        plain, again = ({name: x for name, x in some.items() if name != MASK} for some in (batch, again))
+        yield "cache", {**batch, **off}, ""
+        for cured in (plain, {**plain, **off}, again, {**again, **off}):
+            yield wrong, cured, ""
+    known = ("input_ids", "labels", MASK, POSITIONS)
+    for name, value in batch.items():
+        if name not in known and has_slots(value, ids) and not value.is_floating_point() and len(value.unique()) > 1:
+            yield "again", {**batch, name: torch.from_numpy(checked.owner + 1).to(value).view_as(value)}, name
+    allowed = document_mask(ids, pieces, checked.causal)
+    for name in masks or [MASK]:
+        yield wrong, {**batch, name: additive(allowed, dtype)}, ""
+        yield wrong, {**batch, name: allowed}, ""
+
+
+def _of_attention(checked: CheckedBatch, seen: np.ndarray, cured: str, alone: bool) -> str:
+    """The name in causes.csv of what lets sequences in through attention.
+
+    Args:
+        seen: pairs of slots, as a `Cut` has them.
+        cured: the cause that a cure of the batch proves; "attention" if there is none.
+        alone: whether nothing but attention lets them in.
+    """
+    looks, sees = (set(slots.tolist()) for slots in seen.T)
+    starts, ends = ({int(piece.slots[at]) for piece in checked.pieces} for at in (0, -1))
+    hooks = [hook for part in checked.called.module.modules() for hook in part._forward_pre_hooks.values()]
+    if looks and not any(slot % checked.ids.shape[-1] for slot in sees):
+        return "sink"
+    if looks and (looks <= starts or sees <= ends) and cured in ("none", "mask", "attention"):
+        return "border"
+    if cured == "attention" and alone and _partly(checked):
+        return "some"
+    if cured in _NO_MASK and any("context_parallel" in getattr(hook, "__qualname__", "") for hook in hooks):
+        return "context parallel"
+    return cured
+
+
+def _partly(checked: CheckedBatch) -> bool:
+    """Whether some pieces of a row are kept apart, and others are not."""
+    order = np.arange(len(checked.pieces))
+    moves = checked.own_moves[(checked.rows[:, None] == checked.rows) & (order < order[:, None])]
+    return bool((moves > checked.least).any() and (moves <= checked.least).any())

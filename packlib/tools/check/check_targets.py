@@ -1,0 +1,154 @@
+"""What `packlib check` is told to check: a function of yours, or a folder with a model of transformers."""
+
+import importlib
+import os
+import runpy
+import sys
+import sysconfig
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from packlib.checks import listed, one_line, one_of, shown
+from packlib.files import named, read_json, regular_file
+
+if TYPE_CHECKING:
+    from packlib.tools.check.findings import PackingCheck
+
+_LENGTHS = (9, 14, 5, 40, 7, 23, 12, 80)
+_PARTS = ("model", "collate", "sequences")
+_PACKLIB = f"{Path(__file__).parents[2]}{os.sep}"
+_INSTALLED = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
+
+
+def check_target(target: str, collate: str | None = None, progress: bool = False, **asked: Any) -> "PackingCheck":
+    """`check_packing` of what "module:function", "file.py:function" or a folder names, and of what is `asked` besides.
+
+    The function returns the arguments as (model, collate, sequences) or in a mapping by their names. A folder holds
+    config.json and safetensors; nothing in it is run. Its model gets tokens drawn at random, in the batches of
+    transformers' padding-free collator unless `collate` says another.
+
+    Raises:
+        ValueError, OSError: in one sentence, whatever stopped the check: a `SystemExit` of the code under check too.
+    """
+    before, is_folder = sys.path[:], Path(target).is_dir()
+    functions = [one for one in ("" if is_folder else target, collate) if one]
+    files = [Path(one.rpartition(":")[0]) for one in functions]
+    # Modules are found in this folder, and beside each file that is named, as with `python file.py`. A model alone
+    # needs none, and nothing that lies beside it may be taken for a package.
+    sys.path[:0] = [str(file.resolve().parent) for file in files if file.suffix == ".py"]
+    sys.path[:0] = [os.getcwd()] * bool(functions)
+    try:
+        made = _of_folder(Path(target)) if is_folder else _of_function(target)
+        if collate is not None:
+            made = {**made, "collate": _function(collate)}
+        from packlib.tools.check.checking import check_packing  # loads torch, which a refusal does not need
+
+        with _in_one_sentence(target):
+            return check_packing(**{"progress": progress} | made | asked)
+    finally:
+        sys.path[:] = before
+
+
+def _of_function(target: str) -> dict[str, Any]:
+    """What a function returns to be checked, by names."""
+    function = _function(target)
+    with _in_one_sentence(target):
+        made = function()
+    if isinstance(made, tuple | list) and len(made) == len(_PARTS):
+        return dict(zip(_PARTS, made, strict=True))
+    if not isinstance(made, dict) or not set(_PARTS) <= made.keys():
+        raise ValueError(f"{named(target)} must return model, collate and sequences, not {shown(made)}.")
+    return made
+
+
+def _function(target: str) -> Callable:
+    """The function that "module:name" or "file.py:name" names."""
+    where, _, name = target.rpartition(":")
+    if not where:
+        raise ValueError(f"What to check must be module:function or a folder with a model, not {target!r}.")
+    path = regular_file(where, "a Python file") if where.endswith(".py") else None
+    with _in_one_sentence(target):
+        found = vars(importlib.import_module(where)) if path is None else runpy.run_path(str(path), run_name=path.stem)
+    if name not in found:
+        raise ValueError(f"There is no function {target!r}: {where} has no {name!r}.")
+    return found[name]
+
+
+@contextmanager
+def _in_one_sentence(target: str | Path) -> Iterator[None]:
+    """Say in one sentence what stopped the code under check, and where; also if it ends the process, as argparse does.
+
+    Raises:
+        ValueError: that sentence.
+    """
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        raise ValueError(f"{named(target)} could not be checked: {_cause(error)}") from error
+
+
+def _cause(error: BaseException) -> str:
+    frames, said = list(traceback.extract_tb(error.__traceback__)), one_line(str(error), 400)
+    if frames[-1].filename.startswith(_PACKLIB) and isinstance(error, (ValueError, TypeError)):
+        return said  # a sentence of ours
+    theirs = [frame for frame in frames if not frame.filename.startswith((_PACKLIB, *_INSTALLED, "<"))]
+    place = f" ({Path(theirs[-1].filename).name}, line {theirs[-1].lineno})" if theirs else ""
+    return f"{': '.join(filter(None, [type(error).__name__, said.rstrip('.')]))}{place}."
+
+
+def _of_folder(folder: Path) -> dict[str, Any]:
+    import transformers
+    from transformers.models.auto import modeling_auto as auto
+
+    if (folder / "adapter_config.json").exists():
+        raise ValueError(f"{named(folder)} holds an adapter, which would be left out: merge it into its model first.")
+    if not (folder / "config.json").exists() or not list(folder.glob("*.safetensors")):
+        raise ValueError(f"{named(folder)} must hold config.json and safetensors of a model of transformers.")
+    names = read_json(folder / "config.json", "model's configuration", constants=True).get("architectures")
+    first = names[0] if isinstance(names, list) and names else names
+    causal, masked = (
+        set(names.values())
+        for names in (auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES)
+    )
+    name = one_of(f"The architecture in {named(folder / 'config.json')}", first, sorted(causal | masked))
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    with _in_one_sentence(folder), warnings.catch_warnings(action="ignore"):
+        model, report = getattr(transformers, name).from_pretrained(
+            folder,
+            local_files_only=True,
+            trust_remote_code=False,  # without it transformers asks whether code of the folder may run
+            use_safetensors=True,
+            use_cache=False,
+            ignore_mismatched_sizes=True,  # they are in the report, by name
+            output_loading_info=True,
+        )
+        _check_weights(model, **report)
+    pool = np.arange(model.get_input_embeddings().num_embeddings)
+    for kind in ("pad", "bos", "eos", "cls", "sep", "mask"):
+        special = getattr(model.config, f"{kind}_token_id", None)  # one, several, or None
+        pool = np.setdiff1d(pool, [] if special is None else special)
+    draw, sequences = np.random.default_rng(0), []
+    for length in _LENGTHS:
+        ids = draw.choice(pool, length)
+        labels = np.where(np.arange(length) % 3 == 1, ids, -100) if name in masked - causal else ids
+        sequences.append({"input_ids": ids.tolist(), "labels": labels.tolist()})
+    return {"model": model, "collate": transformers.DataCollatorWithFlattening(), "sequences": sequences}
+
+
+def _check_weights(model: Any, missing_keys: set, mismatched_keys: set, **_: Any) -> None:
+    """Raise a ValueError unless the model has all of its weights from the folder."""
+    wrong = {
+        f"weights of {type(model).__name__} are missing": missing_keys,
+        "weights have another shape than config.json says": {name for name, *_ in mismatched_keys},
+        "weights are not finite": {name for name, value in model.named_parameters() if not value.isfinite().all()},
+    }
+    for what, found in wrong.items():
+        if found:
+            raise ValueError(f"{what}: {listed(sorted(found))}.")

@@ -1,0 +1,184 @@
+"""Is it exact? A model and a collator are asked by calls alone whether a pack changes what a sequence gets."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import islice
+from typing import Any, Literal
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from packlib.checks import flag, one_of, shown, whole_number
+from packlib.collectives import lost_ranks_named
+from packlib.tools.check.called_model import CalledModel
+from packlib.tools.check.causes import why_leaks
+from packlib.tools.check.collated_batch import CheckedBatch
+from packlib.tools.check.findings import FAILED, Finding, PackingCheck
+from packlib.tools.check.group_questions import shared_prompt_findings
+from packlib.tools.check.loss_questions import loss_questions
+from packlib.tools.check.model_questions import determinism, isolation, padding, positions, sameness, tokens
+from packlib.tools.check.update import accumulation
+from packlib.tools.check.weighing import REDUCTIONS, Weighing
+
+_SEQUENCES = 8  # that the model is called with
+
+
+@lost_ranks_named()
+def check_packing(
+    model: Callable,
+    collate: Callable[[list], Any],
+    sequences: Sequence[Mapping[str, Any]],
+    *,
+    reduction: Literal["token", "sequence", "group", "constant"] | None = None,
+    group: str | None = None,
+    max_tokens: int = 300,
+    loss: Callable | None = None,
+    step: Callable | None = None,
+    ranks_share: Literal["batches", "rows"] = "batches",
+    progress: bool = False,
+) -> PackingCheck:
+    """Ask whether a model computes for each sequence in a batch of packs what it computes for it alone.
+
+    Model and collator are only called, and not looked into. Tokens are found in the batch by their content, so nothing
+    that `collate` says of them is believed; a model is called with the tokens of each sequence alone, with tokens and
+    positions changed, and asked for gradients.
+
+    Args:
+        model: called as `model(**batch)`. It returns `.logits` (or other numbers for each token, such as hidden
+            states) and, for what concerns the loss, `.loss`: as attributes, in a mapping, or in a tuple. A
+            `torch.nn.Module` is set to evaluate while it is checked; a plain function works too.
+        collate: called with a list of some of the `sequences`; it packs them and returns a batch, a mapping with the
+            tensor `input_ids`, shape (rows, slots) or (slots,). Use what your training uses.
+        sequences: mappings with `input_ids` and what else your data set has, such as `labels`, in which -100 is not
+            predicted, or a mask of the loss that `pack_dataset` knows, such as `completion_mask`. 4 to 64, of
+            different lengths, some longer than the model's windows; of equal ones the first counts. The model gets 8.
+            Or groups of answers that share a prompt: mappings with `prompt`, tokens, and `answers`, the tokens of each.
+            The questions are then whether an answer sees its prompt and itself alone, whether it gets what it gets in a
+            row with its prompt and nothing else, and whether all its tokens are learned.
+        reduction: what the loss is meant to be: a mean over each "token", "sequence" or "group", or a sum over a
+            "constant". Without it any of them passes.
+        group: the column that is the same for sequences which belong together, as the two of a preference or the
+            answers to one prompt; they are never parted. Without it each sequence is a group.
+        max_tokens: of the longest sequence that is used. Where fewer than 4 sequences are as short, longer ones are cut
+            to their first tokens and the last, and the findings say so. If the model refuses these, it gets whole ones.
+        loss: `loss(output, batch)`, where the model does not compute it.
+        step: `step(model, batches)`: what your trainer does with the micro-batches of one update, with its `backward`
+            and its optimizer. Parameters and gradients are put back; what your optimizer remembers is not. On two
+            ranks each gets one micro-batch, and a model in DistributedDataParallel is handed over as it is.
+        ranks_share: what several ranks share. "batches": each has micro-batches of its own. "rows": the slots of each
+            row lie on all of them, as in context or sequence parallelism. Then each rank calls the model with the whole
+            batch, of which the model takes its part, and gets `.logits` and `.loss` of the whole rows; the step of each
+            rank gets all micro-batches. Let `collate` pad rows to a multiple of the ranks.
+        progress: show a progress bar.
+
+    Returns:
+        A finding for each question. `exact` is True if all that were asked passed, False if one failed, and None if
+        one "cannot be told", as without a loss, or where no row holds two sequences.
+
+    Raises:
+        TypeError, ValueError: naming what cannot be checked, in one sentence.
+
+    >>> from packlib import check_packing
+    >>> from transformers import DataCollatorWithFlattening, LlamaConfig, LlamaForCausalLM
+    >>> model = LlamaForCausalLM(LlamaConfig(vocab_size=99, hidden_size=16, num_hidden_layers=1, use_cache=False,
+    ...                                      num_attention_heads=2, intermediate_size=16))
+    >>> sequences = [{"input_ids": list(range(start, start + 7))} for start in (10, 20, 30, 40)]
+    >>> check_packing(model, DataCollatorWithFlattening(), sequences).exact
+    True
+    """
+    if reduction is not None:
+        one_of("reduction", reduction, REDUCTIONS)
+    one_of("ranks_share", ranks_share, ("batches", "rows"))
+    called = CalledModel(model, loss, share_rows=ranks_share == "rows")
+    whole_number("max_tokens", max_tokens, 2)
+    progress = flag("progress", progress)
+    try:
+        rows = [dict(row) for row in islice(sequences, 64)]
+        shared = bool(rows) and all({"prompt", "answers"} <= row.keys() for row in rows)
+        ids = [] if shared else [np.asarray(row["input_ids"]) for row in rows]
+    except (TypeError, ValueError, KeyError):
+        raise TypeError(f"sequences must be mappings with input_ids, not {shown(sequences)}.") from None
+    if shared:
+        options = {"reduction": reduction, "group": group, "step": step}
+        if left := [name for name, value in options.items() if value is not None]:
+            raise ValueError(f"{left[0]} must be left out where answers share prompts.")
+        return PackingCheck(tuple(shared_prompt_findings(called, collate, rows)))
+    rows = _different(rows, ids, group)
+    chosen = _chosen(rows, group, max_tokens)
+    few, note = _cut(chosen, max_tokens)
+
+    def ask(some: list[dict]) -> list[Finding]:
+        with called.mode(train=False):
+            return _findings(CheckedBatch(called, collate, rows, some, group), reduction, step, progress)
+
+    try:
+        found = ask(few)
+    except ValueError as error:
+        if not note:
+            raise
+        with suppress(ValueError):
+            return PackingCheck(tuple(ask(chosen)))
+        raise ValueError(f"{error} {note}") from error
+    if note:
+        found = [replace(one, evidence=f"{one.evidence} {note}") if one.verdict == FAILED or one.question == "tokens"
+                 else one for one in found]  # fmt: skip
+    return PackingCheck(tuple(found))
+
+
+def _findings(checked: CheckedBatch, reduction: str | None, step: Callable | None, progress: bool) -> list[Finding]:
+    weighing, why = Weighing(checked, reduction), why_leaks(checked) if checked.own_leak() else None
+    questions: list[Callable[[], Iterable[Finding]]] = [
+        lambda: [determinism(checked), tokens(checked, weighing.whole.loss.concerned)],
+        lambda: isolation(checked, why),
+        lambda: [padding(checked), positions(checked, why), sameness(checked, why)],
+        lambda: loss_questions(checked, weighing, why is not None),
+        lambda: [accumulation(checked, weighing, step)],
+    ]
+    bar = tqdm(questions, desc="check", unit="question", leave=False, disable=not progress)
+    return [finding for question in bar for finding in question()]
+
+
+def _different(rows: list[dict], tokens: list[np.ndarray], group: str | None) -> list[dict]:
+    """Of those with equal tokens only the first, since nothing tells them apart in a batch."""
+    for at, ids in enumerate(tokens):
+        if ids.ndim != 1 or ids.dtype.kind not in "iu" or not len(ids):
+            given = shown(rows[at]["input_ids"])
+            raise ValueError(f"input_ids of sequence {at} must be whole numbers in one row, not {given}.")
+        if group is not None and group not in rows[at]:
+            raise ValueError(
+                f"group must be a column of all sequences, not {group!r}, which sequence {at} does not have."
+            )
+    names = [tuple(ids.tolist()) for ids in tokens]
+    different = [row for at, row in enumerate(rows) if names.index(names[at]) == at]
+    if len(different) < 2:
+        raise ValueError(f"sequences must be at least 2 different ones, not {len(different)} of {len(rows)}.")
+    return different
+
+
+def _chosen(rows: list[dict], group: str | None, max_tokens: int) -> list[dict]:
+    """Few sequences in their order: whole groups, or different lengths, none longer if there are 4 such."""
+    if group is not None:
+        names = list(dict.fromkeys(row[group] for row in rows))
+        held = np.cumsum([sum(row[group] == name for row in rows) for name in names])
+        names = names[: max(2, int((held <= _SEQUENCES).sum()))]
+        return [row for row in rows if row[group] in names]
+    lengths = np.array([len(row["input_ids"]) for row in rows])
+    pool = np.flatnonzero(lengths <= max_tokens)
+    pool = pool if len(pool) >= 4 else np.arange(len(rows))
+    by_length = pool[np.argsort(lengths[pool], kind="stable")]
+    spread = by_length[np.linspace(0, len(pool) - 1, min(_SEQUENCES, len(pool))).round().astype(int)]
+    return [rows[at] for at in sorted(spread.tolist())]
+
+
+def _cut(rows: list[dict], most: int) -> tuple[list[dict], str]:
+    """The rows, of which longer ones have their first tokens and the last; and what is to be said of that."""
+    cut = []
+    for row in rows:
+        if (length := len(row["input_ids"])) > most:
+            by_token = {name: np.asarray(x) for name, x in row.items() if np.ndim(x) == 1 and len(x) == length}
+            row = row | {name: x[np.r_[: most - 1, length - 1]].tolist() for name, x in by_token.items()}
+        cut.append(row)
+    long = sum(len(row["input_ids"]) > most for row in rows)
+    note = f"Of {len(rows)} sequences {long} were cut to {most} tokens, the first {most - 1} and the last: see "
+    return cut, f"{note}max_tokens." if long else ""

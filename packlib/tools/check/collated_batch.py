@@ -1,0 +1,360 @@
+"""A batch that a collator made: what moves what in it, what each sequence is alone, and which field changes that."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from packlib.checks import one_line, shown
+from packlib.tools.check.called_model import EXACT, CalledModel, gradients
+from packlib.tools.check.locating import MASK, POSITIONS, Piece, is_mask, locate, owners, restarting
+
+
+class Leak(NamedTuple):
+    """How strong an influence is, by "gradient" or by "move", and the numbers of the piece that looks and is seen."""
+
+    strength: float
+    by: str
+    looks: int
+    sees: int
+
+
+class Alone(NamedTuple):
+    """A batch with one sequence that is looked at, its slots there, and their outputs."""
+
+    batch: dict
+    slots: np.ndarray
+    outputs: Tensor
+
+
+class CalledBatch:
+    """A batch, what the model gives for it, and where some contents are in it.
+
+    Attributes:
+        pieces, owner: where the contents are, and the number of the piece in each slot, below 0 on padding.
+        seen: what the model gives.
+        noise, loss_noise: how far outputs and losses are apart in a second call with the same seed, and with another.
+    """
+
+    def __init__(self, called: CalledModel, batch: dict, pieces: list[Piece]) -> None:
+        self.called, self.batch, self.ids, self.pieces = called, batch, batch["input_ids"], pieces
+        self.owner = owners(self.ids, pieces)
+        with in_one_sentence("model must take the batches of collate"):
+            self.seen = called(batch)
+        called.refuse_parts(self.seen)
+        self.rounding, loss = self.seen.rounding, self.seen.loss
+        self._size = max(self.seen.outputs.detach().double().square().mean().sqrt().item(), 1e-30)
+        again = [called(batch, reseed=reseed) for reseed in (True, False)]
+        self.noise = [self.apart(one.outputs, self.seen.outputs).max().item() for one in again]
+        self.loss_noise = [0.0, 0.0]
+        if loss is not None:
+            size = loss.detach().abs().clamp(min=1)
+            self.loss_noise = [0.0 if x.loss is None else float((x.loss - loss).detach().abs() / size) for x in again]
+
+    def apart(self, outputs: Tensor, others: Tensor) -> Tensor:
+        """How far the outputs of each slot are apart, relative to their size in the whole batch; shape (N,)."""
+        kind = torch.promote_types(outputs.dtype, torch.float32)
+        difference = outputs.detach().to(kind) - others.detach().to(kind)
+        return difference.square_().mean(1).double().sqrt() / self._size
+
+    def moved(self, batch: dict, slots: np.ndarray) -> dict:
+        """The batch with other tokens at these slots, of those that it holds."""
+        pool = self.ids.flatten()[np.flatnonzero(self.owner >= 0)].unique()
+        flat = batch["input_ids"].flatten().clone()
+        flat[slots] = pool[(torch.searchsorted(pool, flat[slots]) + 1) % len(pool)]
+        return {**batch, "input_ids": flat.view_as(batch["input_ids"])}
+
+    def moves(self, batch: dict) -> np.ndarray:
+        """How far the outputs of each piece move with the tokens of each, relative to their size; shape (P, P)."""
+        still, found = self.called(batch).outputs, []
+        for piece in self.pieces:
+            change = self.apart(self.called(self.moved(batch, piece.slots)).outputs, still)
+            found.append([change[looks.slots].max().item() for looks in self.pieces])
+        return np.array(found).T
+
+
+class CheckedBatch(CalledBatch):
+    """A batch of few sequences, and what each of them is alone; each answer is computed once.
+
+    Args:
+        given: all sequences, and `few` of them, with which the model is called.
+        group: the column that says which of them belong together.
+
+    Attributes:
+        unit_of: the number of the group of each of few, or its own.
+        rows: of each piece.
+        padding: the slots that hold no sequence.
+    """
+
+    def __init__(
+        self, called: CalledModel, collate: Callable, given: list[dict], few: list[dict], group: str | None
+    ) -> None:
+        self.called, self._collate, self.given, self.few, self.grouped = called, collate, given, few, group is not None
+        names = list(range(len(few))) if group is None else [row[group] for row in few]
+        self.unit_of = [names.index(name) for name in names]
+        batch = self.collate(few)
+        pieces = found_in(batch, few)
+        if not pieces:
+            raise ValueError("collate must keep the tokens of the sequences: none of them is in its input_ids.")
+        super().__init__(called, batch, pieces)
+        self.padding = np.flatnonzero(self.owner < 0)
+        self.rows = np.array([piece.slots[0] // self.ids.shape[-1] for piece in self.pieces])
+
+    def collate(self, sequences: list[dict]) -> dict:
+        """The batch that the collator makes, of tensors."""
+        return collated(self.called, self._collate, sequences)
+
+    def slopes(self, batch: dict) -> np.ndarray | None:
+        """The gradients of each piece's outputs by slot, relative to the largest, shape (P, N); None without any."""
+        seen = self.called(batch)
+        found = gradients(self.called, seen.outputs, seen.embeddings, self.ids, [piece.slots for piece in self.pieces])
+        return None if found is None else (found / found.amax(1, keepdim=True)).numpy()
+
+    @cached_property
+    def own_moves(self) -> np.ndarray:
+        """`moves` in the batch as it is."""
+        return self.moves(self.batch)
+
+    @cached_property
+    def own_slopes(self) -> np.ndarray | None:
+        """`slopes` in the batch as it is; the larger of evaluation and of training, if the model trains."""
+        slopes = self.slopes(self.batch)
+        if slopes is not None and self.called.trains:
+            wanted = "model must take torch.autograd.grad in training, so checkpoint with use_reentrant=False"
+            with self.called.mode(train=True), in_one_sentence(wanted):
+                slopes = np.maximum(slopes, self.slopes(self.batch))  # type: ignore[arg-type]
+        return slopes
+
+    @property
+    def least(self) -> float:
+        """The least move of outputs that is no rounding, where shapes are the same."""
+        return max(10 * self.noise[0], (4 if self.rounding > 1e-4 else 16) * self.rounding)
+
+    def leak(self, moves: np.ndarray | None, slopes: np.ndarray | None, where: str = "any") -> Leak | None:
+        """The strongest influence of a piece on another by gradients, or else by moves, if there is one.
+
+        Args:
+            where: of "any" other piece, only of an "earlier" one of its row, only in "another row", or of the "later"
+                ones and those in other rows.
+        """
+        order, same = np.arange(len(self.pieces)), self.rows[:, None] == self.rows
+        earlier, others = same & (order < order[:, None]), order != order[:, None]
+        allowed = {"any": others, "earlier": earlier, "later": others & ~earlier, "another row": ~same}[where]
+        by_piece = None if slopes is None else np.stack([slopes[:, piece.slots].max(1) for piece in self.pieces], 1)
+        for by, values, limit in (("gradient", by_piece, EXACT), ("move", moves, self.least)):
+            if values is not None and (values[allowed] > limit).any():
+                looks, sees = divmod(int(np.where(allowed, values, -1).argmax()), len(order))
+                return Leak(float(values[looks, sees]), by, looks, sees)
+        return None
+
+    def own_leak(self, where: str = "any") -> Leak | None:
+        """The strongest influence in the batch as it is."""
+        return self.leak(self.own_moves, self.own_slopes, where)
+
+    @cached_property
+    def causal(self) -> bool:
+        """Whether the first token of the longest sequence, alone, does not depend on the last one."""
+        piece = max(self.pieces, key=lambda piece: len(piece.slots))
+        batch = self.alone_batch(piece) if self.bare else self.batch
+        first, last = (0, len(piece.slots) - 1) if self.bare else piece.slots[[0, -1]]
+        seen, ids = self.called(batch), batch["input_ids"]
+        depends = gradients(self.called, seen.outputs, seen.embeddings, ids, [np.array([first])])
+        if depends is not None:
+            return not depends[0, last] > EXACT * depends.max()
+        other = self.called(self.moved(batch, np.array([last])))
+        return not self.apart(other.outputs, seen.outputs)[first] > self.least
+
+    @cached_property
+    def limit(self) -> float:
+        """Outputs that are no farther apart are the same: ten times their noise, or rounding.
+
+        Noise is also what a sequence alone is apart from itself in a batch of two.
+        """
+        noise, single = max(self.noise), self.alone_batch(self.pieces[0])
+        double = {name: torch.cat([x, x]) if isinstance(x, Tensor) else x for name, x in single.items()}
+        one, two = self.called.runs(single), self.called.runs(double)
+        if one and two and len(two.outputs) == 2 * len(one.outputs):
+            noise = max(noise, self.apart(two.outputs[: len(one.outputs)], one.outputs).max().item())
+        return max(10 * noise, (8 if self.rounding > 1e-4 else 256) * self.rounding)
+
+    def of_units(self, units: Collection[int]) -> list[dict]:
+        """The sequences of some units."""
+        return [row for row, unit in zip(self.few, self.unit_of, strict=True) if unit in units]
+
+    @cached_property
+    def parts(self) -> tuple[list[dict], list[dict]]:
+        """All sequences in two parts that differ in number, and still more in tokens; a group stays together."""
+        units = set(self.unit_of)
+        by_length = sorted(units, key=lambda unit: sum(len(row["input_ids"]) for row in self.of_units([unit])))
+        short = by_length[: max(1, len(units) // 3)]
+        return self.of_units(units.difference(short)), self.of_units(short)
+
+    @cached_property
+    def changes_tokens(self) -> bool:
+        """Whether the collator puts other tokens in their place, as masking does."""
+        flat = self.ids.flatten().cpu().numpy()
+        return any(
+            (flat[p.slots] != np.asarray(self.few[p.sequence]["input_ids"])[p.offsets]).any() for p in self.pieces
+        )
+
+    def part_of(self, value: Any, piece: Piece, ids: Tensor | None = None) -> Any:
+        """What a field of a batch holds for a piece, as of a batch of one row; None if it has no such part."""
+        ids = self.ids if ids is None else ids
+        width = ids.shape[-1]
+        if isinstance(value, Tensor) and value.shape == ids.shape:
+            return value.flatten()[piece.slots].view(*[1] * (value.dim() - 1), -1)
+        if is_mask(value, ids):
+            row, columns = piece.slots[0] // width, piece.slots % width
+            rows = value[row : row + 1] if value.dim() > 2 and len(value) > 1 else value
+            return rows[..., columns, :][..., columns]
+        return None
+
+    def alone_batch(self, piece: Piece, batch: dict | None = None) -> dict:
+        """The tokens of a piece, their labels, and the other columns of its sequence that the batch has too."""
+        batch, row = self.batch if batch is None else batch, self.few[piece.sequence]
+        own = {
+            name: self.part_of(batch[name], piece, batch["input_ids"])
+            for name in ("input_ids", "labels", *self.kept)
+            if name in batch
+        }
+        for name in set(row).intersection(batch) - {"input_ids", "labels", MASK}:
+            if np.ndim(row[name]) == 1 and len(row[name]) == len(row["input_ids"]):
+                own[name] = torch.as_tensor(np.asarray(row[name])[piece.offsets]).view_as(own["input_ids"])
+        return {name: value for name, value in own.items() if value is not None}
+
+    @cached_property
+    def bare(self) -> bool:
+        """Whether the model takes the tokens of a sequence without anything that the collator says of them.
+
+        Where ranks share a row the collator is asked: it has as many slots as they can share.
+        """
+        return not self.called.share_rows and self.called.runs(self.alone_batch(self.pieces[0])) is not None
+
+    @cached_property
+    def kept(self) -> list[str]:
+        """The fields by slot that the collator makes of each sequence alone as it does in the pack."""
+        known = "input_ids", "labels", MASK, POSITIONS
+        names = [name for name, value in self.batch.items() if name not in known and has_slots(value, self.ids)]
+        for piece in self.pieces if names else []:
+            alone, slots = self._collated(piece) or ({"input_ids": self.ids}, piece.slots)
+            mine = {name: self.batch[name].flatten()[piece.slots] for name in names}
+            names = [name for name in names if has_slots(alone.get(name), alone["input_ids"])
+                     and torch.equal(alone[name].flatten()[slots], mine[name])]  # fmt: skip
+        return names
+
+    def _collated(self, piece: Piece) -> tuple[dict, np.ndarray] | None:
+        """The batch that the collator makes of its unit alone, and the slots of the piece there."""
+        batch = self.collate(self.of_units([self.unit_of[piece.sequence]]))
+        whole = [found.slots for found in found_in(batch, self.few)
+                 if found.sequence == piece.sequence and len(found.slots) == len(piece.slots)]  # fmt: skip
+        return (batch, whole[0]) if whole else None
+
+    @cached_property
+    def alone(self) -> list[Alone | None]:
+        """Each piece alone: as it is, or where the model is not bare, in a batch that the collator makes."""
+        found: list[Alone | None] = []
+        for piece in self.pieces:
+            single = (self.alone_batch(piece), np.arange(len(piece.slots))) if self.bare else self._collated(piece)
+            batch, slots = single or (None, piece.slots)
+            seen = None if batch is None else self.called.runs(batch)
+            found.append(None if batch is None or seen is None else Alone(batch, slots, seen.outputs[slots]))
+        return found
+
+    def differing(self, batch: dict | None = None) -> dict[int, float]:
+        """The pieces whose outputs in a batch differ from what they are alone, and how far."""
+        seen = self.seen if batch is None else self.called.runs(batch)
+        found = {
+            number: np.inf if seen is None else self.apart(seen.outputs[piece.slots], alone.outputs).max().item()
+            for number, (piece, alone) in enumerate(zip(self.pieces, self.alone, strict=True))
+            if alone is not None
+        }
+        return {number: distance for number, distance in found.items() if not distance <= self.limit}
+
+    @cached_property
+    def blamed(self) -> dict[str, tuple[int, float]]:
+        """The fields of the batch that change what a sequence is alone: the first such piece, and how far."""
+        found: dict[str, tuple[int, float]] = {}
+        for number in range(len(self.pieces)) if self.bare else self.differing():
+            piece = self.pieces[number]
+            if not self.bare and self.unit_of.count(self.unit_of[piece.sequence]) > 1:
+                continue
+            for name in [name for name in self.batch if name not in ("input_ids", "labels", *found)]:
+                part = self.part_of(self.batch[name], piece)
+                distance = 0.0 if part is None else self.changed(number, {name: part})
+                if not distance <= self.limit:
+                    found[name] = number, distance
+        return found
+
+    def changed(self, number: int, fields: dict) -> float:
+        """How far a piece alone is from itself with these fields of the batch; 0 if the model does not take them."""
+        alone = self.alone[number]
+        if alone is None:
+            return 0.0
+        if not self.bare:
+            fields = {name: _put(alone.batch[name], alone.slots, part) for name, part in fields.items()
+                      if has_slots(alone.batch.get(name), alone.batch["input_ids"])}  # fmt: skip
+        seen = self.called.runs({**alone.batch, **fields}) if fields else None
+        return 0.0 if seen is None else self.apart(seen.outputs[alone.slots], alone.outputs).max().item()
+
+    @cached_property
+    def start(self) -> int | None:
+        """The first position that the model gives a sequence alone; None if it is not among 0 to 4."""
+        if not self.bare:
+            return None
+        ids = self.alone_batch(self.pieces[0])["input_ids"]
+        whole = [Piece(0, np.arange(ids.numel()), self.pieces[0].offsets)]
+        for start in range(5):
+            if self.changed(0, {POSITIONS: restarting(ids, whole, start)}) <= self.limit:
+                return start
+        return None
+
+    @cached_property
+    def late_alone(self) -> bool:
+        """Whether all that does not begin a row differs, and nothing else, while no field of the batch is to blame."""
+        firsts = set(np.unique(self.rows, return_index=True)[1].tolist())
+        return not self.blamed and set(self.differing()) == set(range(len(self.pieces))) - firsts != set()
+
+
+def has_slots(value: Any, ids: Tensor) -> bool:
+    """Whether a field of a batch holds something for each slot."""
+    return isinstance(value, Tensor) and value.shape == ids.shape
+
+
+def _put(value: Tensor, slots: np.ndarray, part: Tensor) -> Tensor:
+    """A field with other values in some slots."""
+    flat = value.flatten().clone()
+    flat[slots] = part.flatten().to(flat)
+    return flat.view_as(value)
+
+
+@contextmanager
+def in_one_sentence(what: str) -> Iterator[None]:
+    """Say in one sentence what is expected of a function that raises."""
+    try:
+        yield
+    except Exception as error:
+        raise ValueError(f"{what}; it raised {type(error).__name__}: {one_line(str(error), 200)}") from error
+
+
+def collated(called: CalledModel, collate: Callable, sequences: list[dict]) -> dict:
+    """The batch that a collator makes, of tensors."""
+    called.reseed()
+    with in_one_sentence(f"collate must take a list of sequences, here of {len(sequences)}"):
+        made = collate(deepcopy(sequences))
+    if not isinstance(made, Mapping) or "input_ids" not in made:
+        raise TypeError(f"collate must return a mapping with input_ids, not {shown(made)}.")
+    batch = {key: torch.from_numpy(x) if isinstance(x, np.ndarray) else x for key, x in made.items()}
+    ids = batch["input_ids"]
+    if not isinstance(ids, Tensor) or ids.is_floating_point() or not ids.numel():
+        raise TypeError(f"input_ids of a batch must be a tensor of whole numbers, not {shown(ids)}.")
+    return batch
+
+
+def found_in(batch: dict, sequences: Sequence[dict]) -> list[Piece]:
+    """Where the sequences are in a batch."""
+    return locate(batch["input_ids"].cpu().numpy(), [np.asarray(row["input_ids"]) for row in sequences])

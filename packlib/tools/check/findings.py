@@ -1,0 +1,106 @@
+"""What a check found: a verdict on each question, for people and for programs."""
+
+import csv
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, astuple, dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from packlib.checks import in_html
+from packlib.files import write_text
+
+PASSED, FAILED, UNKNOWN, NOT_ASKED = "passed", "failed", "cannot be told", "not asked"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The answer to one question.
+
+    Attributes:
+        question: what was asked, in a word or two.
+        verdict: "passed", "failed", "cannot be told", or "not asked" where that takes what was not given.
+        evidence: what was measured.
+        cause: what most likely makes it fail; empty if it did not.
+        remedy: what to do about it.
+
+    >>> from packlib.tools.check import Finding
+    >>> Finding("mean", "passed", "9 tokens weigh 0.111 each.")
+    Finding(question='mean', verdict='passed', evidence='9 tokens weigh 0.111 each.', cause='', remedy='')
+    """
+
+    question: str
+    verdict: str
+    evidence: str
+    cause: str = ""
+    remedy: str = ""
+
+    @classmethod
+    def failed(cls, question: str, evidence: str, names: str | Iterable[str], **values: Any) -> "Finding":
+        """A failure whose causes have these names in causes.csv; `values` fill their texts."""
+        rows = [_causes()[name] for name in ([names] if isinstance(names, str) else names)]
+        joined = ("; and ".join(dict.fromkeys(row[part].rstrip(".") for row in rows)) for part in ("cause", "remedy"))
+        cause, remedy = (text.format(**values) for text in joined)
+        return cls(question, FAILED, evidence, cause, f"{remedy}.")
+
+    def __str__(self) -> str:
+        more = [f"\n    {name}: {text}" for name, text in (("cause", self.cause), ("remedy", self.remedy)) if text]
+        return f"{self.question}: {self.verdict}. {self.evidence}{''.join(more)}"
+
+
+@cache
+def _causes() -> dict[str, dict[str, str]]:
+    lines = Path(__file__).with_name("causes.csv").read_text(encoding="utf-8").splitlines()
+    return {row["name"]: row for row in csv.DictReader(lines)}
+
+
+@dataclass(frozen=True, repr=False)
+class PackingCheck:
+    """The findings of `check_packing`, in the order of its questions.
+
+    >>> from packlib.tools.check import Finding, PackingCheck
+    >>> found = PackingCheck((Finding("tokens", "failed", "1 of 9 sequences is lost.", "The last one is dropped."),))
+    >>> found.exact, found["tokens"].cause
+    (False, 'The last one is dropped.')
+    """
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def exact(self) -> bool | None:
+        """Whether every question that was asked passed; False if one failed, None if one cannot be told."""
+        verdicts = {finding.verdict for finding in self.findings}
+        return False if FAILED in verdicts else None if UNKNOWN in verdicts else True
+
+    def __getitem__(self, question: str) -> Finding:
+        return next(finding for finding in self.findings if finding.question == question)
+
+    def __repr__(self) -> str:
+        return "\n".join([*map(str, self.findings), self._summary])
+
+    def _repr_html_(self) -> str:
+        rows = [[field.name for field in fields(Finding)], *map(astuple, self.findings)]
+        cells = ["".join(f'<td style="text-align:left">{in_html(text)}</td>' for text in row) for row in rows]
+        body = "".join(f"<tr>{row}</tr>" for row in [cells[0].replace("td", "th"), *cells[1:]])
+        return f"<div><table>{body}</table><p>{self._summary}</p></div>"
+
+    @property
+    def _summary(self) -> str:
+        counts = Counter(finding.verdict for finding in self.findings)
+        said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in (PASSED, FAILED, UNKNOWN)) + "."
+        for verdict in (UNKNOWN, NOT_ASKED):
+            names = [finding.question for finding in self.findings if finding.verdict == verdict]
+            said += f" {verdict.capitalize()}: {', '.join(names)}." * bool(names)
+        return said
+
+    def to_json(self) -> str:
+        """The findings as JSON text."""
+        found = {"exact": self.exact, "findings": list(map(asdict, self.findings))}
+        return json.dumps(found, indent=2, ensure_ascii=False)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the JSON to a file, whole or not at all."""
+        write_text(path, self.to_json() + "\n")

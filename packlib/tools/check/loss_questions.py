@@ -1,0 +1,157 @@
+"""The questions about a loss: which slots it asks for which targets, and whether what a sequence weighs is its own."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from packlib.batches import IGNORED
+from packlib.tools.check.collated_batch import CheckedBatch
+from packlib.tools.check.findings import FAILED, PASSED, UNKNOWN, Finding
+from packlib.tools.check.slot_gradients import SHIFTS, Loss
+from packlib.tools.check.weighing import FAULTS, Weighing
+
+_WORDS = {
+    "token": "a mean over tokens", "sequence": "a mean over sequences", "group": "a mean over groups",
+    "constant": "a sum, or one over a constant", "length": "a mean over all tokens, prompts too",
+    "own": "a mean with weights of its own",
+}  # fmt: skip
+
+
+def loss_questions(checked: CheckedBatch, weighing: Weighing, leaks: bool) -> Iterator[Finding]:
+    """Targets at the borders, labels, and the mean.
+
+    Args:
+        leaks: whether sequences see others.
+    """
+    loss = weighing.whole.loss
+    if loss.value is None:
+        why = "The model returns no loss: give labels, or pass loss."
+        yield from (Finding(question, UNKNOWN, why) for question in ("targets at borders", "labels", "mean"))
+        return
+    if loss.touched.any():
+        found = [_borders(weighing), _labels(weighing)]
+    else:
+        why = "The loss has no gradient with respect to the scores that the model returns."
+        found = [Finding(question, UNKNOWN, why) for question in ("targets at borders", "labels")]
+    yield from found
+    yield _mean(weighing, any(finding.verdict == FAILED for finding in found), leaks)
+
+
+def _borders(weighing: Weighing) -> Finding:
+    """A slot before a border is asked for the first token of the next sequence, or alone for nothing."""
+    loss, ids = weighing.whole.loss, weighing.checked.ids
+    owner, width, slots = loss.owner, ids.shape[-1], np.arange(ids.numel())
+    shift = max(loss.shift, 0) if loss.known else 1
+    to = slots + shift
+    to -= width * (to // width != slots // width)  # the head of the row again, where labels are rolled
+    beyond = (owner >= 0) & (owner[to] >= 0) & (loss.ahead(loss.token, shift) == IGNORED)
+    if loss.known:
+        leaked = np.flatnonzero(beyond & loss.predicted & (loss.target == ids.flatten().cpu().numpy()[to]))
+    else:
+        alone = np.concatenate([loss.key[:0], *(its.key[its.touched] for its in weighing.whole.alone.values())])
+        leaked = np.flatnonzero(beyond & (to > slots) & loss.touched & ~np.isin(loss.key, alone))
+    evidence = f"{len(leaked)} tokens before a border of {len(loss.pieces)} sequences are to predict one of the next"
+    if not len(leaked):
+        return Finding("targets at borders", PASSED, f"{evidence}.")
+    share = np.abs(loss.factor[leaked]).sum() / max(np.abs(loss.factor).sum(), 1e-300)
+    names = (
+        ["rolled"] if (to < slots)[leaked].all() else ["leaked", "shifted twice"] if loss.shift == 2 else ["leaked"]
+    )
+    return Finding.failed("targets at borders", f"{evidence}: {share:.2g} of the loss.", names)
+
+
+def _labels(weighing: Weighing) -> Finding:
+    loss = weighing.whole.loss
+    checked, shift, asked, labeled = loss.checked, loss.shift, loss.predicted, loss.wanted != IGNORED
+    missing, inside = labeled & ~asked, loss.ahead(loss.token, shift) != IGNORED
+    elsewhere = np.concatenate([other.key[other.predicted] for batch in weighing.batches
+                                for other in (batch.loss, *batch.alone.values()) if other is not loss])  # fmt: skip
+    count, lost, padding = int(labeled.sum()), int(missing.sum()), int(asked[checked.padding].sum())
+    wrong = int((asked & labeled & (loss.wanted != loss.target)).sum()) * loss.known
+    prompts = int((asked & inside & ~labeled).sum())
+    picked = int((missing & loss.carried & np.isin(loss.key, elsewhere)).sum())
+    aside = int((loss.touched & ~asked & ~labeled).sum())
+    lasts = [piece.slots[-1 - shift] for piece in loss.pieces if len(piece.slots) > shift]
+    evidence = (
+        f"Of {count} labels {lost} are lost and {wrong} are others; {prompts} tokens without a label and {padding} "
+        f"slots of padding are predicted. "
+    )
+    evidence += f"A token is asked for {SHIFTS[shift]}." if loss.known else "What a token is asked for cannot be told."
+    evidence += f" Of those that are lost {picked} are there in other batches of the same sequences." * bool(picked)
+    evidence += f" The loss depends on the scores of {aside} slots without a label besides." * bool(aside)
+    crosses = loss.certain and bool((loss.factor[asked] > 0).all())  # else an advantage or a clip may be the reason
+    names = {
+        "ahead": shift == 1 and not checked.causal and loss.known,
+        "shifted twice": shift == 2,
+        "not shifted": shift == 0 and checked.causal and loss.known,
+        "shifted back": shift == -1,
+        "last label": lost and missing[lasts].sum() == lost == len(loss.pieces),
+        "picked": picked,
+        "labels": wrong or (lost and crosses and loss.given),
+        "prompts": prompts and loss.known,
+        "trained padding": padding > len(loss.pieces),  # one after each sequence is an end token
+        "aside": aside,
+    }
+    name = next((name for name, failed in names.items() if failed), None)
+    if name is not None:
+        return Finding.failed("labels", evidence, name)
+    return Finding("labels", UNKNOWN if prompts else PASSED, evidence)
+
+
+def _learns_from_others(weighing: Weighing) -> bool:
+    """Whether other labels of one sequence, in another order, change the gradients of the tokens of others."""
+    checked, loss = weighing.checked, weighing.whole.loss
+    labels = checked.batch.get("labels")
+    if loss.pull is None or labels is None or labels.shape != checked.ids.shape:
+        return False
+    for piece in loss.pieces:
+        flat = labels.flatten().clone()
+        asked = piece.slots[(flat[piece.slots] != IGNORED).cpu().numpy()]
+        flat[asked] = flat[asked].roll(1)
+        pull = Loss(checked, {**checked.batch, "labels": flat.view_as(labels)}, loss.pieces).pull
+        others = np.delete(np.arange(labels.numel()), piece.slots)
+        if pull is not None and (pull - loss.pull)[others].norm() > weighing.limit * loss.pull[others].norm():
+            return True
+    return False
+
+
+def _mean(weighing: Weighing, spoiled: bool, leaks: bool) -> Finding:
+    """Args:
+    spoiled: whether targets or labels are wrong, which changes gradients too.
+    """
+    checked, wanted, fitting = weighing.checked, weighing.wanted, [*weighing.fitting]
+    if max(checked.loss_noise) > 256 * checked.rounding:
+        return Finding("mean", UNKNOWN, "The loss of one batch is another one each time: see determinism.")
+    clean = not leaks and not checked.differing() and max(checked.noise) <= 256 * checked.rounding
+    certain = all(batch.loss.certain for batch in weighing.batches)
+    by = "gradients" if weighing.by_gradient else "losses"
+    evidence = f"In {len(weighing.batches)} batches of {len(checked.few)} sequences {by} fit "
+    evidence += f"{' or '.join(_WORDS.get(name, f'a {name}') for name in fitting) or 'none of the known means'}"
+    if weighing.by_gradient:
+        weights = list(weighing.whole.weight.values())
+        evidence += f"; together sequences weigh {min(weights):.3g} to {max(weights):.3g} of what they weigh alone"
+    if not fitting or fitting[0] in FAULTS:
+        if not clean and not (weighing.by_gradient and certain):
+            return Finding("mean", UNKNOWN, f"{evidence}; the outputs of sequences differ too.")
+        if spoiled and not fitting:
+            return Finding("mean", UNKNOWN, f"{evidence}; other slots are asked than there are labels for.")
+        name = next(iter(fitting), "company")
+        names = name if name in ("pack mean", "slot mean", "company") else "scaled"
+        names = "parts" if names == "company" and checked.called.share_rows else names
+        return Finding.failed("mean", f"{evidence}.", names, how=name)
+    off = max((distance for batch in weighing.batches for distance in batch.off.values()), default=0.0)
+    if clean and not spoiled and off > weighing.limit:
+        evidence += f". Their gradients differ by {off:.2g} besides"
+        through = weighing.whole.off_through
+        if _learns_from_others(weighing):
+            return Finding.failed("mean", f"{evidence}, and with the labels of another sequence.", "other labels")
+        if through is None or through <= weighing.limit:
+            loss = weighing.whole.loss
+            share = f"{loss.beside:.2g} of the loss" if loss.certain and loss.value else "a part of the loss"
+            evidence += f": {share} does not pass through the scores and depends on what shares a batch, as a loss "
+            return Finding("mean", UNKNOWN, f"{evidence}that balances experts does by design.")
+        return Finding.failed("mean", f"{evidence}.", "company")
+    if wanted is not None and wanted not in fitting:
+        return Finding.failed("mean", f"{evidence}.", "other mean", found=_WORDS[fitting[0]], wanted=wanted)
+    alike = wanted is not None and {"token", "sequence"} <= set(fitting)
+    return Finding("mean", UNKNOWN if alike else PASSED, f"{evidence}.")

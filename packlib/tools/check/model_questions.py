@@ -1,0 +1,207 @@
+"""The questions about what a model computes for each token of a pack, each answered from calls alone."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from packlib.tools.check.called_model import EXACT
+from packlib.tools.check.causes import Why, additive, document_mask
+from packlib.tools.check.collated_batch import CheckedBatch, found_in
+from packlib.tools.check.findings import PASSED, UNKNOWN, Finding
+from packlib.tools.check.locating import MASK, POSITIONS, Piece, is_mask, restarting
+
+
+def determinism(checked: CheckedBatch) -> Finding:
+    (same, other), (loss, other_loss) = checked.noise, checked.loss_noise
+    evidence = (
+        f"Two calls with one batch differ by {same:.2g} of the outputs with one seed, by {other:.2g} with another."
+    )
+    if max(loss, other_loss) > max(same, other, 256 * checked.rounding):
+        evidence += f" Their losses differ by {loss:.2g} and {other_loss:.2g}."
+    if max(same, other, loss, other_loss) <= 256 * checked.rounding:
+        return Finding("determinism", PASSED, evidence)
+    return Finding.failed("determinism", evidence, "kept" if max(same, loss) > 256 * checked.rounding else "dropout")
+
+
+def tokens(checked: CheckedBatch, asked: np.ndarray) -> Finding:
+    """What the collator makes of all sequences, and of few.
+
+    Args:
+        asked: shape (N,), the slots that the loss asks for, or asks.
+    """
+    said, last = dict[str, str](), False
+    for rows in (checked.given, checked.few):
+        pieces = found_in(checked.collate(rows), rows)
+        for index, row in enumerate(rows):
+            mine = [piece.offsets for piece in pieces if piece.sequence == index]
+            held = np.bincount(np.concatenate([np.empty(0, int), *mine]), minlength=len(row["input_ids"]))
+            kind = "lost" if not mine else "short" if not held.all() else "twice" if held.max() > 1 else "cut"
+            if kind != "cut" or len(mine) > 1:
+                text = (
+                    f"of {len(rows)} sequences, number {index} with {len(held)} tokens has {(held == 0).sum()} in no "
+                )
+                said.setdefault(kind, text + f"pack and {(held > 1).sum()} twice, in {len(mine)} pieces")
+                last |= kind == "lost" and index == len(rows) - 1
+    count, token, where = _added(checked, asked)
+    if count:
+        said["added"] = f"{count} slots hold the token {token} {where} of a sequence, and no sequence has it there"
+    if said:
+        evidence = f"{'; '.join(said.values()).capitalize()}."
+        which = "the last one" if last else "in no batch"
+        return Finding.failed("tokens", evidence, said, which=which, count=count, token=token, where=where)
+    count = sum(len(row["input_ids"]) for row in checked.given)
+    return Finding("tokens", PASSED, f"All {count} tokens of {len(checked.given)} sequences are there once.")
+
+
+def _added(checked: CheckedBatch, asked: np.ndarray) -> tuple[int, int, str]:
+    """Tokens of no sequence beside each of them that count for something: how many, which, and where."""
+    owner, ids, width = checked.owner.ravel(), checked.ids.flatten().cpu().numpy(), checked.ids.shape[-1]
+    used = asked if checked.own_slopes is None else asked | (checked.own_slopes > EXACT).any(0)
+    for where, beside in (("before the first", -1), ("after the last", 1)):
+        slots = np.array([piece.slots[0 if beside < 0 else -1] for piece in checked.pieces]) + beside
+        if (slots // width != (slots - beside) // width).any() or (owner[slots] >= 0).any() or not used[slots].any():
+            continue
+        beyond = slots + beside  # padding goes on
+        more = (beyond // width == slots // width) & (np.take(ids, beyond, mode="clip") == ids[slots])
+        if len(set(ids[slots].tolist())) == 1 and more.mean() < 0.5:
+            return len(slots), int(ids[slots[0]]), where
+    return 0, 0, ""
+
+
+def isolation(checked: CheckedBatch, why: Why | None) -> Iterator[Finding]:
+    """In both directions."""
+    shared = len(set(checked.rows.tolist())) < len(checked.pieces)
+    how = "changed tokens" if checked.own_slopes is None else "gradients and changed tokens"
+    for where in ("earlier", "later"):
+        question, leak = f"isolation from {where} sequences", checked.own_leak(where)
+        if leak is not None and why is not None:
+            looks, sees = (checked.pieces[number].sequence for number in (leak.looks, leak.sees))
+            evidence = f"Sequence {looks} depends on sequence {sees}, by a {leak.by} of {leak.strength:.2g}"
+            met = f"; they meet first in {why.place}" * bool(why.place)
+            yield Finding.failed(question, f"{evidence}{met}.", why.causes, name=why.name)
+        elif shared:
+            yield Finding(question, PASSED, f"{len(checked.pieces)} sequences do not depend on one another, by {how}.")
+        else:
+            yield Finding(question, UNKNOWN, "No row holds two sequences: give more, or shorter ones.")
+
+
+def padding(checked: CheckedBatch) -> Finding:
+    slopes, slots = checked.own_slopes, checked.padding
+    if not len(slots):
+        return Finding("padding", PASSED, "The batch holds no padding.")
+    if slopes is None:
+        change = checked.apart(checked.called(checked.moved(checked.batch, slots)).outputs, checked.seen.outputs)
+        by, strength, limit = "move", float(change[checked.owner.ravel() >= 0].max()), checked.limit
+    else:
+        by, strength, limit = "gradient", float(slopes[:, slots].max()), EXACT
+    evidence = f"Tokens depend on the {len(slots)} slots of padding by a {by} of {strength:.2g}."
+    if strength <= limit:
+        return Finding("padding", PASSED, evidence)
+    return Finding.failed("padding", evidence, "nan" if np.isnan(strength) else "padding")
+
+
+def positions(checked: CheckedBatch, why: Why | None) -> Finding:
+    if max(checked.noise) > 0.1:
+        evidence = f"Calls that should be the same differ by {max(checked.noise):.2g}."
+        return Finding("positions", UNKNOWN, evidence)
+    if POSITIONS in checked.blamed or (not checked.bare and _uneven(checked)):
+        return _wrong_positions(checked)
+    batch = why.cured if why else checked.batch
+    if batch is None:
+        return Finding("positions", UNKNOWN, "Sequences see others, and no change of the batch stops it.")
+    if checked.bare and POSITIONS in checked.batch and (why or not checked.late_alone):
+        return Finding("positions", PASSED, "Each sequence alone is the same with the position_ids of the batch.")
+    given = {name: value for name, value in batch.items() if name != POSITIONS or name in checked.batch}
+    differing = checked.differing(given)
+    evidence = f"{len(differing)} of {len(checked.pieces)} sequences differ from what they are alone"
+    if not differing:
+        unknown = "; where they begin cannot be told, as the model takes no tokens by themselves"
+        return Finding("positions", PASSED, f"{evidence}{unknown * (not checked.bare)}.")
+    if not checked.differing({**given, POSITIONS: restarting(checked.ids, checked.pieces, checked.start or 0)}):
+        evidence += f", by {max(differing.values()):.2g}, and none with position_ids that restart."
+        return Finding.failed("positions", evidence, "positions run on")
+    if checked.late_alone:
+        return Finding.failed("positions", f"{evidence}, and none that begins a row.", "own positions")
+    return Finding("positions", UNKNOWN, f"{evidence}, whatever position_ids they get.")
+
+
+def _given(checked: CheckedBatch) -> list[np.ndarray]:
+    """The position_ids that the batch has for each piece; none if it has no one for each slot."""
+    given = checked.batch.get(POSITIONS)
+    if given is None or given.shape != checked.ids.shape:
+        return []
+    return [given.flatten()[piece.slots].cpu().numpy() for piece in checked.pieces]
+
+
+def _uneven(checked: CheckedBatch) -> bool:
+    """Whether positions do not go up by 1 in a sequence, and the model reads them."""
+    given = _given(checked)
+    if not any((np.diff(values) != 1).any() for values in given):
+        return False
+    begin = int(given[0][0])
+    seen = checked.called.runs({**checked.batch, POSITIONS: restarting(checked.ids, checked.pieces, begin)})
+    return seen is None or not bool(checked.apart(seen.outputs, checked.seen.outputs).max() <= checked.limit)
+
+
+def _wrong_positions(checked: CheckedBatch) -> Finding:
+    given, own = _given(checked), checked.start
+    starts = np.array([values[0] for values in given])
+    columns = np.array([piece.slots[0] for piece in checked.pieces]) % checked.ids.shape[-1]
+    evidence = f"They begin at {', '.join(map(str, starts))}"
+    if POSITIONS in checked.blamed:
+        number, distance = checked.blamed[POSITIONS]
+        evidence += f", and the model's own at {own}" * (own is not None) + ". With them, "
+        evidence += f"sequence {checked.pieces[number].sequence} alone differs by {distance:.2g}"
+    uneven = [(at, int(place)) for at, values in enumerate(given) for place in np.flatnonzero(np.diff(values) != 1)]
+    name = "first position"
+    if uneven:
+        name, (at, place) = "uneven positions", uneven[0]
+        before, after = given[at][place : place + 2]
+        evidence += f". In sequence {checked.pieces[at].sequence} {after} comes after {before}"
+    elif columns.any() and (starts - starts[0] == columns).all():
+        name = "positions run on"
+    elif own is None or (starts == own).all():
+        name = "changed positions"
+    wrong = next((start for start in starts if start != own), starts[0])
+    return Finding.failed("positions", f"{evidence}.", name, given=wrong, own=own or 0)
+
+
+def sameness(checked: CheckedBatch, why: Why | None) -> Finding:
+    """Whether each sequence gets in the pack what it gets alone, for whatever reason."""
+    question, differing = "same as alone", checked.differing()
+    if max(checked.noise) > 0.1 or None in checked.alone:
+        evidence = "The model takes no sequence alone, or gives it other outputs each time."
+        return Finding(question, UNKNOWN, evidence)
+    most = max(differing.values(), default=0.0)
+    evidence = f"{len(differing)} of {len(checked.pieces)} sequences differ, by {most:.2g} of the outputs; "
+    evidence += f"what is below {checked.limit:.2g} is noise or rounding."
+    if name := next((name for name in checked.blamed if name != POSITIONS), ""):
+        about_mask = checked.bare and (name == MASK or is_mask(checked.batch[name], checked.ids))
+        cause, window = _mask_cause(checked, name) if about_mask else ("input", 0)
+        return Finding.failed(question, evidence, cause, name=name, window=window)
+    if not differing:
+        return Finding(question, PASSED, evidence)
+    padded = checked.own_slopes is not None and checked.own_slopes[:, checked.padding].max(initial=0) > EXACT
+    above = why or padded or checked.late_alone or POSITIONS in checked.blamed
+    return Finding.failed(question, evidence, "above" if above else "otherwise")
+
+
+def _mask_cause(checked: CheckedBatch, name: str) -> tuple[str, int]:
+    """Which change of its mask makes a sequence what it is alone; and the window, if it is one."""
+    number, dtype = checked.blamed[name][0], checked.seen.outputs.dtype
+    piece, (alone, _, own) = checked.pieces[number], checked.alone[number]  # type: ignore[misc]
+    mask, length = checked.part_of(checked.batch[name], piece), len(piece.slots)
+    if not is_mask(mask, alone["input_ids"]):
+        return "hides", 0
+    whole = document_mask(alone["input_ids"], [Piece(0, np.arange(length), np.arange(length))], checked.causal)
+    back = (torch.arange(length)[:, None] - torch.arange(length)).abs().to(whole.device)
+    tried = [("transposed", 0, mask.transpose(-1, -2)), ("inside", 0, additive(whole, dtype))]
+    if mask.dtype == torch.bool:
+        tried.insert(1, ("boolean", 0, additive(mask, dtype)))
+    tried += [("window", width, additive(whole & (back < width), dtype)) for width in range(1, length)]
+    for cause, width, other in tried:
+        seen = checked.called.runs({**alone, name: other})
+        if seen is not None and bool(checked.apart(seen.outputs, own).max() <= checked.limit):
+            return cause, width
+    return "windows", 0

@@ -1,0 +1,181 @@
+"""What the loss of a batch asks of each slot, read off its gradients, so that no name of a label or a mean is believed.
+
+The gradient of a log-probability with respect to a row of logits is c (softmax − 1 at the target), with any sign of c:
+cross entropies, policy gradients and clipped ratios have that form, and smoothing or a z-loss add a (softmax) + b. Of a
+loss without it, such as a distillation, it is still known which slots it depends on.
+"""
+
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from packlib.batches import IGNORED
+from packlib.tools.check.called_model import ModelCall, by_slot
+from packlib.tools.check.collated_batch import CheckedBatch, found_in
+from packlib.tools.check.locating import Piece, owners
+from packlib.tools.rows.loss_masks import LOSS_MASKS, trained_in_row
+
+SHIFTS = {0: "itself", 1: "the next token", 2: "the token after the next", -1: "the token before"}
+_FAINT = 0.25  # of the largest slope of a row: with less, a loss has no target there, but something besides
+_AT_ONCE = 64  # rows of logits
+_LONGEST = 1 << 32  # of a sequence
+
+
+class Loss:
+    """A loss of N slots.
+
+    Attributes:
+        pieces, owner: where the sequences are, and the number of the piece in each slot, below 0 on padding.
+        key: shape (N,), which token of which sequence it is, the same in each batch; below 0 on padding.
+        token, label: shape (N,), what the data say that it is, and -100 in labels where that is not to be predicted.
+        value: the loss, or None.
+        target: shape (N,), what each slot is to predict; -100 where that is nothing, or not known.
+        factor: shape (N,), how much it weighs, the c above; 0 where it is not known.
+        touched: shape (N,), whether the loss depends on its scores.
+        predicted: shape (N,), whether it is asked for a target.
+        certain: whether each gradient has the form above, so that all factors are known; `known`, all targets.
+        pull: shape (N, width), the gradient with respect to the embeddings.
+        beside: the share of the loss, or of its gradient, that does not pass through the scores.
+    """
+
+    certain = known = False
+    pull: Tensor | None = None
+    beside = 0.0
+
+    def __init__(self, checked: CheckedBatch, batch: dict, pieces: list[Piece] | None = None) -> None:
+        self.checked, self.batch = checked, batch
+        self.pieces = found_in(batch, checked.few) if pieces is None else pieces
+        seen, slots = checked.called(batch), batch["input_ids"].numel()
+        self.owner = owners(batch["input_ids"], self.pieces).ravel()
+        self.key, self.token, self.label = np.full(slots, -1), np.full(slots, IGNORED), np.full(slots, IGNORED)
+        for piece in self.pieces:
+            self.key[piece.slots] = piece.sequence * _LONGEST + piece.offsets
+            self.token[piece.slots] = np.asarray(checked.few[piece.sequence]["input_ids"])[piece.offsets]
+            self.label[piece.slots] = self._labels(piece)
+        self.value = None if seen.loss is None else float(seen.loss.detach())
+        self.target, self.factor = np.full(slots, IGNORED), np.zeros(slots)
+        self.touched, self.predicted = np.zeros(slots, bool), np.zeros(slots, bool)
+        if seen.loss is None or not seen.loss.requires_grad:
+            return
+        self.pull = self._pull(seen, seen.loss, None)
+        if found := seen.slope():
+            scores, slope = (x.detach().flatten(0, -2) for x in found)
+            self._read(slope, scores, seen.at.cpu().numpy())
+
+    @cached_property
+    def through(self) -> Tensor | None:
+        """The part of `pull` that passes through the scores; None if there is none."""
+        seen = self.checked.called(self.batch)
+        found = seen.slope()
+        return None if found is None else self._pull(seen, *found)
+
+    def _pull(self, seen: ModelCall, what: Tensor, slope: Tensor | None) -> Tensor | None:
+        """Gradients of a sum that `slope` weighs, by slot."""
+        if not seen.embeddings:
+            return None
+        found = torch.autograd.grad(what, seen.embeddings, slope, retain_graph=True, allow_unused=True)
+        rows = [None if x is None else by_slot(x, self.batch["input_ids"]) for x in found]
+        kept = [self.checked.called.summed(row.detach().double().cpu()) for row in rows if row is not None]
+        return torch.cat(kept, 1) if kept else None
+
+    def _read(self, slope: Tensor, scores: Tensor, at: np.ndarray) -> None:
+        size = slope.abs().amax(1).double().cpu().numpy()
+        kind = torch.promote_types(scores.dtype, torch.float32)
+        rows = np.flatnonzero(size > 1e-7 * size.max(initial=0))
+        if not len(rows):
+            return
+        parts = [_form(slope[part].to(kind), scores[part].to(kind)) for part in np.array_split(
+            rows, -(-len(rows) // _AT_ONCE))]  # fmt: skip
+        target, lone, factor, off, entropy = (torch.cat(column).cpu().numpy() for column in zip(*parts, strict=True))
+        near = 0.1 if self.checked.rounding > 1e-4 else 1e-3
+        fits = off <= near * size[rows]
+        self.touched[at[rows]] = True
+        self.certain = bool(fits.all())
+        asked = np.ones(len(rows), bool)
+        if self.certain:
+            self.factor[at[rows]] = factor
+            asked = np.abs(factor) > _FAINT * size[rows]
+            self.beside = abs(1 - float(factor @ entropy) / (self.value or np.inf))
+        self.known = bool((fits | lone)[asked].all())
+        self.predicted[at[rows[asked]]] = True
+        if self.known:
+            self.target[at[rows[asked]]] = target[asked]
+
+    @property
+    def concerned(self) -> np.ndarray:
+        """Shape (N,), the slots that are asked, and the targets that they are asked for."""
+        return self.predicted | np.roll(self.predicted, self.shift) if self.pieces else self.predicted
+
+    @cached_property
+    def given(self) -> bool:
+        """Whether the data say which tokens are to be predicted; else what a collator leaves out may be meant."""
+        return any(name in row for row in self.checked.few for name in ("labels", *LOSS_MASKS))
+
+    @property
+    def factors(self) -> Tensor | None:
+        """The factors by slot, shape (N, 1), if they are known."""
+        return torch.from_numpy(self.factor)[:, None] if self.certain else None
+
+    @property
+    def carried(self) -> np.ndarray:
+        """Shape (N,), whether the batch holds the label of each slot, at the slot or where the label stands."""
+        given = self.batch.get("labels")
+        if not isinstance(given, Tensor) or given.shape != self.batch["input_ids"].shape:
+            return np.ones(len(self.owner), bool)
+        held = given.flatten().cpu().numpy()
+        return (held == self.wanted) | (np.roll(held, -self.shift) == self.wanted)
+
+    def _labels(self, piece: Piece) -> np.ndarray:
+        row, given = self.checked.few[piece.sequence], self.batch.get("labels")
+        ids = np.asarray(row["input_ids"])
+        labels = np.asarray(row.get("labels", ids))
+        if "labels" in row and labels.shape == ids.shape:
+            return labels[piece.offsets]
+        trained = trained_in_row(row, len(ids))
+        if trained is not None:
+            return np.where(trained, ids, IGNORED)[piece.offsets]
+        if not self.checked.causal and given is not None and given.shape == self.batch["input_ids"].shape:
+            return given.flatten()[piece.slots].cpu().numpy()  # masked by the collator, whose labels are all there is
+        return ids[piece.offsets]
+
+    def ahead(self, values: np.ndarray, shift: int) -> np.ndarray:
+        """The values so many slots after each one, shape (N,); -100 beyond its piece, and on padding."""
+        to = np.arange(len(values)) + shift
+        at = np.clip(to, 0, len(values) - 1)
+        return np.where((to == at) & (self.owner >= 0) & (self.owner[at] == self.owner), values[at], IGNORED)
+
+    @cached_property
+    def shift(self) -> int:
+        """How many places after a token its target is, if most agree."""
+        natural = int(self.checked.causal)
+        if not self.known:  # where labels are, if the loss is asked at those slots
+            asked = {shift: (self.ahead(self.label, shift) != IGNORED) for shift in (natural, 1 - natural)}
+            return min(asked, key=lambda shift: ((asked[shift] != self.predicted) & (self.owner >= 0)).sum())
+        said = np.where(self.label == IGNORED, self.token, self.label)
+        hits = {shift: (self.ahead(said, shift) == self.target)[self.predicted].sum() for shift in SHIFTS}
+        best = max(SHIFTS, key=lambda shift: (hits[shift], shift == natural))
+        return best if hits[best] > self.predicted.sum() / 2 else natural
+
+    @cached_property
+    def wanted(self) -> np.ndarray:
+        """Shape (N,), the label that each slot should have as its target; -100 for none."""
+        return self.ahead(self.label, self.shift)
+
+
+def _form(slope: Tensor, scores: Tensor) -> tuple[Tensor, ...]:
+    """Of rows a p + b − c at the target: the target, whether its sign is alone, c, what is left over, and −log p."""
+    logarithm = scores.log_softmax(1)
+    p, least, most = logarithm.exp(), slope.argmin(1), slope.argmax(1)
+    below, above = (slope < 0).sum(1) == 1, (slope > 0).sum(1) == 1
+    target = torch.where(below, least, torch.where(above, most, slope.abs().argmax(1)))[:, None]
+    others = torch.ones_like(slope).scatter_(1, target, 0)
+    count = others.sum(1, keepdim=True)
+    mean_p, mean = ((x * others).sum(1, keepdim=True) / count for x in (p, slope))
+    steep = ((p - mean_p) * slope * others).sum(1, keepdim=True)
+    a = steep / ((p - mean_p).square() * others).sum(1, keepdim=True).clamp(min=1e-30)
+    line = mean + a * (p - mean_p)
+    factor = (line - slope).gather(1, target)[:, 0]
+    off = ((slope - line) * others).abs().amax(1)
+    return target[:, 0], below | above, factor, off, -logarithm.gather(1, target)[:, 0]

@@ -1,0 +1,205 @@
+"""Whether micro-batches add up to the update that they make together: what an optimizer applies is looked at."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from packlib.tools.check.called_model import ranks
+from packlib.tools.check.collated_batch import CheckedBatch
+from packlib.tools.check.findings import NOT_ASKED, PASSED, UNKNOWN, Finding
+from packlib.tools.check.slot_gradients import Loss
+from packlib.tools.check.weighing import Weighing, held
+
+_MOST = 1 << 14  # numbers of each parameter that are looked at
+_NEAR = 0.05
+
+
+def accumulation(checked: CheckedBatch, weighing: Weighing, step: Callable | None) -> Finding:
+    """Whether two micro-batches of different sizes are added up to one mean."""
+    parts, parted = [batch.loss for batch in weighing.batches[2:]], ranks() > 1 and not checked.called.share_rows
+    if not weighing.whole.loss.value:
+        return Finding("accumulation", UNKNOWN, "There is no loss of two micro-batches.")
+    if weighing.rule is None:
+        return Finding("accumulation", UNKNOWN, "What a micro-batch should weigh is not known: see mean.")
+    if step is None and parted:
+        return Finding("accumulation", NOT_ASKED, "What your trainer does on several ranks is not known: pass step.")
+    if step is None:
+        return _given_the_count(checked, weighing, parts)
+    if parted and ranks() > 2:
+        return Finding("accumulation", UNKNOWN, f"There are two micro-batches, and {ranks()} ranks: take two.")
+    return _stepped(checked, weighing, parts, step, parted)
+
+
+def _given_the_count(checked: CheckedBatch, weighing: Weighing, parts: Sequence[Loss]) -> Finding:
+    """Whether a model that is told the labels of the update divides by them, as transformers' Trainer expects."""
+    count = torch.tensor(sum(held(part, False)["tokens"] for part in parts))
+    evidence, shares = _held(weighing, parts), weighing.shares(parts)
+    takes = inspect.signature(getattr(checked.called.model, "forward", checked.called.model)).parameters
+    counted = [checked.called.runs({**part.batch, "num_items_in_batch": count}) for part in parts]
+    values = [None if seen is None or seen.loss is None else float(seen.loss.detach()) for seen in counted]
+    if None not in values and weighing.rule == ("token", False):
+        got = [(value or 0.0) / (part.value or np.inf) for value, part in zip(values, parts, strict=True)]
+        if np.allclose(got, shares, rtol=0.02):
+            return Finding("accumulation", PASSED, f"{evidence} Given num_items_in_batch, the model divides by it.")
+        if "num_items_in_batch" in takes:
+            return _failed(f"{evidence} It takes num_items_in_batch to no effect.", "mean of means")
+    return Finding("accumulation", NOT_ASKED, f"{evidence} What your trainer does is not known: pass step.")
+
+
+def _held(weighing: Weighing, parts: Sequence[Loss]) -> str:
+    name, by_labels = weighing.rule or ("token", False)
+    what = {"sequence": "sequences", "group": "groups"}.get(name, "tokens")
+    counts = [str(held(part, by_labels)[what]) for part in parts]
+    return f"Micro-batches hold {' and '.join(counts)} {what.replace('tokens', 'labels')}."
+
+
+@dataclass
+class _Update:
+    """What one call of a step did; of each parameter some numbers are looked at.
+
+    Attributes:
+        delivered: the sum of what backward passes gave, on average over ranks.
+        applied: what the optimizer took; what is left at the end if there was no optimizer.
+        steps: the optimizer steps of a parameter.
+        alike: whether all ranks applied the same.
+    """
+
+    delivered: Tensor
+    applied: Tensor
+    steps: int
+    alike: bool
+
+
+def _some(parameter: Tensor, gradient: Tensor | None) -> Tensor:
+    flat = torch.zeros_like(parameter).flatten() if gradient is None else gradient.detach().flatten()
+    return flat[:: max(1, flat.numel() // _MOST)].double().cpu()
+
+
+def _run(checked: CheckedBatch, parameters: list[nn.Parameter], batches: list[dict], step: Callable) -> _Update:
+    """Call the step, and leave parameters and gradients as they were."""
+    before = [(p, p.detach().clone(), p.grad) for p in parameters]
+    sums, taken = {p: _some(p, None) for p in parameters}, {p: list[Tensor]() for p in parameters}
+
+    def take(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        for p in (p for group in optimizer.param_groups for p in group["params"]):
+            if p in taken and p.grad is not None:
+                taken[p].append(_some(p, p.grad))
+
+    def add(p: nn.Parameter, gradient: Tensor) -> None:
+        sums[p].add_(_some(p, gradient))
+
+    handles = [register_optimizer_step_pre_hook(take), *(p.register_hook(partial(add, p)) for p in parameters)]
+    try:
+        for p in parameters:
+            p.grad = None
+        checked.called.reseed()
+        step(checked.called.outer, deepcopy(batches))
+        steps = max(map(len, taken.values()), default=0)
+        first = [taken[p][0] if taken[p] else _some(p, None if steps else p.grad) for p in parameters]
+    finally:
+        for handle in handles:
+            handle.remove()
+        with torch.no_grad():
+            for p, value, gradient in before:
+                p.copy_(value)
+                p.grad = gradient
+    delivered, applied = torch.cat([*sums.values()]), torch.cat(first)
+    alike = True
+    if ranks() > 1:
+        dist.all_reduce(delivered)
+        every = [torch.empty_like(applied) for _ in range(ranks())]
+        dist.all_gather(every, applied)
+        alike = all(_near(other, every[0]) for other in every)
+    return _Update(delivered / ranks(), applied, steps, alike)
+
+
+def _stepped(
+    checked: CheckedBatch, weighing: Weighing, parts: Sequence[Loss], step: Callable, parted: bool
+) -> Finding:
+    """How much each micro-batch weighs in what a trainer's step applies.
+
+    Args:
+        parted: whether each rank gets one of them.
+    """
+    parameters = [p for p in checked.called.module.parameters() if p.requires_grad]
+    batches, shares, evidence = [part.batch for part in parts], weighing.shares(parts), _held(weighing, parts)
+    losses = [checked.called(batch, as_it_is=True).loss for batch in batches]
+    slopes = [torch.autograd.grad(loss, parameters, allow_unused=True) for loss in losses]
+    alone = [torch.cat([_some(*pair) for pair in zip(parameters, slope, strict=True)]) for slope in slopes]
+    if checked.called.share_rows:
+        for gradient in alone:
+            dist.all_reduce(gradient)
+        alone = [gradient / ranks() for gradient in alone]
+    mine = [batches[dist.get_rank()]] if parted else batches
+    update = _run(checked, parameters, mine, step)
+    applied, most = update.applied, update.applied.abs().max()
+    clipped = torch.allclose(applied, update.delivered.clamp(-most, most), rtol=1e-4, atol=0)
+    applied = update.delivered if clipped and most > 0 else applied  # the sum is right or wrong before it is clipped
+    got, given = (torch.linalg.lstsq(torch.stack(alone, 1), x[:, None]).solution[:, 0].numpy()
+                  for x in (applied, update.delivered))  # fmt: skip
+    made = torch.stack(alone, 1) @ torch.from_numpy(got)
+    left = float((applied - made).norm() / applied.norm().clamp(min=1e-300))
+    evidence += f" In the step they weigh {got[0]:.3g} and {got[1]:.3g}; right is {shares[0]:.3g} and {shares[1]:.3g}."
+    evidence += f" They lie on {ranks()} ranks." * (ranks() > 1)
+    if not update.alike:
+        return _failed(evidence, "ranks")
+    if update.steps > 1:
+        return _failed(f"{evidence} The optimizer steps {update.steps} times.", "each updates")
+    if not update.applied.any():
+        return _failed(evidence, "nothing")
+    # a scale that all have in common does a constant no harm
+    constant = weighing.rule is not None and weighing.rule[0] == "constant"
+    if _near(got, shares):
+        return Finding("accumulation", PASSED, evidence)
+    if not _near(got, given):
+        evidence += f" Backward passes gave {given[0]:.3g} and {given[1]:.3g}."
+        if abs(got[0] / given[0]) < _NEAR * abs(got[1] / given[1]):
+            return _failed(evidence, "cleared")
+        if left > _NEAR or not _near(*(got / given)):
+            return _failed(evidence, "between")
+        again = _run(checked, parameters, batches[:1] * len(mine), step)
+        ratio, other = (float(one.applied.norm() / one.delivered.norm().clamp(min=1e-300)) for one in (update, again))
+        if _near(ratio, other):
+            counts = [sum(held(part, False)[name] for part in parts) for name in ("tokens", "sequences")]
+            if not (constant and any(_near(got / given * count, 1) for count in counts)):
+                return _failed(evidence, "scaled after", how=f"{ratio:.3g}")
+        got = given / sum(given) * sum(shares)
+        evidence += f" They are clipped to a norm of {update.applied.norm():.3g}."
+    if left > _NEAR:
+        why = "The rest of it is no gradient of theirs, as where dropout is drawn."
+        return Finding("accumulation", UNKNOWN, f"{evidence} {why}")
+    if _near(got, shares) or (constant and _near(*got)):
+        return Finding("accumulation", PASSED, evidence)
+    if _near(got / np.array(shares), [got[0] / shares[0]] * 2) and not constant:
+        return _failed(evidence, "times", how=f"{got[0] / shares[0]:.3g}")
+    name = _named_by(got, constant, [held(part, False)["tokens"] for part in parts])
+    one_a_row = len(set(checked.rows.tolist())) == len(checked.pieces)
+    if name == "mean of means" and one_a_row and weighing.rule and weighing.rule[0] in ("sequence", "group"):
+        why = "Each weighs the same: right in padded batches of a fixed size, wrong in a smaller one at the end."
+        return Finding("accumulation", UNKNOWN, f"{evidence} {why}")
+    return _failed(evidence, name)
+
+
+def _named_by(got: np.ndarray, constant: bool, tokens: Sequence[int]) -> str:
+    if min(abs(got)) < _NEAR * max(abs(got)):
+        return "left out"
+    if _near(*(got * tokens if constant else got)):
+        return "sum of means" if abs(got[0] - 1) < _NEAR and not constant else "mean of means"
+    return "other weights"
+
+
+def _near(mine: Any, others: Any) -> bool:
+    return np.allclose(mine, others, rtol=_NEAR)
+
+
+def _failed(evidence: str, name: str, **values: Any) -> Finding:
+    return Finding.failed("accumulation", evidence, name, **values)

@@ -1,0 +1,368 @@
+"""Packing from the shell: `packlib report my_lengths.csv` answers. What follows stands below each command's help.
+
+LENGTHS is the name of a data set (packlib list) or a file: text or CSV with one length a line, CSV with
+length,count lines, .npy, or Parquet.
+
+Exit codes: 0 done; 1 a check failed; 2 a wrong command, parameter or file, or a check that cannot tell;
+3 an audit that cannot tell; 4 another rank has left; 130 interrupted; 141 nobody reads what is printed; 143 terminated.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import click
+
+from packlib.files import delivery, output_path
+from packlib.lengths import available, load
+from packlib.lengths.sources import file_of
+from packlib.packing import METHODS, Method, PackingPlan, plan
+from packlib.tools.exits import call
+
+_CODES = (__doc__ or "").partition("\n\n")[2].strip()
+
+
+@click.group("packlib", no_args_is_help=False, epilog=_CODES, context_settings={"show_default": True})
+@click.version_option(package_name="packlib", message="%(prog)s %(version)s")
+def program() -> None:
+    """Train on sequences of different lengths without paying for padding."""
+
+
+Out: TypeAlias = Path | None
+_command = partial(program.command, epilog=_CODES)
+_json = click.option("--json", "script", is_flag=True, help="Print JSON, for scripts.")
+_quiet = click.option("--no-progress", "progress", flag_value=False, default=True, show_default="a bar")
+_path = click.Path(path_type=Path)
+_out = partial(click.option, "--out", type=_path)
+
+
+_depth: dict[str, Any] = {"type": int, "show_default": "none", "help": "Sequences in a pack at most."}
+_LAYOUTS = ("packlib", "nemo")  # as in packlib.tools.rows, which loads pyarrow
+_REDUCTIONS = ("token", "sequence", "group", "constant")  # as in packlib.tools.check, which loads torch
+_OVERLONG = ("error", "truncate", "drop", "split")
+_MASK_WORDS = ("loss", "prompt", "next", "keep", "drop")  # as in packlib.tools.rows, which loads pyarrow
+_masks = click.option(
+    "--mask",
+    "masks",
+    type=(str, click.Choice(_MASK_WORDS)),
+    multiple=True,
+    metavar="COLUMN WORD",
+    help="What a column is: a mask of the loss (loss: 1 is trained on; prompt: 0 is; next: 1 if the next token is), "
+    "or not (keep, drop). May be repeated.",
+)
+
+
+def _print(script: bool, found: Any, *said: Any) -> None:
+    """Print what was found: as JSON for scripts, else in words."""
+    print(*([json.dumps(found, indent=2, ensure_ascii=False)] if script else said), sep="\n")
+
+
+def _lengths(*overlong: str, default: str | None = None) -> list[click.Parameter]:
+    """The lengths that a command works on, and what it makes of them."""
+    return [
+        click.Argument(["lengths"]),
+        click.Option(["--max-length"], type=int, show_default="the longest", help="Tokens in a row."),
+        click.Option(["--max-sequences-per-pack"], **_depth),
+        click.Option(["--overlong"], type=click.Choice(overlong), default=default, help="For longer sequences."),
+        click.Option(["--column"], metavar="NAME", help="Of a file that has several."),
+    ]
+
+
+@_command("list")
+@_json
+def _list(script: bool) -> None:
+    """The data sets whose lengths are at hand.
+
+    \b
+    Examples:
+      packlib list
+      packlib list --json
+    """
+    _print(script, {"data sets": available()}, f"data sets: {', '.join(available())}")
+
+
+@_command("report", params=_lengths("truncate", "drop", "split", default="truncate"))
+@click.option("--source", metavar="LENGTHS", help="The same from before it was cut, to weigh what that lost.")
+@click.option(
+    "--today", default="random", metavar="HABIT", help="How batches are made: random, sorted, fixed, packed."
+)
+@click.option("--batch-size", type=int, show_default="the recipe's, or 32", help="Sequences in a batch now.")
+@click.option("--recipe", metavar="RECIPE.json", show_default="an example", help="Your training's recipe.")
+@click.option("--ranks", type=int, show_default="the recipe's, or 1", help="Devices that share an update.")
+@click.option("--model", metavar="CONFIG.json|FOLDER|SIZE", help="Your model: a configuration, or 7B.")
+@click.option("--memory", metavar="SIZE", help="Of one device, such as 80GB; it needs --model.")
+@click.option("--keep-max-length", is_flag=True, help="Keep --max-length, even where other rows save slots.")
+@_masks
+@click.option("--thorough", is_flag=True, help="Let the exact search end, which can take minutes.")
+@_out(metavar="DIR", default="out/report", help="Folder of the report.")
+@_json
+@_quiet
+def _report(lengths: str, recipe: str | None, out: Path, script: bool, progress: bool, **values: Any) -> None:
+    """Decide which rows, which method and which micro batch, and say what that brings against today.
+
+    LENGTHS is also what packlib pack takes: Parquet, JSON lines, a folder or a pattern in quotes of such files, or a
+    folder that save_to_disk of datasets wrote. The column of tokens is input_ids, or the only one, or --column.
+
+    \b
+    Examples:
+      packlib report my_lengths.csv --max-length 512 --out report
+      packlib report tokens.parquet --max-length 2048 --model 7B --memory 80GB --out report
+      packlib report 'shards/*.jsonl' --max-length 4096 --out report
+    """
+    from packlib.tools.advice.advising import advise
+    from packlib.training.recipe import Recipe
+
+    given = None if recipe is None else Recipe.load(recipe)
+    source = values["source"]
+    reads = [file_of(lengths), source and file_of(source), recipe, values["model"]]
+    out, names = output_path(out, folder=True), ("report.html", "advice.json", "plan.json")
+    for name in names:
+        output_path(out / name, reads=reads)
+    show = partial(print, end=" …\033[K\r", file=sys.stderr, flush=True) if progress and sys.stderr.isatty() else None
+    values["masks"] = dict(values["masks"])
+    advice = advise(lengths, recipe=given, progress=show, **values)
+    from packlib.tools.advice.page import page
+
+    with delivery(out, reads, names) as (work, files):
+        advice.save(work / "advice.json")
+        advice.plan.save(work / "plan.json")
+        (work / "report.html").write_text(page(advice, click.get_current_context().obj), encoding="utf-8")
+    if show:
+        print("\r\033[K", end="", file=sys.stderr)
+    _print(script, advice.as_dict(), advice, *files)
+
+
+@_command("plan", params=_lengths("error", "truncate", "drop"))
+@click.option("--method", default="optimal", metavar="NAME", help=f"{', '.join(METHODS)}.")
+@click.option("--time-limit", type=float, show_default="none", help="Seconds for optimal.")
+@_out(metavar="PLAN.json", help="Write the plan there.")
+@_json
+@_quiet
+def _plan(
+    method: Method, max_sequences_per_pack: int | None, out: Out, script: bool, progress: bool, **values: Any
+) -> None:
+    """Pack lengths by one method. Ctrl-C ends the search of optimal, and keeps the best plan so far.
+
+    \b
+    Examples:
+      packlib plan my_lengths.csv --max-length 512 --max-sequences-per-pack 4 --out plan.json
+      packlib plan wikipedia --method lpfhp --json
+    """
+    if out:
+        output_path(out, reads=[file_of(values["lengths"])])
+    options: dict[str, Any] = {"time_limit": values.pop("time_limit")}
+    shown = progress and sys.stderr.isatty()
+    if method == "optimal":
+        show = partial(print, end="\033[K\r", file=sys.stderr, flush=True)
+        options["progress"] = show if shown else False
+    histogram = load(values.pop("lengths"), **values)
+    started = time.perf_counter()
+    best = plan(histogram, method=method, max_sequences_per_pack=max_sequences_per_pack, **options)
+    seconds = round(time.perf_counter() - started, 3)
+    if shown:
+        print("\r\033[K", end="", file=sys.stderr)
+    if out:
+        best.save(out)
+    names = ("method", "max_sequences_per_pack", "num_packs", "lower_bound", "gap", "packing_factor")
+    found = {name: getattr(best, name) for name in (*names, "efficiency", "deepest")}
+    found |= {"truncated": histogram.truncated, "dropped": histogram.dropped, "seconds": seconds}
+    _print(script, found, histogram, best, *filter(None, [out]))
+
+
+@_command("pack")
+@click.argument("data", type=_path, metavar="DATA...", nargs=-1, required=True)
+@click.option("--max-length", type=int, show_default="the plan's", help="Tokens in a pack.")
+@click.option("--plan", type=_path, metavar="PLAN.json", help="Pack by this plan, such as that of a report.")
+@click.option("--max-sequences-per-pack", **_depth)
+@click.option("--overlong", type=click.Choice(_OVERLONG), default="error", help="For longer sequences.")
+@click.option("--method", metavar="NAME", show_default="chosen by the lengths", help=f"{', '.join(METHODS)}.")
+@click.option("--split", metavar="NAME", help="Of a data set of the hub, or of what save_to_disk wrote.")
+@click.option("--no-labels", "labels", flag_value=False, default=True, show_default="made", help="For masked models.")
+@click.option("--tokenizer", type=_path, metavar="FOLDER", help="Make tokens of the column messages or text with it.")
+@_masks
+@click.option("--window", type=int, show_default="any order", help="Packs open at a time, in order: 1 keeps it.")
+@click.option("--seed", type=int, default=0, help="Of the order of the packs.")
+@click.option("--layout", type=click.Choice(_LAYOUTS), default="packlib", help="Whose columns: NeMo's have no labels.")
+@click.option("--packs-per-file", type=int, show_default="one file", help="Write a folder of files of so many packs.")
+@_out(metavar="PACKED", required=True, help="Write the packs there, to a Parquet file or a folder.")
+@_json
+@_quiet
+def _pack(
+    data: tuple[Path, ...],
+    out: Path,
+    plan: Path | None,
+    tokenizer: Path | None,
+    max_length: Any,
+    script: bool,
+    **values: Any,
+) -> None:
+    """Pack sequences for any trainer, and say what became of each column.
+
+    DATA is Parquet files, JSON lines, folders of them, or one folder that save_to_disk of datasets wrote; or, with
+    --split, owner/name, a data set of the hub. Nothing that exists is replaced. With --packs-per-file, the same command
+    goes on with a folder where a run was killed, and writes nothing if all is there. torchrun shares the work among
+    processes, also of several machines that see the same files.
+
+    \b
+    Examples:
+      packlib pack tokens.parquet --max-length 2048 --out packed.parquet
+      packlib pack tokens.parquet --max-length 2048 --overlong split --method optimal --out packed.parquet --json
+      packlib pack tokens.parquet --plan report/plan.json --overlong truncate --out packed.parquet
+      packlib pack chats.jsonl --tokenizer my_model --max-length 4096 --packs-per-file 10000 --out packed
+      packlib pack owner/name --split train --tokenizer my_model --max-length 4096 --out packed.parquet
+      torchrun --nproc-per-node 8 -m packlib pack 'shards/*.parquet' --max-length 512 --packs-per-file 9999 --out packed
+    """
+    from packlib.tools.rows.parquet_packs import pack_parquet
+    from packlib.tools.rows.tokenizing import tokenizer_of
+
+    made = plan and PackingPlan.load(plan)
+    top = made.histogram.max_length if made and max_length is None else max_length
+    reads = [plan, *(one for one in data if not one.is_dir())]
+    out = output_path(out, folder=values["packs_per_file"] is not None, reads=reads)
+    values["tokenizer"] = tokenizer and tokenizer_of(tokenizer)
+    values["masks"] = dict(values["masks"])
+    ranks, rank = _ranks()
+    with _group(ranks, hours=24):
+        if ranks > 1:
+            from packlib.collectives import Collectives
+
+            values["ranks"] = Collectives()
+        found = pack_parquet(data[0] if len(data) == 1 else data, out, top, plan=made, **values)
+    if rank:
+        return
+    said = "{num_packs:,} packs of {max_length:,} ({method}); none has fewer than {lower_bound:,}."
+    said += " {sequences:,} sequences, {tokens:,} tokens; {overlong_sequences:,} were too long."
+    columns = (f"{name}: {became}." for name, became in found["columns"].items())
+    where = out if found["files_written"] else f"Nothing was written: {out} holds these packs already."
+    _print(script, found, said.format(**found), *columns, where)
+
+
+@_command("audit")
+@click.argument("data", metavar="FILE", type=_path)
+@click.option("--source", metavar="LENGTHS", help="What was packed: tokens in Parquet, lengths, or .idx.")
+@click.option("--column", metavar="NAME", help="Of the source.")
+@click.option("--max-length", type=int, show_default="the widest row's", help="Tokens in a pack.")
+@click.option("--max-sequences-per-pack", **_depth)
+@click.option("--batch-size", type=int, help="Packs in a batch of one rank.")
+@click.option("--gradient-accumulation-steps", type=int, default=1, help="Batches in an update of one rank.")
+@click.option("--ranks", type=int, default=1, help="Ranks that share the packs.")
+@click.option("--steps", type=int, help="Updates that are meant.")
+@click.option("--model", metavar="CONFIG.json|SIZE", show_default="Llama 3 8B's shape", help="What a pack costs.")
+@click.option("--tolerance", type=float, default=0.05, help="Share of packs above lpfhp's that is no problem.")
+@_json
+@_quiet
+def _audit(data: Path, model: str | None, script: bool, **values: Any) -> int:
+    """What packed data that others made costs, and what became of its sequences; 1 if there is a problem, 3 if there
+    is none, but not all can be told.
+
+    FILE is Parquet with seq_lengths, cu_seqlens, seq_start_id, segment_ids, document_ids or position_ids that start
+    again; NeMo's .npy; or Megatron's .idx. A source in Parquet with tokens is compared by content.
+
+    \b
+    Examples:
+      packlib audit packed.parquet --max-length 2048
+      packlib audit packed.parquet --source my_lengths.csv --batch-size 4 --ranks 8 --steps 3000 --json
+    """
+    from packlib.tools.advice.memory import model_shape
+    from packlib.tools.auditing.auditing import audit
+
+    found = audit(data, work=None if model is None else model_shape(model).work, **values)
+    print(found.to_json() if script else found)
+    return 1 if found.problems else 3 if found.unknown else 0
+
+
+@_command("adjust")
+@click.argument("recipe", metavar="RECIPE.json", type=_path)
+@click.option("--factor", type=float, required=True, help="The packing factor, such as 1.99.")
+@click.option("--how", default="accumulation", help="Or: batch, betas, linear_rate, sqrt_rate.")
+@_json
+def _adjust(recipe: Path, factor: float, how: Any, script: bool) -> None:
+    """What to change in a training recipe, that of the padded run, after packing.
+
+    \b
+    Examples:
+      packlib adjust recipe.json --factor 1.99
+      packlib adjust recipe.json --factor 1.99 --how betas --json
+    """
+    from dataclasses import asdict
+
+    from packlib.training.adjustment import adjust
+    from packlib.training.recipe import Recipe
+
+    before = Recipe.load(recipe)
+    after, reasons, error = adjust(before, factor, how)
+    found = {"before": asdict(before), "after": asdict(after), "reasons": reasons, "error": error}
+    _print(script, found, f"Before packing. {before}", f"After packing. {after}", "\n  ".join(["Why:", *reasons]))
+
+
+@_command("check")
+@click.argument("target", metavar="MODULE:FUNCTION|FOLDER")
+@click.option("--collate", metavar="MODULE:FUNCTION", show_default="the function's, or padding-free", help="Your own.")
+@click.option("--reduction", type=click.Choice(_REDUCTIONS), show_default="any", help="The mean you want.")
+@click.option("--group", metavar="COLUMN", help="The same for sequences that belong together, as a pair.")
+@click.option("--max-tokens", type=int, show_default="300", help="Of a sequence, if longer ones must be cut.")
+@click.option("--log", type=_path, metavar="FILE.jsonl", help="Append a line with what was found.")
+@_json
+@_quiet
+def _check(target: str, collate: str | None, log: Out, script: bool, progress: bool, **asked: Any) -> int:
+    """Whether a model computes for each sequence of a pack what it computes for it alone; 1 if a question fails, and
+    2 if one cannot be told, or nothing can be checked.
+
+    The function returns model, collate and sequences, as check_packing takes them. A folder holds a model of
+    transformers as configuration and safetensors.
+
+    \b
+    Examples:
+      packlib check my_training:make
+      packlib check my_training.py:make --reduction token --json --log checks.jsonl
+      packlib check path/to/model --collate my_training:collate
+      torchrun --nproc-per-node 2 -m packlib check my_training.py:make
+    """
+    from packlib.tools.check.check_targets import check_target
+
+    ranks, rank = _ranks()
+    if ranks > 2:
+        raise ValueError(f"torchrun must start 2 processes for a check, not {ranks}.")
+    if log:
+        log = output_path(log)
+    given = {name: value for name, value in asked.items() if value is not None}
+    with _group(ranks):
+        found = check_target(target, collate, progress and not rank, **given)
+    code = {True: 0, False: 1, None: 2}[found.exact]
+    if rank:
+        return code
+    print(found.to_json() if script else found)
+    if log:
+        line = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "target": target, **json.loads(found.to_json())}
+        with log.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+    return code
+
+
+def _ranks() -> tuple[int, int]:
+    """How many processes torchrun has started, and which of them this is."""
+    return int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
+
+
+def _group(ranks: int, hours: float = 0.5) -> AbstractContextManager:
+    """In here the processes that torchrun has started know one another."""
+    if ranks == 1:
+        return nullcontext()
+    from packlib.distributed.torchrun import group  # it loads torch
+
+    return group(hours)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns an exit code as `exit_code` says, or 141 if nobody reads what is printed."""
+    return call(program, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,125 @@
+"""What the collator makes of rows of `pack_dataset`: a batch for models of transformers as they are, unmodified.
+
+A row with the sequences 7 8 6 and 4 5, that is with `seq_lengths` [3, 2], becomes, for a causal model:
+
+    input_ids        7    8    6    4    5
+    position_ids     0    1    2    0    1    they start again with each sequence
+    labels        -100    8    6 -100    5    no token is asked for the first of the next sequence
+
+and what keeps the two apart: in the form "dense" an `attention_mask` of pairs, shape (rows, 1, T, T), and
+"padding_free" the bounds `cu_seq_lens_q` and `cu_seq_lens_k`, [0, 3, 5], with `max_length_q` and `max_length_k`, 3.
+`packlib.model.unmodified` makes them.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch.nn.functional import pad
+from torch.utils.data import SequentialSampler
+from transformers import PreTrainedModel
+
+from packlib.batches import IGNORED, PackingCollator
+from packlib.checks import whole_number
+from packlib.model.unmodified import Form, Handover
+
+
+def _refuse_context_parallelism(state: Any) -> None:
+    """With it accelerate drops the mask of every attention layer. The collator is made before that is set."""
+    parallelism = state.AcceleratorState._shared_state.get("parallelism_config")
+    if parallelism is not None and parallelism.cp_enabled:
+        raise ValueError(
+            f"cp_size of accelerate's ParallelismConfig must be 1 for packs, not {parallelism.cp_size}: with context "
+            "parallelism accelerate drops the mask that keeps the sequences of a row apart."
+        )
+
+
+def _refuse_repeated_rows(state: Any, trains: bool, form: str) -> None:
+    """Where rows do not fill the last batch of every rank, accelerate repeats some; few of its users know.
+
+    Args:
+        state: accelerate's module of this name, which knows the loader that is iterated over.
+        trains: whether the model is in training; a loader that shuffles says so, too.
+    """
+    ranks = state.PartialState._shared_state.get("num_processes", 1)
+    loader = state.GradientState().active_dataloader if ranks > 1 and state.GradientState._shared_state else None
+    batches: Any = getattr(loader, "batch_sampler", None)
+    if loader is None or loader.remainder <= 0 or not getattr(batches, "even_batches", False):
+        return
+    rows, together = len(loader.dataset), loader.total_batch_size
+    said = f"{rows} rows on {ranks} ranks that take {together} at a time, of which accelerate would repeat some"
+    if trains or not isinstance(getattr(batches.batch_sampler, "sampler", None), SequentialSampler):
+        raise ValueError(
+            f"dataloader_drop_last (drop_last of a DataLoader) must be True for {said}: they would be trained on twice."
+        )
+    if form == "padding_free":
+        raise ValueError(f'form must be "dense" to evaluate {said}: accelerate takes them out of dense batches alone.')
+
+
+class TransformersCollator:
+    """A `collate_fn` or `data_collator` for rows of `pack_dataset`: `PackingCollator`, and then `for_transformers`.
+
+    Columns of tokens that no model reads are refused by name (see `PackingCollator`). A `transformers.Trainer` takes
+    them away before.
+
+    Args:
+        model, form: as in `for_transformers`.
+        pad_id: the token that fills dense rows, and what is added for a multiple.
+        pad_to_multiple_of: round the tokens of each row up to a multiple of this, such as 8 or 64 for kernels, or twice
+            the ranks that share a row in context parallelism. Padding-free, the padding is one more sequence at the
+            end, without labels.
+
+    Raises:
+        ValueError: when called, if accelerate splits rows over ranks (`cp_size` above 1), since it drops every mask;
+            or if it would repeat rows to give each rank as many, and they would count twice.
+
+    >>> from transformers import GPT2Config, GPT2LMHeadModel
+    >>> from packlib.tools.rows import TransformersCollator
+    >>> model = GPT2LMHeadModel(GPT2Config(n_layer=1, n_embd=8, n_head=1, vocab_size=9, bos_token_id=0, eos_token_id=0))
+    >>> batch = TransformersCollator(model)([{"input_ids": [7, 8, 6, 4, 5], "seq_lengths": [3, 2]}])
+    >>> batch["position_ids"].tolist(), batch["labels"].tolist()
+    ([[0, 1, 2, 0, 1]], [[-100, 8, 6, -100, 5]])
+    """
+
+    def __init__(
+        self, model: PreTrainedModel, form: Form = "auto", pad_id: int = 0, pad_to_multiple_of: int = 1
+    ) -> None:
+        self.form, self.collator = Handover.of(model, form), PackingCollator(pad_id=pad_id)
+        self.multiple = whole_number("pad_to_multiple_of", pad_to_multiple_of, 1)
+        self._model: PreTrainedModel | None = model  # for its mode
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Workers that are not forked get no copy of the model."""
+        return vars(self) | {"_model": None}
+
+    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        if state := sys.modules.get("accelerate.state"):
+            _refuse_context_parallelism(state)
+            _refuse_repeated_rows(state, self._model is not None and self._model.training, self.form.form)
+        if self.multiple == 1:
+            return self.form(self.collator(rows))
+        fullest = max((len(row["input_ids"]) for row in rows), default=1)
+        batch = replace(self.collator, max_length=fullest + -fullest % self.multiple)(rows)
+        given = self.form(batch)
+        return self._lengthened(given) if self.form.form == "padding_free" else given
+
+    def _lengthened(self, given: dict[str, Any]) -> dict[str, Any]:
+        """A padding-free row with a sequence of padding behind it, if it is no multiple."""
+        tokens = given["input_ids"].shape[1]
+        more = -tokens % self.multiple
+        if not more:
+            return given
+        fills = {"input_ids": self.collator.pad_id, "labels": IGNORED, "token_type_ids": 0}
+        longer = {name: pad(given[name], (0, more), value=fill) for name, fill in fills.items() if name in given}
+        if "position_ids" in given:
+            own = torch.arange(more)[None] + self.form.first_position
+            longer["position_ids"] = torch.cat([given["position_ids"], own], dim=1)
+        for name in ("cu_seq_lens_q", "cu_seq_lens_k"):
+            if name in given:
+                longer[name] = pad(given[name], (0, 1), value=tokens + more)
+        if "seq_idx" in given:
+            longer["seq_idx"] = pad(given["seq_idx"], (0, more), value=int(given["seq_idx"][0, -1]) + 1)
+        longer |= {name: max(given[name], more) for name in ("max_length_q", "max_length_k") if name in given}
+        return given | longer

@@ -1,0 +1,345 @@
+"""`pack_dataset`: a data set of sequences becomes one of packs, with the columns that other people's trainers read."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast, overload
+
+import numpy as np
+import pyarrow as pa
+from tqdm.auto import tqdm
+
+from packlib.checks import depth_limit, flag, one_of, shown, whole_number
+from packlib.files import atomic_path, make_folders, output_path
+from packlib.installed import __version__, needed_by
+from packlib.lengths import LengthHistogram
+from packlib.packing import Method, PackingPlan, Packs, StreamPacker
+from packlib.packing import plan as make_plan
+from packlib.packing.methods import method_name
+from packlib.packing.ragged import ranges
+from packlib.tools.rows.loss_masks import MaskWord, mask_words
+from packlib.tools.rows.row_columns import LAYOUTS, NEMO_READS, OVERLONG, Columns, Overlong, nemo_columns, with_labels
+from packlib.tools.rows.row_sources import batches, opened
+from packlib.tools.rows.stored_columns import Spool, StoredColumns
+
+if TYPE_CHECKING:
+    import datasets
+
+    from packlib.tools.rows.row_stream import PackedStream
+
+_NEAR = 0.001  # of the fewest packs: a plan so near is good enough
+_TOKENS = 1 << 19  # tokens that are written at once
+
+
+class RowsByNumber(Protocol):
+    """A data set that gives row `i` for `dataset[i]`, such as a `datasets.Dataset`, or one of PyTorch."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> Any: ...
+
+
+@overload
+def pack_dataset(
+    dataset: "datasets.IterableDataset",
+    max_length: int,
+    *,
+    max_sequences_per_pack: int | None = None,
+    overlong: Overlong = "error",
+    labels: bool = True,
+    tokenizer: Any = None,
+    window: int | None = None,
+    masks: Mapping[str, MaskWord] | None = None,
+) -> "PackedStream": ...
+
+
+@overload
+def pack_dataset(
+    dataset: RowsByNumber | Iterable[Mapping[str, Any]] | str | os.PathLike,
+    max_length: int,
+    method: Method | None = None,
+    max_sequences_per_pack: int | None = None,
+    *,
+    plan: PackingPlan | None = None,
+    overlong: Overlong = "error",
+    labels: bool = True,
+    tokenizer: Any = None,
+    seed: int | None = 0,
+    window: int | None = None,
+    cache_dir: str | os.PathLike | None = None,
+    progress: bool = True,
+    masks: Mapping[str, MaskWord] | None = None,
+) -> "datasets.Dataset": ...
+
+
+def pack_dataset(
+    dataset: Any,
+    max_length: int,
+    method: Method | None = None,
+    max_sequences_per_pack: int | None = None,
+    *,
+    plan: PackingPlan | None = None,
+    overlong: Overlong = "error",
+    labels: bool = True,
+    tokenizer: Any = None,
+    seed: int | None = 0,
+    window: int | None = None,
+    cache_dir: str | os.PathLike | None = None,
+    progress: bool = True,
+    masks: Mapping[str, MaskWord] | None = None,
+) -> Any:
+    """Pack a tokenized data set into rows that trainers of transformers models take, as a `datasets.Dataset`.
+
+    Row `i` is a pack: `input_ids`, `labels` and every other column with a value for each token, laid end to end;
+    `position_ids`, which restart at 0 with each sequence; and `seq_lengths`, the length of each. A column with one
+    number or text for a sequence becomes a list with one for each. Labels are -100 where a mask of the loss says that
+    a token is not trained on: where `loss_mask`, `completion_mask`, `assistant_masks`, `assistant_mask`,
+    `response_mask` or `train_mask` is 0, or `prompt_mask` is 1. An `attention_mask` of ones is left out. Rows that hold
+    several sequences, as `seq_lengths` or `position_ids` say, are taken apart. `info.description` is JSON with what
+    became of each of the `columns`.
+
+    >>> from packlib.tools.rows import pack_dataset
+    >>> rows = [{"input_ids": [7] * length, "source": name} for length, name in ((5, "a"), (3, "b"), (2, "c"))]
+    >>> packed = pack_dataset(rows, max_length=8)
+    >>> packed[:]["seq_lengths"], packed[:]["source"], packed[0]["position_ids"]
+    ([[5, 3], [2]], [['a', 'b'], ['c']], [0, 1, 2, 3, 4, 0, 1, 2])
+
+    The same data gives the same packs on every machine. They are in a file of the cache, named by the content of the
+    data and the arguments, so that they are made once; the data itself is read and not held in memory.
+
+    Args:
+        dataset: a `datasets.Dataset`, or an iterable of mappings, each with `input_ids`; or the path of Parquet,
+            of JSON lines, of a folder of both, or of what `save_to_disk` wrote, of a pattern such as `*.parquet`, or
+            a list of paths. A `datasets.IterableDataset` is packed as it streams by, into a `PackedStream`.
+        max_length: slots of a pack, in tokens.
+        method: as in `packlib.packing.plan`; a stream has none. By default "lpfhp"; if it is not proven to be within
+            0.1 % of the fewest packs, "optimal", which can take seconds.
+        max_sequences_per_pack: the depth limit, or None.
+        plan: a plan for exactly these lengths, such as the `plan.json` of a report, to be used as it is; `method` and
+            `max_sequences_per_pack` are then left out.
+        overlong: what to do with a sequence of more tokens: "error", "truncate" it, "drop" it, or "split" it into
+            several sequences; what is kept for a sequence is kept for each of them.
+        labels: where the data has none, make labels for a causal model, which shifts them itself: the tokens, and -100
+            for the first of each sequence, which nothing predicts. False leaves them out, for masked models.
+        tokenizer: a tokenizer of transformers for data without `input_ids`. It makes them of `messages` (and `tools`),
+            by a chat template that says which tokens are the assistant's; or of `text`, which then ends with its
+            `eos_token`.
+        seed: draws which sequences of equal length share a pack, and the order of the packs; None keeps their order.
+            It is 0, as in `pack_loader`, where an order for training is made; `assign` alone makes none, and draws
+            nothing by default.
+        window: pack in order by a `StreamPacker` with so many open packs, and draw nothing. With 1 the sequences keep
+            their order. By default a stream has 100, and other data is packed by a plan.
+        cache_dir: the folder of the file, by default that of `datasets`.
+        progress: show bars.
+        masks: what columns mean, by their names: "loss" where tokens with 1 are trained on, "prompt" where tokens with
+            0 are, "next" where 1 says that the next token is (as in files that NeMo packed), "keep" for another mask,
+            and "drop" to leave the column out. A column with 0 and 1 for each token whose name ends in "mask" needs
+            such a word, unless packlib knows its name. Where masks, or a mask and the labels, disagree about a token,
+            they are refused, unless words are given for the masks: then what all of them train on is trained on.
+
+    Raises:
+        TypeError, ValueError: naming the argument, the column that no pack can carry, or the first row that is wrong.
+    """
+    with needed_by("packlib.pack_dataset"):
+        import datasets
+    if isinstance(dataset, datasets.IterableDataset):
+        from packlib.tools.rows.row_stream import PackedStream
+
+        for name, value in (("method", method), ("plan", plan)):
+            if value is not None:
+                raise ValueError(f"{name} must be left out for a stream, not {shown(value)}: a StreamPacker packs it.")
+        return PackedStream(
+            dataset,
+            max_length,
+            max_sequences_per_pack,
+            overlong,
+            labels,
+            100 if window is None else window,
+            tokenizer=tokenizer,
+            masks=masks,
+        )
+    packing = Packing(max_length, method, max_sequences_per_pack, overlong, labels, seed, plan, window, masks=masks)
+    columns = packing.columns(tokenizer)
+    folder = output_path(cache_dir or Path(datasets.config.HF_DATASETS_CACHE) / "packlib", folder=True)
+    make_folders(folder)
+    spool = read(opened(dataset), folder, columns, flag("progress", progress))
+    asked = asdict(replace(packing, plan=None)) | {"plan": plan and plan.to_json()}
+    text = json.dumps([__version__, asked, spool.digest, columns.finish()])
+    path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.arrow"
+    if not path.exists():
+        packing.write(StoredColumns([spool]), columns, path, pa.ipc.new_stream, progress)
+    with pa.memory_map(str(path)) as file:
+        found = pa.ipc.open_stream(file).schema.metadata[b"packlib"].decode()
+    return datasets.Dataset.from_file(str(path), info=datasets.DatasetInfo(description=found))
+
+
+def read(dataset: Any, folder: Path, columns: Columns, progress: bool, named: bool = False) -> Spool:
+    """The sequences of what `opened` returned; `named` as in `Spool`."""
+    spool = Spool(folder, named)
+    with tqdm(desc="reading", unit=" sequences", disable=not progress, delay=1) as bar:
+        for batch in batches(dataset):
+            spool.add(*columns.read(batch))
+            bar.update(len(batch))
+    spool.finish()
+    return spool
+
+
+@dataclass(frozen=True)
+class Packing:
+    """What is asked for: see `pack_dataset`."""
+
+    max_length: int
+    method: Method | None = None
+    max_sequences_per_pack: int | None = None
+    overlong: Overlong = "error"
+    labels: bool = True
+    seed: int | None = 0
+    plan: PackingPlan | None = None
+    window: int | None = None
+    layout: str = "packlib"
+    masks: Mapping[str, MaskWord] | None = None
+
+    def __post_init__(self) -> None:
+        one_of("layout", self.layout, LAYOUTS)
+        if self.layout == "nemo" and self.labels is False:
+            raise ValueError("labels must be made for the layout of NeMo, whose loss_mask says what is trained on.")
+        whole_number("max_length", self.max_length, 1)
+        one_of("overlong", self.overlong, OVERLONG)
+        flag("labels", self.labels)
+        depth_limit(self.max_sequences_per_pack)
+        mask_words(self.masks)
+        if self.method is not None:
+            object.__setattr__(self, "method", method_name(self.method))
+        if self.seed is not None:
+            whole_number("seed", self.seed, 0)
+        if self.window is not None:
+            whole_number("window", self.window, 1)
+            if self.method is not None or self.plan is not None:
+                raise ValueError("method and plan must be left out with a window, which packs in order.")
+        if self.plan is not None:
+            self._check_plan()
+
+    def _check_plan(self) -> None:
+        if not isinstance(self.plan, PackingPlan):
+            raise TypeError(f"plan must be a PackingPlan, not {shown(self.plan)}.")
+        if (top := self.plan.histogram.max_length) != self.max_length:
+            raise ValueError(f"max_length must be {top}, that of the plan, not {self.max_length}.")
+        if self.method is not None or self.max_sequences_per_pack is not None:
+            raise ValueError("method and max_sequences_per_pack must be left out with a plan, which has both.")
+
+    def columns(self, tokenizer: Any) -> Columns:
+        """What reads the sequences that are packed."""
+        return Columns(tokenizer, self.labels, self.max_length, self.overlong, self.masks)
+
+    def plan_of(self, lengths: np.ndarray, progress: bool) -> PackingPlan:
+        """The plan that was given, or one that is made."""
+        return self.plan or self._plan(LengthHistogram.from_lengths(lengths, self.max_length), progress)
+
+    def write(
+        self,
+        stored: StoredColumns,
+        columns: Columns,
+        path: Path,
+        writer: Callable,
+        progress: bool,
+        new: bool = False,
+    ) -> dict:
+        """Plan all, and write it to one file, as `PackedRows.write` does; returns what `PackedRows` found."""
+        rows = self.rows(stored, self.plan_of(stored.lengths, progress), columns)
+        with rows.bar(len(rows.order), progress) as bar:
+            rows.write(rows.order, path, writer, bar, new)
+        return rows.found
+
+    def rows(self, stored: StoredColumns, made: PackingPlan, columns: Columns) -> "PackedRows":
+        """The rows of all packs, in their order."""
+        lengths, became = stored.lengths, columns.finish()
+        packs = self._in_order(lengths) if self.window else made.assign(lengths, self.seed)
+        found = {"method": f"window {self.window}" if self.window else made.method, "num_packs": len(packs)}
+        found |= {"lower_bound": made.lower_bound, "max_length": self.max_length, "sequences": len(lengths)}
+        found |= {"tokens": int(lengths.sum()), "overlong_sequences": columns.overlong}
+        found |= {"columns": became}
+        order = np.arange(len(packs))
+        if self.seed is not None and not self.window:
+            order = np.random.default_rng(self.seed).permutation(len(packs))
+        if self.layout == "nemo":
+            reads = (*NEMO_READS, *columns.masks)
+            left = {name: "left out, as NeMo reads it from no file" for name in became if name not in reads}
+            found["columns"] = became | left
+        return PackedRows(stored, packs, order, found, self.labels, self.layout)
+
+    def _in_order(self, lengths: np.ndarray) -> Packs:
+        """Packs as a `StreamPacker` closes them."""
+        packer = StreamPacker(self.max_length, cast(int, self.window), self.max_sequences_per_pack)
+        packed = list(packer.pack(lengths.tolist()))
+        ids = np.fromiter(chain.from_iterable(packed), np.int64, len(lengths))
+        return Packs(ids, np.cumsum([0, *map(len, packed)]), lengths[ids], self.max_length)
+
+    def _plan(self, histogram: LengthHistogram, progress: bool) -> PackingPlan:
+        depth = self.max_sequences_per_pack
+        if self.method != "optimal":
+            made = make_plan(histogram, method=self.method or "lpfhp", max_sequences_per_pack=depth)
+            if self.method or self.window or made.gap <= _NEAR * made.lower_bound:
+                return made
+        with tqdm(desc="planning", unit=" rounds", disable=not progress, delay=1) as bar:
+
+            def show(now: Any) -> None:
+                bar.set_postfix(packs=now.num_packs, at_least=now.lower_bound, refresh=False)
+                bar.update()
+
+            return make_plan(histogram, method="optimal", max_sequences_per_pack=depth, progress=show)
+
+
+@dataclass(frozen=True, eq=False)
+class PackedRows:
+    """Rows that can be written, any of them in any file.
+
+    Attributes:
+        order: the packs as the rows have them.
+        found: what a reader of a file may want to know, which stands in its schema.
+    """
+
+    stored: StoredColumns
+    packs: Packs
+    order: np.ndarray
+    found: dict[str, Any]
+    labels: bool
+    layout: str = "packlib"
+
+    def bar(self, total: int, progress: bool) -> tqdm:
+        return tqdm(desc="packing", unit=" packs", total=total, disable=not progress, delay=1)
+
+    def write(self, order: np.ndarray, path: Path, writer: Callable, bar: tqdm, new: bool = False) -> None:
+        """Write the rows of the packs of `order` to a file, whole or not at all; a `new` one replaces none."""
+        rows = self._batches(order)
+        first = next(rows)
+        schema = first.schema.with_metadata({"packlib": json.dumps(self.found)})
+        with atomic_path(path, new) as beside, writer(str(beside), schema) as file:
+            for batch in chain([first], rows):
+                file.write_batch(batch.replace_schema_metadata(schema.metadata))
+                bar.update(len(batch))
+
+    def _batches(self, order: np.ndarray) -> Iterator[pa.RecordBatch]:
+        """The packs of this order, about half a million tokens at a time."""
+        packs, sizes = self.packs, np.diff(self.packs.offsets)
+        step, small = max(1, _TOKENS // packs.max_length), np.int16 if packs.max_length < 1 << 15 else np.int32
+        for some in (order[at : at + step] for at in range(0, len(order), step)):
+            mine = packs.sample_ids[ranges(packs.offsets[some], sizes[some])]
+            ends = np.cumsum(lengths := self.stored.lengths[mine])
+            positions = np.arange(ends[-1], dtype=np.int32) - np.repeat((ends - lengths).astype(np.int32), lengths)
+            by_sequence = np.concatenate([[0], np.cumsum(sizes[some])])
+            by_token = np.concatenate([[0], ends])[by_sequence]
+            row, columns = {}, with_labels(self.stored.take(mine), ends - lengths, self.labels)
+            if self.layout == "nemo":
+                columns = nemo_columns(columns, ends)
+                starts_in_row = ends - lengths - np.repeat(by_token[:-1], sizes[some])
+                columns["seq_start_id"] = pa.array(starts_in_row.astype(np.int32)), False
+            else:
+                columns["position_ids"] = pa.array(positions.astype(small)), True
+                columns["seq_lengths"] = pa.array(lengths.astype(np.int32)), False
+            for name, (values, each_token) in columns.items():
+                offsets = pa.array((by_token if each_token else by_sequence).astype(np.int32))
+                row[name] = pa.ListArray.from_arrays(offsets, values)
+            yield pa.RecordBatch.from_pydict(row)

@@ -1,0 +1,231 @@
+"""From files to files of packs: one Parquet file, or a folder of them with which a killed run goes on."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from packlib.checks import flag, shown, whole_number
+from packlib.files import LOCK, WORK, enough_memory, output_path, read_json, room_for, work_folder, write_text
+from packlib.installed import __version__
+from packlib.tools.rows.packed_rows import Packing, read
+from packlib.tools.rows.row_columns import Columns
+from packlib.tools.rows.row_sources import opened, part
+from packlib.tools.rows.stored_columns import Spool, StoredColumns
+
+if TYPE_CHECKING:
+    from packlib.collectives import Collectives
+
+RECORD = ".packlib.json"  # in a folder of files: what is packed there, and whether all of them are written
+
+
+class Alone:
+    """What `Collectives` do in one process, without torch."""
+
+    rank, size = 0, 1
+
+    def agree_on_errors(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def broadcast(self, value: Any) -> Any:
+        return value
+
+    def gather_objects(self, value: Any) -> list:
+        return [value]
+
+
+ALONE = Alone()
+
+
+def pack_parquet(
+    data: str | os.PathLike | Sequence[str | os.PathLike],
+    out: str | os.PathLike,
+    max_length: int,
+    progress: bool = True,
+    *,
+    split: str | None = None,
+    tokenizer: Any = None,
+    packs_per_file: int | None = None,
+    ranks: "Collectives | Alone" = ALONE,
+    **asked: Any,
+) -> dict[str, Any]:
+    """From files to one Parquet file, or to a folder of them, without a cache: the rows of `pack_dataset`. What is
+    written is whole or absent, and replaces nothing.
+
+    A run into a folder that was stopped or killed goes on if it is called again: files that are whole stay, and the
+    others are written. All of them are then the same, byte for byte, as if it had never stopped. If all are there,
+    none is written; another packing into that folder is refused.
+
+    Args:
+        data: as the paths that `pack_dataset` takes; with `split` also "owner/name", a data set of the hub, which
+            `datasets.load_dataset` loads.
+        split: of a data set of the hub, or of one with splits that `save_to_disk` wrote.
+        out: the file; the folder, if `packs_per_file` says how many packs each file there holds.
+        ranks: the processes that call this together, each with the same arguments, on machines that see the same files.
+            Each reads a part of the data and writes a part of the files, which are those of one process.
+        asked: as in `pack_dataset`: `method`, `plan`, `max_sequences_per_pack`, `overlong`, `labels`, `seed`, `window`,
+            `masks`.
+            And `layout`: "nemo" writes `input_ids`, `loss_mask` and `seq_start_id`, as Megatron Bridge reads packed
+            Parquet (data/datasets/packed_parquet.py), and no other column. It takes the last token of a sequence for a
+            label alone, so that a pack has a slot fewer for each.
+
+    Returns:
+        The number of packs, the proven `lower_bound` of it, the `sequences` and `tokens` in them, the `method`, and
+        what became of each of the `columns`; and how many files were written.
+
+    Raises:
+        OSError: if nothing can be written at `out`, or something is there.
+        TypeError, ValueError: as `pack_dataset`; if the folder `out` holds another packing, done or stopped.
+        MemoryError: naming `data`.
+    """
+    in_files = packs_per_file is not None
+    with ranks.agree_on_errors():
+        if in_files:
+            whole_number("packs_per_file", packs_per_file, 1)
+        elif ranks.size > 1:
+            raise ValueError("packs_per_file must be given on several ranks, each of which writes files of its own.")
+        packing = Packing(max_length, **asked)
+        columns = packing.columns(tokenizer)
+        given = [data] if isinstance(data, (str, os.PathLike)) else data
+        out = output_path(out, folder=in_files, reads=given)
+        if out.is_file():
+            raise FileExistsError(f"{shown(str(out))} exists: name another file.")
+        if in_files:
+            _refuse_unknown_files(out)
+        progress = flag("progress", progress) and ranks.rank == 0
+    with enough_memory(given[0]), room_for(out):
+        with ranks.agree_on_errors():
+            dataset = opened(data, split, out if in_files else None)
+        if packs_per_file is not None:
+            return _into_folder(dataset, out, packing, columns, progress, packs_per_file, ranks)
+        beside = next(folder for folder in out.parents if folder.exists())
+        stored = StoredColumns([read(dataset, beside, columns, progress)])
+        return packing.write(stored, columns, out, pq.ParquetWriter, progress, new=True) | {"files_written": 1}
+
+
+def _refuse_unknown_files(folder: Path) -> None:
+    """Raise a FileExistsError if a folder holds files, and no record that says which packing they are of."""
+    if folder.exists() and not (folder / RECORD).exists():
+        if any(one.name not in (LOCK, WORK) for one in folder.iterdir()):
+            raise FileExistsError(f"{shown(str(folder))} exists: name another folder.")
+
+
+def _into_folder(
+    dataset: Any,
+    out: Path,
+    packing: Packing,
+    columns: Columns,
+    progress: bool,
+    each: int,
+    ranks: "Collectives | Alone",
+) -> dict[str, Any]:
+    """Write files of `each` packs into the folder `out`, but for those that a run before has written."""
+    asked = {"packs_per_file": each, "packlib": __version__, "ranks": ranks.size} | asdict(replace(packing, plan=None))
+    del asked["plan"]
+    with ExitStack() as until_all_have_ended:
+        with ranks.agree_on_errors():
+            if ranks.rank == 0:
+                until_all_have_ended.enter_context(work_folder(out))
+                _refuse_unknown_files(out)  # again: another run may have ended while this waited for its lock
+                _refuse_another(out, asked)
+        spools, columns = _read_together(dataset, out / WORK, columns, progress, ranks)
+        with ranks.agree_on_errors():
+            stored = StoredColumns(spools)
+            columns.finish()
+            made = packing.plan_of(stored.lengths, progress) if ranks.rank == 0 else None
+        made = ranks.broadcast(made)  # one makes it: other processors may round otherwise
+        with ranks.agree_on_errors():
+            rows = packing.rows(stored, made, columns)
+            if ranks.rank == 0:
+                asked |= {"data": _digest(" ".join(spool.digest for spool in spools)), "plan": _digest(made.to_json())}
+                _refuse_another(out, asked)
+                if not (out / RECORD).exists():
+                    _record(out, asked, finished=False)
+        with ranks.agree_on_errors():
+            starts = range(0, len(rows.order), each)
+            mine = range(ranks.rank, len(starts), ranks.size)
+            orders = {number: rows.order[starts[number] : starts[number] + each] for number in mine}
+            written = 0
+            with rows.bar(sum(map(len, orders.values())), progress) as bar:
+                for number, order in orders.items():
+                    path = out / f"{number:05}-of-{len(starts):05}.parquet"
+                    if _has_packs(path, len(order)):
+                        bar.update(len(order))
+                    else:
+                        rows.write(order, out / WORK / path.name, pq.ParquetWriter, bar)
+                        (out / WORK / path.name).replace(path)
+                        written += 1
+        written = sum(ranks.gather_objects(written))
+        with ranks.agree_on_errors():
+            if ranks.rank == 0 and not _is_finished(out):
+                _record(out, asked, finished=True)
+    return rows.found | {"files_written": written}
+
+
+def _record(out: Path, asked: Mapping[str, Any], finished: bool) -> None:
+    """Write down which packing the files of a folder are of."""
+    write_text(out / RECORD, json.dumps({"finished": finished, **asked}, indent=2) + "\n")
+
+
+def _is_finished(out: Path) -> bool:
+    return read_json(out / RECORD, "record of a packing").get("finished") is True
+
+
+def _read_together(
+    dataset: Any, work: Path, columns: Columns, progress: bool, ranks: "Collectives | Alone"
+) -> tuple[list[Spool], Columns]:
+    """What each of the ranks has read, its part, in the order of the data."""
+    if isinstance(dataset, list):
+        dataset = ranks.broadcast(dataset)  # another machine may not see a new file yet
+    with ranks.agree_on_errors():
+        folder = work / str(ranks.rank)
+        folder.mkdir()
+        mine, begin = part(dataset, ranks.rank, ranks.size)
+        try:
+            spool = read(mine, folder, columns, progress, named=True)
+        except (TypeError, ValueError) as error:
+            if ranks.rank == 0:
+                raise
+            raise type(error)(f"With rows counted from {begin} on: {error}") from None
+    spools = ranks.gather_objects(spool)
+    columns, *others = ranks.gather_objects(columns)
+    with ranks.agree_on_errors():
+        for other in others:
+            columns.add(other)
+    return spools, columns
+
+
+def _refuse_another(out: Path, asked: Mapping[str, Any]) -> None:
+    """Raise a ValueError if `out` holds files of a packing that was asked for otherwise, done or stopped."""
+    if not (out / RECORD).exists():
+        return
+    before = read_json(out / RECORD, "record of a packing")
+    for name, value in asked.items():
+        if before.get(name) != value:
+            other = {"data": "other data", "plan": "another plan"}
+            what = other.get(name, f"{name} {shown(before.get(name))}, not {shown(value)}")
+            if before.get("finished") is True:
+                raise ValueError(f"{shown(str(out))} holds another packing, of {what}: name another folder.")
+            raise ValueError(
+                f"{shown(str(out))} holds files of a packing that was stopped, of {what}: ask for the same to go on, "
+                "or name another folder."
+            )
+
+
+def _has_packs(path: Path, packs: int) -> bool:
+    """Whether a whole Parquet file is there, with so many packs."""
+    try:
+        return pq.read_metadata(path).num_rows == packs
+    except (FileNotFoundError, pa.ArrowInvalid):
+        return False
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

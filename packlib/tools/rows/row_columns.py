@@ -1,0 +1,433 @@
+"""What the columns of a data set are to packing: tokens, masks of the loss, borders, or one value for each sequence."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from packlib.checks import listed, one_line, percent, shown
+from packlib.lengths.own_files import refuse_doubles
+from packlib.packing.documents import drop, split, truncate
+from packlib.packing.ragged import ranges
+from packlib.tools.rows.loss_masks import (
+    LOSS_MASKS,
+    UNTRAINED,
+    MaskWord,
+    ask_for_a_word,
+    first_disagreement,
+    looks_like_a_mask,
+    mask_option,
+    mask_words,
+    trained_tokens,
+)
+from packlib.tools.rows.tokenizing import SOURCES, tokenized
+
+Read: TypeAlias = dict[str, tuple[pa.Array, bool]]  # values laid end to end, and whether each token has one
+Overlong = Literal["error", "truncate", "drop", "split"]
+OVERLONG: tuple[Overlong, ...] = get_args(Overlong)
+_CUTS = {"truncate": truncate, "drop": drop, "split": split}
+IGNORED = -100  # as in packlib.batches, which loads torch
+TRAINED = "(trained)"  # the column that stands for all masks of the loss once they are read
+LAYOUTS = "packlib", "nemo"
+NEMO_READS = "input_ids", "labels"  # and the masks of the loss
+BORDERS = ("seq_lengths", "position_ids")  # of the sequences of a row
+_PAIRS = [f"{which}{of}" for which in ("chosen", "rejected") for of in ("", "_ids", "_input_ids")]
+_IMAGES = ["image", "images", "video", "videos", "pixel_values", "pixel_values_videos", "image_grid_thw"]
+_REFUSED = dict.fromkeys(_PAIRS, "pairs of answers, which a pack cannot keep together")
+_REFUSED |= dict.fromkeys(_IMAGES, "images, which a pack of tokens cannot carry")
+_REFUSED["seq_start_id"] = "rows that were packed for NeMo, which must be packed from their sequences"
+
+
+class Columns:
+    """Reads the batches of a data set, one after the other, as sequences.
+
+    Args:
+        tokenizer: a tokenizer of transformers that makes tokens of `messages` or `text`, or None.
+        labels: as in `pack_dataset`.
+        max_length, overlong: as in `pack_dataset`; without a maximum all of each sequence is returned.
+        masks: as in `pack_dataset`.
+
+    Attributes:
+        found: what became of each column, by name, in the order in which they came.
+        rows: how many sequences were read.
+        overlong: how many of them were too long.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any = None,
+        labels: bool = True,
+        max_length: float = math.inf,
+        overlong: str = "error",
+        masks: Mapping[str, MaskWord] | None = None,
+    ) -> None:
+        self.found, self.overlong = dict[str, str](), 0
+        self._tokenizer, self._labels, self._max_length, self._how = tokenizer, labels, max_length, overlong
+        self._names, self._kinds = set[str](), dict[str, pa.DataType]()
+        self.rows = self._tokens = 0
+        self._named = mask_words(masks)
+        self._words: dict[str, MaskWord] = LOSS_MASKS | self._named
+        self._no_masks = set[str]()  # columns named as a mask that hold other numbers than 0 and 1
+        self._trained = dict[str, int]()  # how many tokens a mask leaves to be trained on
+
+    def read(self, batch: pa.RecordBatch) -> tuple[np.ndarray, Read]:
+        """The next sequences: the tokens of each, and the values of each column laid end to end, with whether there is
+        one for each token. One column `TRAINED`, of bool, is in place of all masks of the loss.
+
+        Raises:
+            TypeError, ValueError: naming the column that no pack can carry, or the first row that is wrong.
+        """
+        names = batch.schema.names
+        refuse_doubles("The data set", names)
+        self._same_names(set(names))
+        if refused := [name for name in names if name in _REFUSED]:
+            raise ValueError(
+                f"The column {shown(refused[0])} belongs to {_REFUSED[refused[0]]}: remove it, or rename it if it "
+                "holds something else."
+            )
+        if self._tokenizer is not None:
+            batch, said = tokenized(batch, self._tokenizer, self._labels, self.rows)
+            self.found = said | self.found
+        elif "input_ids" not in names:
+            more = "; a tokenizer makes them of messages or text" if set(names) & set(SOURCES) else ""
+            raise ValueError(f"The data set has no column input_ids; it has {listed(names) or 'none'}{more}.")
+        batch = self._without_dropped(batch)
+        refuse_other_lists("input_ids", batch.column("input_ids").type)
+        if (empty := lengths_of("input_ids", batch.column("input_ids"), self.rows) == 0).any():
+            raise ValueError(f"Row {self.rows + int(empty.argmax())} of the data set has no token.")
+        batch = self._apart(batch)
+        lengths = lengths_of("input_ids", batch.column("input_ids"), self.rows)
+        begins = np.cumsum(lengths) - lengths
+        read, trained = {}, {}
+        for name in batch.schema.names:
+            values, by_token = self._checked(name, batch.column(name), lengths), is_list(batch.column(name).type)
+            if name == "attention_mask":
+                if not set(pc.min_max(values).as_py().values()) <= {1, None}:
+                    row = self._row(int((np.asarray(values) != 1).argmax()), lengths)
+                    raise ValueError(f"attention_mask of row {row} hides tokens: give sequences without padding.")
+                self.found[name] = "left out, since it is 1 for all tokens"
+                continue
+            word = self._words.get(name, "keep")
+            if word != "keep":
+                trained[name] = trained_tokens(word, self._mask(name, values, by_token, lengths), begins)
+                self._trained[name] = self._trained.get(name, 0) + int(np.count_nonzero(trained[name]))
+                continue
+            if by_token and name not in self._named:
+                self._refuse_unknown_mask(name, values)
+            read[name] = values, by_token
+            self.found.setdefault(name, f"a value for each {'token' if by_token else 'sequence'}")
+        if trained:
+            read[TRAINED] = pa.array(self._agreed(trained, read, begins, lengths)), True
+        cut = self._cut(lengths, read)
+        self.rows += len(lengths)
+        self._tokens += int(lengths.sum())
+        return cut
+
+    def _cut(self, lengths: np.ndarray, read: Read) -> tuple[np.ndarray, Read]:
+        """What is packed of sequences: all of each, or what is made of those that are too long."""
+        longer = lengths > self._max_length
+        if not longer.any():
+            return lengths, read
+        self.overlong += int(longer.sum())
+        if self._how == "error":
+            at = int(longer.argmax())
+            raise ValueError(
+                f"Row {self.rows + at} of the data set has {lengths[at]} tokens; the maximum is {self._max_length}: "
+                'pass a larger max_length, or overlong="truncate", "drop" or "split".'
+            )
+        sequences, before, kept = _CUTS[self._how](lengths, int(self._max_length))
+        tokens = ranges((np.cumsum(lengths) - lengths)[sequences] + before, kept)
+        taken = {True: pa.array(tokens), False: pa.array(sequences)}
+        return kept, {name: (values.take(taken[by_token]), by_token) for name, (values, by_token) in read.items()}
+
+    def add(self, other: "Columns") -> None:
+        """Count what another process has read as what comes next.
+
+        Raises:
+            TypeError, ValueError: naming the column that is not as it was.
+        """
+        if not other.rows:
+            return
+        self._same_names(other._names)
+        for name, kind in other._kinds.items():
+            self._same_kind(name, kind)
+        self.found |= other.found
+        self.overlong += other.overlong
+        self.rows += other.rows
+        self._tokens += other._tokens
+        for name, trained in other._trained.items():
+            self._trained[name] = self._trained.get(name, 0) + trained
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs for `add`."""
+        return vars(self) | {"_tokenizer": None}
+
+    def finish(self) -> dict[str, str]:
+        """What became of each column.
+
+        Raises:
+            ValueError: naming the mask that leaves no token to be trained on.
+        """
+        for name, trained in self._trained.items():
+            if name == TRAINED:
+                continue
+            where = UNTRAINED[self._words[name]]
+            if not trained:
+                raise ValueError(
+                    f"The column {shown(name)} is {where} for all tokens, so that none would be trained on."
+                )
+            share = percent(1 - trained / self._tokens)
+            self.found[name] = f"labels are -100 where it is {where}, for {share} of the tokens"
+        if self._trained.get(TRAINED) == 0:
+            raise ValueError(f"No token is trained on by all of the columns {listed(self.masks)}.")
+        if self._labels:
+            self.found.setdefault("labels", "made for a causal model, with -100 for the first token of each sequence")
+        return self.found
+
+    @property
+    def masks(self) -> list[str]:
+        """The columns that were read as masks of the loss."""
+        return [name for name in self._trained if name != TRAINED]
+
+    def _without_dropped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns without those that `masks` drops."""
+        there = batch.schema.names
+        if missing := [name for name in self._named if name not in there]:
+            raise ValueError(f"masks names {shown(missing[0])}, which the data set has not; it has {listed(there)}.")
+        dropped = [name for name in there if self._named.get(name) == "drop"]
+        self.found |= dict.fromkeys(dropped, "left out, as masks says")
+        return batch.drop_columns(dropped) if dropped else batch
+
+    def _refuse_unknown_mask(self, name: str, values: pa.Array) -> None:
+        """Raise a ValueError if a column may be a mask of the loss whose name says nothing."""
+        if name in self._no_masks:
+            return
+        if looks_like_a_mask(name, values.to_numpy(zero_copy_only=False)):
+            raise ValueError(ask_for_a_word(name))
+        self._no_masks.add(name)
+
+    def _agreed(
+        self, trained: dict[str, np.ndarray], read: Read, begins: np.ndarray, lengths: np.ndarray
+    ) -> np.ndarray:
+        """Which tokens are trained on, as all masks and the labels say."""
+        together = np.logical_and.reduce(list(trained.values()))
+        self._trained[TRAINED] = self._trained.get(TRAINED, 0) + int(np.count_nonzero(together))
+        named = {*self._named, "labels"}
+        if "labels" in read and read["labels"][1]:
+            trained = {"labels": read["labels"][0].to_numpy(zero_copy_only=False) != IGNORED} | trained
+        if differ := first_disagreement(trained, named, begins):
+            one, other, at = differ
+            row = self._row(at, lengths)
+            both = " ".join(mask_option(name, self._words[name]) for name in (one, other) if name != "labels")
+            token = at - begins[np.searchsorted(begins, at, side="right") - 1]
+            raise ValueError(
+                f"The columns {shown(one)} and {shown(other)} disagree in row {row} about token {token}: one of them "
+                f"trains on it, the other does not. Leave one out by masks={{{other!r}: 'drop'}} "
+                f"({mask_option(other, 'drop')}), or say what each mask means ({both}) to train on what both train on."
+            )
+        return together
+
+    def _apart(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The sequences of rows that hold several, as `seq_lengths` say, or `position_ids` that start again."""
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        borders = {name: columns.pop(name) for name in BORDERS if name in columns}
+        if not borders:
+            return batch
+        read = {name: whole_numbers(name, column, self.rows) for name, column in borders.items()}
+        tokens = lengths_of("input_ids", columns["input_ids"], self.rows)
+        if "position_ids" in read:
+            self._same_lengths("position_ids", read["position_ids"][0], tokens)
+        if "seq_lengths" in read:
+            inside, lengths = read["seq_lengths"]
+            row_of = np.repeat(np.arange(len(tokens)), inside)
+            wrong = np.bincount(row_of, lengths, len(tokens)) != tokens
+            wrong[row_of[lengths < 1]] = True
+            if wrong.any():
+                at = int(wrong.argmax())
+                raise ValueError(
+                    f"The seq_lengths of row {self.rows + at} must be from 1 up and add up to its {tokens[at]} tokens, "
+                    f"not {shown(borders['seq_lengths'][at].as_py())}."
+                )
+        else:
+            begins = read["position_ids"][1] == 0
+            begins[np.cumsum(tokens) - tokens] = True
+            starts = np.flatnonzero(begins)
+            lengths = np.diff(starts, append=len(begins))
+            row_of = np.searchsorted(np.cumsum(tokens), starts, side="right")
+            inside = np.bincount(row_of)
+        lengths = lengths.astype(np.int64)
+        if "position_ids" in read and (wrong := read["position_ids"][1] != ranges(0 * lengths, lengths)).any():
+            row = self._row(int(wrong.argmax()), tokens)
+            raise ValueError(f"The position_ids of row {row} must count from 0 in each of its sequences.")
+        self.found |= dict.fromkeys(borders, "says where the sequences of a row end, and is made anew")
+        if len(lengths) > len(tokens):  # each row has one at least
+            for name, column in columns.items():
+                columns[name] = self._regrouped(name, column, tokens, inside, lengths, row_of)
+        return pa.RecordBatch.from_pydict(columns)
+
+    def _regrouped(
+        self,
+        name: str,
+        column: pa.Array,
+        tokens: np.ndarray,
+        inside: np.ndarray,
+        lengths: np.ndarray,
+        row_of: np.ndarray,
+    ) -> pa.Array:
+        """A column of rows with `inside` sequences each, as one of sequences."""
+        if not is_list(column.type):
+            return column.take(pa.array(row_of))
+        given = lengths_of(name, column, self.rows)
+        if (given == inside).all() and (given != tokens).any():
+            return column.flatten()
+        self._same_lengths(name, given, tokens)
+        return pa.ListArray.from_arrays(pa.array(np.append(0, np.cumsum(lengths)), pa.int32()), column.flatten())
+
+    def _mask(self, name: str, values: pa.Array, by_token: bool, lengths: np.ndarray) -> np.ndarray:
+        """The values of a mask of the loss, all of them 0 or 1."""
+        given = np.asarray(values)
+        if not (self._labels or ("labels" in self._names and self._named.get("labels") != "drop")):
+            raise ValueError(
+                f"labels must be True with the column {shown(name)}, which says where they are; or leave that out by "
+                f"masks={{{name!r}: 'drop'}} ({mask_option(name, 'drop')})."
+            )
+        if not by_token or given.dtype.kind not in "iub":
+            raise TypeError(f"The column {shown(name)} must hold lists of 0 and 1, not {values.type}.")
+        if (odd := (given != 0) & (given != 1)).any():
+            at = int(odd.argmax())
+            raise ValueError(f"{name} must hold 0 and 1, not {given[at]} as in row {self._row(at, lengths)}.")
+        return given
+
+    def _checked(self, name: str, column: pa.Array, lengths: np.ndarray) -> pa.Array:
+        """The values of a column, one a token or one a sequence."""
+        called = f"The column {shown(name)}"
+        by_token = is_list(column.type)
+        if name == "input_ids":
+            try:
+                column = column.cast(pa.list_(pa.int32()))  # as `datasets` has them, whatever they come in
+            except pa.ArrowInvalid as error:
+                said = one_line(str(error), 200)
+                raise ValueError(f"{called} must hold numbers of 32 bits: {said}") from None
+        kind = column.type.value_type if by_token else column.type
+        if not (pa.types.is_primitive(kind) or (is_text(kind) and not by_token)):
+            raise TypeError(f"{called} holds {one_line(str(column.type))}, which no pack can carry: remove it.")
+        if by_token:
+            self._same_lengths(name, lengths_of(name, column, self.rows), lengths)
+        self._same_kind(name, column.type)
+        values = column.flatten() if by_token else column
+        refuse_gaps(called, values, self.rows, lengths if by_token else None)
+        if name == "input_ids" and (negative := np.asarray(values) < 0).any():
+            at = int(negative.argmax())
+            raise ValueError(
+                f"{called} must hold numbers from 0 up, not {values[at]} as in row {self._row(at, lengths)}."
+            )
+        return values
+
+    def _row(self, at: int, lengths: np.ndarray) -> int:
+        """The row of a token of this batch."""
+        return self.rows + int(np.searchsorted(np.cumsum(lengths), at, side="right"))
+
+    def _same_names(self, names: set[str]) -> None:
+        if odd := (self._names or names) ^ names:
+            raise ValueError(f"The column {shown(min(odd))} is in some rows only; all rows must have it, or none.")
+        self._names = names
+
+    def _same_kind(self, name: str, kind: pa.DataType) -> None:
+        if (known := self._kinds.setdefault(name, kind)) != kind:
+            raise TypeError(f"The column {shown(name)} holds {known} at first, and {kind} from row {self.rows} on.")
+
+    def _same_lengths(self, name: str, given: np.ndarray, tokens: np.ndarray) -> None:
+        if (other := given != tokens).any():
+            at = int(other.argmax())
+            raise ValueError(
+                f"The column {shown(name)} has {given[at]} values in row {self.rows + at}, which has {tokens[at]} "
+                "tokens: give one for each token, or remove it."
+            )
+
+
+def with_labels(read: Read, begins: np.ndarray, labels: bool) -> Read:
+    """The columns with what the masks leave of their labels, in place of the masks.
+
+    Where there are no labels and some are asked for, they are the tokens, and -100 for the first of each sequence.
+
+    Args:
+        begins: the first token of each sequence.
+    """
+    rest = {name: values for name, values in read.items() if name != TRAINED}
+    if TRAINED in read or (labels and "labels" not in rest):
+        made = rest.get("labels", rest["input_ids"])[0].to_numpy().copy()
+        if "labels" not in rest:
+            made[begins] = IGNORED
+        elif made.dtype.kind == "u":
+            made = made.astype(np.int64)
+        if TRAINED in read:
+            made[~read[TRAINED][0].to_numpy(zero_copy_only=False)] = IGNORED
+        rest["labels"] = pa.array(made), True
+    return rest
+
+
+def nemo_columns(columns: Read, ends: np.ndarray) -> Read:
+    """The columns by token that NeMo and Megatron Bridge read from packed Parquet.
+
+    Their `loss_mask` says of a token whether the next one is trained on, so it is 0 for the last of a sequence.
+
+    Args:
+        ends: behind the last token of each sequence.
+
+    Raises:
+        ValueError: if labels are other tokens than those of the row, which a mask cannot say.
+    """
+    ids, labels = (columns[name][0].to_numpy().astype(np.int64) for name in ("input_ids", "labels"))
+    trained = labels != IGNORED
+    if (labels != ids)[trained].any():
+        raise ValueError("labels must be the tokens of their row or -100 in the layout of NeMo, not other tokens.")
+    mask = np.append(trained[1:], False)
+    mask[ends - 1] = False
+    return {"input_ids": (pa.array(ids, pa.int32()), True), "loss_mask": (pa.array(mask.astype(np.int8)), True)}
+
+
+def refuse_other_lists(name: str, kind: pa.DataType) -> None:
+    """Raise a TypeError unless a column of this type has lists of whole numbers; a mask of bool is one too."""
+    if not (is_list(kind) and (pa.types.is_integer(kind.value_type) or pa.types.is_boolean(kind.value_type))):
+        raise TypeError(f"The column {shown(name)} must hold lists of whole numbers, not {one_line(str(kind))}.")
+
+
+def refuse_gaps(called: str, values: pa.Array, first_row: int, sizes: np.ndarray | None = None) -> None:
+    """Raise a ValueError that names the first row without a value; a row has one, or as many as `sizes` says."""
+    if values.null_count:
+        at = int(np.asarray(values.is_null()).argmax())
+        row = at if sizes is None else int(np.searchsorted(np.cumsum(sizes), at, side="right"))
+        raise ValueError(f"{called} has no value in row {first_row + row}.")
+
+
+def lengths_of(name: str, column: pa.Array, first_row: int) -> np.ndarray:
+    """How many values each row of a column of lists has.
+
+    Raises:
+        ValueError: naming the first row without a list.
+    """
+    refuse_gaps(f"The column {shown(name)}", column, first_row)
+    return np.asarray(pc.list_value_length(column)).astype(np.int64)
+
+
+def whole_numbers(name: str, column: pa.Array, first_row: int) -> tuple[np.ndarray, np.ndarray]:
+    """How many numbers each row of a column has, and all of them one after the other.
+
+    Raises:
+        TypeError, ValueError: naming the column, and the first row without a value.
+    """
+    refuse_other_lists(name, column.type)
+    sizes, values = lengths_of(name, column, first_row), column.flatten()
+    refuse_gaps(f"The column {shown(name)}", values, first_row, sizes)
+    return sizes, values.to_numpy(zero_copy_only=False)
+
+
+def is_list(kind: pa.DataType) -> bool:
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    return str(kind) in ("string", "large_string", "binary", "large_binary")

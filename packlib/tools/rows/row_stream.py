@@ -1,0 +1,158 @@
+"""A `datasets.IterableDataset` packed as it streams by: no second look, bounded memory, and it can be resumed."""
+
+import copy
+from collections.abc import Iterator, Mapping
+from itertools import chain, islice
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+from torch.utils.data import IterableDataset, get_worker_info
+
+from packlib.checks import flag, one_of, shown, whole_number
+from packlib.collectives import Collectives
+from packlib.packing import StreamPacker
+from packlib.tools.rows.loss_masks import MaskWord, mask_words
+from packlib.tools.rows.row_columns import OVERLONG, Columns, Overlong, with_labels
+from packlib.tools.rows.row_sources import of_rows
+
+_ROWS = 100  # sequences that are read at once
+_FROM_THE_START: dict[str, Any] = {"source": None, "packs": 0}
+_SETTING = ("max_length", "max_sequences_per_pack", "overlong", "window", "empty_every")  # what packs depend on
+
+
+class PackedStream(IterableDataset):
+    """Rows as `pack_dataset` makes them, of packs as a `StreamPacker` closes them.
+
+    `state_dict()` is small: where the source was when no pack was open, how many packs have come since, and the
+    setting that these depend on. A stream that loads it reads on from there and leaves out the packs that were handed
+    out, so it goes on as if it had never stopped, if the source does (a `shuffle` of `datasets` fills its buffer anew).
+    Ranks and the workers of a `DataLoader` share the source as `datasets` has it: give each rank its part with
+    `datasets.distributed.split_dataset_by_node`. Their parts make different numbers of packs, so that some ranks would
+    wait in an update for others that have ended, unless the streams are `even`.
+
+    Args:
+        dataset: a `datasets.IterableDataset` of tokenized sequences.
+        max_length, max_sequences_per_pack, overlong, labels, window, tokenizer, masks: as in `pack_dataset`.
+        empty_every: sequences after which all open packs are closed, as at the end. A smaller number makes more packs,
+            and resuming quicker.
+        even: end a pass on all ranks of the process group when it ends on the first of them. What the others have left
+            is not handed out. All ranks take their packs together, each in its main process, without workers.
+
+    Raises:
+        TypeError, ValueError: for bad arguments; as it streams, naming the column or the length that is wrong.
+        RankError: the same on every rank, if it is wrong on one of several, and they are `even`.
+
+    >>> from datasets import Dataset
+    >>> from packlib.tools.rows import PackedStream
+    >>> stream = Dataset.from_dict({"input_ids": [[7, 8, 6], [4], [5, 5]]}).to_iterable_dataset()
+    >>> [pack["seq_lengths"] for pack in PackedStream(stream, max_length=4)]
+    [[3, 1], [2]]
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        max_length: int,
+        max_sequences_per_pack: int | None = None,
+        overlong: Overlong = "error",
+        labels: bool = True,
+        window: int = 100,
+        empty_every: int = 100_000,
+        tokenizer: Any = None,
+        even: bool = False,
+        masks: Mapping[str, MaskWord] | None = None,
+    ) -> None:
+        StreamPacker(max_length, window, max_sequences_per_pack)  # refuses bad arguments now
+        self.dataset, self.max_length, self.window = dataset, max_length, window
+        self.max_sequences_per_pack, self.labels = max_sequences_per_pack, flag("labels", labels)
+        self.overlong = one_of("overlong", overlong, OVERLONG)
+        self.empty_every = whole_number("empty_every", empty_every, 1)
+        self.tokenizer, self.even = tokenizer, flag("even", even)
+        self.masks = mask_words(masks)
+        self._state = self._next = _FROM_THE_START
+
+    def __iter__(self) -> Iterator[dict[str, list]]:
+        return self._evenly() if self.even else self._stream()
+
+    def _evenly(self) -> Iterator[dict[str, list]]:
+        """Packs for as long as every rank has one."""
+        if get_worker_info() is not None:
+            raise ValueError("even must be False in the workers of a DataLoader, or num_workers 0.")
+        ranks, packs = Collectives(), self._stream()
+        while True:
+            with ranks.agree_on_errors():
+                pack = next(packs, None)
+            if not ranks.minimum(np.array(pack is not None, np.int64)):
+                return
+            yield cast(dict[str, list], pack)
+
+    def _stream(self) -> Iterator[dict[str, list]]:
+        start, self._next = self._next, _FROM_THE_START
+        source = copy.copy(self.dataset)
+        source.__dict__ = {**source.__dict__}  # which `datasets` shares among copies; a loaded state is for one pass
+        if start["source"] is not None:
+            source.load_state_dict(start["source"])
+        origin, handed_out, rows = start["source"], start["packs"], iter(source)
+        columns = Columns(self.tokenizer, self.labels, self.max_length, self.overlong, self.masks)
+        while some := list(islice(rows, 1)):
+            packs = enumerate(self._packs(chain(some, islice(rows, self.empty_every - 1)), columns), start=1)
+            for number, pack in packs:
+                self._state = {"source": origin, "packs": number}
+                if number > handed_out:
+                    yield pack
+            origin, handed_out = source.state_dict(), 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the source shuffle for this epoch."""
+        self.dataset.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the stream is, after the pack that it handed out last, and what its packs depend on."""
+        return copy.deepcopy(self._state) | self._setting()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from `state` in the next pass.
+
+        Raises:
+            ValueError: if the state is of a stream with another setting, or of none.
+        """
+        if not isinstance(state, Mapping) or set(state) != {*_FROM_THE_START, *_SETTING}:
+            raise ValueError(f"state must be what state_dict() of a PackedStream returned, not {shown(state)}.")
+        for name, value in self._setting().items():
+            if state[name] != value:
+                raise ValueError(f"The state is of a stream with {name} {state[name]}; this one has {value}.")
+        self._state = self._next = copy.deepcopy({name: state[name] for name in _FROM_THE_START})
+
+    def _setting(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _SETTING}
+
+    def _packs(self, rows: Iterator[Mapping], columns: Columns) -> Iterator[dict[str, list]]:
+        """Rows of packs; no pack is open before the first and after the last."""
+        packer = StreamPacker(self.max_length, self.window, self.max_sequences_per_pack)
+        waiting = dict[int, dict[str, list]]()
+        for number, piece in enumerate(
+            piece for batch in of_rows(rows, _ROWS) for piece in self._pieces(batch, columns)
+        ):
+            closed = packer.add(len(piece["input_ids"]))
+            waiting[number] = piece
+            yield from (_joined([waiting.pop(i) for i in ids]) for ids in closed)
+        yield from (_joined([waiting.pop(i) for i in ids]) for ids in packer.flush())
+
+    def _pieces(self, batch: pa.RecordBatch, columns: Columns) -> Iterator[dict[str, list]]:
+        """What is packed of sequences: by column, a list with a value for each token, or with one for the sequence."""
+        lengths, read = columns.read(batch)
+        starts = np.cumsum(lengths) - lengths
+        read = with_labels(read, starts, self.labels)
+        lists = {name: (column.to_pylist(), by_token) for name, (column, by_token) in read.items()}
+        for number, (start, length) in enumerate(zip(starts.tolist(), lengths.tolist(), strict=True)):
+            piece = {
+                name: values[start : start + length] if by_token else [values[number]]
+                for name, (values, by_token) in lists.items()
+            }
+            yield piece | {"position_ids": list(range(length)), "seq_lengths": [length]}
+
+
+def _joined(pieces: list[dict[str, list]]) -> dict[str, list]:
+    """The row of a pack."""
+    return {name: list(chain.from_iterable(piece[name] for piece in pieces)) for name in pieces[0]}

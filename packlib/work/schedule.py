@@ -1,0 +1,175 @@
+"""Schedules: which rank trains on which packs in which step."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from packlib.checks import percent, shown, whole_number
+from packlib.packing.packs import Packs
+from packlib.packing.ragged import ranges
+from packlib.work.cost import Work, check_work
+from packlib.work.windows import deal_in_windows, in_windows, least_times
+
+_AT_ONCE = 1 << 14  # packs that are copied at once, so that what this takes stays near the processor
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Schedule(Packs):
+    """Packs in the order of training: step by step, in each step rank by rank, `packs_per_rank` packs for each.
+
+    Attributes:
+        ranks, packs_per_rank: the number of ranks, and the packs that each rank has in every step.
+        window: the number of steps that together have the mix of a random deal; the last window may be smaller.
+        work: what a pack costs.
+    """
+
+    ranks: int
+    packs_per_rank: int
+    window: int
+    work: Work
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_work(self.work)
+        for name in ("ranks", "packs_per_rank", "window"):
+            object.__setattr__(self, name, whole_number(name, getattr(self, name), 1))
+        if len(self) % (self.ranks * self.packs_per_rank):
+            raise ValueError(f"{len(self)} packs do not make whole steps of {self.ranks} × {self.packs_per_rank}.")
+
+    @property
+    def steps(self) -> int:
+        return len(self) // (self.ranks * self.packs_per_rank)
+
+    @cached_property
+    def work_of_ranks(self) -> np.ndarray:
+        """The work of each rank in each step; float64, shape (steps, ranks)."""
+        return self.work.of(self).reshape(self.steps, self.ranks, -1).sum(axis=2)
+
+    @property
+    def slowest(self) -> float:
+        """The sum over steps of the slowest rank's work: how long training takes."""
+        return float(self.work_of_ranks.max(axis=1).sum())
+
+    @property
+    def mean(self) -> float:
+        """The sum over steps of the mean rank's work: no schedule of these sequences on so many ranks is faster."""
+        return float(self.work_of_ranks.mean(axis=1).sum())
+
+    @property
+    def waiting(self) -> float:
+        """The share of the time that the average rank waits for the slowest."""
+        return max(0.0, 1 - self.mean / self.slowest)  # equal works may differ by a rounding
+
+    @cached_property
+    def lower_bound(self) -> float:
+        """A bound on `slowest`: no schedule that leaves packs whole and in their windows takes less.
+
+        With one pack a rank, a schedule that `balance` makes takes exactly this long.
+        """
+        windows = in_windows(self.work.of(self), self.window * self.ranks * self.packs_per_rank)
+        return float(sum(least_times(window, self.ranks, self.packs_per_rank).sum() for window in windows))
+
+    def shuffled_steps(self, rng: np.random.Generator) -> np.ndarray:
+        """All steps in a random order in which those of a window stay together; int64, shape (steps,)."""
+        window_of = np.arange(self.steps) // min(self.window, self.steps)
+        return np.lexsort((rng.random(self.steps), rng.permutation(window_of[-1] + 1)[window_of]))
+
+    def __repr__(self) -> str:
+        packs = f"{self.packs_per_rank} pack{'s' * (self.packs_per_rank > 1)}"
+        least = percent(max(0, 1 - self.mean / self.lower_bound), 2)
+        return (
+            f"Schedule({self.steps:,} steps of {self.ranks} ranks × {packs} of {self.max_length}, in windows of "
+            f"{self.window}: the average rank waits {percent(self.waiting, 2)} of the time, at least {least} in any "
+            "schedule with these windows)"
+        )
+
+
+def _cut(
+    packs: Packs, order: np.ndarray, each: np.ndarray, cuts: int, last: int, work: Work
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where packs start and end if they come in this order and some are cut, and their work.
+
+    So many times, the heaviest of the last packs that holds several sequences is cut where its parts are most alike. If
+    the `last` packs have too few places between two sequences, more packs count as the last.
+    """
+    sizes, first = np.diff(packs.offsets)[order], max(0, len(order) - last)
+    starts, ends, each = (
+        np.append(values[order], np.zeros(cuts, values.dtype)) for values in (packs.offsets, packs.offsets[1:], each)
+    )
+    if (sizes[first:] - 1).sum() < cuts:
+        first = len(order) - 1 - int(np.searchsorted(np.cumsum(sizes[::-1] - 1), cuts))
+    for new in range(len(order), len(order) + cuts):
+        several = ends[first:new] - starts[first:new] > 1
+        heaviest = first + int(np.where(several, each[first:new], -1.0).argmax())
+        up_to = np.cumsum(work.of(packs.lengths[starts[heaviest] : ends[heaviest]]))
+        at = int(np.abs(up_to[:-1] - up_to[-1] / 2).argmin())
+        starts[new], ends[new], each[new] = starts[heaviest] + at + 1, ends[heaviest], up_to[-1] - up_to[at]
+        ends[heaviest], each[heaviest] = starts[new], up_to[at]
+    return starts, ends, each
+
+
+def balance(
+    packs: Packs, ranks: int, packs_per_rank: int = 1, window: int = 8, *, work: Work | None = None, seed: int = 0
+) -> Schedule:
+    """Deal the packs to steps and ranks, so that the ranks of a step have about equal work.
+
+    They are dealt at random to windows of a few steps; within a window, packs of similar work are put into the same
+    step. A larger window leaves less waiting, but makes its steps differ more: every window has the mix of a random
+    deal, while with one pack a rank each step has packs of one kind. Packs stay whole, unless they do not make
+    whole steps: then the heaviest packs of the last window are cut, each between two of its sequences.
+
+    >>> import numpy as np
+    >>> from packlib import balance, plan
+    >>> lengths = np.random.default_rng(0).lognormal(7, 1.3, 4000).clip(1, 32768).astype(int)
+    >>> packs = plan(lengths, max_length=32768).assign(lengths)
+    >>> for window in (1, 8):
+    ...     schedule = balance(packs, ranks=8, window=window)
+    ...     print(f"{schedule.waiting:.0%}")
+    21%
+    4%
+
+    Args:
+        ranks, packs_per_rank: the number of ranks, and the packs that each rank trains on in every step.
+        window: the number of steps that share their packs; with 1 each step gets packs at random.
+        work: what a pack costs; by default `Work.decoder()`, that of Llama 3 8B's layers.
+        seed: of all that is random; the schedule depends on nothing else, so every process makes the same.
+
+    Raises:
+        TypeError, ValueError: naming the argument that is wrong.
+    """
+    if not isinstance(packs, Packs):
+        raise TypeError(f"packs must be Packs, not {shown(packs)}.")
+    check_work(work := Work.decoder() if work is None else work)
+    ranks, packs_per_rank = whole_number("ranks", ranks, 1), whole_number("packs_per_rank", packs_per_rank, 1)
+    window, step = whole_number("window", window, 1), ranks * packs_per_rank
+    rng = np.random.default_rng(whole_number("seed", seed, 0))
+    if (needed := -(-len(packs) // step) * step) > len(packs.sample_ids):
+        raise ValueError(
+            f"ranks × packs_per_rank is {step}, and so whole steps need {needed} packs; there are only "
+            f"{len(packs.sample_ids)} sequences for them."
+        )
+    each, last = work.of(packs), (needed - 1) % (window * step) + 1 - (needed - len(packs))
+    if not np.isfinite(total := each.sum()):
+        raise ValueError(f"The work of all packs must be finite, not {total}: choose a larger unit.")
+    order = rng.permutation(len(packs))
+    starts, ends, each = _cut(packs, order, each, needed - len(packs), last, work)
+    dealt = deal_in_windows(each, ranks, packs_per_rank, window, rng).ravel()
+    starts, sizes = starts[dealt], (ends - starts)[dealt]
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    sample_ids, lengths = np.empty_like(packs.sample_ids), np.empty_like(packs.lengths)
+    for first in range(0, needed, _AT_ONCE):
+        some = slice(first, first + _AT_ONCE)
+        at = ranges(starts[some], sizes[some])
+        to = slice(offsets[first], offsets[first] + len(at))
+        sample_ids[to], lengths[to] = packs.sample_ids[at], packs.lengths[at]
+    return Schedule._of(
+        sample_ids=sample_ids,
+        offsets=offsets,
+        lengths=lengths,
+        max_length=packs.max_length,
+        ranks=ranks,
+        packs_per_rank=packs_per_rank,
+        window=window,
+        work=work,
+    )

@@ -1,3 +1,0 @@
-from packlib.workbook.parameters import Dataset, Whole
-
-PARAMETERS = {"dataset": Dataset(), "batch_size": Whole(1, 4096)}

@@ -1,8 +1,0 @@
-from packlib.workbook.parameters import Dataset, Number, Whole
-
-PARAMETERS = {
-    "dataset": Dataset(),
-    "max_sequences_per_pack": Whole(2, 4),
-    "cutoff": Whole(0, 512),
-    "weight": Number(0.001, 1.0),
-}

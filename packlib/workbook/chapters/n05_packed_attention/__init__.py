@@ -1,3 +1,0 @@
-from packlib.workbook.parameters import Dataset, Whole
-
-PARAMETERS = {"dataset": Dataset(), "layers": Whole(1, 6)}

@@ -1,3 +1,0 @@
-from packlib.workbook.parameters import Dataset, Whole
-
-PARAMETERS = {"dataset": Dataset(), "max_length": Whole(8, 4096)}

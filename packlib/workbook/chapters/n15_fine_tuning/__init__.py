@@ -1,3 +1,0 @@
-from packlib.workbook.parameters import Whole
-
-PARAMETERS = {"max_length": Whole(256, 32_768), "answers_per_prompt": Whole(2, 64), "ranks": Whole(2, 64)}

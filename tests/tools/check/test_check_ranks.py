@@ -1,0 +1,93 @@
+"""`check_packing` on two ranks: an update that lies on both."""
+
+import check_cases as cases
+import torch
+import torch.distributed as dist
+from processes import check_on_two_ranks
+from torch.nn.parallel import DistributedDataParallel
+from transformers import DataCollatorWithFlattening
+
+from packlib.distributed import run_ranks
+from packlib.tools.check import check_packing
+
+# What a rank multiplies its mean with, given its share of all labels, and the ranks; whether in parallel; and words
+STEPS = {
+    "right": (lambda share, ranks: share * ranks, True, ""),
+    "the number of ranks twice": (lambda share, ranks: share * ranks**2, True, "2 times what it should be"),
+    "no ranks": (lambda share, ranks: share, True, "0.5 times what it should be"),
+    "not in parallel": (lambda share, ranks: share * ranks, False, "ranks apply different gradients"),
+}
+
+
+def checked(rank):
+    """What a rank finds of each update."""
+    found = {}
+    for name, (scale, parallel, _) in STEPS.items():
+
+        def step(model, batches, scale=scale):
+            (batch,) = batches
+            mine = (batch["labels"] != -100).sum()
+            dist.all_reduce(every := mine.clone())
+            (model(**batch).loss * scale(mine / every, dist.get_world_size())).backward()
+            torch.optim.SGD(model.parameters(), lr=0.1).step()
+
+        model = cases.make("LlamaForCausalLM")
+        model = DistributedDataParallel(model) if parallel else model
+        one = check_packing(model, DataCollatorWithFlattening(), cases.sequences(), step=step)
+        found[name] = one.exact, one["accumulation"].cause
+    return found
+
+
+def test_updates_on_two_ranks():
+    for found in run_ranks(checked, 2):
+        for name, (exact, cause) in found.items():
+            words = STEPS[name][2]
+            assert exact is (not words) and words in cause, (name, cause)
+
+
+ON_TWO = """
+import check_cases as cases
+import torch
+from torch.nn.parallel import DistributedDataParallel
+from transformers import DataCollatorWithFlattening
+
+
+def step(model, batches):
+    for batch in batches:
+        model(**batch).loss.backward()
+    torch.optim.SGD(model.parameters(), lr=0.1).step()
+
+
+def make():
+    model = DistributedDataParallel(cases.make("LlamaForCausalLM"))
+    return {"model": model, "collate": DataCollatorWithFlattening(), "sequences": cases.sequences(), "step": step}
+"""
+
+
+def test_torchrun_starts_the_command(tmp_path):
+    done = check_on_two_ranks(tmp_path, ON_TWO)
+    assert done.returncode == 1
+    assert done.stdout.count("accumulation: failed") == 1 and "They lie on 2 ranks." in done.stdout
+
+
+def test_what_both_ranks_refuse_is_said_once(tmp_path):
+    done = check_on_two_ranks(tmp_path, "def make():\n    return 3\n")
+    said = [line for line in done.stderr.splitlines() if line.startswith("packlib: ")]
+    assert done.returncode and len(said) == 1, done.stderr
+    assert "must return model, collate and sequences, not 3." in said[0] and "Rank" not in said[0]
+
+
+ALONE = """
+import torch.distributed as dist
+
+
+def make():
+    assert dist.get_rank() == 0, "not ready"
+    dist.barrier()
+"""
+
+
+def test_a_rank_that_raises_alone_is_named_and_none_waits_for_it(tmp_path):
+    done = check_on_two_ranks(tmp_path, ALONE)
+    assert done.returncode and done.stderr.count("packlib: Rank 1 of 2: ") == 1, done.stderr
+    assert "AssertionError: not ready" in done.stderr
