@@ -10,7 +10,7 @@ COMMANDS = [
     ["report", "wikipedia", "--model", f"{NOBODY}/m"], ["report", "wikipedia", "--source", f"{NOBODY}/x.csv"],
     ["audit", f"{NOBODY}/x.parquet"],
     ["pack", f"{NOBODY}/x.parquet", "--max-length", "3", "--out", "x"], ["adjust", f"{NOBODY}/r.json", "--factor", "2"],
-    ["run", "1", "-p", "dataset", f"{NOBODY}/x.csv"], ["check", f"{NOBODY}/m"],
+    ["check", f"{NOBODY}/m"],
 ]  # fmt: skip
 
 

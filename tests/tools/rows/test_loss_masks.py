@@ -82,8 +82,10 @@ def test_a_word_says_what_a_column_means(source, name, word, values):
 
 def test_the_next_token_of_the_last_is_that_of_no_other_sequence():
     rows = [{"input_ids": [1, 2, 3], "loss_mask": [1, 1, 1]}, {"input_ids": [4, 5, 6], "loss_mask": [0, 1, 1]}]
-    found = labels_in(pack_dataset(rows, 8, masks={"loss_mask": "next"}))
-    assert sorted(found) == [[-100, -100, 6], [-100, 2, 3]]
+    packed = pack_dataset(rows, 8, masks={"loss_mask": "next"})
+    assert sorted(labels_in(packed)) == [[-100, -100, 6], [-100, 2, 3]]
+    said = json.loads(packed.info.description)["columns"]["loss_mask"]
+    assert said == "labels are -100 where it is 0 at the token before, for 50.0 % of the tokens"
 
 
 @pytest.mark.parametrize("values", [ANSWER, [bool(one) for one in ANSWER], [float(one) for one in ANSWER]])
