@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from packlib.checks import shown
 
+_WINDOWS = "sliding_window", "local_attention", "attention_chunk_size", "window_size"  # of transformers' configs
 EXACT = 1e-6  # a token that is masked has a gradient of exactly 0 in every precision; Fourier transforms leave 1e-7
 
 
@@ -95,6 +96,14 @@ class CalledModel:
         random.seed(0)
         np.random.seed(0)  # noqa: NPY002
         torch.manual_seed(0)
+
+    @property
+    def window(self) -> int:
+        """How many tokens the widest window of an attention has, as the model's config says; 0 without windows."""
+        config = getattr(self.module, "config", None)
+        configs = (config, getattr(config, "text_config", None))
+        found = (getattr(one, name, None) for one in configs for name in _WINDOWS)
+        return max((size for size in found if isinstance(size, int)), default=0)
 
     def runs(self, batch: Mapping[str, Any]) -> ModelCall | None:
         """As a call; None if the model refuses such a batch."""

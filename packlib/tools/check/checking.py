@@ -12,15 +12,14 @@ from tqdm.auto import tqdm
 from packlib.checks import flag, one_of, shown, whole_number
 from packlib.tools.check.called_model import CalledModel
 from packlib.tools.check.causes import why_leaks
-from packlib.tools.check.collated_batch import CheckedBatch
+from packlib.tools.check.choosing import choose
+from packlib.tools.check.collated_batch import CheckedBatch, collated
 from packlib.tools.check.findings import FAILED, Finding, PackingCheck
 from packlib.tools.check.group_questions import shared_prompt_findings
 from packlib.tools.check.loss_questions import loss_questions
-from packlib.tools.check.model_questions import determinism, isolation, padding, positions, sameness, tokens
+from packlib.tools.check.model_questions import determinism, isolation, lacking, padding, positions, sameness, tokens
 from packlib.tools.check.update import accumulation
 from packlib.tools.check.weighing import REDUCTIONS, Weighing
-
-_SEQUENCES = 8  # that the model is called with
 
 
 def check_packing(
@@ -50,7 +49,8 @@ def check_packing(
             tensor `input_ids`, shape (rows, slots) or (slots,). Use what your training uses.
         sequences: mappings with `input_ids` and what else your data set has, such as `labels`, in which -100 is not
             predicted, or a mask that is 0 there (`assistant_masks`, `completion_mask`, `loss_mask`). 4 to 64, of
-            different lengths, some longer than the model's windows; of equal ones the first counts. The model gets 8.
+            different lengths, some longer than the model's windows; of equal ones the first counts. The model gets 8,
+            the longest among them, or more if the batch of 8 lacks several rows or padding that the batch of all has.
             Or groups of answers that share a prompt: mappings with `prompt`, tokens, and `answers`, the tokens of each.
             The questions are then whether an answer sees its prompt and itself alone, whether it gets what it gets in a
             row with its prompt and nothing else, and whether all its tokens are learned.
@@ -58,8 +58,9 @@ def check_packing(
             "constant". Without it any of them passes.
         group: the column that is the same for sequences which belong together, as the two of a preference or the
             answers to one prompt; they are never parted. Without it each sequence is a group.
-        max_tokens: of the longest sequence that is used. Where fewer than 4 sequences are as short, longer ones are cut
-            to their first tokens and the last, and the findings say so. If the model refuses these, it gets whole ones.
+        max_tokens: of the longest sequence that the model gets. Longer ones are cut to their first tokens and the last;
+            the two longest of them are used, or more if fewer than 4 sequences are short enough. The findings say how
+            many were cut or left out. If the model refuses sequences that were cut, it gets whole ones.
         loss: `loss(output, batch)`, where the model does not compute it.
         step: `step(model, batches)`: what your trainer does with the micro-batches of one update, with its `backward`
             and its optimizer. Parameters and gradients are put back; what your optimizer remembers is not. On two
@@ -72,7 +73,8 @@ def check_packing(
 
     Returns:
         A finding for each question. `exact` is True if all that were asked passed, False if one failed, and None if
-        one "cannot be told", as without a loss, or where no row holds two sequences.
+        one "cannot be told", as without a loss. A question is not asked if its object is not there, as where no row
+        holds two sequences: `not_asked` has the reasons.
 
     Raises:
         TypeError, ValueError: naming what cannot be checked, in one sentence.
@@ -103,8 +105,8 @@ def check_packing(
             raise ValueError(f"{left[0]} must be left out where answers share prompts.")
         return PackingCheck(tuple(shared_prompt_findings(called, collate, rows)))
     rows = _different(rows, ids, group)
-    chosen = _chosen(rows, group, max_tokens)
-    few, note = _cut(chosen, max_tokens)
+    with called.mode(train=False):
+        few, whole, note = choose(lambda some: collated(called, collate, some), rows, group, max_tokens)
 
     def ask(some: list[dict]) -> list[Finding]:
         with called.mode(train=False):
@@ -113,10 +115,10 @@ def check_packing(
     try:
         found = ask(few)
     except ValueError as error:
-        if not note:
+        if few == whole:
             raise
         with suppress(ValueError):
-            return PackingCheck(tuple(ask(chosen)))
+            return PackingCheck(tuple(ask(whole)))
         raise ValueError(f"{error} {note}") from error
     if note:
         found = [replace(one, evidence=f"{one.evidence} {note}") if one.verdict == FAILED or one.question == "tokens"
@@ -131,7 +133,7 @@ def _findings(checked: CheckedBatch, reduction: str | None, step: Callable | Non
         lambda: isolation(checked, why),
         lambda: [padding(checked), positions(checked, why), sameness(checked, why)],
         lambda: loss_questions(checked, weighing, why is not None),
-        lambda: [accumulation(checked, weighing, step)],
+        lambda: [accumulation(checked, weighing, step), *lacking(checked)],
     ]
     bar = tqdm(questions, desc="check", unit="question", leave=False, disable=not progress)
     return [finding for question in bar for finding in question()]
@@ -152,31 +154,3 @@ def _different(rows: list[dict], tokens: list[np.ndarray], group: str | None) ->
     if len(different) < 2:
         raise ValueError(f"sequences must be at least 2 different ones, not {len(different)} of {len(rows)}.")
     return different
-
-
-def _chosen(rows: list[dict], group: str | None, max_tokens: int) -> list[dict]:
-    """Few sequences in their order: whole groups, or different lengths, none longer if there are 4 such."""
-    if group is not None:
-        names = list(dict.fromkeys(row[group] for row in rows))
-        held = np.cumsum([sum(row[group] == name for row in rows) for name in names])
-        names = names[: max(2, int((held <= _SEQUENCES).sum()))]
-        return [row for row in rows if row[group] in names]
-    lengths = np.array([len(row["input_ids"]) for row in rows])
-    pool = np.flatnonzero(lengths <= max_tokens)
-    pool = pool if len(pool) >= 4 else np.arange(len(rows))
-    by_length = pool[np.argsort(lengths[pool], kind="stable")]
-    spread = by_length[np.linspace(0, len(pool) - 1, min(_SEQUENCES, len(pool))).round().astype(int)]
-    return [rows[at] for at in sorted(spread.tolist())]
-
-
-def _cut(rows: list[dict], most: int) -> tuple[list[dict], str]:
-    """The rows, of which longer ones have their first tokens and the last; and what is to be said of that."""
-    cut = []
-    for row in rows:
-        if (length := len(row["input_ids"])) > most:
-            by_token = {name: np.asarray(x) for name, x in row.items() if np.ndim(x) == 1 and len(x) == length}
-            row = row | {name: x[np.r_[: most - 1, length - 1]].tolist() for name, x in by_token.items()}
-        cut.append(row)
-    long = sum(len(row["input_ids"]) > most for row in rows)
-    note = f"Of {len(rows)} sequences {long} were cut to {most} tokens, the first {most - 1} and the last: see "
-    return cut, f"{note}max_tokens." if long else ""

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from packlib.checks import one_line, shown
 from packlib.tools.check.called_model import EXACT, CalledModel, gradients
-from packlib.tools.check.locating import MASK, POSITIONS, Piece, is_mask, locate, owners, restarting
+from packlib.tools.check.choosing import Shape, shape_of
+from packlib.tools.check.locating import MASK, POSITIONS, Piece, has_slots, is_mask, locate, owners, restarting
 
 
 class Leak(NamedTuple):
@@ -108,6 +109,11 @@ class CheckedBatch(CalledBatch):
     def collate(self, sequences: list[dict]) -> dict:
         """The batch that the collator makes, of tensors."""
         return collated(self.called, self._collate, sequences)
+
+    @cached_property
+    def shape_of_all(self) -> Shape:
+        """What the batch of all sequences has."""
+        return shape_of(self.collate(self.given), self.given)
 
     def slopes(self, batch: dict) -> np.ndarray | None:
         """The gradients of each piece's outputs by slot, relative to the largest, shape (P, N); None without any."""
@@ -318,11 +324,6 @@ class CheckedBatch(CalledBatch):
         """Whether all that does not begin a row differs, and nothing else, while no field of the batch is to blame."""
         firsts = set(np.unique(self.rows, return_index=True)[1].tolist())
         return not self.blamed and set(self.differing()) == set(range(len(self.pieces))) - firsts != set()
-
-
-def has_slots(value: Any, ids: Tensor) -> bool:
-    """Whether a field of a batch holds something for each slot."""
-    return isinstance(value, Tensor) and value.shape == ids.shape
 
 
 def _put(value: Tensor, slots: np.ndarray, part: Tensor) -> Tensor:

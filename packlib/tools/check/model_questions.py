@@ -8,7 +8,7 @@ import torch
 from packlib.tools.check.called_model import EXACT
 from packlib.tools.check.causes import Why, additive, document_mask
 from packlib.tools.check.collated_batch import CheckedBatch, found_in
-from packlib.tools.check.findings import PASSED, UNKNOWN, Finding
+from packlib.tools.check.findings import NOT_ASKED, PASSED, UNKNOWN, Finding
 from packlib.tools.check.locating import MASK, POSITIONS, Piece, is_mask, restarting
 
 
@@ -83,13 +83,41 @@ def isolation(checked: CheckedBatch, why: Why | None) -> Iterator[Finding]:
         elif shared:
             yield Finding(question, PASSED, f"{len(checked.pieces)} sequences do not depend on one another, by {how}.")
         else:
-            yield Finding(question, UNKNOWN, "No row holds two sequences: give more, or shorter ones.")
+            count, few = len(checked.given), len(checked.few)
+            why = (
+                f"Your {count} sequences share rows, the {few} that were used do not: give shorter ones."
+                if checked.shape_of_all.together > 1
+                else f"No row holds two of your {count} sequences: give more, or shorter ones."
+            )
+            yield Finding(question, NOT_ASKED, why)
+
+
+def _lacks(checked: CheckedBatch, of_all: bool, what: str) -> str:
+    """Why a question about `what` a batch does not have is not asked.
+
+    Args:
+        of_all: whether the batch of all sequences has it.
+    """
+    if of_all:
+        return f"Your {len(checked.given)} sequences make {what}, the {len(checked.few)} that were used make none."
+    return f"The batch of your {len(checked.given)} sequences has no {what}."
+
+
+def lacking(checked: CheckedBatch) -> Iterator[Finding]:
+    """What faults could be in and is not there: several rows, and sequences longer than a window."""
+    if len(checked.owner) < 2:
+        yield Finding("several rows", NOT_ASKED, _lacks(checked, checked.shape_of_all.rows > 1, "second row"))
+    longest = max(len(row["input_ids"]) for row in checked.few)
+    if (window := checked.called.window) >= longest:
+        evidence = f"The longest sequence that was used has {longest} tokens, and the model's window {window}"
+        more = ": raise max_tokens" if max(len(row["input_ids"]) for row in checked.given) > window else ""
+        yield Finding("windows", NOT_ASKED, f"{evidence}{more}.")
 
 
 def padding(checked: CheckedBatch) -> Finding:
     slopes, slots = checked.own_slopes, checked.padding
     if not len(slots):
-        return Finding("padding", PASSED, "The batch holds no padding.")
+        return Finding("padding", NOT_ASKED, _lacks(checked, checked.shape_of_all.padding > 0, "padding"))
     if slopes is None:
         change = checked.apart(checked.called(checked.moved(checked.batch, slots)).outputs, checked.seen.outputs)
         by, strength, limit = "move", float(change[checked.owner.ravel() >= 0].max()), checked.limit
