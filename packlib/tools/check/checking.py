@@ -1,15 +1,18 @@
 """Is it exact? A model and a collator are asked by calls alone whether a pack changes what a sequence gets."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os
+import traceback
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from tqdm.auto import tqdm
 
-from packlib.checks import flag, one_of, shown, whole_number
+from packlib.checks import flag, one_line, one_of, shown, whole_number
 from packlib.tools.check.called_model import CalledModel
 from packlib.tools.check.causes import why_leaks
 from packlib.tools.check.choosing import choose
@@ -18,8 +21,10 @@ from packlib.tools.check.findings import FAILED, Finding, PackingCheck
 from packlib.tools.check.group_questions import shared_prompt_findings
 from packlib.tools.check.loss_questions import loss_questions
 from packlib.tools.check.model_questions import determinism, isolation, lacking, padding, positions, sameness, tokens
-from packlib.tools.check.update import accumulation
+from packlib.tools.check.update import accumulation, without_labels
 from packlib.tools.check.weighing import REDUCTIONS, Weighing
+
+_PACKLIB = f"{Path(__file__).parents[2]}{os.sep}"
 
 
 def check_packing(
@@ -32,6 +37,7 @@ def check_packing(
     max_tokens: int = 300,
     loss: Callable | None = None,
     step: Callable | None = None,
+    keep: Collection[int] = (),
     ranks_share: Literal["batches", "rows"] = "batches",
     progress: bool = False,
 ) -> PackingCheck:
@@ -65,6 +71,8 @@ def check_packing(
         step: `step(model, batches)`: what your trainer does with the micro-batches of one update, with its `backward`
             and its optimizer. Parameters and gradients are put back; what your optimizer remembers is not. On two
             ranks each gets one micro-batch, and a model in DistributedDataParallel is handed over as it is.
+        keep: tokens that are never changed, such as placeholders of images. Those that the model's config names
+            (`image_token_id`, …) are kept anyway.
         ranks_share: what several ranks share. "batches": each has micro-batches of its own. "rows": the slots of each
             row lie on all of them, as in context or sequence parallelism. Then each rank calls the model with the whole
             batch, of which the model takes its part, and gets `.logits` and `.loss` of the whole rows; the step of each
@@ -90,9 +98,11 @@ def check_packing(
     if reduction is not None:
         one_of("reduction", reduction, REDUCTIONS)
     one_of("ranks_share", ranks_share, ("batches", "rows"))
-    called = CalledModel(model, loss, share_rows=ranks_share == "rows")
+    called = CalledModel(model, loss, share_rows=ranks_share == "rows", keep=keep)
     whole_number("max_tokens", max_tokens, 2)
     progress = flag("progress", progress)
+    if hasattr(sequences, "iloc"):
+        raise TypeError("sequences must be mappings, not a pandas frame: pass datasets.Dataset.from_pandas(frame).")
     try:
         rows = [dict(row) for row in islice(sequences, 64)]
         shared = bool(rows) and all({"prompt", "answers"} <= row.keys() for row in rows)
@@ -110,7 +120,13 @@ def check_packing(
 
     def ask(some: list[dict]) -> list[Finding]:
         with called.mode(train=False):
-            return _findings(CheckedBatch(called, collate, rows, some, group), reduction, step, progress)
+            try:
+                return _findings(CheckedBatch(called, collate, rows, some, group), reduction, step, progress)
+            except Exception as error:
+                if _own(error):
+                    raise
+                said = f"{type(error).__name__}: {one_line(str(error), 200)}"
+                raise ValueError(f"The check could not be finished with this model and batch: {said}") from error
 
     try:
         found = ask(few)
@@ -126,6 +142,12 @@ def check_packing(
     return PackingCheck(tuple(found))
 
 
+def _own(error: Exception) -> bool:
+    """Whether it is a sentence of packlib's own, and not what code that it called raised."""
+    last = list(traceback.extract_tb(error.__traceback__))[-1]
+    return isinstance(error, ValueError | TypeError) and last.filename.startswith(_PACKLIB)
+
+
 def _findings(checked: CheckedBatch, reduction: str | None, step: Callable | None, progress: bool) -> list[Finding]:
     weighing, why = Weighing(checked, reduction), why_leaks(checked) if checked.own_leak() else None
     questions: list[Callable[[], Iterable[Finding]]] = [
@@ -133,7 +155,7 @@ def _findings(checked: CheckedBatch, reduction: str | None, step: Callable | Non
         lambda: isolation(checked, why),
         lambda: [padding(checked), positions(checked, why), sameness(checked, why)],
         lambda: loss_questions(checked, weighing, why is not None),
-        lambda: [accumulation(checked, weighing, step), *lacking(checked)],
+        lambda: [accumulation(checked, weighing, step), *without_labels(checked, step), *lacking(checked)],
     ]
     bar = tqdm(questions, desc="check", unit="question", leave=False, disable=not progress)
     return [finding for question in bar for finding in question()]

@@ -52,7 +52,8 @@ def shape_of(batch: dict, rows: list[dict]) -> Shape:
         numbers = value.flatten()[[int(piece.slots[0]) for piece in pieces]].cpu().numpy()
         if len(set(zip(row_of.tolist(), numbers.tolist(), strict=True))) < len(pieces):
             again.add(name)
-    return Shape(ids.size // ids.shape[-1], ids.size - held, int(np.bincount(row_of, minlength=1).max()), frozenset(again))
+    together = int(np.bincount(row_of, minlength=1).max())
+    return Shape(ids.size // ids.shape[-1], ids.size - held, together, frozenset(again))
 
 
 def choose(collate: Callable[[list[dict]], dict], rows: list[dict], group: str | None, most: int) -> Chosen:

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from packlib.checks import one_line, shown
-from packlib.tools.check.called_model import EXACT, CalledModel, gradients
+from packlib.checks import shown
+from packlib.tools.check.called_model import EXACT, CalledModel, Refused, gradients
 from packlib.tools.check.choosing import Shape, shape_of
 from packlib.tools.check.locating import MASK, POSITIONS, Piece, has_slots, is_mask, locate, owners, restarting
 
@@ -45,8 +45,7 @@ class CalledBatch:
     def __init__(self, called: CalledModel, batch: dict, pieces: list[Piece]) -> None:
         self.called, self.batch, self.ids, self.pieces = called, batch, batch["input_ids"], pieces
         self.owner = owners(self.ids, pieces)
-        with in_one_sentence("model must take the batches of collate"):
-            self.seen = called(batch)
+        self.seen = called(batch)
         called.refuse_parts(self.seen)
         self.rounding, loss = self.seen.rounding, self.seen.loss
         self._size = max(self.seen.outputs.detach().double().square().mean().sqrt().item(), 1e-30)
@@ -64,9 +63,11 @@ class CalledBatch:
         return difference.square_().mean(1).double().sqrt() / self._size
 
     def moved(self, batch: dict, slots: np.ndarray) -> dict:
-        """The batch with other tokens at these slots, of those that it holds."""
+        """The batch with other tokens at these slots, of those that it holds; placeholders stay."""
         pool = self.ids.flatten()[np.flatnonzero(self.owner >= 0)].unique()
+        pool = pool[~torch.isin(pool, torch.tensor(self.called.keep, dtype=pool.dtype, device=pool.device))]
         flat = batch["input_ids"].flatten().clone()
+        slots = slots[~np.isin(flat.cpu().numpy()[slots], self.called.keep)]
         flat[slots] = pool[(torch.searchsorted(pool, flat[slots]) + 1) % len(pool)]
         return {**batch, "input_ids": flat.view_as(batch["input_ids"])}
 
@@ -239,7 +240,16 @@ class CheckedBatch(CalledBatch):
 
         Where ranks share a row the collator is asked: it has as many slots as they can share.
         """
+        if self.illustrated:  # its images are not by slot, and only the collator knows which are whose
+            return False
         return not self.called.share_rows and self.called.runs(self.alone_batch(self.pieces[0])) is not None
+
+    @cached_property
+    def illustrated(self) -> bool:
+        """Whether the batch holds placeholders, and something that stands for them."""
+        held = np.isin(self.ids.flatten().cpu().numpy(), self.called.keep)
+        beside = (x for x in self.batch.values() if isinstance(x, Tensor) and x.is_floating_point())
+        return bool(held.any()) and any(not is_mask(x, self.ids) and not has_slots(x, self.ids) for x in beside)
 
     @cached_property
     def kept(self) -> list[str]:
@@ -338,8 +348,10 @@ def in_one_sentence(what: str) -> Iterator[None]:
     """Say in one sentence what is expected of a function that raises."""
     try:
         yield
+    except Refused:
+        raise
     except Exception as error:
-        raise ValueError(f"{what}; it raised {type(error).__name__}: {one_line(str(error), 200)}") from error
+        raise Refused(what, error) from error
 
 
 def collated(called: CalledModel, collate: Callable, sequences: list[dict]) -> dict:
@@ -347,6 +359,8 @@ def collated(called: CalledModel, collate: Callable, sequences: list[dict]) -> d
     called.reseed()
     with in_one_sentence(f"collate must take a list of sequences, here of {len(sequences)}"):
         made = collate(deepcopy(sequences))
+    if isinstance(made, tuple | list):
+        raise TypeError(f"collate returned a {type(made).__name__}: return one mapping, whose tokens are input_ids.")
     if not isinstance(made, Mapping) or "input_ids" not in made:
         raise TypeError(f"collate must return a mapping with input_ids, not {shown(made)}.")
     batch = {key: torch.from_numpy(x) if isinstance(x, np.ndarray) else x for key, x in made.items()}

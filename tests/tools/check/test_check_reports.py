@@ -3,7 +3,9 @@
 import json
 
 import check_reports as reports
+import pandas
 import pytest
+import torch
 from check_cases import SEGMENTS, Tiny, dense, make, padded, sequences
 
 from packlib.tools.check import check_packing
@@ -26,6 +28,55 @@ def test_a_fault_is_found_and_its_cause_named(name):
     found = checked(case())
     assert found.exact is False
     assert found[question].verdict == "failed" and words in found[question].cause, found
+
+
+@pytest.mark.parametrize(("says", "arguments"), [
+    ("collate returned a tuple: return one mapping, whose tokens are input_ids.",
+     (Tiny("attention"), lambda rows: (dense()(rows)["input_ids"],), reports.SHORT)),
+    ("not a pandas frame: pass datasets.Dataset.from_pandas(frame).",
+     (Tiny("attention"), dense(), pandas.DataFrame(reports.SHORT))),
+    ("loss must take an output and its batch; it raised KeyError: 'targets'",
+     (Tiny("attention"), dense(**SEGMENTS), reports.SHORT, {"loss": lambda output, batch: batch["targets"]})),
+    ("step must take the model and a list of batches; it raised KeyError: 'targets'",
+     (Tiny("attention"), dense(**SEGMENTS), reports.SHORT, {"step": lambda model, batches: batches[0]["targets"]})),
+    ("model must take the batches of collate; it raised ValueError: Image features",
+     (reports.images.llava(), lambda rows: {
+         **reports.images.packed(rows, grids=False, mask=False), "pixel_values": torch.zeros(1, 3, 8, 8)},
+      reports.images.illustrated(whole=True))),
+    ("model must return numbers for each token", (lambda **_: None, dense(), reports.SHORT)),
+    ("model must return numbers for each token", (lambda **_: {"logits": [1.0]}, dense(), reports.SHORT)),
+    ("model must return numbers for each token", (lambda **_: torch.zeros(2, 3), dense(), reports.SHORT)),
+    ("must be a tensor of whole numbers", (Tiny("attention"), lambda rows: {"input_ids": "abc"}, reports.SHORT)),
+])  # fmt: skip
+def test_what_cannot_be_checked_is_one_sentence(says, arguments):
+    with pytest.raises((TypeError, ValueError)) as refused:
+        checked(arguments)
+    assert says in str(refused.value) and "\n" not in str(refused.value)
+
+
+class Counting(Tiny):
+    """A model without a config that refuses another number of placeholders than four for each image."""
+
+    def forward(self, input_ids, pixel_values, **more):
+        if (input_ids == reports.images.IMAGE).sum() != 4 * len(pixel_values):
+            raise ValueError("Image features and image tokens do not match")
+        return super().forward(input_ids, **more)
+
+
+def test_placeholders_are_kept_as_keep_says():
+    rows = reports.images.illustrated(whole=True)
+
+    def collate(some):
+        return {**dense(**SEGMENTS)(some), "pixel_values": torch.stack([row["pixels"] for row in some])}
+
+    assert check_packing(Counting("attention"), collate, rows, keep=[reports.images.IMAGE]).exact is True
+    with pytest.raises(ValueError, match=r"with other tokens \(see keep\); it raised ValueError: Image features"):
+        check_packing(Counting("attention"), collate, rows)
+
+
+def test_experts_that_are_balanced_over_a_batch_cannot_be_told():
+    found = check_packing(reports.Experts("batch"), dense(**SEGMENTS), reports.SHORT)
+    assert found.exact is None and "balances experts" in found["mean"].evidence
 
 
 def test_what_is_left_out_is_said_by_number():
