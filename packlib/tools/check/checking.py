@@ -13,7 +13,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from packlib.checks import flag, one_line, one_of, shown, whole_number
-from packlib.tools.check.called_model import CalledModel
+from packlib.tools.check.called_model import CalledModel, ranks
 from packlib.tools.check.causes import why_leaks
 from packlib.tools.check.choosing import choose
 from packlib.tools.check.collated_batch import CheckedBatch, collated
@@ -24,6 +24,7 @@ from packlib.tools.check.model_questions import determinism, isolation, lacking,
 from packlib.tools.check.update import accumulation, without_labels
 from packlib.tools.check.weighing import REDUCTIONS, Weighing
 
+_MOST = 32  # sequences of max_tokens that a failure of cut sequences is worth to be asked again with whole ones
 _PACKLIB = f"{Path(__file__).parents[2]}{os.sep}"
 
 
@@ -136,6 +137,12 @@ def check_packing(
         with suppress(ValueError):
             return PackingCheck(tuple(ask(whole)))
         raise ValueError(f"{error} {note}") from error
+    failed = any(one.verdict == FAILED for one in found)
+    if failed and few != whole and ranks() == 1 and sum(len(row["input_ids"]) for row in whole) <= _MOST * max_tokens:
+        with suppress(ValueError):  # the cut may be at fault, as where a column counts the tokens of a prompt
+            again = ask(whole)
+            if not any(one.verdict == FAILED for one in again):
+                return PackingCheck(tuple(again))
     if note:
         found = [replace(one, evidence=f"{one.evidence} {note}") if one.verdict == FAILED or one.question == "tokens"
                  else one for one in found]  # fmt: skip

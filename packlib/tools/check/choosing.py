@@ -65,9 +65,7 @@ def choose(collate: Callable[[list[dict]], dict], rows: list[dict], group: str |
     """
     wanted, best = shape_of(collate(rows), rows), None
     for some in _candidates(rows, group, most):
-        few = [cut(row, most) for row in some]
-        if group is None:
-            few, some = _different(few, some)
+        few, tail = _cut_apart(some, most)
         if best is not None and sum(len(row["input_ids"]) for row in few) > _SEQUENCES * most:
             continue
         try:
@@ -75,11 +73,11 @@ def choose(collate: Callable[[list[dict]], dict], rows: list[dict], group: str |
         except ValueError:  # it refuses what is cut: the check says so, or takes the sequences whole
             enough = best is None
         if best is None or enough:
-            best = few, some
+            best = few, some, tail
         if enough:
             break
-    few, whole = best  # type: ignore[misc]
-    return Chosen(few, whole, _said(rows, whole, most))
+    few, whole, tail = best  # type: ignore[misc]
+    return Chosen(few, whole, _said(rows, whole, most, tail))
 
 
 def _candidates(rows: list[dict], group: str | None, most: int) -> Iterator[list[dict]]:
@@ -111,21 +109,28 @@ def _candidates(rows: list[dict], group: str | None, most: int) -> Iterator[list
     yield rows
 
 
-def cut(row: dict, most: int) -> dict:
-    """A sequence, of which a longer one has its first tokens and the last."""
+def _cut_apart(rows: list[dict], most: int) -> tuple[list[dict], int]:
+    """The sequences, longer ones cut so that no two become equal, and how many of their last tokens these keep.
+
+    One, or half of what is kept where a long prompt is shared; if that does not tell them apart, none is cut.
+    """
+    for tail in (1, most // 2):
+        few = [_cut(row, most, tail) for row in rows]
+        if len({tuple(row["input_ids"]) for row in few}) == len(few):
+            return few, tail
+    return rows, 0
+
+
+def _cut(row: dict, most: int, tail: int) -> dict:
+    """A sequence, of which a longer one has its first tokens and the last `tail`."""
     if (length := len(row["input_ids"])) <= most:
         return row
+    kept = np.r_[: most - tail, length - tail : length]
     by_token = {name: np.asarray(x) for name, x in row.items() if np.ndim(x) == 1 and len(x) == length}
-    return row | {name: x[np.r_[: most - 1, length - 1]].tolist() for name, x in by_token.items()}
+    return row | {name: x[kept].tolist() for name, x in by_token.items()}
 
 
-def _different(few: list[dict], some: list[dict]) -> tuple[list[dict], list[dict]]:
-    """Without those that a cut made equal to one before."""
-    first = {tuple(row["input_ids"]): at for at, row in reversed(list(enumerate(few)))}
-    return [few[at] for at in sorted(first.values())], [some[at] for at in sorted(first.values())]
-
-
-def _said(rows: list[dict], whole: list[dict], most: int) -> str:
+def _said(rows: list[dict], whole: list[dict], most: int, tail: int) -> str:
     """Which sequences are left out, and which are cut, by number."""
     lengths, taken = [len(row["input_ids"]) for row in rows], {id(row) for row in whole}
     left = sorted(length for row, length in zip(rows, lengths, strict=True) if id(row) not in taken)
@@ -134,9 +139,12 @@ def _said(rows: list[dict], whole: list[dict], most: int) -> str:
         f"The model got {len(whole)} of {len(rows)} sequences, the longest among them; "
         f"{len(left)} of {_span(left)} tokens {'was' if len(left) == 1 else 'were'} left out."
     ] if left else []  # fmt: skip
-    if long:
-        said.append(f"Of {len(whole)} sequences {long} were cut to {most} tokens, the first {most - 1} and the last: "
-                    "see max_tokens.")  # fmt: skip
+    if long and tail:
+        last = "the last" if tail == 1 else f"the last {tail}"
+        said.append(
+            f"Of {len(whole)} sequences {long} were cut to {most} tokens, the first {most - tail} and {last}: "
+            "see max_tokens."
+        )  # fmt: skip
     return " ".join(said)
 
 

@@ -91,12 +91,12 @@ def isolation(checked: CheckedBatch, why: Why | None) -> Iterator[Finding]:
             yield Finding(question, PASSED, f"{len(checked.pieces)} sequences do not depend on one another, by {how}.")
         else:
             count, few = len(checked.given), len(checked.few)
-            why = (
+            unasked = (
                 f"Your {count} sequences share rows, the {few} that were used do not: give shorter ones."
                 if checked.shape_of_all.together > 1
                 else f"No row holds two of your {count} sequences: give more, or shorter ones."
             )
-            yield Finding(question, NOT_ASKED, why)
+            yield Finding(question, NOT_ASKED, unasked)
 
 
 def _lacks(checked: CheckedBatch, of_all: bool, what: str) -> str:

@@ -2,7 +2,9 @@
 
 import json
 
+import check_later as later
 import check_reports as reports
+import check_table as table
 import pandas
 import pytest
 import torch
@@ -10,24 +12,35 @@ from check_cases import SEGMENTS, Tiny, dense, make, padded, sequences
 
 from packlib.tools.check import check_packing
 
-
-def checked(case):
-    model, collate, rows, *options = case
-    return check_packing(model, collate, rows, **(options[0] if options else {}))
+LINES = table.recorded()
 
 
-@pytest.mark.parametrize("name", reports.RIGHT, ids=lambda name: name.replace(" ", "_"))
+@pytest.mark.parametrize("name", table.RIGHT, ids=lambda name: name.replace(" ", "_"))
 def test_what_is_right_raises_no_alarm(name):
-    found = checked(reports.RIGHT[name]())
+    found = table.checked(table.RIGHT[name]())
     assert found.exact is True, found
+    assert table.row("right", name, found) == LINES[name]
 
 
-@pytest.mark.parametrize("name", reports.FAULTS, ids=lambda name: name.replace(" ", "_"))
+@pytest.mark.parametrize("name", table.FAULTS, ids=lambda name: name.replace(" ", "_"))
 def test_a_fault_is_found_and_its_cause_named(name):
-    case, question, words = reports.FAULTS[name]
-    found = checked(case())
+    case, question, words = table.FAULTS[name]
+    found = table.checked(case())
     assert found.exact is False
     assert found[question].verdict == "failed" and words in found[question].cause, found
+    assert table.row("faulty", name, found) == LINES[name]
+
+
+@pytest.mark.parametrize("name", later.MISSED, ids=lambda name: name.replace(" ", "_"))
+def test_the_table_shows_what_is_missed(name):
+    found = table.checked(later.MISSED[name]())
+    assert table.row("missed", name, found) == LINES[name]
+
+
+def test_the_table_has_a_line_for_each_set_up():
+    assert list(LINES) == [*table.RIGHT, *table.FAULTS, *later.MISSED]
+    kinds = [line["kind"] for line in LINES.values()]
+    assert kinds.count("faulty") >= 40 and kinds.count("right") >= 30
 
 
 @pytest.mark.parametrize(("says", "arguments"), [
@@ -50,7 +63,7 @@ def test_a_fault_is_found_and_its_cause_named(name):
 ])  # fmt: skip
 def test_what_cannot_be_checked_is_one_sentence(says, arguments):
     with pytest.raises((TypeError, ValueError)) as refused:
-        checked(arguments)
+        table.checked(arguments)
     assert says in str(refused.value) and "\n" not in str(refused.value)
 
 
