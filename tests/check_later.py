@@ -53,6 +53,8 @@ class Changed(Tiny):
     def _attention(self, part, x, segments, same, wrong):
         if self.fault == "normalized over slots":
             x = x - x.mean(1, keepdim=True)
+        if self.fault == "scaled by rows":
+            x = x * len(x) ** 0.5
         if self.fault == "token shift":
             x = x + 0.5 * F.pad(x[:, :-1], (0, 0, 1, 0))
         if self.fault == "prefix sees all":
@@ -217,6 +219,7 @@ FAULTS = {
     "TransformerEngine, positions of the first row for all": (
         lambda: changed("positions of the first row"), ALONE, ""),
     "normalized over the slots of a row": (lambda: changed("normalized over slots"), EARLIER, ""),
+    "scaled by the number of rows": (lambda: changed("scaled by rows"), ALONE, "depends on the row around"),
     "RWKV, a token shift over the border": (lambda: changed("token shift"), EARLIER, ""),
     "a prefix that sees the next one": (lambda: changed("prefix sees all"), LATER, ""),
     "blocks of slots instead of a window": (lambda: changed("window by slots"), ALONE, ""),

@@ -186,7 +186,8 @@ class CheckedBatch(CalledBatch):
         double = {name: torch.cat([x, x]) if isinstance(x, Tensor) else x for name, x in single.items()}
         one, two = self.called.runs(single), self.called.runs(double)
         if one and two and len(two.outputs) == 2 * len(one.outputs):
-            noise = max(noise, self.apart(two.outputs[: len(one.outputs)], one.outputs).max().item())
+            apart = self.apart(two.outputs[: len(one.outputs)], one.outputs).max().item()
+            noise = max(noise, min(apart, 64 * self.rounding))  # what is more is no rounding, but a fault
         return max(10 * noise, (8 if self.rounding > 1e-4 else 256) * self.rounding)
 
     def of_units(self, units: Collection[int]) -> list[dict]:
