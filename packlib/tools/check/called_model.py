@@ -1,7 +1,8 @@
 """A model that is only called, and what a call shows: which tokens its outputs depend on."""
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +11,21 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
-from packlib.checks import shown
+from packlib.checks import one_line, shown
 
+_PLACEHOLDER = re.compile(r"(image|video|vision|audio|boi|eoi|boa|eoa).*token_(id|index)$")
+_MOST = 1 << 14  # numbers of each parameter that are looked at
+_WINDOWS = "sliding_window", "local_attention", "attention_chunk_size", "window_size"  # of transformers' configs
 EXACT = 1e-6  # a token that is masked has a gradient of exactly 0 in every precision; Fourier transforms leave 1e-7
+
+
+class Refused(ValueError):
+    """What is expected of a function that raised, and what it raised, in one sentence."""
+
+    def __init__(self, expected: str, error: Exception) -> None:
+        super().__init__(f"{expected}; it raised {type(error).__name__}: {one_line(str(error), 200)}")
 
 
 @dataclass(frozen=True)
@@ -58,15 +70,20 @@ class CalledModel:
 
     Args:
         share_rows: whether each row lies on all ranks, which then call the model together, each with the whole batch.
+        keep: tokens that are never changed, besides the placeholders of images that the model's config names.
     """
 
-    def __init__(self, model: Callable, loss: Callable | None, share_rows: bool = False) -> None:
+    def __init__(
+        self, model: Callable, loss: Callable | None, share_rows: bool = False, keep: Collection[int] = ()
+    ) -> None:
+        self.has_run = False
         self.share_rows = share_rows and ranks() > 1
         self.outer = model  # for a step, which needs what adds up the gradients of ranks
         model = model.module if isinstance(model, nn.parallel.DistributedDataParallel) else model
         self.model, self.loss = model, loss
         self.module = model if isinstance(model, nn.Module) else nn.Module()
         self.trains = model is self.module and model.training
+        self.keep = sorted({*keep, *placeholders(self.module)})
         self.device = next((p.device for p in self.module.parameters()), None)
 
     @contextmanager
@@ -96,12 +113,42 @@ class CalledModel:
         np.random.seed(0)  # noqa: NPY002
         torch.manual_seed(0)
 
+    @property
+    def window(self) -> int:
+        """How many tokens the widest window of an attention has, as the model's config says; 0 without windows."""
+        config = getattr(self.module, "config", None)
+        configs = (config, getattr(config, "text_config", None))
+        found = (getattr(one, name, None) for one in configs for name in _WINDOWS)
+        return max((size for size in found if isinstance(size, int)), default=0)
+
+    def kinds(self, ids: Tensor) -> Tensor:
+        """1 for a placeholder of an image, 2 for one of a video, else 0, as processors of transformers say it."""
+        config, found = getattr(self.module, "config", None), torch.zeros_like(ids)
+        for kind, name in enumerate(("image_token_id", "video_token_id"), start=1):
+            found[ids == getattr(config, name, -1)] = kind
+        return found
+
     def runs(self, batch: Mapping[str, Any]) -> ModelCall | None:
         """As a call; None if the model refuses such a batch."""
         try:
             return self(batch)
         except Exception:  # whatever a model raises, it is that it does not take this batch
             return None
+
+    def parameter_slope(self, batch: Mapping[str, Any], parameters: Sequence[nn.Parameter]) -> Tensor:
+        """The gradient of the loss with respect to parameters, of each some numbers; float64, shape (numbers,)."""
+        loss = self(batch, as_it_is=True).loss
+        if any(isinstance(p, DTensor) for p in parameters):  # of a sharded model, whose gradients arrive at the end
+            before = [(p, p.grad) for p in parameters]
+            for p in parameters:
+                p.grad = None
+            loss.backward()  # type: ignore[union-attr]
+            found = torch.cat([some(p, p.grad) for p in parameters])
+            for p, gradient in before:
+                p.grad = gradient
+            return found
+        slopes = torch.autograd.grad(loss, parameters, allow_unused=True)  # type: ignore[arg-type]
+        return torch.cat([some(*pair) for pair in zip(parameters, slopes, strict=True)])
 
     def summed(self, gradient: Tensor) -> Tensor:
         """Over the ranks, if each of them has the gradient of its part of the rows."""
@@ -137,8 +184,12 @@ class CalledModel:
         handle = nn.modules.module.register_module_forward_hook(watch, with_kwargs=True)
         try:
             output = self.model(**batch)
+        except Exception as error:
+            also = ", also one sequence alone, with fewer fields, or with other tokens (see keep)" * self.has_run
+            raise Refused(f"model must take the batches of collate{also}", error) from error
         finally:
             handle.remove()
+        self.has_run = True
         outputs, loss, scores, at = self._read(output, batch)
         rounding = max(torch.finfo(kind).eps for kind in (*kinds, outputs.dtype))
         return ModelCall(outputs, loss, scores, at, embeddings, rounding, parts)
@@ -158,7 +209,7 @@ class CalledModel:
                 )
 
     def _read(self, output: Any, batch: dict) -> tuple[Tensor, Tensor | None, Tensor, Tensor]:
-        ids, found = batch["input_ids"], _tensors(output)
+        ids, found = batch["input_ids"], tensors(output)
         floats = {name: value for name, value in found.items() if value.is_floating_point()}
         rows = {name: x for name, x in floats.items() if x.dim() > ids.dim() and x.shape[: ids.dim()] == ids.shape}
         if not rows:
@@ -167,14 +218,18 @@ class CalledModel:
             raise ValueError(f"model must return numbers for each token, such as {wanted}, not {given}.")
         name = "logits" if "logits" in rows else max(rows, key=lambda name: rows[name].shape[-1])
         loss = floats.get("loss", next((x for x in floats.values() if x.dim() == 0), None))
-        loss = loss if self.loss is None else self.loss(output, batch)
+        if self.loss is not None:
+            try:
+                loss = self.loss(output, batch)
+            except Exception as error:
+                raise Refused("loss must take an output and its batch", error) from error
         outputs = rows[name].flatten(0, ids.dim() - 1).flatten(1)
         if {"token_positions", "token_logits"} <= set(found):  # logits of the predicted tokens alone
             return outputs, loss, found["token_logits"], found["token_positions"]
         return outputs, loss, rows[name], torch.arange(len(outputs))
 
 
-def _tensors(output: Any) -> dict[str, Tensor]:
+def tensors(output: Any) -> dict[str, Tensor]:
     """The tensors of an output by name: of a mapping, a tuple, an object with attributes, or one tensor."""
     if isinstance(output, tuple | list):
         output = dict(zip(getattr(output, "_fields", map(str, range(len(output)))), output, strict=True))
@@ -184,9 +239,23 @@ def _tensors(output: Any) -> dict[str, Tensor]:
     return {name: value for name, value in found.items() if isinstance(value, Tensor)}
 
 
+def placeholders(module: nn.Module) -> set[int]:
+    """The tokens that stand for images, videos or sound, as the model's config names them."""
+    config = getattr(module, "config", None)
+    named = {} if config is None else {name: value for name, value in vars(config).items() if _PLACEHOLDER.match(name)}
+    return {value for value in named.values() if isinstance(value, int)}
+
+
 def ranks() -> int:
     """How many processes check together."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def some(parameter: Tensor, gradient: Tensor | None) -> Tensor:
+    """Some numbers of the gradient of a parameter, spread over it; zeros if there is no gradient."""
+    whole = torch.zeros_like(parameter) if gradient is None else gradient.detach()
+    flat = (whole.full_tensor() if isinstance(whole, DTensor) else whole).flatten()
+    return flat[:: max(1, flat.numel() // _MOST)].double().cpu()
 
 
 def by_slot(values: Tensor, ids: Tensor) -> Tensor | None:
@@ -195,7 +264,7 @@ def by_slot(values: Tensor, ids: Tensor) -> Tensor | None:
     if not values.is_floating_point() or values.dim() < 2:
         return None
     if tuple(values.shape[:2]) == (rows, width):
-        return values.flatten(0, 1).flatten(1)
+        return values.reshape(rows * width, -1)
     if values.shape[0] == rows * width:
         return values.flatten(1)
     if values.dim() == 3 and values.shape[0] == rows and width <= values.shape[2] < 2 * width:  # channels first

@@ -14,8 +14,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from packlib.tools.check.called_model import meeting
-from packlib.tools.check.collated_batch import CheckedBatch, has_slots
-from packlib.tools.check.locating import MASK, POSITIONS, Piece, is_mask, owners, restarting
+from packlib.tools.check.collated_batch import CheckedBatch
+from packlib.tools.check.locating import MASK, POSITIONS, Piece, has_slots, is_mask, owners, restarting
 
 _NO_MASK = "none", "run on", "ones", "mask", "attention"
 

@@ -1,27 +1,32 @@
 """Is it exact? A model and a collator are asked by calls alone whether a pack changes what a sequence gets."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os
+import traceback
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from tqdm.auto import tqdm
 
-from packlib.checks import flag, one_of, shown, whole_number
+from packlib.checks import flag, one_line, one_of, shown, whole_number
 from packlib.collectives import lost_ranks_named
-from packlib.tools.check.called_model import CalledModel
+from packlib.tools.check.called_model import CalledModel, ranks
 from packlib.tools.check.causes import why_leaks
-from packlib.tools.check.collated_batch import CheckedBatch
+from packlib.tools.check.choosing import choose
+from packlib.tools.check.collated_batch import CheckedBatch, collated
 from packlib.tools.check.findings import FAILED, Finding, PackingCheck
 from packlib.tools.check.group_questions import shared_prompt_findings
 from packlib.tools.check.loss_questions import loss_questions
-from packlib.tools.check.model_questions import determinism, isolation, padding, positions, sameness, tokens
-from packlib.tools.check.update import accumulation
+from packlib.tools.check.model_questions import determinism, isolation, lacking, padding, positions, sameness, tokens
+from packlib.tools.check.update import accumulation, without_labels
 from packlib.tools.check.weighing import REDUCTIONS, Weighing
 
-_SEQUENCES = 8  # that the model is called with
+_MOST = 32  # sequences of max_tokens that a failure of cut sequences is worth to be asked again with whole ones
+_PACKLIB = f"{Path(__file__).parents[2]}{os.sep}"
 
 
 @lost_ranks_named()
@@ -35,6 +40,7 @@ def check_packing(
     max_tokens: int = 300,
     loss: Callable[..., Any] | None = None,
     step: Callable[..., Any] | None = None,
+    keep: Collection[int] = (),
     ranks_share: Literal["batches", "rows"] = "batches",
     progress: bool = False,
 ) -> PackingCheck:
@@ -52,7 +58,8 @@ def check_packing(
             tensor `input_ids`, shape (rows, slots) or (slots,). Use what your training uses.
         sequences: mappings with `input_ids` and what else your data set has, such as `labels`, in which -100 is not
             predicted, or a mask of the loss that `pack_dataset` knows, such as `completion_mask`. 4 to 64, of
-            different lengths, some longer than the model's windows; of equal ones the first counts. The model gets 8.
+            different lengths, some longer than the model's windows; of equal ones the first counts. The model gets 8,
+            the longest among them, or more if the batch of 8 lacks several rows or padding that the batch of all has.
             Or groups of answers that share a prompt: mappings with `prompt`, tokens, and `answers`, the tokens of each.
             The questions are then whether an answer sees its prompt and itself alone, whether it gets what it gets in a
             row with its prompt and nothing else, and whether all its tokens are learned.
@@ -60,12 +67,15 @@ def check_packing(
             "constant". Without it any of them passes.
         group: the column that is the same for sequences which belong together, as the two of a preference or the
             answers to one prompt; they are never parted. Without it each sequence is a group.
-        max_tokens: of the longest sequence that is used. Where fewer than 4 sequences are as short, longer ones are cut
-            to their first tokens and the last, and the findings say so. If the model refuses these, it gets whole ones.
+        max_tokens: of the longest sequence that the model gets. Longer ones are cut to their first tokens and the last;
+            the two longest of them are used, or more if fewer than 4 sequences are short enough. The findings say how
+            many were cut or left out. If the model refuses sequences that were cut, it gets whole ones.
         loss: `loss(output, batch)`, where the model does not compute it.
         step: `step(model, batches)`: what your trainer does with the micro-batches of one update, with its `backward`
             and its optimizer. Parameters and gradients are put back; what your optimizer remembers is not. On two
             ranks each gets one micro-batch, and a model in DistributedDataParallel is handed over as it is.
+        keep: tokens that are never changed, such as placeholders of images. Those that the model's config names
+            (`image_token_id`, …) are kept anyway.
         ranks_share: what several ranks share. "batches": each has micro-batches of its own. "rows": the slots of each
             row lie on all of them, as in context or sequence parallelism. Then each rank calls the model with the whole
             batch, of which the model takes its part, and gets `.logits` and `.loss` of the whole rows; the step of each
@@ -74,7 +84,8 @@ def check_packing(
 
     Returns:
         A finding for each question. `exact` is True if all that were asked passed, False if one failed, and None if
-        one "cannot be told", as without a loss, or where no row holds two sequences.
+        one "cannot be told", as without a loss. A question is not asked if its object is not there, as where no row
+        holds two sequences: `not_asked` has the reasons.
 
     Raises:
         TypeError, ValueError: naming what cannot be checked, in one sentence.
@@ -90,9 +101,11 @@ def check_packing(
     if reduction is not None:
         one_of("reduction", reduction, REDUCTIONS)
     one_of("ranks_share", ranks_share, ("batches", "rows"))
-    called = CalledModel(model, loss, share_rows=ranks_share == "rows")
+    called = CalledModel(model, loss, share_rows=ranks_share == "rows", keep=keep)
     whole_number("max_tokens", max_tokens, 2)
     progress = flag("progress", progress)
+    if hasattr(sequences, "iloc"):
+        raise TypeError("sequences must be mappings, not a pandas frame: pass datasets.Dataset.from_pandas(frame).")
     try:
         rows = [dict(row) for row in islice(sequences, 64)]
         shared = bool(rows) and all({"prompt", "answers"} <= row.keys() for row in rows)
@@ -105,25 +118,43 @@ def check_packing(
             raise ValueError(f"{left[0]} must be left out where answers share prompts.")
         return PackingCheck(tuple(shared_prompt_findings(called, collate, rows)))
     rows = _different(rows, ids, group)
-    chosen = _chosen(rows, group, max_tokens)
-    few, note = _cut(chosen, max_tokens)
+    with called.mode(train=False):
+        few, whole, note = choose(lambda some: collated(called, collate, some), rows, group, max_tokens)
 
     def ask(some: list[dict]) -> list[Finding]:
         with called.mode(train=False):
-            return _findings(CheckedBatch(called, collate, rows, some, group), reduction, step, progress)
+            try:
+                return _findings(CheckedBatch(called, collate, rows, some, group), reduction, step, progress)
+            except Exception as error:
+                if _own(error):
+                    raise
+                said = f"{type(error).__name__}: {one_line(str(error), 200)}"
+                raise ValueError(f"The check could not be finished with this model and batch: {said}") from error
 
     try:
         found = ask(few)
     except ValueError as error:
-        if not note:
+        if few == whole:
             raise
         with suppress(ValueError):
-            return PackingCheck(tuple(ask(chosen)))
+            return PackingCheck(tuple(ask(whole)))
         raise ValueError(f"{error} {note}") from error
+    failed = any(one.verdict == FAILED for one in found)
+    if failed and few != whole and ranks() == 1 and sum(len(row["input_ids"]) for row in whole) <= _MOST * max_tokens:
+        with suppress(ValueError):  # the cut may be at fault, as where a column counts the tokens of a prompt
+            again = ask(whole)
+            if not any(one.verdict == FAILED for one in again):
+                return PackingCheck(tuple(again))
     if note:
         found = [replace(one, evidence=f"{one.evidence} {note}") if one.verdict == FAILED or one.question == "tokens"
                  else one for one in found]  # fmt: skip
     return PackingCheck(tuple(found))
+
+
+def _own(error: Exception) -> bool:
+    """Whether it is a sentence of packlib's own, and not what code that it called raised."""
+    last = list(traceback.extract_tb(error.__traceback__))[-1]
+    return isinstance(error, ValueError | TypeError) and last.filename.startswith(_PACKLIB)
 
 
 def _findings(checked: CheckedBatch, reduction: str | None, step: Callable | None, progress: bool) -> list[Finding]:
@@ -133,7 +164,7 @@ def _findings(checked: CheckedBatch, reduction: str | None, step: Callable | Non
         lambda: isolation(checked, why),
         lambda: [padding(checked), positions(checked, why), sameness(checked, why)],
         lambda: loss_questions(checked, weighing, why is not None),
-        lambda: [accumulation(checked, weighing, step)],
+        lambda: [accumulation(checked, weighing, step), *without_labels(checked, step), *lacking(checked)],
     ]
     bar = tqdm(questions, desc="check", unit="question", leave=False, disable=not progress)
     return [finding for question in bar for finding in question()]
@@ -154,31 +185,3 @@ def _different(rows: list[dict], tokens: list[np.ndarray], group: str | None) ->
     if len(different) < 2:
         raise ValueError(f"sequences must be at least 2 different ones, not {len(different)} of {len(rows)}.")
     return different
-
-
-def _chosen(rows: list[dict], group: str | None, max_tokens: int) -> list[dict]:
-    """Few sequences in their order: whole groups, or different lengths, none longer if there are 4 such."""
-    if group is not None:
-        names = list(dict.fromkeys(row[group] for row in rows))
-        held = np.cumsum([sum(row[group] == name for row in rows) for name in names])
-        names = names[: max(2, int((held <= _SEQUENCES).sum()))]
-        return [row for row in rows if row[group] in names]
-    lengths = np.array([len(row["input_ids"]) for row in rows])
-    pool = np.flatnonzero(lengths <= max_tokens)
-    pool = pool if len(pool) >= 4 else np.arange(len(rows))
-    by_length = pool[np.argsort(lengths[pool], kind="stable")]
-    spread = by_length[np.linspace(0, len(pool) - 1, min(_SEQUENCES, len(pool))).round().astype(int)]
-    return [rows[at] for at in sorted(spread.tolist())]
-
-
-def _cut(rows: list[dict], most: int) -> tuple[list[dict], str]:
-    """The rows, of which longer ones have their first tokens and the last; and what is to be said of that."""
-    cut = []
-    for row in rows:
-        if (length := len(row["input_ids"])) > most:
-            by_token = {name: np.asarray(x) for name, x in row.items() if np.ndim(x) == 1 and len(x) == length}
-            row = row | {name: x[np.r_[: most - 1, length - 1]].tolist() for name, x in by_token.items()}
-        cut.append(row)
-    long = sum(len(row["input_ids"]) > most for row in rows)
-    note = f"Of {len(rows)} sequences {long} were cut to {most} tokens, the first {most - 1} and the last: see "
-    return cut, f"{note}max_tokens." if long else ""

@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from packlib.checks import one_line, shown
-from packlib.tools.check.called_model import EXACT, CalledModel, gradients
-from packlib.tools.check.locating import MASK, POSITIONS, Piece, is_mask, locate, owners, restarting
+from packlib.checks import shown
+from packlib.tools.check.called_model import EXACT, CalledModel, Refused, gradients
+from packlib.tools.check.choosing import Shape, shape_of
+from packlib.tools.check.locating import MASK, POSITIONS, Piece, has_slots, is_mask, locate, owners, restarting
 
 
 class Leak(NamedTuple):
@@ -44,8 +45,7 @@ class CalledBatch:
     def __init__(self, called: CalledModel, batch: dict, pieces: list[Piece]) -> None:
         self.called, self.batch, self.ids, self.pieces = called, batch, batch["input_ids"], pieces
         self.owner = owners(self.ids, pieces)
-        with in_one_sentence("model must take the batches of collate"):
-            self.seen = called(batch)
+        self.seen = called(batch)
         called.refuse_parts(self.seen)
         self.rounding, loss = self.seen.rounding, self.seen.loss
         self._size = max(self.seen.outputs.detach().double().square().mean().sqrt().item(), 1e-30)
@@ -63,9 +63,11 @@ class CalledBatch:
         return difference.square_().mean(1).double().sqrt() / self._size
 
     def moved(self, batch: dict, slots: np.ndarray) -> dict:
-        """The batch with other tokens at these slots, of those that it holds."""
+        """The batch with other tokens at these slots, of those that it holds; placeholders stay."""
         pool = self.ids.flatten()[np.flatnonzero(self.owner >= 0)].unique()
+        pool = pool[~torch.isin(pool, torch.tensor(self.called.keep, dtype=pool.dtype, device=pool.device))]
         flat = batch["input_ids"].flatten().clone()
+        slots = slots[~np.isin(flat.cpu().numpy()[slots], self.called.keep)]
         flat[slots] = pool[(torch.searchsorted(pool, flat[slots]) + 1) % len(pool)]
         return {**batch, "input_ids": flat.view_as(batch["input_ids"])}
 
@@ -108,6 +110,11 @@ class CheckedBatch(CalledBatch):
     def collate(self, sequences: list[dict]) -> dict:
         """The batch that the collator makes, of tensors."""
         return collated(self.called, self._collate, sequences)
+
+    @cached_property
+    def shape_of_all(self) -> Shape:
+        """What the batch of all sequences has."""
+        return shape_of(self.collate(self.given), self.given)
 
     def slopes(self, batch: dict) -> np.ndarray | None:
         """The gradients of each piece's outputs by slot, relative to the largest, shape (P, N); None without any."""
@@ -179,7 +186,8 @@ class CheckedBatch(CalledBatch):
         double = {name: torch.cat([x, x]) if isinstance(x, Tensor) else x for name, x in single.items()}
         one, two = self.called.runs(single), self.called.runs(double)
         if one and two and len(two.outputs) == 2 * len(one.outputs):
-            noise = max(noise, self.apart(two.outputs[: len(one.outputs)], one.outputs).max().item())
+            apart = self.apart(two.outputs[: len(one.outputs)], one.outputs).max().item()
+            noise = max(noise, min(apart, 64 * self.rounding))  # what is more is no rounding, but a fault
         return max(10 * noise, (8 if self.rounding > 1e-4 else 256) * self.rounding)
 
     def of_units(self, units: Collection[int]) -> list[dict]:
@@ -233,7 +241,16 @@ class CheckedBatch(CalledBatch):
 
         Where ranks share a row the collator is asked: it has as many slots as they can share.
         """
+        if self.illustrated:  # its images are not by slot, and only the collator knows which are whose
+            return False
         return not self.called.share_rows and self.called.runs(self.alone_batch(self.pieces[0])) is not None
+
+    @cached_property
+    def illustrated(self) -> bool:
+        """Whether the batch holds placeholders, and something that stands for them."""
+        held = np.isin(self.ids.flatten().cpu().numpy(), self.called.keep)
+        beside = (x for x in self.batch.values() if isinstance(x, Tensor) and x.is_floating_point())
+        return bool(held.any()) and any(not is_mask(x, self.ids) and not has_slots(x, self.ids) for x in beside)
 
     @cached_property
     def kept(self) -> list[str]:
@@ -320,11 +337,6 @@ class CheckedBatch(CalledBatch):
         return not self.blamed and set(self.differing()) == set(range(len(self.pieces))) - firsts != set()
 
 
-def has_slots(value: Any, ids: Tensor) -> bool:
-    """Whether a field of a batch holds something for each slot."""
-    return isinstance(value, Tensor) and value.shape == ids.shape
-
-
 def _put(value: Tensor, slots: np.ndarray, part: Tensor) -> Tensor:
     """A field with other values in some slots."""
     flat = value.flatten().clone()
@@ -337,8 +349,10 @@ def in_one_sentence(what: str) -> Iterator[None]:
     """Say in one sentence what is expected of a function that raises."""
     try:
         yield
+    except Refused:
+        raise
     except Exception as error:
-        raise ValueError(f"{what}; it raised {type(error).__name__}: {one_line(str(error), 200)}") from error
+        raise Refused(what, error) from error
 
 
 def collated(called: CalledModel, collate: Callable, sequences: list[dict]) -> dict:
@@ -346,6 +360,8 @@ def collated(called: CalledModel, collate: Callable, sequences: list[dict]) -> d
     called.reseed()
     with in_one_sentence(f"collate must take a list of sequences, here of {len(sequences)}"):
         made = collate(deepcopy(sequences))
+    if isinstance(made, tuple | list):
+        raise TypeError(f"collate returned a {type(made).__name__}: return one mapping, whose tokens are input_ids.")
     if not isinstance(made, Mapping) or "input_ids" not in made:
         raise TypeError(f"collate must return a mapping with input_ids, not {shown(made)}.")
     batch = {key: torch.from_numpy(x) if isinstance(x, np.ndarray) else x for key, x in made.items()}

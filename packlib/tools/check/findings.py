@@ -22,7 +22,7 @@ class Finding:
 
     Attributes:
         question: what was asked, in a word or two.
-        verdict: "passed", "failed", "cannot be told", or "not asked" where that takes what was not given.
+        verdict: "passed", "failed", "cannot be told", or "not asked" where that takes what is not there or not given.
         evidence: what was measured.
         cause: what most likely makes it fail; empty if it did not.
         remedy: what to do about it.
@@ -75,6 +75,11 @@ class PackingCheck:
         verdicts = {finding.verdict for finding in self.findings}
         return False if FAILED in verdicts else None if UNKNOWN in verdicts else True
 
+    @property
+    def not_asked(self) -> dict[str, str]:
+        """The questions that were not asked, and why: their object is not there, or an argument is missing."""
+        return {finding.question: finding.evidence for finding in self.findings if finding.verdict == NOT_ASKED}
+
     def __getitem__(self, question: str) -> Finding:
         return next(finding for finding in self.findings if finding.question == question)
 
@@ -98,7 +103,7 @@ class PackingCheck:
 
     def to_json(self) -> str:
         """The findings as JSON text."""
-        found = {"exact": self.exact, "findings": list(map(asdict, self.findings))}
+        found = {"exact": self.exact, "not_asked": self.not_asked, "findings": list(map(asdict, self.findings))}
         return json.dumps(found, indent=2, ensure_ascii=False)
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -28,6 +28,11 @@ def owners(ids: Tensor, pieces: Sequence[Piece]) -> np.ndarray:
     return owner.reshape(-1, ids.shape[-1])
 
 
+def has_slots(value: Any, ids: Tensor) -> bool:
+    """Whether a field of a batch holds something for each slot."""
+    return isinstance(value, Tensor) and value.shape == ids.shape
+
+
 def is_mask(value: Any, ids: Tensor) -> bool:
     """Whether it says for each pair of slots whether one may look at the other."""
     return isinstance(value, Tensor) and value.dim() > 1 and tuple(value.shape[-2:]) == (ids.shape[-1],) * 2

@@ -71,7 +71,7 @@ def _labels(weighing: Weighing) -> Finding:
     prompts = int((asked & inside & ~labeled).sum())
     picked = int((missing & loss.carried & np.isin(loss.key, elsewhere)).sum())
     aside = int((loss.touched & ~asked & ~labeled).sum())
-    lasts = [piece.slots[-1 - shift] for piece in loss.pieces if len(piece.slots) > shift]
+    lasts = [piece.slots[labeled[piece.slots]][-1] for piece in loss.pieces if labeled[piece.slots].any()]
     evidence = (
         f"Of {count} labels {lost} are lost and {wrong} are others; {prompts} tokens without a label and {padding} "
         f"slots of padding are predicted. "
@@ -95,6 +95,9 @@ def _labels(weighing: Weighing) -> Finding:
     name = next((name for name, failed in names.items() if failed), None)
     if name is not None:
         return Finding.failed("labels", evidence, name)
+    if lost and not prompts:
+        evidence = f"{count - lost} of {count} labels have a gradient; the other {lost} have none in any batch"
+        return Finding("labels", PASSED, f"{evidence} (as with a clipped ratio, or an advantage of 0).")
     return Finding("labels", UNKNOWN if prompts else PASSED, evidence)
 
 
@@ -115,6 +118,37 @@ def _learns_from_others(weighing: Weighing) -> bool:
     return False
 
 
+def _within_rows(weighing: Weighing) -> bool:
+    """Whether what does not pass through the scores depends on other sequences of the same row, and on no other row."""
+    checked, loss = weighing.checked, weighing.whole.loss
+    rows, depends = checked.rows, {True: False, False: False}
+    if len(set(rows.tolist())) < 2 or loss.aside is None:
+        return False
+    for piece, row in zip(checked.pieces, rows, strict=True):
+        moved = Loss(checked, checked.moved(checked.batch, piece.slots), checked.pieces).aside
+        for other, its in zip(checked.pieces, rows, strict=True):
+            if other is piece or moved is None:
+                continue
+            mine, before = moved[other.slots], loss.aside[other.slots]
+            depends[bool(its == row)] |= bool((mine - before).norm() > 10 * weighing.limit * before.norm())
+    return depends[True] and not depends[False]
+
+
+def _parameters_apart(weighing: Weighing) -> float:
+    """How far the gradient of the parameters is from what the sequences weigh of their own, relative to its size."""
+    checked, whole = weighing.checked, weighing.whole
+    parameters = [p for p in checked.called.module.parameters() if p.requires_grad]
+    units = {checked.unit_of[piece.sequence] for piece in whole.loss.pieces}
+    if len(whole.loss.pieces) != len(checked.few):  # a sequence is there twice, or in pieces
+        return 0.0
+    if not parameters or checked.called.share_rows or checked.changes_tokens or units != whole.weight.keys():
+        return 0.0
+    together = checked.called.parameter_slope(checked.batch, parameters)
+    made = sum(weight * checked.called.parameter_slope(whole.alone[unit].batch, parameters)
+               for unit, weight in whole.weight.items())  # fmt: skip
+    return float((together - made).norm() / together.norm().clamp(min=1e-300))
+
+
 def _mean(weighing: Weighing, spoiled: bool, leaks: bool) -> Finding:
     """Args:
     spoiled: whether targets or labels are wrong, which changes gradients too.
@@ -130,6 +164,10 @@ def _mean(weighing: Weighing, spoiled: bool, leaks: bool) -> Finding:
     if weighing.by_gradient:
         weights = list(weighing.whole.weight.values())
         evidence += f"; together sequences weigh {min(weights):.3g} to {max(weights):.3g} of what they weigh alone"
+    weightless = [unit for unit, weight in weighing.whole.weight.items() if abs(weight) < 1e-6]
+    if weightless and clean:
+        count, of_all = len(weightless), len(weighing.whole.weight)
+        return Finding.failed("mean", f"{evidence}.", "weightless", count=count, of_all=of_all)
     if not fitting or fitting[0] in FAULTS:
         if not clean and not (weighing.by_gradient and certain):
             return Finding("mean", UNKNOWN, f"{evidence}; the outputs of sequences differ too.")
@@ -145,13 +183,23 @@ def _mean(weighing: Weighing, spoiled: bool, leaks: bool) -> Finding:
         through = weighing.whole.off_through
         if _learns_from_others(weighing):
             return Finding.failed("mean", f"{evidence}, and with the labels of another sequence.", "other labels")
+        loss = weighing.whole.loss
+        if loss.certain and loss.value and loss.beside < 3e-6:
+            return Finding.failed("mean", f"{evidence}: the loss agrees and its gradients do not.", "gradients alone")
         if through is None or through <= weighing.limit:
-            loss = weighing.whole.loss
+            if rule := weighing.aside_rule:
+                evidence += f": a part of the loss that does not pass through the scores is {_WORDS[rule]} of its own"
+                return Finding("mean", PASSED, f"{evidence}.")
+            if _within_rows(weighing):
+                return Finding.failed("mean", f"{evidence}.", "row balance")
             share = f"{loss.beside:.2g} of the loss" if loss.certain and loss.value else "a part of the loss"
             evidence += f": {share} does not pass through the scores and depends on what shares a batch, as a loss "
             return Finding("mean", UNKNOWN, f"{evidence}that balances experts does by design.")
         return Finding.failed("mean", f"{evidence}.", "company")
     if wanted is not None and wanted not in fitting:
         return Finding.failed("mean", f"{evidence}.", "other mean", found=_WORDS[fitting[0]], wanted=wanted)
+    if clean and not spoiled and weighing.by_gradient and (apart := _parameters_apart(weighing)) > 10 * weighing.limit:
+        evidence += f". The loss agrees and its gradients do not: those of parameters differ by {apart:.2g}"
+        return Finding.failed("mean", f"{evidence}.", "gradients alone")
     alike = wanted is not None and {"token", "sequence"} <= set(fitting)
     return Finding("mean", UNKNOWN if alike else PASSED, f"{evidence}.")

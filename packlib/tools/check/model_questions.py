@@ -8,8 +8,8 @@ import torch
 from packlib.tools.check.called_model import EXACT
 from packlib.tools.check.causes import Why, additive, document_mask
 from packlib.tools.check.collated_batch import CheckedBatch, found_in
-from packlib.tools.check.findings import PASSED, UNKNOWN, Finding
-from packlib.tools.check.locating import MASK, POSITIONS, Piece, is_mask, restarting
+from packlib.tools.check.findings import NOT_ASKED, PASSED, UNKNOWN, Finding
+from packlib.tools.check.locating import MASK, POSITIONS, Piece, has_slots, is_mask, restarting
 
 
 def determinism(checked: CheckedBatch) -> Finding:
@@ -32,10 +32,17 @@ def tokens(checked: CheckedBatch, asked: np.ndarray) -> Finding:
     """
     said, last = dict[str, str](), False
     for rows in (checked.given, checked.few):
-        pieces = found_in(checked.collate(rows), rows)
+        batch = checked.collate(rows)
+        pieces = found_in(batch, rows)
+        aims = batch.get("labels") if has_slots(batch.get("labels"), batch["input_ids"]) else None
         for index, row in enumerate(rows):
             mine = [piece.offsets for piece in pieces if piece.sequence == index]
             held = np.bincount(np.concatenate([np.empty(0, int), *mine]), minlength=len(row["input_ids"]))
+            whole = next((piece for piece in pieces if piece.sequence == index and len(mine) == 1), None)
+            if whole is not None and aims is not None and held[:-1].all() and not held[-1]:
+                # labels that are shifted beforehand: the last token is a target alone
+                aim = int(aims.flatten()[int(whole.slots[-1])])
+                held[-1] = aim in (row["input_ids"][-1], row.get("labels", row["input_ids"])[-1])
             kind = "lost" if not mine else "short" if not held.all() else "twice" if held.max() > 1 else "cut"
             if kind != "cut" or len(mine) > 1:
                 text = (
@@ -83,13 +90,41 @@ def isolation(checked: CheckedBatch, why: Why | None) -> Iterator[Finding]:
         elif shared:
             yield Finding(question, PASSED, f"{len(checked.pieces)} sequences do not depend on one another, by {how}.")
         else:
-            yield Finding(question, UNKNOWN, "No row holds two sequences: give more, or shorter ones.")
+            count, few = len(checked.given), len(checked.few)
+            unasked = (
+                f"Your {count} sequences share rows, the {few} that were used do not: give shorter ones."
+                if checked.shape_of_all.together > 1
+                else f"No row holds two of your {count} sequences: give more, or shorter ones."
+            )
+            yield Finding(question, NOT_ASKED, unasked)
+
+
+def _lacks(checked: CheckedBatch, of_all: bool, what: str) -> str:
+    """Why a question about `what` a batch does not have is not asked.
+
+    Args:
+        of_all: whether the batch of all sequences has it.
+    """
+    if of_all:
+        return f"Your {len(checked.given)} sequences make {what}, the {len(checked.few)} that were used make none."
+    return f"The batch of your {len(checked.given)} sequences has no {what}."
+
+
+def lacking(checked: CheckedBatch) -> Iterator[Finding]:
+    """What faults could be in and is not there: several rows, and sequences longer than a window."""
+    if len(checked.owner) < 2:
+        yield Finding("several rows", NOT_ASKED, _lacks(checked, checked.shape_of_all.rows > 1, "second row"))
+    longest = max(len(row["input_ids"]) for row in checked.few)
+    if (window := checked.called.window) >= longest:
+        evidence = f"The longest sequence that was used has {longest} tokens, and the model's window {window}"
+        more = ": raise max_tokens" if max(len(row["input_ids"]) for row in checked.given) > window else ""
+        yield Finding("windows", NOT_ASKED, f"{evidence}{more}.")
 
 
 def padding(checked: CheckedBatch) -> Finding:
     slopes, slots = checked.own_slopes, checked.padding
     if not len(slots):
-        return Finding("padding", PASSED, "The batch holds no padding.")
+        return Finding("padding", NOT_ASKED, _lacks(checked, checked.shape_of_all.padding > 0, "padding"))
     if slopes is None:
         change = checked.apart(checked.called(checked.moved(checked.batch, slots)).outputs, checked.seen.outputs)
         by, strength, limit = "move", float(change[checked.owner.ravel() >= 0].max()), checked.limit
@@ -105,6 +140,9 @@ def positions(checked: CheckedBatch, why: Why | None) -> Finding:
     if max(checked.noise) > 0.1:
         evidence = f"Calls that should be the same differ by {max(checked.noise):.2g}."
         return Finding("positions", UNKNOWN, evidence)
+    if (worst := _of_images(checked)) > checked.limit:
+        evidence = f"With the positions that the model makes for its images, a sequence alone differs by {worst:.2g}."
+        return Finding.failed("positions", evidence, "image positions")
     if POSITIONS in checked.blamed or (not checked.bare and _uneven(checked)):
         return _wrong_positions(checked)
     batch = why.cured if why else checked.batch
@@ -124,6 +162,21 @@ def positions(checked: CheckedBatch, why: Why | None) -> Finding:
     if checked.late_alone:
         return Finding.failed("positions", f"{evidence}, and none that begins a row.", "own positions")
     return Finding("positions", UNKNOWN, f"{evidence}, whatever position_ids they get.")
+
+
+def _of_images(checked: CheckedBatch) -> float:
+    """How far a sequence with images, alone, is from itself with positions that the model makes; 0 if it makes none."""
+    worst = 0.0
+    for alone in checked.alone if checked.illustrated else []:
+        if alone is None or POSITIONS not in alone.batch or alone.batch["input_ids"].numel() != len(alone.slots):
+            continue
+        marks = checked.called.kinds(alone.batch["input_ids"])
+        rest = {name: value for name, value in alone.batch.items() if name not in (POSITIONS, MASK)}
+        for batch in ({**rest, "mm_token_type_ids": marks}, rest):  # which some models read to make positions
+            if (seen := checked.called.runs(batch)) is not None:
+                worst = max(worst, checked.apart(seen.outputs[alone.slots], alone.outputs).max().item())
+                break
+    return worst
 
 
 def _given(checked: CheckedBatch) -> list[np.ndarray]:
@@ -182,9 +235,22 @@ def sameness(checked: CheckedBatch, why: Why | None) -> Finding:
         return Finding.failed(question, evidence, cause, name=name, window=window)
     if not differing:
         return Finding(question, PASSED, evidence)
+    if checked.illustrated and not why and _from_images_on(checked, differing):
+        return Finding.failed(question, evidence, "images")
     padded = checked.own_slopes is not None and checked.own_slopes[:, checked.padding].max(initial=0) > EXACT
     above = why or padded or checked.late_alone or POSITIONS in checked.blamed
     return Finding.failed(question, evidence, "above" if above else "otherwise")
+
+
+def _from_images_on(checked: CheckedBatch, differing: dict[int, float]) -> bool:
+    """Whether sequences differ from what they are alone at an image and behind it, and not before."""
+    for number in differing:
+        piece, alone = checked.pieces[number], checked.alone[number]
+        held = np.isin(checked.ids.flatten()[piece.slots].cpu().numpy(), checked.called.keep)
+        apart = checked.apart(checked.seen.outputs[piece.slots], alone.outputs) > checked.limit  # type: ignore[union-attr]
+        if not held.any() or (checked.causal and apart[: int(held.argmax())].any()):
+            return False
+    return True
 
 
 def _mask_cause(checked: CheckedBatch, name: str) -> tuple[str, int]:

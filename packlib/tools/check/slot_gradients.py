@@ -62,7 +62,7 @@ class Loss:
         self.pull = self._pull(seen, seen.loss, None)
         if found := seen.slope():
             scores, slope = (x.detach().flatten(0, -2) for x in found)
-            self._read(slope, scores, seen.at.cpu().numpy())
+            self._read(checked.called.summed(slope), scores, seen.at.cpu().numpy())  # each rank has its part of it
 
     @cached_property
     def through(self) -> Tensor | None:
@@ -70,6 +70,11 @@ class Loss:
         seen = self.checked.called(self.batch)
         found = seen.slope()
         return None if found is None else self._pull(seen, *found)
+
+    @cached_property
+    def aside(self) -> Tensor | None:
+        """The part of `pull` that does not pass through the scores, as that of a loss which balances experts."""
+        return None if self.pull is None or self.through is None else self.pull - self.through
 
     def _pull(self, seen: ModelCall, what: Tensor, slope: Tensor | None) -> Tensor | None:
         """Gradients of a sum that `slope` weighs, by slot."""
@@ -161,7 +166,20 @@ class Loss:
     @cached_property
     def wanted(self) -> np.ndarray:
         """Shape (N,), the label that each slot should have as its target; -100 for none."""
-        return self.ahead(self.label, self.shift)
+        wanted = self.ahead(self.label, self.shift)
+        for piece in self.pieces if self.shift == 1 and self.checked.causal else []:
+            end = len(self.checked.few[piece.sequence]["input_ids"]) - 1
+            if piece.offsets[-1] == end - 1:  # the last token is a target alone
+                wanted[piece.slots[-1]] = self._labels(Piece(piece.sequence, piece.slots[-1:], np.array([end])))[0]
+        return wanted
+
+
+def labeled(row: dict) -> bool:
+    """Whether a sequence has a token that is to be predicted, as far as its columns say."""
+    if "labels" in row:
+        return bool((np.asarray(row["labels"]) != IGNORED).any())
+    trained = trained_in_row(row, len(row["input_ids"]))
+    return trained is None or bool(trained.any())
 
 
 def _form(slope: Tensor, scores: Tensor) -> tuple[Tensor, ...]:

@@ -1,7 +1,7 @@
 """Whether micro-batches add up to the update that they make together: what an optimizer applies is looked at."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -11,16 +11,17 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from packlib.tools.check.called_model import ranks
-from packlib.tools.check.collated_batch import CheckedBatch
+from packlib.tools.check.called_model import ranks, some, tensors
+from packlib.tools.check.collated_batch import CheckedBatch, in_one_sentence
 from packlib.tools.check.findings import NOT_ASKED, PASSED, UNKNOWN, Finding
-from packlib.tools.check.slot_gradients import Loss
+from packlib.tools.check.slot_gradients import Loss, labeled
 from packlib.tools.check.weighing import Weighing, held
 
-_MOST = 1 << 14  # numbers of each parameter that are looked at
 _NEAR = 0.05
+_DAMPED = 2.0**-12  # what gradients are multiplied with so that no bound clips them
 
 
 def accumulation(checked: CheckedBatch, weighing: Weighing, step: Callable | None) -> Finding:
@@ -79,32 +80,45 @@ class _Update:
     alike: bool
 
 
-def _some(parameter: Tensor, gradient: Tensor | None) -> Tensor:
-    flat = torch.zeros_like(parameter).flatten() if gradient is None else gradient.detach().flatten()
-    return flat[:: max(1, flat.numel() // _MOST)].double().cpu()
+def _run(
+    checked: CheckedBatch, parameters: list[nn.Parameter], batches: list[dict], step: Callable, damped: float = 1.0
+) -> _Update:
+    """Call the step, and leave parameters and gradients as they were.
 
-
-def _run(checked: CheckedBatch, parameters: list[nn.Parameter], batches: list[dict], step: Callable) -> _Update:
-    """Call the step, and leave parameters and gradients as they were."""
+    Args:
+        damped: what each gradient is multiplied with as it arrives.
+    """
     before = [(p, p.detach().clone(), p.grad) for p in parameters]
-    sums, taken = {p: _some(p, None) for p in parameters}, {p: list[Tensor]() for p in parameters}
+    sharded = any(isinstance(p, DTensor) for p in parameters)
+    sums, taken = {p: some(p, None) for p in parameters}, {p: list[Tensor]() for p in parameters}
 
     def take(optimizer: torch.optim.Optimizer, *_: Any) -> None:
         for p in (p for group in optimizer.param_groups for p in group["params"]):
             if p in taken and p.grad is not None:
-                taken[p].append(_some(p, p.grad))
+                taken[p].append(some(p, p.grad))
 
     def add(p: nn.Parameter, gradient: Tensor) -> None:
-        sums[p].add_(_some(p, gradient))
+        sums[p].add_(some(p, gradient))
 
-    handles = [register_optimizer_step_pre_hook(take), *(p.register_hook(partial(add, p)) for p in parameters)]
+    def arrived(p: nn.Parameter) -> None:
+        p.grad.mul_(damped)  # type: ignore[union-attr]
+        add(p, p.grad)  # type: ignore[arg-type]
+
+    handles = [register_optimizer_step_pre_hook(take)]
+    if sharded:
+        handles += [p.register_post_accumulate_grad_hook(arrived) for p in parameters]
+    else:
+        if damped != 1:
+            handles += [p.register_hook(lambda gradient: gradient * damped) for p in parameters]
+        handles += [p.register_hook(partial(add, p)) for p in parameters]
     try:
         for p in parameters:
             p.grad = None
         checked.called.reseed()
-        step(checked.called.outer, deepcopy(batches))
+        with in_one_sentence("step must take the model and a list of batches"):
+            step(checked.called.outer, deepcopy(batches))
         steps = max(map(len, taken.values()), default=0)
-        first = [taken[p][0] if taken[p] else _some(p, None if steps else p.grad) for p in parameters]
+        first = [taken[p][0] if taken[p] else some(p, None if steps else p.grad) for p in parameters]
     finally:
         for handle in handles:
             handle.remove()
@@ -115,7 +129,10 @@ def _run(checked: CheckedBatch, parameters: list[nn.Parameter], batches: list[di
     delivered, applied = torch.cat([*sums.values()]), torch.cat(first)
     alike = True
     if ranks() > 1:
-        dist.all_reduce(delivered)
+        if sharded:  # what arrives is the mean over the ranks
+            delivered *= ranks()
+        else:
+            dist.all_reduce(delivered)
         every = [torch.empty_like(applied) for _ in range(ranks())]
         dist.all_gather(every, applied)
         alike = all(_near(other, every[0]) for other in every)
@@ -132,9 +149,7 @@ def _stepped(
     """
     parameters = [p for p in checked.called.module.parameters() if p.requires_grad]
     batches, shares, evidence = [part.batch for part in parts], weighing.shares(parts), _held(weighing, parts)
-    losses = [checked.called(batch, as_it_is=True).loss for batch in batches]
-    slopes = [torch.autograd.grad(loss, parameters, allow_unused=True) for loss in losses]
-    alone = [torch.cat([_some(*pair) for pair in zip(parameters, slope, strict=True)]) for slope in slopes]
+    alone = [checked.called.parameter_slope(batch, parameters) for batch in batches]
     if checked.called.share_rows:
         for gradient in alone:
             dist.all_reduce(gradient)
@@ -144,8 +159,7 @@ def _stepped(
     applied, most = update.applied, update.applied.abs().max()
     clipped = torch.allclose(applied, update.delivered.clamp(-most, most), rtol=1e-4, atol=0)
     applied = update.delivered if clipped and most > 0 else applied  # the sum is right or wrong before it is clipped
-    got, given = (torch.linalg.lstsq(torch.stack(alone, 1), x[:, None]).solution[:, 0].numpy()
-                  for x in (applied, update.delivered))  # fmt: skip
+    got, given = _weights(alone, applied), _weights(alone, update.delivered)
     made = torch.stack(alone, 1) @ torch.from_numpy(got)
     left = float((applied - made).norm() / applied.norm().clamp(min=1e-300))
     evidence += f" In the step they weigh {got[0]:.3g} and {got[1]:.3g}; right is {shares[0]:.3g} and {shares[1]:.3g}."
@@ -166,13 +180,13 @@ def _stepped(
             return _failed(evidence, "cleared")
         if left > _NEAR or not _near(*(got / given)):
             return _failed(evidence, "between")
-        again = _run(checked, parameters, batches[:1] * len(mine), step)
-        ratio, other = (float(one.applied.norm() / one.delivered.norm().clamp(min=1e-300)) for one in (update, again))
+        free = _run(checked, parameters, mine, step, damped=_DAMPED)
+        ratio, other = (float(one.applied.norm() / one.delivered.norm().clamp(min=1e-300)) for one in (update, free))
         if _near(ratio, other):
             counts = [sum(held(part, False)[name] for part in parts) for name in ("tokens", "sequences")]
             if not (constant and any(_near(got / given * count, 1) for count in counts)):
                 return _failed(evidence, "scaled after", how=f"{ratio:.3g}")
-        got = given / sum(given) * sum(shares)
+        got = _weights(alone, free.applied) / _DAMPED
         evidence += f" They are clipped to a norm of {update.applied.norm():.3g}."
     if left > _NEAR:
         why = "The rest of it is no gradient of theirs, as where dropout is drawn."
@@ -187,6 +201,41 @@ def _stepped(
         why = "Each weighs the same: right in padded batches of a fixed size, wrong in a smaller one at the end."
         return Finding("accumulation", UNKNOWN, f"{evidence} {why}")
     return _failed(evidence, name)
+
+
+def without_labels(checked: CheckedBatch, step: Callable | None) -> Iterator[Finding]:
+    """What an update of sequences without any label does, if the data have such."""
+    question, rows = "updates without labels", [row for row in checked.given if not labeled(row)]
+    if not rows:
+        return
+    evidence = f"{len(rows)} of {len(checked.given)} sequences have no label"
+    if step is None or ranks() > 1:
+        yield Finding(question, NOT_ASKED, f"{evidence}; what your trainer does with them is not known: pass step.")
+        return
+    losses, parameters = list[Tensor](), [p for p in checked.called.module.parameters() if p.requires_grad]
+
+    def keep(module: nn.Module, arguments: tuple, output: Any) -> None:
+        losses.extend(x.detach() for name, x in tensors(output).items() if name == "loss" or x.dim() == 0)
+
+    handle = checked.called.module.register_forward_hook(keep)
+    try:
+        update = _run(checked, parameters, [checked.collate(rows[:2])], step)
+    except Exception as error:  # whatever a step raises, it is that it does not take this update
+        evidence += f"; in an update of them step raised {type(error.__cause__ or error).__name__}."
+        yield Finding.failed(question, evidence, "unlabeled")
+        return
+    finally:
+        handle.remove()
+    finite = all(bool(x.isfinite().all()) for x in (*losses, update.delivered, update.applied))
+    if finite:
+        yield Finding(question, PASSED, f"{evidence}; an update of them is finite.")
+    else:
+        yield Finding.failed(question, f"{evidence}; an update of them has a loss or gradients of NaN.", "unlabeled")
+
+
+def _weights(alone: Sequence[Tensor], update: Tensor) -> np.ndarray:
+    """How many times each of these gradients an update holds."""
+    return torch.linalg.lstsq(torch.stack([*alone], 1), update[:, None]).solution[:, 0].numpy()
 
 
 def _named_by(got: np.ndarray, constant: bool, tokens: Sequence[int]) -> str:

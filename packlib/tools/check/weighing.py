@@ -179,6 +179,22 @@ class Weighing:
                 return False
         return abs(sum(own.values()) - 1) <= self.near
 
+    @cached_property
+    def aside_rule(self) -> str | None:
+        """The rule of what does not pass through the scores, where no sequence changes another's; None if none fits."""
+        found = [
+            (batch, unit, _times(batch.loss, alone, "aside"), held(alone, True, unit))
+            for batch in self.batches
+            for unit, alone in batch.alone.items()
+        ]
+        if any(times is None or times[1] > 10 * self.limit for _, _, times, _ in found):
+            return None
+        for name, rule in RULES.items():
+            wanted = [rule(held(batch.loss, True, unit)) / rule(alone) for batch, unit, _, alone in found]
+            if all(abs(times[0] / its - 1) <= self.near for (_, _, times, _), its in zip(found, wanted, strict=True)):  # type: ignore[index]
+                return name
+        return None
+
     @property
     def rule(self) -> tuple[str, bool] | None:
         """What a batch weighs by in an update: as the loss does, or as is wanted; None if neither is known."""

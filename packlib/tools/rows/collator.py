@@ -14,7 +14,7 @@ and what keeps the two apart: in the form "dense" an `attention_mask` of pairs, 
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn.functional import pad
@@ -22,7 +22,7 @@ from torch.utils.data import SequentialSampler
 from transformers import PreTrainedModel
 
 from packlib.batches import IGNORED, PackingCollator
-from packlib.checks import whole_number
+from packlib.checks import shown, whole_number
 from packlib.model.unmodified import Form, Handover
 
 
@@ -58,6 +58,21 @@ def _refuse_repeated_rows(state: Any, trains: bool, form: str) -> None:
         raise ValueError(f'form must be "dense" to evaluate {said}: accelerate takes them out of dense batches alone.')
 
 
+class _Shape(NamedTuple):
+    """What every padding-free batch has: tokens, sequences with those of padding, and its longest sequence."""
+
+    tokens: int
+    sequences: int
+    longest: int
+
+    @classmethod
+    def of(cls, given: Any) -> "_Shape":
+        if not isinstance(given, tuple | list) or len(given) != len(cls._fields):
+            raise ValueError(f"shape must be (tokens, sequences, longest), not {shown(given)}.")
+        pairs = zip(cls._fields, given, strict=True)
+        return cls(*(whole_number(f"{name} of shape", value, 1) for name, value in pairs))
+
+
 class TransformersCollator:
     """A `collate_fn` or `data_collator` for rows of `pack_dataset`: `PackingCollator`, and then `for_transformers`.
 
@@ -70,10 +85,15 @@ class TransformersCollator:
         pad_to_multiple_of: round the tokens of each row up to a multiple of this, such as 8 or 64 for kernels, or twice
             the ranks that share a row in context parallelism. Padding-free, the padding is one more sequence at the
             end, without labels.
+        shape: (tokens, sequences, longest) of every batch, padding-free, so that a compiler meets one shape: the row is
+            padded to so many tokens, the bounds have so many sequences, and `max_length_q` is `longest`. The padding is
+            in sequences of its own, of at most `longest` tokens; bounds that are left over are empty sequences.
 
     Raises:
-        ValueError: when called, if accelerate splits rows over ranks (`cp_size` above 1), since it drops every mask;
-            or if it would repeat rows to give each rank as many, and they would count twice.
+        ValueError: if `shape` is given with the form "dense" or a multiple.
+        ValueError: when called, if a batch has more than `shape` has room for; if accelerate splits rows over ranks
+            (`cp_size` above 1), since it drops every mask; or if it would repeat rows to give each rank as many, since
+            they would count twice.
 
     >>> from transformers import GPT2Config, GPT2LMHeadModel
     >>> from packlib import TransformersCollator
@@ -84,10 +104,19 @@ class TransformersCollator:
     """
 
     def __init__(
-        self, model: PreTrainedModel, form: Form = "auto", pad_id: int = 0, pad_to_multiple_of: int = 1
+        self,
+        model: PreTrainedModel,
+        form: Form = "auto",
+        pad_id: int = 0,
+        pad_to_multiple_of: int = 1,
+        shape: tuple[int, int, int] | None = None,
     ) -> None:
         self.form, self.collator = Handover.of(model, form), PackingCollator(pad_id=pad_id)
         self.multiple = whole_number("pad_to_multiple_of", pad_to_multiple_of, 1)
+        self.shape = None if shape is None else _Shape.of(shape)
+        if self.shape and (self.form.form != "padding_free" or self.multiple > 1):
+            given = f"the form {self.form.form!r}" if self.form.form != "padding_free" else "pad_to_multiple_of"
+            raise ValueError(f'shape must be left out with {given}: it is for the form "padding_free" by itself.')
         self._model: PreTrainedModel | None = model  # for its mode
 
     def __getstate__(self) -> dict[str, Any]:
@@ -98,6 +127,9 @@ class TransformersCollator:
         if state := sys.modules.get("accelerate.state"):
             _refuse_context_parallelism(state)
             _refuse_repeated_rows(state, self._model is not None and self._model.training, self.form.form)
+        if self.shape:
+            packed = self.collator(rows)
+            return self._shaped(self.form(packed), packed.lengths)
         if self.multiple == 1:
             return self.form(self.collator(rows))
         fullest = max((len(row["input_ids"]) for row in rows), default=1)
@@ -109,17 +141,41 @@ class TransformersCollator:
         """A padding-free row with a sequence of padding behind it, if it is no multiple."""
         tokens = given["input_ids"].shape[1]
         more = -tokens % self.multiple
-        if not more:
-            return given
+        return self._with_padding(given, [more]) if more else given
+
+    def _shaped(self, given: dict[str, Any], lengths: torch.Tensor) -> dict[str, Any]:
+        """A padding-free row of the fixed shape."""
+        shape: Any = self.shape
+        more, longest = shape.tokens - given["input_ids"].shape[1], int(lengths.max())
+        own = [shape.longest] * (max(more, 0) // shape.longest) + [more % shape.longest] * (more % shape.longest > 0)
+        needed = {"tokens": shape.tokens - more, "sequences": len(lengths) + len(own), "longest": longest}
+        for name, least in needed.items():
+            if least > getattr(shape, name):
+                raise ValueError(
+                    f"{name} of shape must be at least {least} for this batch, not {getattr(shape, name)}."
+                )
+        longer = self._with_padding(given, own) if more else given
+        for name in ("cu_seq_lens_q", "cu_seq_lens_k"):
+            if name in longer:
+                longer[name] = pad(longer[name], (0, shape.sequences - needed["sequences"]), value=shape.tokens)
+        return longer | {name: shape.longest for name in ("max_length_q", "max_length_k") if name in longer}
+
+    def _with_padding(self, given: dict[str, Any], lengths: list[int]) -> dict[str, Any]:
+        """A padding-free row with sequences of padding of these lengths behind it."""
+        tokens, own = given["input_ids"].shape[1], torch.tensor(lengths)
+        more = sum(lengths)
         fills = {"input_ids": self.collator.pad_id, "labels": IGNORED, "token_type_ids": 0}
         longer = {name: pad(given[name], (0, more), value=fill) for name, fill in fills.items() if name in given}
         if "position_ids" in given:
-            own = torch.arange(more)[None] + self.form.first_position
-            longer["position_ids"] = torch.cat([given["position_ids"], own], dim=1)
+            counted = torch.cat([torch.arange(length) for length in lengths])[None] + self.form.first_position
+            longer["position_ids"] = torch.cat([given["position_ids"], counted], dim=1)
         for name in ("cu_seq_lens_q", "cu_seq_lens_k"):
             if name in given:
-                longer[name] = pad(given[name], (0, 1), value=tokens + more)
+                longer[name] = torch.cat([given[name], (tokens + own.cumsum(0)).to(given[name])])
         if "seq_idx" in given:
-            longer["seq_idx"] = pad(given["seq_idx"], (0, more), value=int(given["seq_idx"][0, -1]) + 1)
-        longer |= {name: max(given[name], more) for name in ("max_length_q", "max_length_k") if name in given}
+            after = int(given["seq_idx"][0, -1]) + 1 + torch.arange(len(lengths))
+            longer["seq_idx"] = torch.cat(
+                [given["seq_idx"], after.repeat_interleave(own).to(given["seq_idx"])[None]], 1
+            )
+        longer |= {name: max(given[name], *lengths) for name in ("max_length_q", "max_length_k") if name in given}
         return given | longer

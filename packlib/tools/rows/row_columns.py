@@ -237,6 +237,12 @@ class Columns:
         borders = {name: columns.pop(name) for name in BORDERS if name in columns}
         if not borders:
             return batch
+        places = borders.get("position_ids")
+        if places is not None and is_list(places.type) and pa.types.is_nested(places.type.value_type):
+            raise TypeError(
+                "The column position_ids holds positions of several axes, as of images, which no pack can carry: "
+                "remove it, and let your collator make them for each sequence."
+            )
         read = {name: whole_numbers(name, column, self.rows) for name, column in borders.items()}
         tokens = lengths_of("input_ids", columns["input_ids"], self.rows)
         if "position_ids" in read:

@@ -4,6 +4,8 @@ import check_cases as cases
 import torch
 import torch.distributed as dist
 from processes import check_on_two_ranks
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from transformers import DataCollatorWithFlattening
 
@@ -42,6 +44,44 @@ def test_updates_on_two_ranks():
     for found in run_ranks(checked, 2):
         for name, (exact, cause) in found.items():
             words = STEPS[name][2]
+            assert exact is (not words) and words in cause, (name, cause)
+
+
+SHARDED = {  # what a rank multiplies its mean with, the bound that gradients are clipped to, and words of the cause
+    "right": (lambda share: share * 2, None, ""),
+    "right, clipped": (lambda share: share * 2, 0.05, ""),
+    "no ranks": (lambda share: share, None, "0.5 times what it should be"),
+    "a mean of means": (lambda share: torch.tensor(1.0), None, "a mean of means"),
+}
+
+
+def checked_sharded(rank):
+    """What a rank finds of each update of a model whose parameters lie on both ranks."""
+    found = {}
+    for name, (scale, bound, _) in SHARDED.items():
+
+        def step(model, batches, scale=scale, bound=bound):
+            (batch,) = batches
+            mine = (batch["labels"][:, 1:] != -100).sum()
+            dist.all_reduce(every := mine.clone())
+            (model(**batch).loss * scale(mine / every)).backward()
+            if bound:
+                torch.nn.utils.clip_grad_norm_(model.parameters(), bound)
+            torch.optim.SGD(model.parameters(), lr=0.1).step()
+
+        model, mesh = cases.make("LlamaForCausalLM"), init_device_mesh("cpu", (2,))
+        for layer in model.model.layers:
+            fully_shard(layer, mesh=mesh)
+        fully_shard(model, mesh=mesh)
+        one = check_packing(model, DataCollatorWithFlattening(), cases.sequences(), step=step)
+        found[name] = one.exact, one["accumulation"].cause
+    return found
+
+
+def test_updates_of_a_model_that_is_sharded():
+    for found in run_ranks(checked_sharded, 2):
+        for name, (exact, cause) in found.items():
+            words = SHARDED[name][2]
             assert exact is (not words) and words in cause, (name, cause)
 
 

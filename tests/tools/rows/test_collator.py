@@ -100,3 +100,34 @@ def test_context_parallelism_which_drops_masks_is_refused(monkeypatch):
     monkeypatch.setitem(AcceleratorState._shared_state, "parallelism_config", ParallelismConfig(cp_size=2))
     with pytest.raises(ValueError, match="cp_size of accelerate's ParallelismConfig must be 1 for packs, not 2"):
         collator(ROWS)
+
+
+def test_a_fixed_shape_is_that_of_every_batch_and_what_each_sequence_gets_is_the_same():
+    shapes = set()
+    collate, plain = TransformersCollator(LLAMA, "padding_free", shape=(40, 12, 9)), TransformersCollator(LLAMA)
+    for rows in (ROWS, ROWS[:1], ROWS[::-1]):
+        given = collate(rows)
+        shapes.add(tuple((name, tuple(x.shape) if isinstance(x, torch.Tensor) else x) for name, x in given.items()))
+        bounds = given["cu_seq_lens_q"]
+        assert len(bounds) == 13 and bounds[-1] == 40 and (bounds.diff() >= 0).all() and bounds.diff().max() <= 9
+        starts = bounds[:-1][bounds.diff() > 0]
+        assert (given["position_ids"][0] == 0).nonzero().flatten().tolist() == starts.tolist()
+        tokens = sum(len(row["input_ids"]) for row in rows)
+        assert (given["labels"][0, tokens:] == -100).all()
+        losses = [LLAMA(**collator(rows)).loss.item() for collator in (collate, plain)]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    assert len(shapes) == 1
+
+
+@pytest.mark.parametrize(("says", "form", "options"), [
+    ("shape must be \\(tokens, sequences, longest\\), not 9.", "padding_free", {"shape": 9}),
+    ("longest of shape must be at least 1, not 0", "padding_free", {"shape": (9, 9, 0)}),
+    ("shape must be left out with the form 'dense'", "dense", {"shape": (9, 9, 9)}),
+    ("shape must be left out with pad_to_multiple_of", "padding_free", {"shape": (9, 9, 9), "pad_to_multiple_of": 2}),
+    ("tokens of shape must be at least", "padding_free", {"shape": (3, 9, 9)}),
+    ("sequences of shape must be at least", "padding_free", {"shape": (99, 2, 9)}),
+    ("longest of shape must be at least", "padding_free", {"shape": (99, 99, 1)}),
+])  # fmt: skip
+def test_a_fixed_shape_that_cannot_be_is_refused(says, form, options):
+    with pytest.raises(ValueError, match=says):
+        TransformersCollator(LLAMA, form, **options)(ROWS)

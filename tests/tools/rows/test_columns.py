@@ -151,3 +151,9 @@ def test_what_no_tokens_can_be_made_of_is_refused(says, rows, options):
 def test_a_template_without_marks_will_do_where_no_labels_are_made():
     packed = pack_dataset([{"messages": CHATS[0]}], 8, labels=False, tokenizer=tokenizer("{{ messages[0].content }}"))
     assert packed[:] == {"input_ids": [[3]], "position_ids": [[0]], "seq_lengths": [[1]]}
+
+
+def test_positions_of_three_axes_are_refused_by_name():
+    row = {"input_ids": [5, 6, 7], "position_ids": [[0, 1, 2], [0, 1, 1], [0, 1, 2]]}
+    with pytest.raises(TypeError, match="The column position_ids holds positions of several axes, as of images"):
+        pack_dataset(Dataset.from_list([row, row]), max_length=8)

@@ -1,0 +1,119 @@
+"""`check_packing` on set-ups after public reports, and what it says of questions that nothing asks."""
+
+import json
+
+import check_later as later
+import check_reports as reports
+import check_table as table
+import pandas
+import pytest
+import torch
+from check_cases import SEGMENTS, Tiny, dense, make, padded, sequences
+
+from packlib.tools.check import check_packing
+
+LINES = table.recorded()
+
+
+@pytest.mark.parametrize("name", table.RIGHT, ids=lambda name: name.replace(" ", "_"))
+def test_what_is_right_raises_no_alarm(name):
+    found = table.checked(table.RIGHT[name]())
+    assert found.exact is True, found
+    assert table.row("right", name, found) == LINES[name]
+
+
+@pytest.mark.parametrize("name", table.FAULTS, ids=lambda name: name.replace(" ", "_"))
+def test_a_fault_is_found_and_its_cause_named(name):
+    case, question, words = table.FAULTS[name]
+    found = table.checked(case())
+    assert found.exact is False
+    assert found[question].verdict == "failed" and words in found[question].cause, found
+    assert table.row("faulty", name, found) == LINES[name]
+
+
+@pytest.mark.parametrize("name", later.MISSED, ids=lambda name: name.replace(" ", "_"))
+def test_the_table_shows_what_is_missed(name):
+    found = table.checked(later.MISSED[name]())
+    assert table.row("missed", name, found) == LINES[name]
+
+
+def test_the_table_has_a_line_for_each_set_up():
+    assert list(LINES) == [*table.RIGHT, *table.FAULTS, *later.MISSED]
+    kinds = [line["kind"] for line in LINES.values()]
+    assert kinds.count("faulty") >= 40 and kinds.count("right") >= 30
+
+
+@pytest.mark.parametrize(("says", "arguments"), [
+    ("collate returned a tuple: return one mapping, whose tokens are input_ids.",
+     (Tiny("attention"), lambda rows: (dense()(rows)["input_ids"],), reports.SHORT)),
+    ("not a pandas frame: pass datasets.Dataset.from_pandas(frame).",
+     (Tiny("attention"), dense(), pandas.DataFrame(reports.SHORT))),
+    ("loss must take an output and its batch; it raised KeyError: 'targets'",
+     (Tiny("attention"), dense(**SEGMENTS), reports.SHORT, {"loss": lambda output, batch: batch["targets"]})),
+    ("step must take the model and a list of batches; it raised KeyError: 'targets'",
+     (Tiny("attention"), dense(**SEGMENTS), reports.SHORT, {"step": lambda model, batches: batches[0]["targets"]})),
+    ("model must take the batches of collate; it raised ValueError: Image features",
+     (reports.images.llava(), lambda rows: {
+         **reports.images.packed(rows, grids=False, mask=False), "pixel_values": torch.zeros(1, 3, 8, 8)},
+      reports.images.illustrated(whole=True))),
+    ("model must return numbers for each token", (lambda **_: None, dense(), reports.SHORT)),
+    ("model must return numbers for each token", (lambda **_: {"logits": [1.0]}, dense(), reports.SHORT)),
+    ("model must return numbers for each token", (lambda **_: torch.zeros(2, 3), dense(), reports.SHORT)),
+    ("must be a tensor of whole numbers", (Tiny("attention"), lambda rows: {"input_ids": "abc"}, reports.SHORT)),
+])  # fmt: skip
+def test_what_cannot_be_checked_is_one_sentence(says, arguments):
+    with pytest.raises((TypeError, ValueError)) as refused:
+        table.checked(arguments)
+    assert says in str(refused.value) and "\n" not in str(refused.value)
+
+
+class Counting(Tiny):
+    """A model without a config that refuses another number of placeholders than four for each image."""
+
+    def forward(self, input_ids, pixel_values, **more):
+        if (input_ids == reports.images.IMAGE).sum() != 4 * len(pixel_values):
+            raise ValueError("Image features and image tokens do not match")
+        return super().forward(input_ids, **more)
+
+
+def test_placeholders_are_kept_as_keep_says():
+    rows = reports.images.illustrated(whole=True)
+
+    def collate(some):
+        return {**dense(**SEGMENTS)(some), "pixel_values": torch.stack([row["pixels"] for row in some])}
+
+    assert check_packing(Counting("attention"), collate, rows, keep=[reports.images.IMAGE]).exact is True
+    with pytest.raises(ValueError, match=r"with other tokens \(see keep\); it raised ValueError: Image features"):
+        check_packing(Counting("attention"), collate, rows)
+
+
+def test_experts_that_are_balanced_over_a_batch_cannot_be_told():
+    found = check_packing(reports.Experts("batch"), dense(**SEGMENTS), reports.SHORT)
+    assert found.exact is None and "balances experts" in found["mean"].evidence
+
+
+def test_what_is_left_out_is_said_by_number():
+    found = check_packing(reports.llama(), reports.FLAT, reports.of(51, 26, 56, 48, 9, 38, 32, 20, 40, 330))
+    said = found["tokens"].evidence
+    assert "The model got 8 of 10 sequences, the longest among them; 2 of " in said
+    assert "Of 8 sequences 1 were cut to 300 tokens" in said
+
+
+def test_what_nothing_has_is_not_asked_and_said():
+    one_a_row = check_packing(make("MambaForCausalLM"), padded, sequences())
+    assert one_a_row.exact is True
+    assert {"isolation from earlier sequences", "isolation from later sequences"} <= one_a_row.not_asked.keys()
+    assert "No row holds two of your 6 sequences" in one_a_row.not_asked["isolation from earlier sequences"]
+    one_row = check_packing(make("LlamaForCausalLM"), reports.FLAT, sequences())
+    assert one_row.exact is True and {"padding", "several rows"} <= one_row.not_asked.keys()
+    assert json.loads(one_row.to_json())["not_asked"] == one_row.not_asked
+    assert "Not asked: padding, " in repr(one_row).splitlines()[-1]
+    whole = check_packing(Tiny("attention"), dense(**SEGMENTS), sequences())
+    assert not whole.not_asked
+
+
+def test_a_window_that_no_sequence_exceeds_is_not_asked():
+    wide = check_packing(make("MistralForCausalLM", sliding_window=64), reports.FLAT, sequences())
+    assert wide.exact is True and "20 tokens, and the model's window 64" in wide.not_asked["windows"]
+    narrow = check_packing(make("MistralForCausalLM"), reports.FLAT, sequences())
+    assert "windows" not in narrow.not_asked
