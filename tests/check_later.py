@@ -1,4 +1,7 @@
-"""Set-ups for `check_packing` that were made after its code, after public reports: none led to a change before."""
+"""Set-ups for `check_packing` that were made after the first version of its code; two of them changed it since.
+
+Some are after public reports, others are variants of them. `CHANGED` names the two.
+"""
 
 import check_cases as cases
 import torch
@@ -6,6 +9,7 @@ from check_cases import SEGMENTS, Tiny, dense, make, padded, sequences, spoiled
 from check_reports import ALONE, EARLIER, FLAT, NotShifting, Uncounted, beforehand, llama, of
 from torch.nn import functional as F
 
+CHANGED = "a count of prompts that a cut makes wrong", "scaled by the number of rows"
 SHORT, LATER = of(9, 14, 5, 20, 7, 12), "isolation from later sequences"
 ENDED = [{"input_ids": [*row["input_ids"], 2], "labels": [*row["labels"], 2]} for row in of(8, 13, 4, 19, 6, 11)]
 

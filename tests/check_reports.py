@@ -1,4 +1,4 @@
-"""Set-ups for `check_packing` after public reports: faults, and right ones that look like faults."""
+"""Set-ups for `check_packing`: faults and right ones that look like faults, some after public reports."""
 
 import check_cases as cases
 import check_images as images

@@ -24,11 +24,8 @@ def checked(case: tuple) -> PackingCheck:
 
 def row(kind: str, name: str, found: PackingCheck) -> dict[str, str]:
     """A line of the table."""
-    made = (
-        "after the code"
-        if any(name in getattr(later, table) for table in ("RIGHT", "FAULTS", "MISSED"))
-        else "with it"
-    )
+    is_later = any(name in getattr(later, table) for table in ("RIGHT", "FAULTS", "MISSED"))
+    made = "after the code" if is_later and name not in later.CHANGED else "with it"
     verdicts = {verdict: "; ".join(one.question for one in found.findings if one.verdict == verdict)
                 for verdict in ("failed", "cannot be told", "not asked")}  # fmt: skip
     return dict(zip(COLUMNS, (kind, made, name, str(found.exact), *verdicts.values()), strict=True))
@@ -45,10 +42,11 @@ def write() -> None:
     made = {name: case() for name, case in RIGHT.items()} | {name: case[0]() for name, case in FAULTS.items()}
     kinds = dict.fromkeys(RIGHT, "right") | dict.fromkeys(FAULTS, "faulty") | dict.fromkeys(later.MISSED, "missed")
     made |= {name: case() for name, case in later.MISSED.items()}
+    rows = [row(kind, name, checked(made[name])) for name, kind in kinds.items()]  # before the old table goes
     with TABLE.open("w", encoding="utf-8", newline="") as file:
         out = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         out.writeheader()
-        out.writerows(row(kind, name, checked(made[name])) for name, kind in kinds.items())
+        out.writerows(rows)
 
 
 if __name__ == "__main__":

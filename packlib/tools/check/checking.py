@@ -117,6 +117,7 @@ def check_packing(
         if left := [name for name, value in options.items() if value is not None]:
             raise ValueError(f"{left[0]} must be left out where answers share prompts.")
         return PackingCheck(tuple(shared_prompt_findings(called, collate, rows)))
+    _refuse_packed_rows(rows)
     rows = _different(rows, ids, group)
     with called.mode(train=False):
         few, whole, note = choose(lambda some: collated(called, collate, some), rows, group, max_tokens)
@@ -168,6 +169,18 @@ def _findings(checked: CheckedBatch, reduction: str | None, step: Callable | Non
     ]
     bar = tqdm(questions, desc="check", unit="question", leave=False, disable=not progress)
     return [finding for question in bar for finding in question()]
+
+
+def _refuse_packed_rows(rows: list[dict[str, Any]]) -> None:
+    """Refuse rows that hold several sequences: alone, such a row would be compared as one sequence."""
+    for at, row in enumerate(rows):
+        positions = np.asarray(row.get("position_ids", ()))
+        begins = np.count_nonzero(positions == 0) if positions.ndim == 1 else 0
+        if (several := max(np.size(row.get("seq_lengths", ())), begins)) > 1:
+            raise ValueError(
+                f"Row {at} of sequences holds {several} sequences, as its seq_lengths or position_ids say: give single "
+                "sequences, and let collate pack them, as lambda rows: collate(list(pack_dataset(rows, 128))) does."
+            )
 
 
 def _different(rows: list[dict], tokens: list[np.ndarray], group: str | None) -> list[dict]:

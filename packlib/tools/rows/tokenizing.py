@@ -15,6 +15,7 @@ from packlib.installed import needed_by
 
 SOURCES = ("messages", "text")
 _WEIGHTS = ("weight", "train", "training")  # of a message, as OpenAI and axolotl have them
+_UNREAD_WEIGHTS = ("train_detail", "loss", "loss_weight", "trainable")  # of a message too, and not honored here
 _MARKS = re.compile(r"\{%-?\s*generation\s*-?%\}")  # as transformers looks for it
 
 
@@ -108,6 +109,8 @@ def _weights(chat: list, row: int, labels: bool) -> dict[int, int]:
         if not isinstance(message, dict):
             continue
         begin, is_answer = f"message {number} of row {row}", message.get("role") == "assistant"
+        if unread := [name for name in _UNREAD_WEIGHTS if message.get(name) is not None]:
+            raise ValueError(f"The {unread[0]} of {begin} is not read: give each message a weight of 0 or 1 instead.")
         for name in _WEIGHTS:
             if (weight := message.get(name)) is None:
                 continue

@@ -240,6 +240,12 @@ def test_other_weights_are_refused_by_name(says, weights):
     assert says in str(raised.value)
 
 
+@pytest.mark.parametrize("name", ["train_detail", "loss", "loss_weight", "trainable"])
+def test_weights_of_other_names_are_not_dropped_in_silence(name):
+    with pytest.raises(ValueError, match=f"The {name} of message 1 of row 0 is not read: give each message a weight"):
+        pack_dataset([{"messages": chat(0, key=name)}], 32, tokenizer=tokenizer())
+
+
 def test_weights_that_nothing_can_honor_are_refused():
     of_user = [{"role": "user", "content": "one", "weight": 1}, {"role": "assistant", "content": "two"}]
     with pytest.raises(ValueError, match="The weight of message 0 of row 0 must be 0, or left out"):
