@@ -114,7 +114,7 @@ def test_a_change_while_a_notebook_runs_makes_another_run(unrun, tmp_path, monke
 
 def test_what_python_compiles_and_hidden_files_are_no_dependency(unrun, copied):
     before = dependencies.digest_dependencies(unrun)
-    library, data = dependencies.FOLDERS
+    library, *_, data = dependencies.FOLDERS
     for path in (library / "__pycache__" / "cli.pyc", library / ".cli.py.swp", data / ".ipynb_checkpoints" / "a.csv"):
         path.parent.mkdir(exist_ok=True)
         path.write_text("other")
