@@ -227,8 +227,8 @@ print(len(pack_dataset(rows, 1000, progress=False)))
 
 def test_an_interrupt_of_a_script_ends_a_search_that_it_asked_for_and_nothing_else_goes_on(start):
     process = start(SEARCH, code=LOOP)
+    Path(SEARCH).unlink()  # before the second search, which begins at once, makes it anew
     press_ctrl_c(process)
-    Path(SEARCH).unlink()
     wait_for(Path(SEARCH), process)  # it is in the second search
     press_ctrl_c(process)
     printed, said = process.communicate(timeout=120)
