@@ -1,13 +1,13 @@
-"""What proves that every packing needs so many packs: three kinds of proof, each checked from the lengths alone.
+"""Proofs of a lower bound on the number of packs: three kinds, each checked from the lengths alone.
 
 `n[l]` sequences have length `l`. A pack holds at most `L` tokens, and at most `d` sequences if there is a depth limit.
 
-**Sums.** Leave out the sequences shorter than some length `s`; the others need no more packs without them. Of these, a
-sequence of more than `L - s` tokens shares its pack with no other, for each has at least `s` tokens: such sequences
-need a pack each. The rest fills packs of `L` tokens, or of `d` sequences. So there are at least as many packs as
-sequences of the first sort, plus the tokens of the rest over `L` (or the number of the rest over `d`), rounded up. With
-`s = 1` this is the sum of all tokens, or of all sequences; with `s` over half a pack it counts the sequences too long
-to share a pack.
+**Sums.** Leave out the sequences shorter than some length `s`; the remaining ones need at most as many packs as all.
+Of these, a sequence of more than `L - s` tokens shares its pack with no other, for each has at least `s` tokens: such
+sequences need a pack each. The rest fills packs of `L` tokens, or of `d` sequences. So there are at least as many
+packs as sequences of the first sort, plus the tokens of the rest over `L` (or the number of the rest over `d`),
+rounded up. With `s = 1` this is the sum of all tokens, or of all sequences; with `s` over half a pack it counts the
+sequences too long to share a pack.
 
 **Prices.** Each length has a price such that no pack that is allowed holds sequences worth more than some `p`. All
 sequences together are then worth at most `p` times the packs, whatever the packing (`search/bound.py`). Sums are a kind

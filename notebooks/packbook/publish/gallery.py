@@ -43,7 +43,7 @@ def pictures_of(notebook: str, folder: Path) -> list[Picture]:
 
 
 def is_fresh(path: Path, folder: Path) -> bool:
-    """Whether the pictures that the notebook at `path` shows are there, and all that they depend on is as it was."""
+    """Return whether the pictures of the notebook at `path` exist, made from the code, data and packages of now."""
     names = {figure["name"] for figure in meanings(nbformat.read(path, as_version=4), "figure")}
     made = _digest_of(path, folder)
     return (

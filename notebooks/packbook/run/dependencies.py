@@ -17,7 +17,7 @@ _FOR_DEVELOPERS = re.compile(r"extra == .(site|test|bench|mutants)\b")  # packag
 
 
 def digest_dependencies(notebook: Path) -> str:
-    """Return a SHA-256 digest of all that a run of `notebook` depends on: files, packages, and the notebook itself.
+    """Return a SHA-256 digest of what a run of `notebook` depends on: files, packages, and the notebook itself.
 
     Files count by their content: a new time of the same content changes nothing, and an old time of another one does
     not hide it.
