@@ -1,4 +1,4 @@
-"""Lengths from a user's own files: text, CSV, `.npy` and Parquet, read in chunks."""
+"""Lengths from a user's own files: text, CSV, JSON lines, `.npy` and Parquet, read in chunks."""
 
 import csv
 import os
@@ -12,15 +12,19 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from packlib.checks import listed, one_line, one_of
-from packlib.files import arrow_errors, enough_memory, named, naming, regular_file
+from packlib.checks import listed, one_line, one_of, shown
+from packlib.files import arrow_errors, enough_memory, named, naming, parse_json, regular_file
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, Place
 
 _ROWS, _TOKENS = 1 << 16, 1 << 19  # rows read at a time, and numbers in them
 _BUFFER = 1 << 18  # bytes of a column of Parquet read at a time
 _BLOCK = 1_000_000  # characters of text read at a time; no line is longer
 _LENGTH = r"^-?[0-9]{1,18}$"  # a whole number that fits in 64 bits
-_NO_TEXT = "{} is no text file of lengths (.npy and .parquet files need their suffix)."
+_NO_TEXT = "{} is no text file of lengths (.npy, .parquet and .jsonl files need their suffix)."
+_PARQUET, _LINES = (".parquet", ".pq"), (".jsonl", ".ndjson")
+_MESSAGES = "{} holds lists of messages and no tokens: packlib report and packlib pack take them with --tokenizer."
+_LENGTH_NAMES = ("length", "lengths", "len", "tokens", "num_tokens")  # headers of tables of counts, in small letters
+_COUNT_NAMES = ("count", "counts", "freq", "frequency", "n", "num_sequences", "occurrences")
 
 
 def existing_file(path: str | os.PathLike[str]) -> Path:
@@ -36,11 +40,11 @@ def existing_file(path: str | os.PathLike[str]) -> Path:
 
 
 def read_lengths(path: str | os.PathLike[str], column: str | None = None) -> tuple[Iterator[np.ndarray], Place]:
-    """Open a file of lengths; the suffix tells its kind: `.npy`, `.parquet` or `.pq`, and else text.
+    """Open a file of lengths; the suffix tells its kind: `.npy`, `.parquet` or `.pq`, `.jsonl` or `.ndjson`, else text.
 
     Args:
-        column: which column of a Parquet file, or of a CSV with a header, holds the lengths.
-            A Parquet column of lists, such as token ids, counts the items of each.
+        column: which column of a Parquet file, of JSON lines, or of a CSV with a header, holds the lengths.
+            Of a column of lists, such as token ids, the items of each list are counted.
 
     Returns:
         The lengths in chunks; and a function from the index of a length to the words for its place in an error.
@@ -50,10 +54,12 @@ def read_lengths(path: str | os.PathLike[str], column: str | None = None) -> tup
     """
     path = existing_file(path)
     suffix = path.suffix.lower()
-    if suffix in (".parquet", ".pq"):
+    if suffix in _PARQUET:
         chunks, kind, start = _parquet_chunks(path, column), "row", 0
     elif suffix == ".npy":
         chunks, kind, start = _npy_chunks(path), "position", 0
+    elif suffix in _LINES:
+        chunks, kind, start = _json_chunks(path, column), "row", 0
     else:
         (chunks, start), kind = _text_chunks(path, column), "line"
     return _not_empty(chunks, path), lambda at: f"{kind} {start + at} of {named(path)}"
@@ -68,25 +74,40 @@ def _not_empty(chunks: Iterator[np.ndarray], path: Path) -> Iterator[np.ndarray]
         raise ValueError(f"{named(path)} holds no length.")
 
 
-def holds_counts(path: str | os.PathLike[str]) -> bool:
-    """Whether a text file holds `length,count` lines, told by its first line."""
-    _, fields = _first_row(existing_file(path))
-    return len(fields) == 2 and (_is_counts_header(fields) or _is_number(fields[0]))
+def holds_counts(path: str | os.PathLike[str], column: str | None = None) -> bool:
+    """Whether a text file holds lines of a length and a count, told by its suffix and its first line.
+
+    Args:
+        column: that the caller wants lengths from; of a file of counts it can only be the one of lengths.
+    """
+    path = existing_file(path)
+    if path.suffix.lower() in (".npy", *_PARQUET, *_LINES):
+        return False
+    _, fields = _first_row(path)
+    if len(fields) != 2:
+        return False
+    if column is None:
+        return _is_counts_header(fields) or _is_number(fields[0])
+    return _is_counts_header(fields) and column in fields and column.lower() in _LENGTH_NAMES
 
 
 def read_counts(path: str | os.PathLike[str]) -> np.ndarray:
-    """Read `length,count` lines; int64, up to the largest length that is written.
+    """Read lines of a length and a count; int64, up to the largest length that is written.
+
+    A header may put the count first; without a header the length is first.
 
     Raises:
         FileNotFoundError, ValueError: naming the file and the line that is wrong.
     """
     rows: dict[int, int] = {}
+    count_first = False
     for started, (number, text, fields) in enumerate(_rows(existing_file(path))):
         if not started and _is_counts_header(fields):
+            count_first = fields[0].lower() in _COUNT_NAMES
             continue
         if len(fields) != 2 or not all(re.fullmatch("-?[0-9]{1,4000}", field) for field in fields):
             raise ValueError(f'{named(path)}, line {number}: expected "length,count", not {text[:80]!r}.')
-        length, count = map(int, fields)
+        length, count = map(int, reversed(fields) if count_first else fields)
         if not (1 <= length <= MAX_LENGTH and 0 <= count <= INT64_MAX) or length in rows:
             raise ValueError(
                 f"{named(path)}, line {number}: a length is from 1 to {MAX_LENGTH} and comes once, "
@@ -123,7 +144,19 @@ def _first_row(path: Path) -> tuple[int, list[str]]:
 
 
 def _is_counts_header(fields: list[str]) -> bool:
-    return [field.lower() for field in fields] == ["length", "count"]
+    """Whether two columns are named as a length and a count, in either order."""
+    names = {field.lower() for field in fields}
+    return len(fields) == 2 and bool(names & {*_LENGTH_NAMES}) and bool(names & {*_COUNT_NAMES})
+
+
+def refuse_counts_beside(holder: str, column: str, names: Iterable[str]) -> None:
+    """Raise a ValueError if `holder` has a column named as a count beside its lengths, which would be left aside."""
+    counts = [name for name in names if name.lower() in _COUNT_NAMES and name != column]
+    if counts:
+        raise ValueError(
+            f"{holder} has the column {named(counts[0])} beside {named(column)}: if it says how many sequences have "
+            "each length, write a CSV of these two columns alone, with the header length,count; if not, remove it."
+        )
 
 
 def _is_number(text: str) -> bool:
@@ -159,6 +192,7 @@ def _text_chunks(path: Path, column: str | None) -> tuple[Iterator[np.ndarray], 
     """One length a line, or the named column of a CSV; and the number of the first line with a length."""
     first, fields = _first_row(path)
     at = _column(path, column, fields)
+    refuse_counts_beside(named(path), fields[at], fields)
     start = first + (column is not None or not _is_number(fields[0]))  # after the header, if there is one
     return _integers(path, start, at, len(fields)), start
 
@@ -255,6 +289,10 @@ def _parquet_chunks(path: Path, column: str | None) -> Iterator[np.ndarray]:
         is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
         if not (is_list or pa.types.is_integer(kind)):
             raise TypeError(f"{what} holds {one_line(str(kind))}; lengths are integers or lists of tokens.")
+        if is_list and pa.types.is_struct(kind.value_type):
+            raise TypeError(_MESSAGES.format(what))
+        if not is_list:
+            refuse_counts_beside(named(path), column, names)
         row = 0
         for values in (batch.column(column) for batch in parquet_batches(file, [column])):
             if values.null_count:
@@ -262,6 +300,55 @@ def _parquet_chunks(path: Path, column: str | None) -> Iterator[np.ndarray]:
                 raise ValueError(f"{what} has no value in row {row + at}.")
             yield (pc.list_value_length(values) if is_list else values).to_numpy(zero_copy_only=False)
             row += len(values)
+
+
+def _json_chunks(path: Path, column: str | None) -> Iterator[np.ndarray]:
+    """A length from each of the JSON lines: a whole number, how many items a list has, or that of a named column."""
+    with naming(path, "file of JSON lines of lengths") as path, path.open(encoding="utf-8-sig") as file:
+        chunk: list[int] = []
+        for number, row in json_rows(file):
+            chunk.append(_json_length(row, column, number))
+            if len(chunk) == _ROWS:
+                yield np.array(chunk, np.int64)
+                chunk = []
+        yield np.array(chunk, np.int64)
+
+
+def _json_length(row: Any, column: str | None, number: int) -> int:
+    """The length that one of the JSON lines says."""
+    value, what = row, f"line {number}"
+    if row == {}:
+        raise ValueError(f"line {number} has no column.")
+    if isinstance(row, dict):
+        if column is None and len(row) > 1:
+            raise ValueError(f"line {number} has {len(row)} columns: choose one of {listed(row)} by column.")
+        name = one_of(f"the column of line {number}", column, row) if column is not None else next(iter(row))
+        value, what = row.get(name), f"the column {named(name)} of line {number}"
+        if not isinstance(value, list):
+            refuse_counts_beside(f"line {number}", name, row)
+    elif column is not None:
+        raise ValueError(f"line {number} has no columns, and column {column!r} was asked for.")
+    if isinstance(value, list):
+        if value and isinstance(value[0], dict):
+            raise TypeError(_MESSAGES.format(what))
+        return len(value)
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > INT64_MAX:
+        raise TypeError(f"{what} holds {shown(value)}; lengths are whole numbers or lists of tokens.")
+    return value
+
+
+def json_rows(file: Iterable[str]) -> Iterator[tuple[int, Any]]:
+    """The number and the value of each of the JSON lines that is not blank.
+
+    Raises:
+        ValueError: naming the line that is no JSON.
+    """
+    for number, line in enumerate(file, start=1):
+        if line.strip():
+            try:
+                yield number, parse_json(line)
+            except ValueError as error:
+                raise ValueError(f"Line {number}: {error}") from None
 
 
 def npy_header(file: BinaryIO) -> tuple[tuple[int, ...], np.dtype]:

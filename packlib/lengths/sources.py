@@ -63,10 +63,11 @@ def load(
     (88641, 128)
 
     Args:
-        name_or_path: a name; or a text file with one length a line, a CSV of lengths or of `length,count`, a
-            `.npy` array, or a Parquet file, read in chunks; or JSON that `LengthHistogram.save` wrote.
+        name_or_path: a name; or a text file with one length a line, a CSV of lengths or of `length,count`, JSON
+            lines, a `.npy` array, or a Parquet file, read in chunks; or JSON that `LengthHistogram.save` wrote.
         max_length: the length of a pack; by default the data set's own, or the longest length of the file.
-        column: which column of a CSV with a header or of a Parquet file; lists are counted by their items.
+        column: which column of a CSV with a header, of JSON lines, or of a Parquet file; lists are counted by their
+            items.
         overlong: what to do with longer sequences: "error" (for files), "truncate" (for data sets) or "drop".
 
     Raises:
@@ -87,7 +88,7 @@ def load(
     if path.suffix == ".json":
         whole = LengthHistogram.load(path)
         return whole if max_length is None else whole.with_max_length(max_length, overlong)
-    if path.suffix.lower() not in (".npy", ".parquet", ".pq") and column is None and holds_counts(path):
+    if holds_counts(path, column):
         return LengthHistogram.from_csv(path, max_length, overlong)
     chunks, place = read_lengths(path, column)
     return LengthHistogram.from_chunks(chunks, max_length, overlong, place, name=path.stem, source=path.name)

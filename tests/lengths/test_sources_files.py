@@ -1,5 +1,6 @@
 """A user's own files: every kind, every way to be broken."""
 
+import json
 import os
 
 import numpy as np
@@ -11,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packlib.lengths import LengthHistogram, load, own_files
+from packlib.tools.advice.data import uncut
 
 LENGTHS = st.lists(st.integers(1, 5000), min_size=1, max_size=60)
-KINDS = "lengths.txt header.csv column.csv counts.csv lengths.npy one.parquet two.pq list.parquet".split()
+TEXTS = "lengths.txt header.csv column.csv counts.csv lines.jsonl columns.ndjson".split()
+KINDS = [*TEXTS, "lengths.npy", "one.parquet", "two.pq", "list.parquet"]
 
 
 def write(folder, kind, lengths):
@@ -37,6 +40,12 @@ def write(folder, kind, lengths):
         return {"name_or_path": str(path), "column": "n"}
     elif kind == "list.parquet":
         pq.write_table(pa.table({"input_ids": [[0] * length for length in lengths]}), path, row_group_size=7)
+    elif kind == "lines.jsonl":
+        path.write_text("\n\n".join(map(str, lengths)), encoding="utf-8-sig")
+    elif kind == "columns.ndjson":
+        rows = [{"ids": [0] * length, "id": "x"} for length in lengths]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return {"name_or_path": path, "column": "ids"}
     return {"name_or_path": path}
 
 
@@ -46,6 +55,66 @@ def test_every_kind_of_file_gives_its_lengths(tmp_path_factory, kind, lengths):
     arguments = write(tmp_path_factory.mktemp("own"), kind, lengths)
     histogram = load(**arguments)
     assert histogram == LengthHistogram.from_lengths(lengths, name=kind.split(".")[0], source=kind)
+
+
+@pytest.mark.parametrize(
+    ("header", "rows"),
+    [
+        ("length,count", "3,4\n5,1\n"),
+        ("Count,Length", "4,3\n1,5\n"),
+        ("tokens,n", "3,4\n5,1\n"),
+        ("Freq,num_tokens", "4,3\n1,5\n"),
+    ],
+)
+def test_a_table_of_counts_is_one_in_either_order(tmp_path, header, rows):
+    path = tmp_path / "a.csv"
+    path.write_text(f"{header}\n{rows}")
+    lengths = next(name for name in header.split(",") if name.lower() not in ("count", "n", "freq"))
+    for column in (None, lengths):
+        assert load(path, column=column).expand().tolist() == [3, 3, 3, 3, 5]
+
+
+@pytest.mark.parametrize("kind", ["a.csv", "a.parquet", "a.jsonl"])
+def test_a_column_of_counts_is_never_left_aside(tmp_path, kind):
+    """Beside a column of lengths it may say how many sequences have each; beside tokens it is another thing."""
+    table, path = pa.table({"id": [1, 2], "length": [3, 5], "Count": [4, 1]}), tmp_path / kind
+    if kind == "a.csv":
+        path.write_text("id,length,Count\n1,3,4\n2,5,1\n")
+    elif kind == "a.jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
+    else:
+        pq.write_table(table, path)
+    with pytest.raises(ValueError, match="has the column Count beside length: if it says how many"):
+        load(path, column="length")
+    with pytest.raises(ValueError, match="has the column Count beside length: if it says how many"):
+        uncut(path, "length")
+    pq.write_table(pa.table({"input_ids": [[3, 5]], "count": [4]}), tmp_path / "b.parquet")
+    assert load(tmp_path / "b.parquet", column="input_ids").expand().tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("content", "column", "says"),
+    [
+        ('{"a": 3}\n{"a": null}\n', None, "the column a of line 2 holds None; lengths are whole numbers"),
+        ('{"a": 3, "b": 4}\n', None, "line 1 has 2 columns: choose one of a, b by column"),
+        ('{"a": 3}\n{"b": 4}\n', "a", "the column of line 2 must be 'b', not 'a'"),
+        ('{"a": 3}\n{a: 4}\n', None, "Line 2: It is not JSON"),
+        ("3\n4.5\n", None, "line 2 holds 4.5; lengths are whole numbers"),
+        ("3\n{}\n", None, "line 2 has no column"),
+        ("3\n", "a", "line 1 has no columns, and column 'a' was asked for"),
+        ('{"text": "words"}\n', None, "the column text of line 1 holds 'words'"),
+        (
+            '{"messages": [{"role": "user"}]}\n',
+            None,
+            "the column messages of line 1 holds lists of messages and no tokens: packlib report",
+        ),
+    ],
+)
+def test_broken_json_lines_name_the_line(tmp_path, content, column, says):
+    path = tmp_path / "a.jsonl"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=f"a.jsonl is no file of JSON lines of lengths: {says}"):
+        load(path, column=column)
 
 
 @pytest.mark.parametrize("kind", ["column.csv", "counts.csv"])
@@ -69,6 +138,7 @@ def test_a_file_takes_a_maximum_length(tmp_path, kind):
         ("one.parquet", 0, "Length 0 at row 700 of"),
         ("one.parquet", None, "has no value in row 700"),
         ("column.csv", 0, "Length 0 at line 702 of"),
+        ("lines.jsonl", 0, "Length 0 at row 700 of"),
     ],
 )
 def test_files_longer_than_a_chunk(tmp_path, kind, wrong, says, monkeypatch):

@@ -12,6 +12,7 @@ import pyarrow as pa
 from packlib.checks import listed, one_line, one_of
 from packlib.files import at_home, named
 from packlib.lengths import LengthHistogram, available, load
+from packlib.lengths.own_files import refuse_counts_beside
 from packlib.tools.rows.loss_masks import LOSS_MASKS, MaskWord, mask_words
 from packlib.tools.rows.row_columns import BORDERS, IGNORED, Columns, is_list, refuse_gaps, with_labels
 from packlib.tools.rows.row_sources import FILES, batches, opened
@@ -92,6 +93,8 @@ class _Rows:
         first = next(batches(self._rows), None)
         names = [] if first is None else first.schema.names
         self._column = _column(path, column, names)
+        if first is not None and not is_list(first.schema.field(self._column).type):
+            refuse_counts_beside(named(path), self._column, names)
         loss = {*_LOSS, *masks}
         about = {*_BESIDE, *loss} if self._column == _TOKENS else loss if _TOKENS not in names else set()
         self._read = {self._column, *about}
