@@ -35,7 +35,9 @@ def at_home(path: str | os.PathLike[str]) -> Path:
     return Path(os.path.expanduser(path))
 
 
-def output_path(path: str | os.PathLike[str], folder: bool = False, reads: Iterable[Read] = ()) -> Path:
+def output_path(
+    path: str | os.PathLike[str], folder: bool = False, reads: Iterable[Read] = (), new: bool = False
+) -> Path:
     """Return the absolute path, links followed, of a file to write, or of a folder; nothing is made yet.
 
     A path that begins with ~ is in the home folder, as it is where one reads.
@@ -43,10 +45,12 @@ def output_path(path: str | os.PathLike[str], folder: bool = False, reads: Itera
     Args:
         reads: what the caller reads, and so must not replace: a file of any of these, by whatever link. A folder that
             is replaced as a whole must not hold any of them.
+        new: whether a file that is there is refused.
 
     Raises:
         OSError: in one sentence that names `path`, if something else stands there (a device, a pipe), if a link
             leads nowhere, if this user may not write there, or if that would replace what is read.
+        FileExistsError: if a file must be `new` and is there.
     """
     path = at_home(path)
     _refuse_what_is_read(path, folder, reads)
@@ -56,9 +60,11 @@ def output_path(path: str | os.PathLike[str], folder: bool = False, reads: Itera
         at = at.parent
     error = _not_writable(name, at, at == whole, "folder" if folder else "file")
     if error and not os.path.lexists(at):  # another run has just removed it
-        return output_path(path, folder, reads)
+        return output_path(path, folder, reads, new)
     if error:
         raise error
+    if new and at == whole and not folder:
+        raise FileExistsError(f"{name} exists: choose another --out, or add --replace.")
     return Path(os.path.realpath(path))
 
 
@@ -391,7 +397,9 @@ def read_json(path: str | os.PathLike[str], needed: str, constants: bool = False
 
 
 @contextmanager
-def delivery(out: Path, reads: Iterable[Read] = (), names: Iterable[str] = ()) -> Iterator[tuple[Path, list[Path]]]:
+def delivery(
+    out: Path, reads: Iterable[Read] = (), names: Iterable[str] = (), replace: bool = False
+) -> Iterator[tuple[Path, list[Path]]]:
     """Yield a hidden folder in `out` to fill, and a list; at the end what is there moves to `out`, and is listed.
 
     If the block raises, nothing is left behind, and what was in `out` stays as it was.
@@ -399,18 +407,21 @@ def delivery(out: Path, reads: Iterable[Read] = (), names: Iterable[str] = ()) -
     Args:
         reads: what is read to fill it, and so must not be replaced.
         names: files that will be there for certain; what can be refused of them is refused before the work.
+        replace: whether files that are there are replaced; otherwise they are refused.
 
     Raises:
-        OSError: one sentence, if another run writes there, or no folder can be there.
+        OSError: one sentence, if another run writes there, if no folder can be there, or if a file is there already.
     """
     files: list[Path] = []
     reads = list(reads)
     for name in names:
-        output_path(out / name, reads=reads)
+        output_path(out / name, reads=reads, new=not replace)
     with work_folder(out) as work:
         yield work, files
         made = [path.relative_to(work) for path in sorted(work.rglob("*")) if path.is_file()]
-        targets = [output_path(out / path, reads=reads) for path in made]  # all are asked before the first is replaced
+        targets = [
+            output_path(out / path, reads=reads, new=not replace) for path in made
+        ]  # all are asked before the first is replaced
         for path, target in zip(made, targets, strict=True):
             make_folders(target.parent)
             (work / path).replace(target)

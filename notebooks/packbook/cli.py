@@ -64,8 +64,9 @@ def _list(script: bool) -> None:
 @click.argument("notebook")
 @_pairs(metavar="NAME VALUE", help="Set a parameter; may be repeated.")
 @_out(metavar="DIR", show_default="out/NOTEBOOK", help="Folder of the results.")
+@click.option("--replace", is_flag=True, help="Replace files that are there.")
 @_quiet
-def _run(notebook: str, pairs: Pairs, out: Out, progress: bool) -> None:
+def _run(notebook: str, pairs: Pairs, out: Out, replace: bool, progress: bool) -> None:
     """Run a notebook, given by its name or number, with your parameters.
 
     \b
@@ -75,7 +76,8 @@ def _run(notebook: str, pairs: Pairs, out: Out, progress: bool) -> None:
     """
     name = find_notebook(notebook)
     values = read_parameters(name, pairs)
-    print(*run(name, values, output_path(out or Path("out") / name, folder=True), progress), sep="\n")
+    out = output_path(out or Path("out") / name, folder=True)
+    print(*run(name, values, out, progress, replace), sep="\n")
 
 
 @_command("sweep")

@@ -1,7 +1,7 @@
 """Packing from the shell: `packlib report my_lengths.csv` answers. What follows stands below each command's help.
 
 LENGTHS is the name of a data set (packlib list) or a file: text or CSV with one length a line, CSV with
-length,count lines, .npy, or Parquet.
+length,count lines, JSON lines, .npy, or Parquet.
 
 Exit codes: 0 done; 1 a check failed; 2 a wrong command, parameter or file, or a check that cannot tell;
 3 an audit that cannot tell; 4 another rank has left; 130 interrupted; 141 nobody reads what is printed; 143 terminated.
@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import click
 
 from packlib.checks import one_line
-from packlib.files import delivery, output_path
+from packlib.files import atomic_path, delivery, output_path
 from packlib.lengths import available, load
 from packlib.lengths.sources import file_of
 from packlib.packing import METHODS, Method, PackingPlan, plan
@@ -42,6 +42,7 @@ _json = click.option("--json", "script", is_flag=True, help="Print JSON, for scr
 _quiet = click.option("--no-progress", "progress", flag_value=False, default=True, show_default="a bar")
 _path = click.Path(path_type=Path)
 _out = partial(click.option, "--out", type=_path)
+_replace = click.option("--replace", is_flag=True, help="Replace files that are there.")
 
 
 _depth: dict[str, Any] = {"type": int, "show_default": "none", "help": "Sequences in a pack at most."}
@@ -103,9 +104,12 @@ def _list(script: bool) -> None:
 @_masks
 @click.option("--thorough", is_flag=True, help="Let the exact search end, which can take minutes.")
 @_out(metavar="DIR", default="out/report", help="Folder of the report.")
+@_replace
 @_json
 @_quiet
-def _report(lengths: str, recipe: str | None, out: Path, script: bool, progress: bool, **values: Any) -> None:
+def _report(
+    lengths: str, recipe: str | None, out: Path, replace: bool, script: bool, progress: bool, **values: Any
+) -> None:
     """Decide which rows, which method and which micro batch, and say what that brings against today.
 
     LENGTHS is also what packlib pack takes: Parquet, JSON lines, a folder or a pattern in quotes of such files, or a
@@ -125,13 +129,13 @@ def _report(lengths: str, recipe: str | None, out: Path, script: bool, progress:
     reads = [file_of(lengths), source and file_of(source), recipe, values["model"]]
     out, names = output_path(out, folder=True), ("report.html", "advice.json", "plan.json")
     for name in names:
-        output_path(out / name, reads=reads)
+        output_path(out / name, reads=reads, new=not replace)
     show = partial(print, end=" …\033[K\r", file=sys.stderr, flush=True) if progress and sys.stderr.isatty() else None
     values["masks"] = dict(values["masks"])
     advice = advise(lengths, recipe=given, progress=show, **values)
     from packlib.tools.advice.page import page
 
-    with delivery(out, reads, names) as (work, files):
+    with delivery(out, reads, names, replace) as (work, files):
         advice.save(work / "advice.json")
         advice.plan.save(work / "plan.json")
         (work / "report.html").write_text(page(advice, click.get_current_context().obj), encoding="utf-8")
@@ -144,10 +148,17 @@ def _report(lengths: str, recipe: str | None, out: Path, script: bool, progress:
 @click.option("--method", default="optimal", metavar="NAME", help=f"{', '.join(METHODS)}.")
 @click.option("--time-limit", type=float, show_default="none", help="Seconds for optimal.")
 @_out(metavar="PLAN.json", help="Write the plan there.")
+@_replace
 @_json
 @_quiet
 def _plan(
-    method: Method, max_sequences_per_pack: int | None, out: Out, script: bool, progress: bool, **values: Any
+    method: Method,
+    max_sequences_per_pack: int | None,
+    out: Out,
+    replace: bool,
+    script: bool,
+    progress: bool,
+    **values: Any,
 ) -> None:
     """Pack lengths by one method. During the search of optimal, Ctrl-C keeps the best plan so far, and a second Ctrl-C
     ends the command. Every other command ends at the first.
@@ -158,7 +169,7 @@ def _plan(
       packlib plan wikipedia --method lpfhp --json
     """
     if out:
-        output_path(out, reads=[file_of(values["lengths"])])
+        output_path(out, reads=[file_of(values["lengths"])], new=not replace)
     options: dict[str, Any] = {"time_limit": values.pop("time_limit")}
     shown = progress and sys.stderr.isatty()
     if method == "optimal":
@@ -174,7 +185,8 @@ def _plan(
     for warning in warned:
         print(f"packlib: {one_line(str(warning.message), 400)}", file=sys.stderr)
     if out:
-        best.save(out)
+        with atomic_path(out, new=not replace) as beside:
+            beside.write_text(best.to_json() + "\n", encoding="utf-8")
     names = ("method", "max_sequences_per_pack", "num_packs", "lower_bound", "gap", "packing_factor")
     found = {name: getattr(best, name) for name in (*names, "efficiency", "deepest")}
     found |= {"proof": str(best.proof), "truncated": histogram.truncated, "dropped": histogram.dropped}

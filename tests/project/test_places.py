@@ -181,7 +181,7 @@ def test_what_is_delivered_replaces_all_or_nothing(tmp_path):
 
     with (
         pytest.raises(FileExistsError, match=r"b' is a folder; name a file"),
-        files.delivery(tmp_path) as (work, delivered),
+        files.delivery(tmp_path, replace=True) as (work, delivered),
     ):
         for name in "ab":
             (work / name).write_text("new")
@@ -233,7 +233,8 @@ def test_nor_does_a_folder_of_results(inputs, monkeypatch, capsys):
     Path("out").mkdir()
     for read, result in (("mine.csv", "summary.csv"), ("recipe.json", "advice.json"), ("mine.csv", "plan.json")):
         os.symlink(Path(read).absolute(), Path("out") / result)
-    for command in ("report mine.csv --recipe recipe.json", "report mine.csv", "sweep 1 -p dataset mine.csv"):
+    reports = "report mine.csv --replace --recipe recipe.json", "report mine.csv --replace"
+    for command in (*reports, "sweep 1 -p dataset mine.csv"):
         program = packbook.cli if command.startswith("sweep") else cli
         assert program.main([*command.split(), "--out", "out"]) == 2
         said = capsys.readouterr().err
@@ -242,6 +243,29 @@ def test_nor_does_a_folder_of_results(inputs, monkeypatch, capsys):
         (made[0] / "first").write_text("new")
         (made[0] / "summary.csv").write_text("new")
     assert {path: path.read_bytes() for path in inputs} == inputs and len(list(Path("out").iterdir())) == 3
+
+
+@pytest.mark.parametrize(
+    ("program", "command", "there"),
+    [
+        (cli, "plan mine.csv --max-length 8 --out out/plan.json", "plan.json"),
+        (cli, "report mine.csv --max-length 8 --out out", "report.html"),
+        (cli, "report mine.csv --max-length 8 --out out", "plan.json"),
+        (packbook.cli, "run 2 -p quick true --out out", "02_long_way.ipynb"),
+        (packbook.cli, "run 2 -p quick true --out out", "figures/line.png"),
+    ],
+)
+def test_what_is_there_is_replaced_only_if_that_is_asked_for(small, capsys, program, command, there):
+    (small / "mine.csv").write_text("3\n2\n")
+    old = small / "out" / there
+    old.parent.mkdir(parents=True)
+    old.write_text("mine")
+    assert program.main(command.split()) == 2
+    said = capsys.readouterr()
+    assert f"{there}' exists: choose another --out, or add --replace.\n" in said.err and not said.out
+    assert old.read_text() == "mine" and [path for path in (small / "out").rglob("*") if path.is_file()] == [old]
+    assert program.main([*command.split(), "--replace"]) == 0
+    assert old.read_bytes() != b"mine"
 
 
 def test_nor_does_the_folder_of_the_notebooks(idle, capsys):

@@ -49,19 +49,30 @@ def read_parameters(notebook: str, pairs: Iterable[tuple[str, str]]) -> dict[str
     return values
 
 
-def run(notebook: str, values: Mapping[str, Any], out: Path, progress: bool = True) -> list[Path]:
+def run(
+    notebook: str, values: Mapping[str, Any], out: Path, progress: bool = True, replace: bool = False
+) -> list[Path]:
     """Run a notebook with checked parameters; return the files in `out`: the notebook, a report, the figures.
 
+    Args:
+        replace: whether files that are in `out` already are replaced; otherwise they are refused.
+
     Raises:
+        FileExistsError: naming the file that is there already.
         NotebookFailedError: if a cell raises; then nothing is left behind.
     """
     from packbook.run.execution import run_async  # here, since it loads Jupyter
 
-    return run_async(run_into(notebook, values, out, progress=progress))
+    return run_async(run_into(notebook, values, out, progress=progress, replace=replace))
 
 
 async def run_into(
-    notebook: str, values: Mapping[str, Any], out: Path, threads: int | None = None, progress: bool = False
+    notebook: str,
+    values: Mapping[str, Any],
+    out: Path,
+    threads: int | None = None,
+    progress: bool = False,
+    replace: bool = False,
 ) -> list[Path]:
     """As `run`, beside others; the kernel computes with so many `threads`, by default with all."""
     from packbook.pages import PageExporter
@@ -69,7 +80,7 @@ async def run_into(
 
     limit = {"OMP_NUM_THREADS": str(threads)} if threads else {}
     reads: list[Read] = [notebooks()[notebook], *(value for value in values.values() if isinstance(value, str))]
-    with delivery(out, reads, [f"{notebook}.ipynb", f"{notebook}.html"]) as (work, files):
+    with delivery(out, reads, [f"{notebook}.ipynb", f"{notebook}.html"], replace) as (work, files):
         environment = surroundings(work) | limit
         executed = await run_notebook(notebooks()[notebook], values, environment, progress=progress)
         write(executed, work / f"{notebook}.ipynb")

@@ -117,7 +117,8 @@ def _stored(cell: Cell, out: Path) -> Outcome | None:
 async def _run(cell: Cell, folder: Path, threads: int | None) -> Outcome:
     started = time.monotonic()
     try:
-        await run_into(cell.notebook, check_values(cell.notebook, cell.parameters), folder, threads)
+        values = check_values(cell.notebook, cell.parameters)
+        await run_into(cell.notebook, values, folder, threads, replace=True)  # what a killed sweep left
     except (NotebookFailedError, ValueError, OSError) as error:
         return Outcome(cell.parameters, round(time.monotonic() - started, 1), error=str(error))
     seconds = round(time.monotonic() - started, 1)

@@ -81,9 +81,10 @@ def test_rows_of_tokens_are_counted_in_any_files(tmp_path, monkeypatch, kind):
 
 def test_a_report_loads_neither_torch_nor_jupyter(tmp_path):
     paths = ["squad", *(str(make(tmp_path)) for make in KINDS.values())]
+    arguments = "'--model', '7B', '--out', 'out', '--replace'"
     code = (
         "import sys; from packlib.tools import cli\n"
-        f"for path in {paths}: assert not cli.main(['report', path, '--model', '7B', '--out', 'out'])\n"
+        f"for path in {paths}: assert not cli.main(['report', path, {arguments}])\n"
         "heavy = ('torch', 'nbformat', 'IPython', 'matplotlib', 'transformers')\n"
         "print([name for name in heavy if name in sys.modules])"
     )

@@ -130,7 +130,7 @@ def test_scripts_get_the_advice_as_json_and_a_source_is_a_second_file(tmp_path, 
     alone = json.loads(capsys.readouterr().out)
     assert alone == json.loads((tmp_path / "out" / "advice.json").read_text())
     assert "may have been cut before" in alone["decisions"][-1]["reason"] and alone["source"] is None
-    assert cli.main([*arguments, "--source", str(tmp_path / "before.npy")]) == 0
+    assert cli.main([*arguments, "--replace", "--source", str(tmp_path / "before.npy")]) == 0
     weighed = json.loads(capsys.readouterr().out)
     assert weighed["source"]["lost"] == np.maximum(lengths - 300, 0).sum()
     assert "may have been" not in weighed["decisions"][-1]["reason"]
