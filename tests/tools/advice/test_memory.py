@@ -117,6 +117,26 @@ def test_what_is_no_model_is_refused_before_anything_is_read(tmp_path, monkeypat
     assert says in capsys.readouterr().err
 
 
+ODD = [None, True, -1, 0, 2.5, 1e300, float("nan"), 10**40, "", "8", "a\nb", [], [3], {}, {"a": [1]}]
+
+
+@pytest.mark.parametrize("family", ["bert", "mixtral", "gpt2"])
+def test_an_odd_value_anywhere_in_a_configuration_is_one_sentence_or_a_shape(tmp_path, family):
+    """Whatever a stranger's file holds, no other error comes out of it."""
+    config = AutoConfig.for_model(family, architectures=["Any"]).to_dict() | {"text_config": None}
+    odd_ones = 0
+    for name in config:
+        for value in ODD:
+            (tmp_path / "config.json").write_text(json.dumps(config | {name: value}))
+            try:
+                model_shape(str(tmp_path))
+            except (TypeError, ValueError) as error:
+                odd_ones += 1
+                assert "config.json" in str(error) or "must be a transformer" in str(error), (name, value)
+                assert "\n" not in str(error), (name, value)
+    assert odd_ones > 40
+
+
 @pytest.mark.parametrize("name", ["mamba2", "falcon_mamba", "jamba", "rwkv"])
 def test_models_that_carry_a_state_are_refused(tmp_path, name):
     AutoConfig.for_model(name).save_pretrained(tmp_path)
