@@ -64,14 +64,24 @@ def test_ctrl_c_during_imports_is_one_sentence(tmp_path, entry, arguments):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("arguments, code", [("list", 0), ("plan nosuch.csv", 2)])
+def test_an_interrupt_after_the_answer_changes_no_exit_code(arguments, code):
+    """What was asked for is done, and Python is about to end."""
+    late = "atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))"
+    command = f"import atexit, os, signal, sys, packlib_command; {late}; sys.exit(packlib_command.main())"
+    done = subprocess.run([sys.executable, "-c", command, *arguments.split()], capture_output=True, text=True)
+    assert done.returncode == code and "Traceback" not in done.stderr
+    assert bool(done.stdout) == (code == 0)
+
+
 WAITS = """
 import pathlib, pkgutil, sys, time
 
 def waits(work, moment):
     def call(*given, **options):
         pathlib.Path(moment).touch()
-        time.sleep(1000)
-        return work(*given, **options)
+        while True:  # a signal that comes just before one sleep is seen after it
+            time.sleep(0.1)
     return call
 
 for moment in sys.argv.pop(1).split(","):
