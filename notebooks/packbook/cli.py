@@ -16,12 +16,12 @@ import click
 
 from packbook.run.running import find_notebook, notebooks, read_parameters, run
 from packlib.files import output_path, work_folder
-from packlib.tools.exits import call
+from packlib.tools.exits import Commands, call
 
 _CODES = (__doc__ or "").partition("\n\n")[2].strip()
 
 
-@click.group("packbook", no_args_is_help=False, epilog=_CODES, context_settings={"show_default": True})
+@click.group("packbook", cls=Commands, epilog=_CODES)
 @click.version_option(package_name="packlib", prog_name="packbook", message="%(prog)s %(version)s")
 def program() -> None:
     """The packing workbook: its notebooks, run with parameters of your own."""

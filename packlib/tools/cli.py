@@ -25,12 +25,12 @@ from packlib.files import atomic_path, delivery, output_path
 from packlib.lengths import available, load
 from packlib.lengths.sources import file_of
 from packlib.packing import METHODS, Method, PackingPlan, plan
-from packlib.tools.exits import call, first_interrupt_raised
+from packlib.tools.exits import Commands, call, first_interrupt_raised
 
 _CODES = (__doc__ or "").partition("\n\n")[2].strip()
 
 
-@click.group("packlib", no_args_is_help=False, epilog=_CODES, context_settings={"show_default": True})
+@click.group("packlib", cls=Commands, epilog=_CODES)
 @click.version_option(package_name="packlib", message="%(prog)s %(version)s")
 def program() -> None:
     """Train on sequences of different lengths without paying for padding."""

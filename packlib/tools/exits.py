@@ -8,9 +8,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 from weakref import WeakSet
 
 import click
+from click.shell_completion import shell_complete
 
 from packlib.checks import one_line
 from packlib.files import named
@@ -122,11 +124,31 @@ def sentence(said: object) -> str:
     return one_line(str(said), 1000)
 
 
+class Commands(click.Group):
+    """Commands that help lists in the order in which they are defined, and that answer to `-h` too.
+
+    Without any argument they show their help.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        options["context_settings"] = {"show_default": True, "help_option_names": ["-h", "--help"]}
+        super().__init__(*args, **options)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
 def call(program: click.Group, arguments: Sequence[str] | None = None) -> int:
-    """A command line, by default what this process was given; returns an exit code as `exit_code` does."""
+    """A command line, by default what this process was given; returns an exit code as `exit_code` does.
+
+    A shell that asks for completions gets them: it sets a variable such as `_PACKLIB_COMPLETE`.
+    """
     given = list(sys.argv[1:] if arguments is None else arguments)
     name = program.name or "packlib"
-    return exit_code(lambda: _call(program, name, given), name)
+    asked = f"_{name.upper()}_COMPLETE"
+    if asked in os.environ:
+        return shell_complete(program, {}, name, asked, os.environ[asked])
+    return exit_code(lambda: _call(program, name, given or ["--help"]), name)
 
 
 def _call(program: click.Group, name: str, given: list[str]) -> int | None:

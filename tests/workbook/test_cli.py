@@ -31,7 +31,6 @@ def test_a_notebook_is_found_by_name_number_or_path(small, text):
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        ("", "Missing command."),
         ("pln squad", "No such command 'pln'. Did you mean 'plan'?"),
         ("plan squad --max-lenght 9", "No such option '--max-lenght'. Did you mean '--max-length'?"),
         ("sweep 1 --jobs many", "Invalid value for '--jobs': 'many' is not a valid integer."),
@@ -114,6 +113,30 @@ def test_help_has_examples_that_parse_and_exit_codes(program, command, capsys):
     assert examples and "Exit codes: 0 done; 1 a" in said
     for words in examples:
         assert words[1] == command and program.program.commands[command].make_context(command, words[2:])
+
+
+@pytest.mark.parametrize("program", [cli, packbook.cli])
+def test_a_bare_command_and_h_show_the_commands_in_the_order_of_use(program, capsys):
+    assert program.main([]) == 0
+    bare = capsys.readouterr().out
+    assert program.main(["-h"]) == 0 and capsys.readouterr().out == bare
+    listed = bare.partition("Commands:")[2].partition("\n\n")[0]
+    assert [line.split()[0] for line in listed.strip().splitlines()] == list(program.program.commands)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("name", ["packlib", "packbook"])
+def test_shells_complete_commands_and_options(name, shell):
+    def asked(how, **words):
+        variables = os.environ | words | {f"_{name.upper()}_COMPLETE": f"{shell}_{how}"}
+        return subprocess.run([sys.executable, "-m", name], env=variables, capture_output=True, text=True, check=True)
+
+    assert f"_{name}_completion" in asked("source").stdout
+    second = {"packlib": "plan", "packbook": "run"}[name]
+    for typed, expected in ((f"{name} {second[:2]}", second), (f"{name} {second} --ou", "--out")):
+        number = 0 if shell == "fish" else len(typed.split()) - 1
+        words = {"COMP_WORDS": typed, "COMP_CWORD": str(number or typed.split()[-1])}
+        assert expected in asked("complete", **words).stdout
 
 
 def test_plan_prints_a_sentence_or_json_and_writes_the_plan(tmp_path, capsys):
