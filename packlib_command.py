@@ -27,8 +27,8 @@ def _call(program: str, module: str) -> int:
     signal.signal(signal.SIGINT, stop)
     keep_answers_apart()
     command = importlib.import_module(module).main
-    # The command has a handler of its own. After it all is written, or it has said what is not: Python then ends, and an
-    # interrupt would be a traceback, or an exit code that says that the command had not ended.
+    # The command has a handler of its own. Once it has ended, all is written or it has said what is not; while Python
+    # ends, an interrupt would be a traceback, or an exit code that says that the command had not ended.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     return command()
 
