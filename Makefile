@@ -98,9 +98,11 @@ comma := ,
 	$(call install,--editable '.[bench]',the packers that packlib is compared with)
 	@touch $@
 
+# The first time it opens the tour; later it opens what the learner had open.
 lab: .venv/.ready
 	@$(PY) -m packbook.run.copies notebooks lab
-	@$(PY) -m jupyterlab --ServerApp.root_dir=lab --port=$(PORT) $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_ARGS)
+	@$(PY) -m jupyterlab --ServerApp.root_dir=lab --port=$(PORT) $(if $(filter 0,$(shell id -u)),--allow-root) \
+	  $(if $(wildcard lab/00_tour.ipynb),,--LabApp.default_url=/lab/tree/00_tour.ipynb) $(LAB_ARGS)
 
 test: .venv/.test .venv/.site $(if $(filter yes,$(BROWSER)),browser)
 	@$(PY) -m ruff check .

@@ -113,7 +113,20 @@ def test_the_citation_is_valid_and_names_this_version():
     done = CliRunner().invoke(check_jsonschema.main, ["--builtin-schema", "vendor.citation-file-format", str(path)])
     citation = yaml.safe_load(path.read_text())
     assert done.exit_code == 0, done.output
-    assert (citation["version"], citation["license"]) == (PROJECT["version"], PROJECT["license"])
+    assert citation["version"] == PROJECT["version"]
+    assert citation["license"] == PROJECT["license"].split(" AND ")[0], (
+        "of the code; letters and glosses have their own"
+    )
+
+
+@pytest.mark.parametrize(
+    ("schema", "place"),
+    [("vendor.dependabot", "dependabot.yml"), ("vendor.github-issue-forms", "ISSUE_TEMPLATE/*.yml")],
+)
+def test_what_else_the_host_reads_is_valid(schema, place):
+    paths = [str(path) for path in (ROOT / ".github").glob(place)]
+    done = CliRunner().invoke(check_jsonschema.main, ["--builtin-schema", schema, *paths])
+    assert paths and done.exit_code == 0, done.output
 
 
 def make(folder, *arguments, **environment):
@@ -132,6 +145,13 @@ def bare(tmp_path):
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, tmp_path)
     return tmp_path
+
+
+def test_the_first_make_lab_opens_the_tour_and_later_ones_what_was_open(bare):
+    for is_first in (True, False):
+        assert ("default_url=/lab/tree/00_tour.ipynb" in make(bare, "-n", "lab").stdout) == is_first
+        (bare / "lab").mkdir(exist_ok=True)
+        (bare / "lab" / "00_tour.ipynb").touch()
 
 
 def sentence(done):
