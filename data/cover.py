@@ -1,33 +1,33 @@
 """The picture of the README: sequences padded, and packed. `python data/record.py cover` writes README.svg"""
 
-import numpy as np
-
+from packbook.publish.website.card import SLOTS_A_ROW, drawn_sequences
 from packlib.files import write_text
 from packlib.installed import ROOT
-from packlib.lengths import LengthHistogram, load
-from packlib.packing import assign, plan
 
 WIDE, HIGH, GAP, TOP = 340, 12, 3, 34  # of a row, between rows, and above the first, in pixels
 RIGHT = WIDE + 60  # where the packed rows begin
 
 # Readable on a light page and on a dark one: the ground is the page's own, and the words are gray.
 STYLE = """
-text { font: 600 17px system-ui, sans-serif; fill: #75808a; }
-.slots { fill: rgb(128 128 128 / .28); }
-.piece { fill: #0072B2; }
-.moving { animation: move 11s ease-in-out infinite backwards; animation-delay: var(--late); }
-@keyframes move { 0%, 12% { transform: translate(var(--x), var(--y)); } 34%, 94% { transform: none; } }
-@media (prefers-reduced-motion: reduce) { .moving { animation: none; } }
+.cover text { font: 600 17px system-ui, sans-serif; fill: #75808a; }
+.cover .slots { fill: rgb(128 128 128 / .28); }
+.cover .piece { fill: #0072B2; }
+.cover .moving { animation: pack 9s ease-in-out 2; animation-delay: var(--late); }
+@keyframes pack {
+  0%, 8%, 56% { transform: none; }
+  22%, 34% { transform: translate(var(--x), var(--y)); }
+}
+@media (prefers-reduced-motion: reduce) { .cover .moving { animation: none; } }
 """
 
 
 def draw_cover(rows: int = 24, seed: int = 0) -> str:
-    """`rows` sequences as long as Wikipedia's, padded and packed, as SVG; they move from the one to the other."""
-    wikipedia = load("wikipedia")
-    slots, shares = wikipedia.max_length, wikipedia.counts / wikipedia.num_sequences
-    lengths = np.random.default_rng(seed).choice(len(shares), rows, p=shares)
-    best = plan(LengthHistogram.from_lengths(lengths, slots), method="optimal")
-    packs = [pack.tolist() for pack in assign(best, lengths)]
+    """`rows` sequences as long as Wikipedia's, padded and packed, as SVG.
+
+    They stand packed; twice they go to where padding has them, and are packed again.
+    """
+    slots = SLOTS_A_ROW
+    lengths, packs = drawn_sequences(rows, seed)
 
     def row(at: int) -> int:
         return TOP + at * (HIGH + GAP)
@@ -53,12 +53,12 @@ def draw_cover(rows: int = 24, seed: int = 0) -> str:
     names = title("padded", rows), title("packed", len(packs))
     about = (
         f"The same {rows} sequences twice: padded to {slots} slots they take {rows} rows that are half empty; packed "
-        f"they take {len(packs)} rows that are nearly full. The sequences move from the one to the other."
+        f"they take {len(packs)} rows that are nearly full. Twice the sequences move from the one to the other."
     )
     box = f"0 0 {RIGHT + WIDE} {row(rows)}"
     words = "".join(f'<text x="{x}" y="20">{name}</text>\n' for x, name in zip((0, RIGHT), names, strict=True))
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="{box}" width="{RIGHT + WIDE}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="cover" role="img" viewBox="{box}" width="{RIGHT + WIDE}" '
         f'height="{row(rows)}">\n<title>{" · ".join(names)}</title>\n<desc>{about}</desc>\n<style>{STYLE}</style>\n'
         f"{words}{chr(10).join(drawn)}\n</svg>\n"
     )

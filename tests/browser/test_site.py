@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from packbook.guesses import judge_guess
 from packbook.publish.website import browser_explorers, building
@@ -88,6 +89,8 @@ def test_no_page_asks_for_anything_beyond_the_site(site):
     for page in pages:
         text = page.read_text(encoding="utf-8")
         for tag in re.findall(r"<(?:script|img|iframe|link)\b[^>]*>", text):
+            if 'rel="canonical"' in tag:  # it is read, and never fetched
+                continue
             where = re.findall(r'(?:src|href)="([^"]*)"', tag)
             assert not any(re.match(r"(?:https?:)?//", to) for to in where), (page.name, tag)
             for to in where:
@@ -100,6 +103,38 @@ def test_no_page_asks_for_anything_beyond_the_site(site):
         }
         if "<img " in text:
             assert len(before.encode()) + sum(file.stat().st_size for file in files) <= FIRST, page.name
+
+
+def test_a_link_shows_title_sentence_and_picture_when_it_is_shared(site):
+    base = "https://someone.github.io/packing/"
+    sentences = set()
+    for name in ("index", "game", "lengths", "notebooks/02_greedy_packing", "api/packing", "404"):
+        head = (site[0] / f"{name}.html").read_text(encoding="utf-8").partition("</head>")[0]
+        facts = dict(
+            re.findall(r'<meta (?:property|name)="((?:og|twitter):[a-z_]+|description)" content="([^"]*)">', head)
+        )
+        assert facts["og:image"] == f"{base}card.png" and facts["twitter:card"] == "summary_large_image"
+        assert facts["og:url"] == f"{base}{name}.html" and f'<link rel="canonical" href="{base}{name}.html"' in head
+        assert facts["og:title"] and 40 < len(facts["description"]) <= 210
+        assert facts["description"] == facts["og:description"]
+        sentences.add(facts["description"])
+    assert len(sentences) == 6
+    assert Image.open(site[0] / "card.png").size == (1200, 630)
+    listed = re.findall(r"<loc>(.*?)</loc>", (site[0] / "sitemap.xml").read_text())
+    assert f"{base}index.html" in listed and f"{base}404.html" not in listed
+    assert all((site[0] / page.removeprefix(base)).is_file() for page in listed)
+
+
+@pytest.mark.parametrize(
+    ("repository", "address"),
+    [
+        ("", ""),
+        ("Someone/packing", "https://someone.github.io/packing/"),
+        ("someone/someone.github.io", "https://someone.github.io/"),
+    ],
+)
+def test_where_a_repository_has_its_pages(repository, address):
+    assert building.address_of(repository) == address
 
 
 BROKEN = """[...document.querySelectorAll("article :is(td, th) code")].filter(name => name.getClientRects().length > 1)

@@ -27,6 +27,7 @@ from PIL import Image
 
 from packbook.game import ON_SITE as GAME
 from packbook.publish.website.browser_explorers import explorer_of, on_page
+from packbook.publish.website.card import draw_card
 from packbook.publish.website.recorded_page import records_page
 from packbook.results import meaning
 from packbook.run.running import NOTEBOOKS
@@ -36,7 +37,7 @@ from packlib.installed import ROOT, needed_by
 from packlib.tools.exits import exit_code
 
 _HERE = Path(__file__).parent
-_LEADING = ("index", "game", "lengths", "notebooks", "solutions", "interface", "reference")  # pages beside this file
+_LEADING = ("index", "game", "lengths", "notebooks", "solutions", "interface", "reference", "404")  # beside this file
 
 
 def _leads_to(page: str) -> list[str]:
@@ -254,6 +255,25 @@ def _lighten(folder: Path) -> None:
         write_text(page, re.sub(unused, "", text))
 
 
+def address_of(repository: str) -> str:
+    """Where GitHub shows the pages of a repository, "" if none is named."""
+    owner, _, name = repository.partition("/")
+    if not owner:
+        return ""
+    host = f"https://{owner.lower()}.github.io/"
+    return host if name.lower() == f"{owner.lower()}.github.io" else f"{host}{name}/"
+
+
+def _write_sitemap(folder: Path, address: str) -> None:
+    """The list of pages that search engines read."""
+    pages = [page.relative_to(folder).as_posix() for page in sorted(folder.rglob("*.html"))]
+    found = [page for page in pages if not page.startswith(("_modules/", "hosted/")) and page != "404.html"]
+    lines = "\n".join(f"<url><loc>{address}{page}</loc></url>" for page in found)
+    schema = "http://www.sitemaps.org/schemas/sitemap/0.9"
+    text = f'<?xml version="1.0" encoding="utf-8"?>\n<urlset xmlns="{schema}">\n{lines}\n</urlset>\n'
+    write_text(folder / "sitemap.xml", text)
+
+
 def build(folder: Path, notebooks: Sequence[Path], repository: str = "") -> list[str]:
     """Build the site in `folder`, in place of an earlier one, and return what Sphinx warned of, a line each.
 
@@ -272,13 +292,18 @@ def build(folder: Path, notebooks: Sequence[Path], repository: str = "") -> list
     with work_folder(folder.parent) as work:
         Sources(work / "source", repository).write(notebooks)
         source, html, trees = (str(work / part) for part in ("source", "html", "trees"))
-        options = {"release": version("packlib"), "html_extra_path": [str(work / "source" / "_extra")]}
+        address = address_of(repository)
+        extra = [str(work / "source" / "_extra")]
+        options = {"release": version("packlib"), "html_extra_path": extra, "html_baseurl": address}
         with patch_docutils(str(_HERE)), docutils_namespace():
             app = Sphinx(source, str(_HERE), html, trees, "html", options, status=None, warning=warnings)
             app.build()
         if app.statuscode:
             raise RuntimeError(f"Sphinx could not build the site: {warnings.getvalue()}")
         _lighten(work / "html")
+        draw_card(work / "html" / "card.png")
+        if address:
+            _write_sitemap(work / "html", address)
         shutil.rmtree(folder, ignore_errors=True)
         shutil.move(work / "html", folder)
     return warnings.getvalue().splitlines()

@@ -1,6 +1,8 @@
 """What Sphinx asks for; `packbook.publish.website.building` lays out the sources and calls it."""
 
 import re
+from html import escape, unescape
+from textwrap import shorten
 from typing import Any
 
 from docutils import nodes
@@ -28,7 +30,7 @@ html_js_files = [
 html_favicon = "static/icon.svg"
 html_show_sourcelink = False
 html_copy_source = False
-html_sidebars: dict[str, list[str]] = {"index": [], "game": [], "lengths": []}
+html_sidebars: dict[str, list[str]] = {"index": [], "game": [], "lengths": [], "404": []}
 html_theme_options = {
     "navbar_align": "left",
     "show_prev_next": True,
@@ -82,7 +84,28 @@ def _as_restructured_text(*event: Any) -> None:
     lines[:] = made
 
 
+def _shown_when_shared(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """What a link to the page shows elsewhere: its title, its first sentence, and one picture for all pages.
+
+    Those who show it need whole addresses, so there is a picture only where the site's own address is known.
+    """
+    base = app.config.html_baseurl
+    first = next((node.astext() for node in doctree.findall(nodes.paragraph)), "") if doctree else ""
+    about = shorten(first, 200, placeholder=" …") or project
+    title = unescape(re.sub(r"<[^>]+>", "", context.get("title", project)))
+    facts = {"og:type": "article", "og:site_name": project, "og:title": title, "og:description": about}
+    if base:
+        facts |= {"og:url": f"{base}{page}.html", "og:image": f"{base}card.png"}
+    tags = [f'<meta name="description" content="{escape(about)}">']
+    tags += ['<meta name="twitter:card" content="summary_large_image">'] * bool(base)
+    tags += [f'<meta property="{name}" content="{escape(fact)}">' for name, fact in facts.items()]
+    if page == "404" and base:
+        tags.append(f'<base href="{escape(base)}">')  # it is shown at any address that leads nowhere
+    context["metatags"] = context.get("metatags", "") + "\n".join(tags)
+
+
 def setup(app: Any) -> None:
     """Formulas are MathML, which browsers draw by themselves."""
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
+    app.connect("html-page-context", _shown_when_shared)
     app.connect("autodoc-process-docstring", _as_restructured_text, priority=400)  # before napoleon reads sections

@@ -1,0 +1,47 @@
+"""The picture that other sites show beside a link to ours: the same sequences padded, and packed."""
+
+from pathlib import Path
+
+import numpy as np
+
+from packbook.figures import INK, OKABE_ITO, PADDING, new_figure
+from packlib.files import atomic_path
+from packlib.lengths import LengthHistogram, load
+from packlib.packing import assign, plan
+
+SIZE = 1200, 630  # pixels, as those who show it ask for
+SLOTS_A_ROW = 512
+
+
+def drawn_sequences(count: int = 24, seed: int = 0) -> tuple[np.ndarray, list[list[int]]]:
+    """Sequences as long as Wikipedia's, and the fewest packs of them.
+
+    Returns:
+        Their lengths, shape (count,); and the numbers of the sequences in each pack.
+    """
+    wikipedia = load("wikipedia")
+    shares = wikipedia.counts / wikipedia.num_sequences
+    lengths = np.random.default_rng(seed).choice(len(shares), count, p=shares)
+    best = plan(LengthHistogram.from_lengths(lengths, SLOTS_A_ROW), method="optimal")
+    return lengths, [pack.tolist() for pack in assign(best, lengths)]
+
+
+def draw_card(path: Path) -> None:
+    """Write the picture as PNG."""
+    lengths, packs = drawn_sequences()
+    fig, (padded, packed) = new_figure(1, 2, sharey=True)
+    fig.set_size_inches(SIZE[0] / fig.dpi, SIZE[1] / fig.dpi)
+    fig.suptitle("Train on sequences of every length\nwithout paying for padding", fontsize=34, color=INK, x=0.01)
+    for axes, rows, name in (
+        (padded, [[sequence] for sequence in range(len(lengths))], "padded"),
+        (packed, packs, "packed"),
+    ):
+        axes.barh(range(len(rows)), SLOTS_A_ROW, color=PADDING)
+        for at, row in enumerate(rows):
+            ends = np.cumsum(lengths[row])
+            axes.barh(at, lengths[row], left=ends - lengths[row], color=OKABE_ITO[0], edgecolor="white", linewidth=1.5)
+        axes.set_title(f"{name}: {len(rows)} rows", fontsize=26, color=INK, loc="left")
+        axes.set_axis_off()
+    padded.invert_yaxis()
+    with atomic_path(path) as beside:
+        fig.savefig(beside, format="png", dpi=fig.dpi, facecolor="white", bbox_inches=None)
