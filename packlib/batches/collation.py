@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from packlib.batches.batch import IGNORED, PackedBatch
+from packlib.batches.flat import row_lengths
 from packlib.batches.masking import MlmMasking
 from packlib.batches.tokens import TokenStore
-from packlib.checks import shown, whole_number
+from packlib.checks import whole_number
 
 
 def collate(
@@ -180,39 +181,11 @@ class PackingCollator:
 
 def _sequences_of(row: Mapping[str, Any], first: int) -> TokenStore:
     """The sequences of a row of `pack_dataset`, called `first` and the numbers after it."""
-    lengths = _row_lengths(row)
+    lengths = row_lengths(row)
     read = {name: np.asarray(row[name]) for name in ("input_ids", "labels", "token_type_ids") if name in row}
-    for name in row.keys() - {*read, "position_ids", "seq_lengths"}:
-        if np.ndim(row[name]) == 1 and len(row[name]) != len(lengths):
-            raise ValueError(f"The rows have the column {shown(name)}, which no model reads: remove it.")
     return TokenStore(
         **{"token_type_ids": np.zeros(len(row["input_ids"]), np.uint8), **read},
         offsets=np.concatenate([[0], np.cumsum(lengths)]),
         sequence_labels=np.full(len(lengths), IGNORED),
         sample_ids=np.arange(first, first + len(lengths)),
     )
-
-
-def _row_lengths(row: Mapping[str, Any]) -> np.ndarray:
-    """Tokens of each sequence of a row, by `seq_lengths`, or else by the positions that restart at 0."""
-    tokens = len(row["input_ids"])
-    if "seq_lengths" in row:
-        lengths = np.asarray(row["seq_lengths"], np.int64)
-        if lengths.sum() != tokens:
-            raise ValueError(f"The seq_lengths of a row add up to {lengths.sum()}; it has {tokens} input_ids.")
-        return lengths
-    if "position_ids" not in row:
-        raise ValueError(
-            "A row has neither seq_lengths nor position_ids, so nothing says where its sequences end (a Trainer keeps "
-            "them with remove_unused_columns=False)."
-        )
-    positions = np.asarray(row["position_ids"])
-    starts = np.flatnonzero(positions == 0)
-    lengths = np.diff(starts, append=tokens)
-    if (
-        len(positions) != tokens
-        or lengths.sum() != tokens
-        or (positions != np.arange(tokens) - np.repeat(starts, lengths)).any()
-    ):
-        raise ValueError("The position_ids of a row must count from 0 in each of its sequences.")
-    return lengths

@@ -26,7 +26,7 @@ from transformers.masking_utils import (
     create_masks_for_generate,
 )
 
-from packlib.batches import IGNORED, PackedBatch
+from packlib.batches import IGNORED, FlatBatch, PackedBatch, flatten_packs
 from packlib.batches.batch import segment_begins
 from packlib.checks import one_of
 from packlib.model.attention import additive_mask
@@ -219,23 +219,41 @@ class Handover:
         return cls(form, kind, model.config, model.dtype, first_position(model), frozenset([*known, *more]))
 
     def __call__(self, batch: PackedBatch) -> dict[str, Any]:
-        shortest, longest = int(batch.lengths.min()), int(batch.lengths.max())
-        self.check_lengths(batch.max_length if self.form == "dense" else longest, shortest, longest)
-        given = {"input_ids": batch.input_ids, "position_ids": batch.position_ids + self.first_position}
-        given |= {"token_type_ids": batch.token_type_ids, "labels": self._labels(batch)}
-        useful = batch.segment_ids > 0
-        if self.form == "dense":
-            given["attention_mask"] = self.masks(batch.input_ids, partial(additive_mask, batch.segment_ids))
-        else:
-            given = {name: value[useful][None] for name, value in given.items() if value is not None}
-            bounds = nn.functional.pad(batch.lengths.cumsum(0), (1, 0)).to(torch.int32)
-            given |= {"cu_seq_lens_q": bounds, "cu_seq_lens_k": bounds}
-            given |= {"max_length_q": longest, "max_length_k": longest}
-            of = torch.arange(len(batch.lengths), dtype=torch.int32, device=bounds.device)
-            given["seq_idx"] = of.repeat_interleave(batch.lengths)[None]
+        return self.dense(batch) if self.form == "dense" else self.flat(flatten_packs(batch))
+
+    def flat(self, batch: FlatBatch) -> dict[str, Any]:
+        """The arguments for sequences end to end."""
+        lengths = batch.lengths[: len(batch.lengths) - batch.padding_sequences]
+        self.check_lengths(int(lengths.max()), int(lengths.min()), int(lengths.max()))
+        bounds, longest = batch.bounds.to(torch.int32), int(batch.lengths.max())
+        by_token = {
+            "input_ids": batch.input_ids,
+            "position_ids": batch.position_ids + self.first_position,
+            "token_type_ids": batch.token_type_ids,
+            "labels": batch.next_tokens() if self.kind == "causal" else self._masked_labels(batch),
+            "seq_idx": batch.sequence_of_token.to(torch.int32),
+        }
+        given: dict[str, Any] = {name: values[None] for name, values in by_token.items() if values is not None}
+        given |= {"cu_seq_lens_q": bounds, "cu_seq_lens_k": bounds, "max_length_q": longest, "max_length_k": longest}
+        return self._taken(given)
+
+    def dense(self, batch: PackedBatch) -> dict[str, Any]:
+        """The arguments for a row for each pack, with a mask of pairs."""
+        self.check_lengths(batch.max_length, int(batch.lengths.min()), int(batch.lengths.max()))
+        given = {
+            "input_ids": batch.input_ids,
+            "position_ids": batch.position_ids + self.first_position,
+            "token_type_ids": batch.token_type_ids,
+            "labels": causal_labels(batch) if self.kind == "causal" else self._masked_labels(batch),
+            "attention_mask": self.masks(batch.input_ids, partial(additive_mask, batch.segment_ids)),
+        }
+        return self._taken({name: value for name, value in given.items() if value is not None})
+
+    def _taken(self, given: dict[str, Any]) -> dict[str, Any]:
+        """What the model takes of these arguments."""
         if self.kind == "causal":
             given["use_cache"] = False
-        return {name: value for name, value in given.items() if value is not None and self.takes(name)}
+        return {name: value for name, value in given.items() if self.takes(name)}
 
     def check_lengths(self, slots: int, shortest: int, longest: int) -> None:
         """Refuse sequences of these lengths, in so many slots, where the model would not place all as if alone."""
@@ -256,10 +274,9 @@ class Handover:
         passed_on = name.startswith(("cu_seq_lens", "max_length")) or name == "use_cache"
         return name in self.reads or (passed_on and "**" in self.reads)
 
-    def _labels(self, batch: PackedBatch) -> Tensor | None:
-        if self.kind == "causal":
-            return causal_labels(batch)
-        inner = batch.position_ids > 0  # what a causal model predicts by default
+    def _masked_labels(self, batch: PackedBatch | FlatBatch) -> Tensor | None:
+        """The labels of a masked model; those that a causal model predicts by default are refused."""
+        inner = batch.position_ids > 0
         if batch.labels is not None and inner.any() and batch.labels[inner].equal(batch.input_ids[inner]):
             raise ValueError("labels are those of a causal model; a masked one needs pack_dataset(labels=False).")
         return batch.labels

@@ -16,12 +16,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import torch
 from torch.nn.functional import pad
 from torch.utils.data import SequentialSampler
 from transformers import PreTrainedModel
 
-from packlib.batches import IGNORED, PackingCollator
+from packlib.batches import FlatBatch, PackingCollator, flatten_rows
 from packlib.checks import shown, whole_number
 from packlib.model.unmodified import Form, Handover
 
@@ -74,9 +73,9 @@ class _Shape(NamedTuple):
 
 
 class TransformersCollator:
-    """A `collate_fn` or `data_collator` for rows of `pack_dataset`: `PackingCollator`, and then `for_transformers`.
+    """A `collate_fn` or `data_collator` for rows of `pack_dataset`: it makes of them what an unmodified model takes.
 
-    Columns of tokens that no model reads are refused by name (see `PackingCollator`). A `transformers.Trainer` takes
+    Columns of tokens that no model reads are refused by name. A `transformers.Trainer` takes
     them away before.
 
     Args:
@@ -127,55 +126,35 @@ class TransformersCollator:
         if state := sys.modules.get("accelerate.state"):
             _refuse_context_parallelism(state)
             _refuse_repeated_rows(state, self._model is not None and self._model.training, self.form.form)
-        if self.shape:
-            packed = self.collator(rows)
-            return self._shaped(self.form(packed), packed.lengths)
-        if self.multiple == 1:
-            return self.form(self.collator(rows))
+        return self._flat(rows) if self.form.form == "padding_free" else self._dense(rows)
+
+    def _dense(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """A row for each pack, all of them as long as the fullest, rounded up."""
         fullest = max((len(row["input_ids"]) for row in rows), default=1)
         batch = replace(self.collator, max_length=fullest + -fullest % self.multiple)(rows)
-        given = self.form(batch)
-        return self._lengthened(given) if self.form.form == "padding_free" else given
+        return self.form.dense(batch)
 
-    def _lengthened(self, given: dict[str, Any]) -> dict[str, Any]:
-        """A padding-free row with a sequence of padding behind it, if it is no multiple."""
-        tokens = given["input_ids"].shape[1]
-        more = -tokens % self.multiple
-        return self._with_padding(given, [more]) if more else given
+    def _flat(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """One row of all sequences, behind which what the multiple or the shape asks for is padding."""
+        flat = flatten_rows(rows)
+        if self.shape:
+            return self._shaped(flat, self.shape)
+        if missing := -len(flat.input_ids) % self.multiple:
+            flat = flat.with_padding([missing], self.collator.pad_id)
+        return self.form.flat(flat)
 
-    def _shaped(self, given: dict[str, Any], lengths: torch.Tensor) -> dict[str, Any]:
-        """A padding-free row of the fixed shape."""
-        shape: Any = self.shape
-        more, longest = shape.tokens - given["input_ids"].shape[1], int(lengths.max())
-        own = [shape.longest] * (max(more, 0) // shape.longest) + [more % shape.longest] * (more % shape.longest > 0)
-        needed = {"tokens": shape.tokens - more, "sequences": len(lengths) + len(own), "longest": longest}
-        for name, least in needed.items():
-            if least > getattr(shape, name):
-                raise ValueError(
-                    f"{name} of shape must be at least {least} for this batch, not {getattr(shape, name)}."
-                )
-        longer = self._with_padding(given, own) if more else given
-        for name in ("cu_seq_lens_q", "cu_seq_lens_k"):
-            if name in longer:
-                longer[name] = pad(longer[name], (0, shape.sequences - needed["sequences"]), value=shape.tokens)
-        return longer | {name: shape.longest for name in ("max_length_q", "max_length_k") if name in longer}
-
-    def _with_padding(self, given: dict[str, Any], lengths: list[int]) -> dict[str, Any]:
-        """A padding-free row with sequences of padding of these lengths behind it."""
-        tokens, own = given["input_ids"].shape[1], torch.tensor(lengths)
-        more = sum(lengths)
-        fills = {"input_ids": self.collator.pad_id, "labels": IGNORED, "token_type_ids": 0}
-        longer = {name: pad(given[name], (0, more), value=fill) for name, fill in fills.items() if name in given}
-        if "position_ids" in given:
-            counted = torch.cat([torch.arange(length) for length in lengths])[None] + self.form.first_position
-            longer["position_ids"] = torch.cat([given["position_ids"], counted], dim=1)
-        for name in ("cu_seq_lens_q", "cu_seq_lens_k"):
-            if name in given:
-                longer[name] = torch.cat([given[name], (tokens + own.cumsum(0)).to(given[name])])
-        if "seq_idx" in given:
-            after = int(given["seq_idx"][0, -1]) + 1 + torch.arange(len(lengths))
-            longer["seq_idx"] = torch.cat(
-                [given["seq_idx"], after.repeat_interleave(own).to(given["seq_idx"])[None]], 1
-            )
-        longer |= {name: max(given[name], *lengths) for name in ("max_length_q", "max_length_k") if name in given}
-        return given | longer
+    def _shaped(self, flat: FlatBatch, shape: _Shape) -> dict[str, Any]:
+        """A row of the fixed shape."""
+        tokens, sequences, longest = len(flat.input_ids), len(flat.lengths), int(flat.lengths.max())
+        missing = max(shape.tokens - tokens, 0)
+        padding = [shape.longest] * (missing // shape.longest) + [missing % shape.longest]
+        padding = [length for length in padding if length]
+        needed = _Shape(tokens, sequences + len(padding), longest)
+        for name, least, most in zip(_Shape._fields, needed, shape, strict=True):
+            if least > most:
+                raise ValueError(f"{name} of shape must be at least {least} for this batch, not {most}.")
+        given = self.form.flat(flat.with_padding(padding, self.collator.pad_id))
+        empty = shape.sequences - needed.sequences  # bounds of sequences without a token
+        bounds = {name: given[name] for name in ("cu_seq_lens_q", "cu_seq_lens_k") if name in given}
+        given |= {name: pad(values, (0, empty), value=shape.tokens) for name, values in bounds.items()}
+        return given | {name: shape.longest for name in ("max_length_q", "max_length_k") if name in given}
