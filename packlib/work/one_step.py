@@ -62,24 +62,27 @@ def balance_step(
     one_of("meet", meet, ("step", "micro-batch"))
     check_work(work := Work.decoder() if work is None else work)
     lengths, ranks = as_lengths(lengths).astype(np.int64), whole_number("ranks", ranks, 1)
-    best = plan(lengths, max_length, "lpfhp")
-    enough = -(-best.lower_bound // ranks) * ranks
-    if best.num_packs > enough and (rounds := _rounds(best.histogram)):
+    best_plan = plan(lengths, max_length, "lpfhp")
+    fewest_packs = -(-best_plan.lower_bound // ranks) * ranks
+    if best_plan.num_packs > fewest_packs and (rounds := _rounds(best_plan.histogram)):
 
-        def is_short(now: Progress) -> bool:
+        def goes_on(search: Progress) -> bool:
             """Whether fewer packs would still make fewer micro-batches."""
-            return now.num_packs > enough
+            return search.num_packs > fewest_packs
 
-        best = plan(lengths, max_length, "optimal", rounds=rounds, progress=is_short, on_interrupt="raise")
-    each = -(-best.num_packs // ranks)
-    meetings, of_a_rank = (1, each) if meet == "step" else (each, 1)
-    made = balance(best.assign(lengths), ranks, of_a_rank, window=each, work=work, seed=seed)
-    if made.waiting > _LITTLE:
-        times = _times(np.sort(work.of(lengths))[::-1], ranks, meetings)
-        if dealt := _dealt(lengths, times, of_a_rank, max_length, work):
-            dealt = dealt if meet == "step" else balance(dealt, ranks, window=each, work=work, seed=seed)
-            made = min(made, dealt, key=lambda schedule: schedule.slowest)
-    return _exchanged(made)
+        best_plan = plan(lengths, max_length, "optimal", rounds=rounds, progress=goes_on, on_interrupt="raise")
+    micro_batches = -(-best_plan.num_packs // ranks)  # of each rank
+    meetings, packs_per_rank = (1, micro_batches) if meet == "step" else (micro_batches, 1)
+    packs = best_plan.assign(lengths)
+    schedule = balance(packs, ranks, packs_per_rank, window=micro_batches, work=work, seed=seed)
+    if schedule.waiting > _LITTLE:
+        falling_works = np.sort(work.of(lengths))[::-1]
+        goals = _goals(falling_works, ranks, meetings)
+        if dealt := _dealt(lengths, goals, packs_per_rank, max_length, work):
+            if meet == "micro-batch":
+                dealt = balance(dealt, ranks, window=micro_batches, work=work, seed=seed)
+            schedule = min(schedule, dealt, key=lambda schedule: schedule.slowest)
+    return _exchanged(schedule)
 
 
 def _rounds(histogram: LengthHistogram) -> int:
@@ -89,70 +92,91 @@ def _rounds(histogram: LengthHistogram) -> int:
     return _SEARCH // (knapsacks + 30 * lengths**2 + _SOLVE)
 
 
-def _times(falling: np.ndarray, ranks: int, meetings: int) -> np.ndarray:
+def _goals(falling_works: np.ndarray, ranks: int, meetings: int) -> np.ndarray:
     """How much work each rank should have before each meeting; shape (meetings × ranks,).
 
     It is the mean of what is left, unless the heaviest sequence that is left has more.
     """
-    left, times = float(falling.sum()), list[float]()
-    for to_come in range(meetings, 0, -1):
-        times += [max(left / (ranks * to_come), falling[len(times)])] * ranks
-        left = max(0.0, left - ranks * times[-1])
-    return np.array(times)
+    work_left = float(falling_works.sum())
+    goals = list[float]()
+    for meetings_left in range(meetings, 0, -1):
+        mean = work_left / (ranks * meetings_left)
+        heaviest_left = falling_works[len(goals)]
+        goals += [max(mean, heaviest_left)] * ranks
+        work_left = max(0.0, work_left - ranks * goals[-1])
+    return np.array(goals)
 
 
-def _dealt(lengths: np.ndarray, times: np.ndarray, each: int, max_length: int, work: Work) -> Schedule | None:
-    """One step whose ranks have about as much work as `times` says, or None if a sequence finds no space.
+def _dealt(
+    lengths: np.ndarray, goals: np.ndarray, packs_per_rank: int, max_length: int, work: Work
+) -> Schedule | None:
+    """One step whose ranks have about as much work as `goals` says, or None if a sequence finds no space.
 
     From long to short, each sequence goes to the rank that lacks most work for a token of its space, in its emptiest
     pack. Graham (1969) takes the rank that lacks most work, but a rank with little space must get sequences that are
     long for it, since those have the most work for their tokens.
     """
-    work_of, pack_of = work.of(lengths), np.empty(len(lengths), np.int64)
-    done, space, empty = -times, np.full((len(times), each), max_length), len(times) * each
-    for left, i in zip(range(len(lengths), 0, -1), np.argsort(-lengths, kind="stable").tolist(), strict=True):
+    ranks = len(goals)
+    works = work.of(lengths)
+    pack_of = np.empty(len(lengths), np.int64)
+    above_goal = -goals  # of each rank
+    space = np.full((ranks, packs_per_rank), max_length)
+    empty_packs = ranks * packs_per_rank
+    sequences_left = len(lengths)
+    for sequence in np.argsort(-lengths, kind="stable").tolist():
         widest = space.max(axis=1)
-        fits = widest == max_length if left == empty else widest >= lengths[i]  # the last ones go to empty packs
-        rank = int(np.where(fits, done / np.maximum(space.sum(axis=1), 1), np.inf).argmin())
+        must_open = sequences_left == empty_packs  # the last sequences go to empty packs
+        fits = widest == max_length if must_open else widest >= lengths[sequence]
+        above_goal_by_space = above_goal / np.maximum(space.sum(axis=1), 1)
+        rank = int(np.where(fits, above_goal_by_space, np.inf).argmin())
         if not fits[rank]:
             return None
         pack = int(space[rank].argmax())
-        empty -= space[rank, pack] == max_length
-        pack_of[i] = rank * each + pack
-        space[rank, pack] -= lengths[i]
-        done[rank] += work_of[i]
-    sizes, ids = np.bincount(pack_of), np.argsort(pack_of, kind="stable")
-    return Schedule(ids, np.concatenate([[0], np.cumsum(sizes)]), lengths[ids], max_length, len(times), each, 1, work)
+        empty_packs -= space[rank, pack] == max_length
+        pack_of[sequence] = rank * packs_per_rank + pack
+        space[rank, pack] -= lengths[sequence]
+        above_goal[rank] += works[sequence]
+        sequences_left -= 1
+    sizes = np.bincount(pack_of)
+    sample_ids = np.argsort(pack_of, kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    return Schedule(sample_ids, offsets, lengths[sample_ids], max_length, ranks, packs_per_rank, 1, work)
 
 
-def _exchanged(made: Schedule) -> Schedule:
+def _exchanged(schedule: Schedule) -> Schedule:
     """Exchange sequences of two packs until no exchange makes a step shorter, and no other step longer.
 
     Or until so many pairs were compared that the step would wait for its schedule.
     The rank that a step waits for gives a sequence to another rank for one of less work.
     """
-    pack_of, tokens = np.repeat(np.arange(len(made)), np.diff(made.offsets)), made.lengths.astype(np.int64)
-    work, tried, pairs = made.work.of(tokens), np.zeros(made.steps, bool), 0
+    pack_of = np.repeat(np.arange(len(schedule)), np.diff(schedule.offsets))
+    tokens = schedule.lengths.astype(np.int64)
+    works = schedule.work.of(tokens)
+    is_settled = np.zeros(schedule.steps, bool)  # no exchange makes this step shorter
+    pairs = 0
     while pairs < _EXCHANGES:
-        rank_of, space = pack_of // made.packs_per_rank, made.max_length - np.bincount(pack_of, tokens)
-        done = np.bincount(rank_of, work).reshape(made.steps, made.ranks)
-        longest = done.max(axis=1)
-        excess = np.where(tried, 0, longest - done.mean(axis=1))
+        rank_of = pack_of // schedule.packs_per_rank
+        space = schedule.max_length - np.bincount(pack_of, tokens)
+        rank_works = np.bincount(rank_of, works).reshape(schedule.steps, schedule.ranks)
+        longest = rank_works.max(axis=1)
+        excess = np.where(is_settled, 0, longest - rank_works.mean(axis=1))
         step = int(excess.argmax())
         if excess[step] <= _NOTHING * longest[step]:
             break
-        spare = 0.9 * (longest[:, None] - done)  # if all, two ranks could give the same back and forth
-        slowest = step * made.ranks + int(done[step].argmax())
-        own = np.flatnonzero(rank_of == slowest)[:: 1 + made.packs_per_rank // 16]  # of many, some are enough
-        pairs += len(own) * len(work)
-        less = work[own, None] - work
-        fits = (less <= spare.ravel()[rank_of]) & (tokens[own, None] - tokens <= space[pack_of])
-        gain = np.where(fits, np.minimum(less, 2 * excess[step] - less), 0)
-        i, j = np.unravel_index(gain.argmax(), gain.shape)
-        tried[step] = gain[i, j] <= _NOTHING * longest[step]
-        if not tried[step]:
-            tried[rank_of[j] // made.ranks] = False
-            pack_of[own[i]], pack_of[j] = pack_of[j], pack_of[own[i]]
-    ids = np.argsort(pack_of, kind="stable")
+        spare = 0.9 * (longest[:, None] - rank_works)  # if all, two ranks could give the same back and forth
+        slowest = step * schedule.ranks + int(rank_works[step].argmax())
+        offered = np.flatnonzero(rank_of == slowest)[:: 1 + schedule.packs_per_rank // 16]  # of many, some are enough
+        pairs += len(offered) * len(works)
+        moved_work = works[offered, None] - works
+        moved_tokens = tokens[offered, None] - tokens
+        fits = (moved_work <= spare.ravel()[rank_of]) & (moved_tokens <= space[pack_of])
+        gain = np.where(fits, np.minimum(moved_work, 2 * excess[step] - moved_work), 0)
+        best_offer, best_return = np.unravel_index(gain.argmax(), gain.shape)
+        is_settled[step] = gain[best_offer, best_return] <= _NOTHING * longest[step]
+        if not is_settled[step]:
+            is_settled[rank_of[best_return] // schedule.ranks] = False
+            given, taken = offered[best_offer], best_return
+            pack_of[given], pack_of[taken] = pack_of[taken], pack_of[given]
+    order = np.argsort(pack_of, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(pack_of))])
-    return replace(made, sample_ids=made.sample_ids[ids], offsets=offsets, lengths=made.lengths[ids])
+    return replace(schedule, sample_ids=schedule.sample_ids[order], offsets=offsets, lengths=schedule.lengths[order])

@@ -88,52 +88,59 @@ def share_sequences(lengths: Iterable[int], ranks: int, max_length: int, *, work
     sizes = group_sizes(ranks)
     chunks = np.where(sizes > 1, 2 * sizes, 1)  # of which each rank of a group gets two
     padded = -(-lengths[:, None] // chunks) * chunks
-    part = work.total(padded, padded.astype(np.float64) ** 2) / sizes  # of each sequence, for each size of its group
+    part_works = work.total(padded, padded.astype(np.float64) ** 2) / sizes  # of a rank, for each size of the group
     fits = padded <= max_length * sizes
-    if not (some := fits.any(axis=1)).all():
-        i = int(some.argmin())
+    fits_somewhere = fits.any(axis=1)
+    if not fits_somewhere.all():
+        i = int(fits_somewhere.argmin())
         raise ValueError(
             f"max_length {max_length} allows {max_length * ranks} tokens on all {ranks} ranks together; "
             f"sequence {i} has {lengths[i]}, padded to {padded[i, -1]} there."
         )
-    largest = len(sizes) - 1 - fits[:, ::-1].argmax(axis=1)
-    each = work.of(lengths)
-    bound = float(each.sum() / ranks)
-    made = list[RankGroups]()
+    largest_size = len(sizes) - 1 - fits[:, ::-1].argmax(axis=1)
+    bound = float(work.of(lengths).sum() / ranks)
+    tried = list[RankGroups]()
     for share in _SHARES:
-        light = fits & (part <= share * bound)
-        chosen = np.where(light.any(axis=1), light.argmax(axis=1), largest)
-        first, done = dealt(sizes[chosen], part[np.arange(len(lengths)), chosen], ranks)
-        exchanged = int((lengths * (sizes[chosen] - 1)).sum())
-        made.append(RankGroups(sizes[chosen], first, done, bound, exchanged))
-        if made[-1].above_bound <= _NEAR or (chosen == largest).all():
+        is_light = fits & (part_works <= share * bound)
+        size_of = np.where(is_light.any(axis=1), is_light.argmax(axis=1), largest_size)
+        parts = part_works[np.arange(len(lengths)), size_of]
+        first_ranks, rank_works = dealt(sizes[size_of], parts, ranks)
+        exchanged = int((lengths * (sizes[size_of] - 1)).sum())
+        tried.append(RankGroups(sizes[size_of], first_ranks, rank_works, bound, exchanged))
+        if tried[-1].above_bound <= _NEAR or (size_of == largest_size).all():
             break
-    return min(made, key=lambda groups: groups.slowest)
+    return min(tried, key=lambda groups: groups.slowest)
 
 
 def group_sizes(ranks: int) -> np.ndarray:
     """The sizes that a group can have, ascending, from 1 to all ranks; each divides the next; int64."""
-    sizes, left, factor = [1], ranks, 2
-    while left > 1:
-        factor = factor if factor * factor <= left else left  # a number without a small factor is prime
-        if left % factor:
+    sizes = [1]
+    quotient = ranks  # without the prime factors that are in the last size
+    factor = 2
+    while quotient > 1:
+        if factor * factor > quotient:  # a number without a small factor is prime
+            factor = quotient
+        if quotient % factor:
             factor += 1
         else:
             sizes.append(sizes[-1] * factor)
-            left //= factor
+            quotient //= factor
     return np.array(sizes, np.int64)
 
 
-def dealt(sizes: np.ndarray, part: np.ndarray, ranks: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first rank of each sequence's group, and what each rank has to do."""
-    first, done = np.empty(len(sizes), np.int64), np.zeros(ranks)
-    for size in np.unique(sizes)[::-1].tolist():  # so far all ranks of such a group have done the same
-        heap = [(float(done[rank]), rank) for rank in range(0, ranks, size)]
-        heapq.heapify(heap)
-        alike = np.flatnonzero(sizes == size)
-        for i in alike[np.argsort(-part[alike], kind="stable")].tolist():
-            first[i] = heap[0][1]
-            heapq.heapreplace(heap, (heap[0][0] + float(part[i]), heap[0][1]))
-        for spent, rank in heap:
-            done[rank : rank + size] = spent
-    return first, done
+def dealt(sizes: np.ndarray, part_works: np.ndarray, ranks: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first rank of each sequence's group, and the work of each rank."""
+    first_ranks = np.empty(len(sizes), np.int64)
+    rank_works = np.zeros(ranks)
+    for size in np.unique(sizes)[::-1].tolist():  # so far all ranks of such a group have the same work
+        groups = [(float(rank_works[rank]), rank) for rank in range(0, ranks, size)]
+        heapq.heapify(groups)
+        of_this_size = np.flatnonzero(sizes == size)
+        from_heaviest = of_this_size[np.argsort(-part_works[of_this_size], kind="stable")]
+        for sequence in from_heaviest.tolist():
+            group_work, first_rank = groups[0]
+            first_ranks[sequence] = first_rank
+            heapq.heapreplace(groups, (group_work + float(part_works[sequence]), first_rank))
+        for group_work, first_rank in groups:
+            rank_works[first_rank : first_rank + size] = group_work
+    return first_ranks, rank_works

@@ -86,27 +86,32 @@ class Schedule(Packs):
 
 
 def _cut(
-    packs: Packs, order: np.ndarray, each: np.ndarray, cuts: int, last: int, work: Work
+    packs: Packs, order: np.ndarray, pack_works: np.ndarray, cuts: int, last: int, work: Work
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Where packs start and end if they come in this order and some are cut, and their work.
 
     So many times, the heaviest of the last packs that holds several sequences is cut where its parts are most alike. If
     the `last` packs have too few places between two sequences, more packs count as the last.
     """
-    sizes, first = np.diff(packs.offsets)[order], max(0, len(order) - last)
-    starts, ends, each = (
-        np.append(values[order], np.zeros(cuts, values.dtype)) for values in (packs.offsets, packs.offsets[1:], each)
-    )
-    if (sizes[first:] - 1).sum() < cuts:
-        first = len(order) - 1 - int(np.searchsorted(np.cumsum(sizes[::-1] - 1), cuts))
+    starts = np.append(packs.offsets[order], np.zeros(cuts, packs.offsets.dtype))
+    ends = np.append(packs.offsets[1:][order], np.zeros(cuts, packs.offsets.dtype))
+    works = np.append(pack_works[order], np.zeros(cuts, pack_works.dtype))
+    places = np.diff(packs.offsets)[order] - 1  # between two sequences of a pack
+    first = max(0, len(order) - last)
+    if places[first:].sum() < cuts:
+        first = len(order) - 1 - int(np.searchsorted(np.cumsum(places[::-1]), cuts))
     for new in range(len(order), len(order) + cuts):
-        several = ends[first:new] - starts[first:new] > 1
-        heaviest = first + int(np.where(several, each[first:new], -1.0).argmax())
-        up_to = np.cumsum(work.of(packs.lengths[starts[heaviest] : ends[heaviest]]))
-        at = int(np.abs(up_to[:-1] - up_to[-1] / 2).argmin())
-        starts[new], ends[new], each[new] = starts[heaviest] + at + 1, ends[heaviest], up_to[-1] - up_to[at]
-        ends[heaviest], each[heaviest] = starts[new], up_to[at]
-    return starts, ends, each
+        has_several = ends[first:new] - starts[first:new] > 1
+        heaviest = first + int(np.where(has_several, works[first:new], -1.0).argmax())
+        works_up_to = np.cumsum(work.of(packs.lengths[starts[heaviest] : ends[heaviest]]))
+        whole_work = works_up_to[-1]
+        cut = int(np.abs(works_up_to[:-1] - whole_work / 2).argmin())
+        starts[new] = starts[heaviest] + cut + 1
+        ends[new] = ends[heaviest]
+        works[new] = whole_work - works_up_to[cut]
+        ends[heaviest] = starts[new]
+        works[heaviest] = works_up_to[cut]
+    return starts, ends, works
 
 
 def balance(
@@ -141,28 +146,37 @@ def balance(
     if not isinstance(packs, Packs):
         raise TypeError(f"packs must be Packs, not {shown(packs)}.")
     check_work(work := Work.decoder() if work is None else work)
-    ranks, packs_per_rank = whole_number("ranks", ranks, 1), whole_number("packs_per_rank", packs_per_rank, 1)
-    window, step = whole_number("window", window, 1), ranks * packs_per_rank
+    ranks = whole_number("ranks", ranks, 1)
+    packs_per_rank = whole_number("packs_per_rank", packs_per_rank, 1)
+    window = whole_number("window", window, 1)
     rng = np.random.default_rng(whole_number("seed", seed, 0))
-    if (needed := -(-len(packs) // step) * step) > len(packs.sample_ids):
+    packs_per_step = ranks * packs_per_rank
+    needed = -(-len(packs) // packs_per_step) * packs_per_step
+    cuts = needed - len(packs)
+    if needed > len(packs.sample_ids):
         raise ValueError(
-            f"ranks × packs_per_rank is {step}, and so whole steps need {needed} packs; there are only "
+            f"ranks × packs_per_rank is {packs_per_step}, and so whole steps need {needed} packs; there are only "
             f"{len(packs.sample_ids)} sequences for them."
         )
-    each, last = work.of(packs), (needed - 1) % (window * step) + 1 - (needed - len(packs))
-    if not np.isfinite(total := each.sum()):
+    pack_works = work.of(packs)
+    if not np.isfinite(total := pack_works.sum()):
         raise ValueError(f"The work of all packs must be finite, not {total}: choose a larger unit.")
+
     order = rng.permutation(len(packs))
-    starts, ends, each = _cut(packs, order, each, needed - len(packs), last, work)
-    dealt = deal_in_windows(each, ranks, packs_per_rank, window, rng).ravel()
-    starts, sizes = starts[dealt], (ends - starts)[dealt]
+    packs_of_last_window = (needed - 1) % (window * packs_per_step) + 1 - cuts
+    starts, ends, pack_works = _cut(packs, order, pack_works, cuts, packs_of_last_window, work)
+    dealt = deal_in_windows(pack_works, ranks, packs_per_rank, window, rng).ravel()
+    starts = starts[dealt]
+    sizes = ends[dealt] - starts
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    sample_ids, lengths = np.empty_like(packs.sample_ids), np.empty_like(packs.lengths)
+    sample_ids = np.empty_like(packs.sample_ids)
+    lengths = np.empty_like(packs.lengths)
     for first in range(0, needed, _AT_ONCE):
-        some = slice(first, first + _AT_ONCE)
-        at = ranges(starts[some], sizes[some])
-        to = slice(offsets[first], offsets[first] + len(at))
-        sample_ids[to], lengths[to] = packs.sample_ids[at], packs.lengths[at]
+        chunk = slice(first, first + _AT_ONCE)
+        read_from = ranges(starts[chunk], sizes[chunk])
+        write_to = slice(offsets[first], offsets[first] + len(read_from))
+        sample_ids[write_to] = packs.sample_ids[read_from]
+        lengths[write_to] = packs.lengths[read_from]
     return Schedule._of(
         sample_ids=sample_ids,
         offsets=offsets,

@@ -19,21 +19,26 @@ _CHUNK = 1 << 17  # packs that are dealt at once, about, so that what this takes
 
 
 def deal_in_windows(
-    each: np.ndarray, ranks: int, packs_per_rank: int, window: int, rng: np.random.Generator
+    pack_works: np.ndarray, ranks: int, packs_per_rank: int, window: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Which packs each rank gets in each step; int64, shape (steps, ranks, packs_per_rank).
 
     Args:
-        each: the work of each pack, in a random order; float64, shape (steps * ranks * packs_per_rank,).
+        pack_works: the work of each pack, in a random order; float64, shape (steps * ranks * packs_per_rank,).
         window: how many steps share their packs; the last window may have fewer.
     """
-    dealt, step = [np.empty(0, np.int64)], ranks * packs_per_rank
-    for windows in in_windows(each, step * window):
-        for some in np.array_split(windows, min(len(windows), -(-windows.size // _CHUNK))):
-            steps = _bundles(some, ranks, packs_per_rank).reshape(len(some), -1, step)
+    packs_per_step = ranks * packs_per_rank
+    dealt_chunks = [np.empty(0, np.int64)]
+    first_pack = 0  # of the chunk
+    for windows in in_windows(pack_works, packs_per_step * window):
+        chunks = min(len(windows), -(-windows.size // _CHUNK))
+        for chunk in np.array_split(windows, chunks):
+            steps = _bundles(chunk, ranks, packs_per_rank).reshape(len(chunk), -1, packs_per_step)
             order = rng.permuted(np.indices(steps.shape[:2])[1], axis=1)
-            dealt.append(sum(map(len, dealt)) + np.take_along_axis(steps, order[:, :, None], axis=1).ravel())
-    return np.concatenate(dealt).reshape(-1, ranks, packs_per_rank)
+            shuffled = np.take_along_axis(steps, order[:, :, None], axis=1)
+            dealt_chunks.append(first_pack + shuffled.ravel())
+            first_pack += shuffled.size
+    return np.concatenate(dealt_chunks).reshape(-1, ranks, packs_per_rank)
 
 
 def in_windows(values: np.ndarray, size: int) -> list[np.ndarray]:
@@ -42,7 +47,7 @@ def in_windows(values: np.ndarray, size: int) -> list[np.ndarray]:
     return [part for part in (values[:whole].reshape(-1, size), values[None, whole:]) if part.size]
 
 
-def least_times(each: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
+def least_times(pack_works: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
     """A lower bound for each window on the time that its steps take together, however its packs are dealt to them.
 
     Sort the steps of any deal by their heaviest packs, and look at the first k. Cut the packs of the window, from heavy
@@ -59,26 +64,41 @@ def least_times(each: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray
     n × (packs_per_rank - 1) lightest packs, or a heavier one.
 
     Args:
-        each: the work of the packs, shape (windows, packs of a window).
+        pack_works: shape (windows, packs of a window).
 
     Returns:
-        In the unit of `each`; float64, shape (windows,).
+        In the unit of `pack_works`; float64, shape (windows,).
     """
-    falling, step, beside = -np.sort(-each, axis=1), ranks * packs_per_rank, packs_per_rank - 1
-    held, lightest, total = _sums(falling), _sums(falling[:, ::-1]), falling.sum(axis=1, keepdims=True)
+    falling = -np.sort(-pack_works, axis=1)
+    heaviest_sums = _sums(falling)
+    lightest_sums = _sums(falling[:, ::-1])
+    total = falling.sum(axis=1, keepdims=True)
+    packs_per_step = ranks * packs_per_rank
+    companions = packs_per_rank - 1  # the other packs of a rank
 
-    def lasts(heavy: np.ndarray, others: np.ndarray, packs: np.ndarray) -> np.ndarray:
-        return heavy + lightest[:, others] + (total - held[:, packs - others] - lightest[:, others]) / ranks
+    def time_of_steps(heavy: np.ndarray, light_packs: np.ndarray, packs: np.ndarray) -> np.ndarray:
+        """What steps of so many `packs` last at least, with the others: their slowest ranks have `heavy` work and
+        so many light packs."""
+        slowest_ranks = heavy + lightest_sums[:, light_packs]
+        other_steps = total - heaviest_sums[:, packs - light_packs] - lightest_sums[:, light_packs]
+        return slowest_ranks + other_steps / ranks
 
-    one, steps = np.array([1]), np.arange(falling.shape[1] // step + 1)  # of which k is each
-    bound = lasts(_sums(falling[:, ::step]), steps * beside, steps * step).max(axis=1)
+    k = np.arange(falling.shape[1] // packs_per_step + 1)
+    first_of_runs = _sums(falling[:, ::packs_per_step])
+    bound = time_of_steps(first_of_runs, k * companions, k * packs_per_step).max(axis=1)
     if ranks == 1 or packs_per_rank == 1:
         return bound
-    n, nth = np.arange(2, ranks + 1), falling[:, 1:ranks]
-    several = lasts(nth + np.minimum(nth, falling[:, -n * beside]), one * (beside - 1), one * step)
-    if len(steps) > 2:
-        several = np.minimum(several, lasts(falling[:, :1] + nth, one * 2 * beside, one * 2 * step))
-    return np.maximum(bound, several.max(axis=1))
+
+    n = np.arange(2, ranks + 1)
+    nth_heaviest = falling[:, 1:ranks]
+    two_on_one_rank = nth_heaviest + np.minimum(nth_heaviest, falling[:, -n * companions])
+    one_step = np.array([packs_per_step])
+    bound_by_n = time_of_steps(two_on_one_rank, np.array([companions - 1]), one_step)
+    if len(k) > 2:  # with one step, no two packs are in different ones
+        two_in_two_steps = falling[:, :1] + nth_heaviest
+        in_two_steps = time_of_steps(two_in_two_steps, np.array([2 * companions]), 2 * one_step)
+        bound_by_n = np.minimum(bound_by_n, in_two_steps)
+    return np.maximum(bound, bound_by_n.max(axis=1))
 
 
 def _sums(values: np.ndarray) -> np.ndarray:
@@ -92,28 +112,46 @@ def _bundles(windows: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray
     Args:
         windows: the work of the packs, shape (windows, packs of a window).
     """
-    work, window = windows.ravel(), np.arange(len(windows))[:, None]
-    order = np.argsort(windows, axis=1, kind="stable") + window * windows.shape[1]
+    work = windows.ravel()
+    window_numbers = np.arange(len(windows))[:, None]
+    order = np.argsort(windows, axis=1, kind="stable") + window_numbers * windows.shape[1]
     if packs_per_rank == 1:
         return order
-    each = work[order] / work[order[:, -1:]] / packs_per_rank + window  # all windows are one ascending row
-    made, steps = list[np.ndarray](), np.arange(windows.shape[1] // (ranks * packs_per_rank))
-    for part in np.array_split(steps, min(_PARTS, len(steps))):
-        some, order, each = _alike(order, each, len(part) * ranks, packs_per_rank)
-        made.append(some)
-    bundles = np.concatenate(made, axis=1)
-    order = np.argsort(work[bundles].sum(axis=2), axis=1, kind="stable")
-    packs = np.take_along_axis(bundles, order[:, :, None], axis=1).reshape(-1, ranks, packs_per_rank)
+
+    bundles = _alike_bundles(work, order, ranks, packs_per_rank)
+    by_work = np.argsort(work[bundles].sum(axis=2), axis=1, kind="stable")
+    sorted_bundles = np.take_along_axis(bundles, by_work[:, :, None], axis=1)
+    packs = sorted_bundles.reshape(-1, ranks, packs_per_rank)  # of each step
     for place in range(packs_per_rank):  # the heaviest pack to the rank with least in its other places
-        here = packs[:, :, place]
-        least = np.argsort(work[packs].sum(axis=2) - work[here], axis=1, kind="stable")
-        falling = np.take_along_axis(here, np.argsort(-work[here], axis=1, kind="stable"), axis=1)
-        np.put_along_axis(here, least, falling, axis=1)
+        packs_here = packs[:, :, place]
+        work_elsewhere = work[packs].sum(axis=2) - work[packs_here]
+        ranks_from_least = np.argsort(work_elsewhere, axis=1, kind="stable")
+        from_heaviest = np.argsort(-work[packs_here], axis=1, kind="stable")
+        falling_packs = np.take_along_axis(packs_here, from_heaviest, axis=1)
+        np.put_along_axis(packs_here, ranks_from_least, falling_packs, axis=1)
     return packs
 
 
-def _alike(order: np.ndarray, each: np.ndarray, number: int, packs_per_rank: int) -> tuple[np.ndarray, ...]:
-    """So many bundles of about equal work in each window; the packs that are left, and their work.
+def _alike_bundles(work: np.ndarray, order: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
+    """Bundles of about equal work in each window, some at a time; shape (windows, bundles, packs_per_rank).
+
+    Args:
+        work: of each pack.
+        order: the packs of each window, from light to heavy; shape (windows, packs of a window).
+    """
+    window_numbers = np.arange(len(order))[:, None]
+    shares = work[order] / work[order[:, -1:]] / packs_per_rank
+    keys = shares + window_numbers  # all windows are one ascending row
+    steps = np.arange(order.shape[1] // (ranks * packs_per_rank))
+    parts = []
+    for part in np.array_split(steps, min(_PARTS, len(steps))):
+        bundles, order, keys = _next_bundles(order, keys, len(part) * ranks, packs_per_rank)
+        parts.append(bundles)
+    return np.concatenate(parts, axis=1)
+
+
+def _next_bundles(order: np.ndarray, keys: np.ndarray, count: int, packs_per_rank: int) -> tuple[np.ndarray, ...]:
+    """So many bundles of about equal work in each window; the packs that are left, and their keys.
 
     They begin with the heaviest packs, and are to become as heavy as bundles of what is left are on average, or as the
     heaviest pack with the lightest ones, if that is more. In each other place a bundle gets the heaviest pack that
@@ -121,21 +159,31 @@ def _alike(order: np.ndarray, each: np.ndarray, number: int, packs_per_rank: int
 
     Args:
         order: the packs of each window, from light to heavy; shape (windows, packs).
-        each: their work, as a share of what no bundle exceeds, plus the number of the window; same shape.
+        keys: their work, as a share of what no bundle exceeds, plus the number of the window; same shape.
     """
-    window, bundle = np.arange(len(each))[:, None], np.arange(number)
-    average, lightest = each.mean(axis=1, keepdims=True) - window, _sums(each[:, : packs_per_rank - 1] - window)
-    goal = np.maximum(packs_per_rank * average, each[:, -1:] - window + lightest[:, -1:])
-    made, done = np.empty((len(each), number, 0), np.int64), np.zeros((len(each), number))
+    window_numbers = np.arange(len(keys))[:, None]
+    bundle_numbers = np.arange(count)
+    mean_share = keys.mean(axis=1, keepdims=True) - window_numbers
+    lightest_sums = _sums(keys[:, : packs_per_rank - 1] - window_numbers)
+    heaviest_with_lightest = keys[:, -1:] - window_numbers + lightest_sums[:, -1:]
+    goal = np.maximum(packs_per_rank * mean_share, heaviest_with_lightest)
+
+    bundles = np.empty((len(keys), count, 0), np.int64)
+    bundle_shares = np.zeros((len(keys), count))
     for place in range(packs_per_rank):
-        first = window * each.shape[1]
-        room = (goal - done - lightest[:, [packs_per_rank - 1 - place]]).clip(0) + 1e-9  # which is rounded
-        at = np.searchsorted(each.ravel(), (room + window).ravel(), side="right").reshape(room.shape)
-        at = np.minimum(at, first + each.shape[1]) - 1 - bundle
-        at = np.maximum(np.minimum.accumulate(at[:, ::-1], axis=1)[:, ::-1], first) + bundle  # no pack twice
-        made = np.concatenate([made, order.ravel()[at][:, :, None]], axis=2)
-        done += each.ravel()[at] - window
-        falling = np.argsort(-done, axis=1, kind="stable")
-        made, done = np.take_along_axis(made, falling[:, :, None], axis=1), np.take_along_axis(done, falling, axis=1)
-        order, each = (np.delete(values, at).reshape(len(each), -1) for values in (order, each))
-    return made, order, each
+        packs_left = keys.shape[1]
+        first_of_window = window_numbers * packs_left
+        kept_for_others = lightest_sums[:, [packs_per_rank - 1 - place]]
+        room = (goal - bundle_shares - kept_for_others).clip(0) + 1e-9  # which is rounded
+        ends = np.searchsorted(keys.ravel(), (room + window_numbers).ravel(), side="right").reshape(room.shape)
+        at = np.minimum(ends, first_of_window + packs_left) - 1 - bundle_numbers
+        at = np.minimum.accumulate(at[:, ::-1], axis=1)[:, ::-1]
+        at = np.maximum(at, first_of_window) + bundle_numbers  # no pack twice
+        bundles = np.concatenate([bundles, order.ravel()[at][:, :, None]], axis=2)
+        bundle_shares += keys.ravel()[at] - window_numbers
+        from_heaviest = np.argsort(-bundle_shares, axis=1, kind="stable")
+        bundles = np.take_along_axis(bundles, from_heaviest[:, :, None], axis=1)
+        bundle_shares = np.take_along_axis(bundle_shares, from_heaviest, axis=1)
+        order = np.delete(order, at).reshape(len(keys), -1)
+        keys = np.delete(keys, at).reshape(len(keys), -1)
+    return bundles, order, keys
