@@ -69,32 +69,39 @@ def spfhp(histogram: LengthHistogram, max_sequences_per_pack: int | None = None)
     """Shortest-pack-first: each length goes into the packs with the most space left, which are the emptiest.
 
     The spaces are scanned from the largest down, once for each length, so a pack that took one sequence can take
-    another when the scan reaches the space that is left in it. What finds no space opens packs of one sequence. The
-    loop is that of `spread_evenly`.
+    another when the scan reaches the space that is left in it. What finds no space opens packs of one sequence.
     """
-    return spread_evenly(histogram, max_sequences_per_pack, 0)
+    packs = OpenPacks(max_sequences_per_pack or float("inf"))
+    for length, sequences in from_long_to_short(histogram):
+        _into_the_emptiest(packs, length, sequences, histogram.max_length)
+    return packs.equal_packs()
 
 
 def spread_evenly(
     histogram: LengthHistogram, max_sequences_per_pack: int | None, empty_packs: int
 ) -> list[EqualPacks]:
     """SPFHP that begins with some empty packs: they fill evenly, which suits a tight depth limit."""
-    top, packs = histogram.max_length, OpenPacks(max_sequences_per_pack or float("inf"))
+    packs = OpenPacks(max_sequences_per_pack or float("inf"))
     if empty_packs:
-        packs.put(top, (), empty_packs)
-    for length, n in from_long_to_short(histogram):
-        space = packs.largest(top)
-        while n and space >= length:
-            lengths, count = packs.take(space)
-            filled = min(count, n)
-            if filled < count:
-                packs.put(space, lengths, count - filled)
-            packs.put(space - length, (*lengths, length), filled)
-            n -= filled
-            space = packs.largest(space)
-        if n:
-            packs.put(top - length, (length,), n)
+        packs.put(histogram.max_length, (), empty_packs)
+    for length, sequences in from_long_to_short(histogram):
+        _into_the_emptiest(packs, length, sequences, histogram.max_length)
     return packs.equal_packs()
+
+
+def _into_the_emptiest(packs: OpenPacks, length: int, sequences: int, max_length: int) -> None:
+    """Put sequences of a length into the packs with the most space, one each, the rest into new packs."""
+    space = packs.largest(max_length)
+    while sequences and space >= length:
+        lengths, count = packs.take(space)
+        filled = min(count, sequences)
+        if filled < count:
+            packs.put(space, lengths, count - filled)
+        packs.put(space - length, (*lengths, length), filled)
+        sequences -= filled
+        space = packs.largest(space)
+    if sequences:
+        packs.put(max_length - length, (length,), sequences)
 
 
 def lpfhp(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -> list[EqualPacks]:
