@@ -13,6 +13,7 @@ from packlib.tools.rows.loss_masks import LOSS_MASKS, trained_tokens
 
 TOKENS = ("input_ids", "tokens", "inputs")  # what others call the column of tokens
 LABELS = ("labels", "label")
+_LABELS_OF_SEQUENCES = (*LABELS, "sequence_labels", "next_sentence_label", "sentence_order_label")
 _BOUNDS = ("seq_lengths", "cu_seqlens", "cu_seq_lens_q", "cu_seq_lens")  # what says where sequences of a row end
 _BY_SLOT = (*SEGMENTS, "position_ids")
 _ROWS = 4096  # of a source that are read at once
@@ -89,13 +90,13 @@ class BatchReader:
         flat = np.concatenate(rows) if rows else np.empty(0, np.int64)
         pieces = _pieces(part, sizes, flat)
         labels = _labels_by_token(part, sizes, flat)
-        by_row = None if labels is not None else _labels_by_row(part, len(rows))
+        by_piece = None if labels is not None else _labels_by_sequence(part, len(pieces))
         names = self._names(part, sizes, pieces)
         found = []
-        for number, (row, slots) in enumerate(pieces):
+        for number, (_, slots) in enumerate(pieces):
             own = None if labels is None else labels[slots]
-            if by_row is not None:
-                own = by_row[row : row + 1]
+            if by_piece is not None:
+                own = by_piece[number : number + 1]
             kept = self._without_padding(flat[slots]) if _is_bare(part) else slice(None)
             piece = flat[slots][kept]
             if own is not None and labels is not None:
@@ -119,7 +120,7 @@ class BatchReader:
         if len(count) != 1:
             raise ValueError(f"A batch has columns of different lengths, {listed(columns)}, and none named input_ids.")
         rows = count.pop()
-        labels = _labels_by_row(part, rows)
+        labels = _labels_by_sequence(part, rows)
         named = self._names(part, np.ones(rows, np.int64), [(row, slice(row, row + 1)) for row in range(rows)])
         return [
             OneSequence(
@@ -331,11 +332,15 @@ def _is_one_a_row(part: dict[str, Any], name: str, sizes: np.ndarray) -> bool:
     return bool((sizes == 1).all()) and np.ndim(part[name]) == 1
 
 
-def _labels_by_row(part: dict[str, Any], rows: int) -> np.ndarray | None:
-    """One label for each row; None without any."""
-    for name in LABELS:
-        if name in part and len(value := np.asarray(part[name]).ravel()) == rows and (value != IGNORED).any():
-            return value
+def _labels_by_sequence(part: dict[str, Any], count: int) -> np.ndarray | None:
+    """One label for each sequence; None without any. Empty places at the end have none."""
+    for name in _LABELS_OF_SEQUENCES:
+        if name not in part or np.ndim(part[name]) > 2:
+            continue
+        value = np.asarray(part[name]).ravel() if not isinstance(part[name], list) else np.ravel(part[name])
+        is_whole = len(value) == count or (name == "sequence_labels" and len(value) > count)
+        if is_whole and (value[:count] != IGNORED).any():
+            return value[:count]
     return None
 
 
