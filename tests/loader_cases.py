@@ -3,19 +3,18 @@
 The faults of this file were written with the code of the check; those of `loader_later.py` after it.
 """
 
-import random
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from accelerate import Accelerator, skip_first_batches
+from accelerate import skip_first_batches
 from accelerate.data_loader import prepare_data_loader
 from datasets import Dataset
 from datasets.distributed import split_dataset_by_node
-from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, RandomSampler, get_worker_info
-from transformers import DataCollatorForLanguageModeling, DataCollatorWithFlattening
+from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, get_worker_info
+from transformers import DataCollatorWithFlattening
 
 from packlib.batches import TokenStore, pack_lengths, pack_loader
 from packlib.tools.rows import PackedStream, pack_dataset
@@ -43,7 +42,11 @@ def padded(rows: list[dict]) -> dict[str, torch.Tensor]:
         return torch.tensor([row[name] + [fill] * (width - len(row[name])) for row in rows])
 
     mask = [[1] * len(row["input_ids"]) + [0] * (width - len(row["input_ids"])) for row in rows]
-    return {"input_ids": filled("input_ids", 0), "labels": filled("labels", -100), "attention_mask": torch.tensor(mask)}
+    return {
+        "input_ids": filled("input_ids", 0),
+        "labels": filled("labels", -100),
+        "attention_mask": torch.tensor(mask),
+    }
 
 
 class Fault(NamedTuple):
@@ -214,6 +217,18 @@ def with_sampler_state(rank, ranks, epoch, state=None):
     return DataLoader(ROWS, BATCH, sampler=sampler, collate_fn=padded), sampler.state_dict
 
 
+def by_stateful_loader(rank, ranks, epoch, state=None, workers=0):
+    from torchdata.stateful_dataloader import StatefulDataLoader
+    from torchdata.stateful_dataloader.sampler import StatefulDistributedSampler
+
+    sampler = StatefulDistributedSampler(ROWS, ranks, rank)
+    sampler.set_epoch(epoch)
+    loader = StatefulDataLoader(ROWS, BATCH, sampler=sampler, collate_fn=padded, num_workers=workers)
+    if state is not None:
+        loader.load_state_dict(state)
+    return loader
+
+
 RIGHT = {
     "torch: DistributedSampler": (distributed, {}),
     "torch: drop_last of an uneven set": (partial(distributed, rows=samples(51), drop_last=True), {}),
@@ -231,6 +246,8 @@ RIGHT = {
     "packlib: pack_loader of rows": (ours_of_rows, {"source": ROWS}),
     "packlib: PackedStream": (packed_stream, {"ranks": 1}),  # on several ranks it is even by collectives
     "masked anew, with ids": (masked, {"id_column": "id"}),
+    "torchdata: StatefulDataLoader": (by_stateful_loader, {}),
+    "torchdata: StatefulDataLoader, two workers": (partial(by_stateful_loader, workers=2), {}),
     "an endless stream": (endless, {"steps": 20, "source": ROWS}),
 }
 
@@ -368,13 +385,17 @@ FAULTS = {
     "huggingface/accelerate#2016: resumed as if in the first epoch": Fault(
         shuffled_and_skipped, "later stop", "order is that of epoch 0", {"ranks": 1}
     ),
-    "pytorch/pytorch#47576: no sampler shares": Fault(no_share, "once", "handed out the whole data set", {}),
-    "yangkky/distributed_tutorial#5: ranks shuffle differently": Fault(seed_of_the_rank, "once", "seed of its own", {}),
+    "pytorch/pytorch#47576: no sampler shares": Fault(no_share, "once", "All ranks are handed out the same", {}),
+    "yangkky/distributed_tutorial#5: ranks shuffle differently": Fault(
+        seed_of_the_rank, "once", "seed of its own", {}
+    ),
     "vllm-project/speculators#603: nothing is skipped": Fault(state_ignored, "stop", "The epoch begins again", {}),
     "allenai/open-instruct#681: skipped in each epoch": Fault(
         skipped_each_epoch, "epoch after a stop", "skipped in the next epoch too", {}
     ),
-    "huggingface/accelerate#4071: the epoch is reset": Fault(epoch_reset, "later stop", "order is that of epoch 0", {}),
+    "huggingface/accelerate#4071: the epoch is reset": Fault(
+        epoch_reset, "later stop", "order is that of epoch 0", {}
+    ),
     "KempnerInstitute/KempnerForge#57: the second stop": Fault(second_stop_forgets, "second stop", "too early", {}),
     "huggingface/datasets#7447: epochs shortened after a stop": Fault(
         shortened_epochs, "epoch after a stop", "skipped in the next epoch too", {}

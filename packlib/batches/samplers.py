@@ -149,8 +149,8 @@ class PaddedShape(NamedTuple):
 class TokenBatchSampler(PackSampler):
     """Batches of (epoch, `PaddedShape`) of `batch_by_tokens`, in an order that the seed and the epoch give.
 
-    A step takes a batch for each rank: neighbors, so that its batches are alike where the samples are sorted. Batches of
-    one shape stay together. The order of these steps is another one each epoch; what a batch holds stays. All ranks
+    A step takes a batch for each rank: neighbors, so that its batches are alike where the samples are sorted. Batches
+    of one shape stay together. The order of these steps is another one each epoch; what a batch holds stays. All ranks
     take the same number of steps. Where the last step has fewer batches than ranks, its samples are dealt out to all
     ranks, other samples in each epoch.
 
@@ -180,7 +180,8 @@ class TokenBatchSampler(PackSampler):
         every, ranks, number = self.batches.same_shape_every, self.ranks, len(self.batches)
         if every > 1 and every % ranks:
             raise ValueError(
-                f"ranks must divide same_shape_every {every}, not be {ranks}: else a step has batches of different shapes."
+                f"ranks must divide same_shape_every {every}, not be {ranks}: else a step has batches of different "
+                "shapes."
             )
         whole, rest = divmod(number, ranks)
         if not whole and (rest and self.drop_last):

@@ -311,11 +311,15 @@ def _adjust(recipe: Path, factor: float, how: Any, script: bool) -> None:
     _print(script, found, f"Before packing. {before}", f"After packing. {after}", "\n  ".join(["Why:", *reasons]))
 
 
-_OF_LOADERS = {  # of `check`, and what check_loader calls them
+_OF_LOADERS: dict[str, dict[str, Any]] = {  # of `check`, and what check_loader calls them
     "--source": {"type": str, "metavar": "DATA", "help": "With --loader: the sequences that an epoch should have."},
     "--id": {"metavar": "COLUMN", "help": "With --loader: names a sequence, where tokens change."},
     "--ranks": {"type": int, "help": "With --loader: data-parallel processes.  [default: 2]"},
-    "--other-ranks": {"type": int, "multiple": True, "help": "With --loader: go on with so many too. May be repeated."},
+    "--other-ranks": {
+        "type": int,
+        "multiple": True,
+        "help": "With --loader: go on with so many too. May be repeated.",
+    },
     "--steps": {"type": int, "help": "With --loader: batches of a pass at most, for endless streams."},
     "--no-shuffle": {"is_flag": True, "help": "With --loader: each epoch is meant to have the same order."},
     "--repeats": {"is_flag": True, "help": "With --loader: the last step may be filled up by repeating."},
@@ -369,7 +373,9 @@ def _check(
     if about_loader:
         raise ValueError(f"--{next(iter(about_loader)).replace('_', '-')} takes a loader: --loader MODULE:FUNCTION.")
     if target is None:
-        raise ValueError("What to check must be MODULE:FUNCTION or a folder with a model, or --loader MODULE:FUNCTION.")
+        raise ValueError(
+            "What to check must be MODULE:FUNCTION or a folder with a model, or --loader MODULE:FUNCTION."
+        )
     from packlib.tools.check.check_targets import check_target
 
     ranks, rank = _ranks()

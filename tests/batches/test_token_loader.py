@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from model_cases import make_model, masking, same, store
 
 from packlib import check_loader
-from packlib.batches import PackingCollator, TokenStore, batch_by_tokens, pack_loader
+from packlib.batches import PackingCollator, TokenStore, batch_by_tokens, collate, pack_loader
 from packlib.batches.samplers import TokenBatchSampler
 
 
@@ -157,7 +157,7 @@ def test_bad_input_gets_one_sentence():
             batch_by_tokens([9, 9, 9], 9), ranks=2, rank=0),
         "The state is of a loader with same_shape_every 1; this one has 4": lambda: loader(every=4).load_state_dict(
             {**loader(every=4).state_dict(), "same_shape_every": state["same_shape_every"]}),
-        "blank_packs must be at least 0, not -1": lambda: __import__("packlib").collate(small, [5], 999, blank_packs=-1),
+        "blank_packs must be at least 0, not -1": lambda: collate(small, [5], 999, blank_packs=-1),
     }.items():  # fmt: skip
         with pytest.raises(ValueError, match=match):
             call()

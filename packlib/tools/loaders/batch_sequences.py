@@ -137,7 +137,9 @@ class BatchReader:
         if self.id_column is None:
             return None
         if self.id_column not in part:
-            raise ValueError(f"The id column must be one of the batch's columns, {listed(part)}, not {self.id_column}.")
+            raise ValueError(
+                f"The id column must be one of the batch's columns, {listed(part)}, not {self.id_column}."
+            )
         given = part[self.id_column]
         rows = [np.asarray(row).ravel() for row in given]
         if len(rows) == len(sizes) and all(len(row) == size for row, size in zip(rows, sizes, strict=True)):
@@ -169,7 +171,7 @@ def _parts(batch: Any) -> list[dict[str, Any]]:
     if isinstance(batch, (list, tuple)):
         return _parts_of_list(batch)
     plain = _plain(batch)
-    if not isinstance(plain, np.ndarray):
+    if not isinstance(plain, np.ndarray) or plain.dtype == object:
         raise TypeError(f"A batch must be a tensor, a mapping or a list of samples, not {shown(batch)}.")
     if plain.ndim < 2:
         return [{"sample": np.atleast_1d(plain)}]  # each number is a sample
@@ -183,8 +185,7 @@ def _parts_of_list(batch: Sequence[Any]) -> list[dict[str, Any]]:
         return [_as_one_row(one) for one in batch]
     values = [_plain(one) for one in batch]
     if values and all(isinstance(value, np.ndarray) and value.ndim for value in values):
-        same = len({len(value) for value in values}) == 1
-        if same and len(values) > 1 and any(value.ndim > 1 for value in values):
+        if _are_columns(values):
             return [_by_place(values)]
         if all(value.ndim == 1 for value in values):
             return [{"input_ids": [value]} for value in values]
@@ -192,7 +193,16 @@ def _parts_of_list(batch: Sequence[Any]) -> list[dict[str, Any]]:
         if all(isinstance(item, (int, np.integer)) for one in batch for item in one):
             return [{"input_ids": [np.asarray(one, np.int64)]} for one in batch]
         return [part for one in batch for part in _parts([_plain(item)[None] for item in one])]
-    return [{"sample": np.array([_plain(one)])} for one in batch]
+    if any(not isinstance(value, np.ndarray) or value.dtype == object for value in values):
+        raise TypeError(f"A batch must be a tensor, a mapping or a list of samples, not {shown(batch)}.")
+    return [{"sample": value[None]} for value in values]
+
+
+def _are_columns(values: list[np.ndarray]) -> bool:
+    """Whether a list holds the columns of a batch, as of a `TensorDataset`, and not its samples, such as images."""
+    same_rows = len({len(value) for value in values}) == 1 and any(value.ndim > 1 for value in values)
+    alike = len({(value.shape, value.dtype) for value in values}) == 1
+    return same_rows and (len(values) == 1 or not alike or values[0].dtype.kind in "iub")
 
 
 def _by_place(values: list[np.ndarray]) -> dict[str, Any]:

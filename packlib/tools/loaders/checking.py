@@ -1,4 +1,4 @@
-"""Who saw what? A loader is asked by calls alone whether each sequence comes once, in each epoch and after each stop."""
+"""Who saw what? A loader is asked by calls alone whether each sequence comes once an epoch, also after a stop."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -14,7 +14,7 @@ from packlib.tools.loaders.batch_sequences import BatchReader
 from packlib.tools.loaders.handed_out import Epoch, Reference, of_one_rank, of_source
 from packlib.tools.loaders.loader_check import LoaderCheck
 from packlib.tools.loaders.passes import Caller
-from packlib.tools.loaders.questions import another_order, equal_steps, once, same_labels, whole
+from packlib.tools.loaders.questions import another_order, equal_steps, once, same_labels, same_steps, whole
 from packlib.tools.loaders.sequence_names import SequenceNames
 from packlib.tools.loaders.stops import Stopped, asked, failed, goes_on, next_epoch, stops_of
 from packlib.tools.rows.row_sources import batches, opened
@@ -157,6 +157,7 @@ def _after_stops(
     stops = [[stop for stop in some if all(stop in one.states for one in epoch.passes)]
              for some, epoch in zip(stops, saved, strict=True)]  # fmt: skip
     stopped, seen = Stopped(caller, ranks, saved), dict[str, np.ndarray]()
+    is_repeatable = all(same_steps(one.orders, other.orders) for one, other in zip(epochs, saved, strict=True))
 
     def in_epoch(question: str, epoch: int) -> Finding:
         rests = []
@@ -168,7 +169,7 @@ def _after_stops(
             last = rests[-1]
             name = f"epoch {epoch}, stopped after step {last.stop}"
             seen[name] = reference.seen([*last.before, *last.got], names)
-        return goes_on(question, saved, rests, epoch, reference, names)
+        return goes_on(question, saved, rests, epoch, is_repeatable, names)
 
     found = [asked("stop", lambda: in_epoch("stop", 0)), asked("later stop", lambda: in_epoch("later stop", 1))]
     if any(one.verdict == FAILED for one in found):
@@ -176,12 +177,12 @@ def _after_stops(
         found += [Finding(question, NOT_ASKED, why) for question in _STOPS[2:]]
     else:
         found += [
-            asked("second stop", lambda: _second_stop(stopped, saved, stops[0], reference, names)),
-            asked("epoch after a stop", lambda: _next(stopped, saved, stops[0], reference, names, shuffled)),
+            asked("second stop", lambda: _second_stop(stopped, saved, stops[0], is_repeatable, names)),
+            asked("epoch after a stop", lambda: _next(stopped, saved, stops[0], names, shuffled)),
         ]
     if on_others and stops[0]:
         on_others = [
-            _resumed_on_others(finding, stopped, count, stops[0], reference, names)
+            _resumed_on_others(finding, stopped, count, stops[0], is_repeatable, names)
             for finding, count in zip(on_others, others, strict=True)
         ]
     return [*found, *on_others], seen
@@ -192,7 +193,7 @@ def _not_asked(why: str) -> list[Finding]:
 
 
 def _second_stop(
-    stopped: Stopped, saved: list[Epoch], stops: list[int], reference: Reference, names: SequenceNames
+    stopped: Stopped, saved: list[Epoch], stops: list[int], is_repeatable: bool, names: SequenceNames
 ) -> Finding:
     """A run that went on is stopped again."""
     steps = min(len(one.steps) for one in saved[0].passes)
@@ -202,18 +203,16 @@ def _second_stop(
     rest = stopped.second_rest(0, first, more=max(1, (steps - first) // 2))
     if isinstance(rest, str):
         return failed("second stop", f"No state could be saved after a stop: {rest}.", "raised")
-    return goes_on("second stop", saved, [rest], 0, reference, names)
+    return goes_on("second stop", saved, [rest], 0, is_repeatable, names)
 
 
-def _next(
-    stopped: Stopped, saved: list[Epoch], stops: list[int], reference: Reference, names: SequenceNames, shuffled: bool
-) -> Finding:
+def _next(stopped: Stopped, saved: list[Epoch], stops: list[int], names: SequenceNames, shuffled: bool) -> Finding:
     """The epoch after a stop."""
     if not stops:
         return Finding("epoch after a stop", NOT_ASKED, "An epoch of one step has no stop inside.")
     stop = stops[len(stops) // 2]
     _, following = stopped.rest_and_next(0, stop)
-    return next_epoch("epoch after a stop", following, saved, stop, reference, names, shuffled)
+    return next_epoch("epoch after a stop", following, saved, stop, names, shuffled)
 
 
 def _on_other_ranks(
@@ -222,14 +221,17 @@ def _on_other_ranks(
     """An epoch on another number of ranks holds each sequence once, in equal steps."""
     epochs = run(count)
     question = f"on {count} ranks"
-    for finding in (once(epochs, reference, names, False, lambda: run(count, numbers=(0, 1, 2))[2]), equal_steps(epochs)):
+    for finding in (
+        once(epochs, reference, names, False, lambda: run(count, numbers=(0, 1, 2))[2]),
+        equal_steps(epochs),
+    ):
         if finding.verdict not in (PASSED, NOT_ASKED):
             return replace(finding, question=question)
     return Finding(question, PASSED, f"On {count} ranks each sequence comes once an epoch, in equal steps.")
 
 
 def _resumed_on_others(
-    straight: Finding, stopped: Stopped, count: int, stops: list[int], reference: Reference, names: SequenceNames
+    straight: Finding, stopped: Stopped, count: int, stops: list[int], is_repeatable: bool, names: SequenceNames
 ) -> Finding:
     """A run that goes on with another number of ranks is handed out the rest."""
     if straight.verdict != PASSED:
@@ -237,11 +239,11 @@ def _resumed_on_others(
 
     def ask() -> Finding:
         rests = [stopped.rest(0, stop, ranks=count) for stop in (stops[0], stops[-1])]
-        found = goes_on(straight.question, stopped.saved, rests, 0, reference, names)
-        return found if found.verdict != PASSED else replace(
-            found, evidence=f"{straight.evidence} A run of {stopped.ranks} ranks that goes on with {count} is handed out "
-            "the rest and nothing else."
-        )  # fmt: skip
+        found = goes_on(straight.question, stopped.saved, rests, 0, is_repeatable, names)
+        if found.verdict != PASSED:
+            return found
+        more = f"A run of {stopped.ranks} ranks that goes on with {count} is handed out the rest and nothing else."
+        return replace(found, evidence=f"{straight.evidence} {more}")
 
     return asked(straight.question, ask)
 

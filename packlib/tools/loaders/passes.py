@@ -101,7 +101,8 @@ class Caller:
             given = () if state is None else (pickle.loads(state),)
             loader, saves = _made(self.make(rank, ranks, epoch, *given), what)
             batches = iter(loader)
-        steps, labels, states, unsaved, ended = [], [], dict[int, bytes](), "", False
+        steps, labels = list[tuple[int, ...]](), list[tuple[int, ...]]()
+        states, unsaved, ended = dict[int, bytes](), "", False
         source: Iterator[Any] = batches
         if not self._looked:
             source = self._look(batches, what)
@@ -127,7 +128,8 @@ class Caller:
         first: list[Any] = []
         while len(first) < _LOOKED_AT and (batch := self._next(batches, what, len(first))) is not _NOTHING:
             first.append(batch)
-        self.reader.look(first)
+        with self._guarded(what, f"the batch at step 0 of {what}"):
+            self.reader.look(first)
         self._looked = True
         return chain(first, batches)
 
@@ -187,20 +189,20 @@ def new_process() -> Iterator[None]:
     """In here the generators of random numbers are as in a process that has just been seeded; afterwards as before."""
     import torch
 
-    before = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    before = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002  loaders use them
     random.seed(_SEED)
-    np.random.seed(_SEED)
+    np.random.seed(_SEED)  # noqa: NPY002
     torch.manual_seed(_SEED)
     try:
         yield
     finally:
         random.setstate(before[0])
-        np.random.set_state(before[1])
+        np.random.set_state(before[1])  # noqa: NPY002
         torch.set_rng_state(before[2])
 
 
-class _OutOfTime(BaseException):  # noqa: N818  no Exception, which loaders catch
-    """The time is up."""
+class _OutOfTime(BaseException):
+    """The time is up: no Exception, which loaders catch."""
 
 
 @contextmanager

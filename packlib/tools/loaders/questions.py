@@ -16,11 +16,11 @@ _GIVE_ID = "Name the sequences by a column that the batches keep: --id COLUMN."
 
 CAUSES = {
     "ranks see all": (
-        "Every rank is handed out the whole data set: nothing shares it out.",
+        "All ranks are handed out the same sequences: nothing shares the data out.",
         "Give each rank its share: a DistributedSampler, split_dataset_by_node, or accelerate's prepare.",
     ),
     "workers see all": (
-        "Each rank is handed out each of its sequences {times} times, as where each worker of a stream reads all of it.",
+        "Each rank is handed out its sequences {times} times, as where each worker of a stream reads all of it.",
         "Let each worker take its part by torch.utils.data.get_worker_info().",
     ),
     "other orders": (
@@ -36,6 +36,18 @@ CAUSES = {
     "never": (
         "More is left out than the rest of one step.",
         "Look at drop_last of each worker or rank, at shares of different sizes, and at filters.",
+    ),
+    "labels lost": (
+        "Tokens that the reference trains on have no label.",
+        "Look at what cuts, packs or collates labels, and at the label that stands for none (-100).",
+    ),
+    "labels added": (
+        "Tokens that the reference does not train on have a label: the mask of the loss is lost on the way.",
+        "Carry labels, or the mask of the loss, through packing and collating.",
+    ),
+    "labels moved": (
+        "Labels are moved or exchanged, as where they are shuffled apart from the tokens.",
+        "Look at what collate does with labels, and that both are shuffled together.",
     ),
     "never the same": (
         "The same sequences are left out in each epoch, so no epoch ever trains on them.",
@@ -74,7 +86,9 @@ def once(
         unknown = sum(times for number, times in found.items() if number not in reference.expected)
         if unknown * 2 > found.total():
             of = "in the source" if reference.from_source else "among what one rank is handed out"
-            said = f"{unknown:,} of {found.total():,} sequences of {epoch.name} are not {of}: their tokens were changed."
+            said = (
+                f"{unknown:,} of {found.total():,} sequences of {epoch.name} are not {of}: their tokens were changed."
+            )
             return Finding("once", INCONCLUSIVE, f"{said} {_GIVE_ID}")
         more = Counter(
             {number: times - reference.expected[number] for number, times in found.items()
@@ -84,8 +98,10 @@ def once(
         if not (epoch.ended and reference.whole):
             if finding := _once_so_far(epoch, reference, found, more, missing, names):
                 return finding
-            begun.append(f"{found.total():,} sequences in the first {max(map(len, epoch.orders)):,} steps of {epoch.name}")
-            rounds.append(_rounds([found[number] for number in reference.expected]))
+            begun.append(
+                f"{found.total():,} sequences in the first {max(map(len, epoch.orders)):,} steps of {epoch.name}"
+            )
+            rounds += _rounds([found[number] for number in reference.expected])
             continue
         if more.total() and not (repeats and more.total() < epoch.per_step and not missing):
             return _repeated(epoch, reference, found, more, missing, names)
@@ -96,15 +112,17 @@ def once(
             return failed("once", said, "never")
         lost.append(missing)
         if missing:
-            notes.append(f"{epoch.name}: {missing.total():,} left out, fewer than a step has: {names.named(list(missing))}")
+            notes.append(
+                f"{epoch.name}: {missing.total():,} left out, fewer than a step has: {names.named(list(missing))}"
+            )
     if len(lost) > 1 and lost[0] and all(one == lost[0] for one in lost):
         lost.append(reference.expected - reference.counts(another().orders))
     if len(lost) > 2 and lost[0] == lost[-1]:
         said = f"{_never(lost[0], reference, names)}, the same in each of {len(lost)} epochs."
         return failed("once", said.capitalize(), "never the same")
-    if begun and all(rounds) and reference.whole:
-        least, most = min(map(min, rounds)), max(map(max, rounds))
-        said = f"Up to the limit, each of {len(reference.expected):,} sequences came {least} to {most} times"
+    if begun and min(rounds) > 0 and reference.whole:
+        times = f"{min(rounds)} to {max(rounds)} times"
+        said = f"Up to the limit, each of {len(reference.expected):,} sequences came {times}"
         return Finding("once", PASSED, f"{said}: {'; '.join(begun)}.")
     if begun:
         said = f"Up to the limit, no sequence came too often: {'; '.join(begun)}. Whether all come is not known."
@@ -120,21 +138,23 @@ def _once_so_far(
     known = [found[number] for number in reference.expected]
     if not reference.whole:
         again = {number: times for number, times in more.items() if reference.expected[number]}
-        if not again or _rounds(known):
+        if not again or min(_rounds(known)) > 0:
             return None
         more = Counter(again)
-    elif not more or _rounds(known):
+    elif not more or min(_rounds(known)) > 0:
         return None
-    said = (
-        f"{epoch.name.capitalize()}: in its first {max(map(len, epoch.orders)):,} steps {more.total():,} come too often: "
-        f"{names.named(list(more))}, while {missing.total():,} did not come yet."
-    )
+    begin = f"{epoch.name.capitalize()}: in its first {max(map(len, epoch.orders)):,} steps"
+    said = f"{begin} {more.total():,} come too often: {names.named(list(more))}; {missing.total():,} did not come yet."
     return _with_cause_of_repeats(said, epoch, reference, more, missing)
 
 
-def _rounds(times: list[int]) -> tuple[int, int] | None:
-    """How often a stream that begins again has handed out all, give or take one round; None if it has not."""
-    return (min(times), max(times)) if max(times) - min(times) <= 1 and min(times) > 0 else None
+def _rounds(times: list[int]) -> list[int]:
+    """How often a stream that begins again has handed out all, at least and at most; 0 if they differ by more than one.
+
+    Args:
+        times: how often each sequence came.
+    """
+    return [min(times), max(times)] if max(times) - min(times) <= 1 and min(times) > 0 else [0]
 
 
 def _repeated(
@@ -150,9 +170,7 @@ def _repeated(
     return _with_cause_of_repeats(f"{said}.", epoch, reference, more, missing)
 
 
-def _with_cause_of_repeats(
-    said: str, epoch: Epoch, reference: Reference, more: Counter, missing: Counter
-) -> Finding:
+def _with_cause_of_repeats(said: str, epoch: Epoch, reference: Reference, more: Counter, missing: Counter) -> Finding:
     by_rank = [reference.counts([steps]) for steps in epoch.orders]
     shared = [one for one in by_rank if one]
     own = [max(one[number] / reference.expected[number] for number in one if reference.expected[number])
@@ -177,8 +195,8 @@ def _all_so_often(by_rank: list[Counter], reference: Reference) -> bool:
 
 
 def _never(missing: Counter, reference: Reference, names: SequenceNames) -> str:
-    verb = "is" if missing.total() == 1 else "are"
-    return f"{missing.total():,} of {reference.expected.total():,} sequences {verb} left out: {names.named(list(missing))}"
+    count = f"{missing.total():,} of {reference.expected.total():,} sequences"
+    return f"{count} {'is' if missing.total() == 1 else 'are'} left out: {names.named(list(missing))}"
 
 
 def whole(epochs: Sequence[Epoch], reference: Reference, names: SequenceNames) -> Finding:
@@ -217,7 +235,17 @@ def _is_shorter(number: int, reference: Reference, names: SequenceNames) -> bool
 
 
 def equal_steps(epochs: Sequence[Epoch]) -> Finding:
-    """Each rank makes the same number of steps."""
+    """Each rank makes the same number of steps, and none of them is empty."""
+    for epoch in epochs:
+        empty = [(rank, at) for rank, steps in enumerate(epoch.orders) for at, step in enumerate(steps) if not step]
+        if empty:
+            rank, at = empty[0]
+            said = f"{epoch.name.capitalize()}: rank {rank} gets a batch without a sequence, at step {at:,}."
+            return Finding(
+                "steps", FAILED, said,
+                "The last step has fewer sequences than the ranks have places.",
+                "Deal the last step out to all ranks, or drop it on all of them.",
+            )  # fmt: skip
     if len(epochs[0].passes) == 1:
         return Finding("steps", NOT_ASKED, "One rank has nobody to wait for: --ranks.")
     for epoch in epochs:
@@ -287,10 +315,8 @@ def same_labels(
     lost, added = _lost_and_added(moved, right, names)
     said = f"{len(moved):,} of {len(compared):,} sequences have other labels: {names.named([one for one, _ in moved])}"
     said += f"; {lost:,} labels are lost and {added:,} added." * bool(lost or added) or "."
-    return Finding(
-        "labels", FAILED, said, "Labels are masked, moved or exchanged on the way.",
-        "Look at what collate does with labels and masks of the loss, and that both are shuffled together.",
-    )  # fmt: skip
+    cause = "labels lost" if lost and not added else "labels added" if added and not lost else "labels moved"
+    return failed("labels", said, cause)
 
 
 def _labeled(epochs: Sequence[Epoch], reference: Reference) -> list[tuple[int, int]]:
@@ -326,9 +352,7 @@ def _equal(labels: np.ndarray, right: np.ndarray, shift: int) -> bool:
     return np.array_equal(labels[1 - shift : size - shift], right[1:size])
 
 
-def _lost_and_added(
-    moved: list[tuple[int, int]], right: dict[int, set[int]], names: SequenceNames
-) -> tuple[int, int]:
+def _lost_and_added(moved: list[tuple[int, int]], right: dict[int, set[int]], names: SequenceNames) -> tuple[int, int]:
     """How many labels of tokens are lost and added in these sequences."""
     lost = added = 0
     for number, label in moved:

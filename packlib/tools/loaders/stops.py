@@ -1,18 +1,20 @@
 """The questions about stops: a run that goes on from a saved state is handed out the rest, and nothing else."""
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from packlib.tools.check.findings import FAILED, NOT_ASKED, PASSED, Finding
-from packlib.tools.loaders.handed_out import Epoch, Reference, Steps, counted, flat
+from packlib.tools.loaders.handed_out import Epoch, Steps, counted, flat
 from packlib.tools.loaders.loader_check import INCONCLUSIVE
 from packlib.tools.loaders.passes import Caller, LoaderHungError, LoaderRaisedError, new_process
 from packlib.tools.loaders.questions import same_steps
 from packlib.tools.loaders.sequence_names import SequenceNames
 
 CAUSES = {
-    "nothing": ("The state is taken for the end of the epoch.", "Look at what load_state_dict does with the position."),
+    "nothing": (
+        "The state is taken for the end of the epoch.",
+        "Look at what load_state_dict does with the position.",
+    ),
     "begins again": (
         "The epoch begins again: the state is not read, or is not applied to what hands out the batches.",
         "Load the state in make before it returns the loader, or skip the batches that were handed out.",
@@ -22,17 +24,30 @@ CAUSES = {
         "Restore the epoch too, by set_epoch before the batches are skipped, or keep it in the state.",
     ),
     "too far": (
-        "The position is {steps} batches too far, as where batches that workers fetched ahead are counted, or where "
+        "The position is {steps} too far, as where batches that workers fetched ahead are counted, or where "
         "batches are skipped twice.",
         "Count the batches that were handed out, and not those that were fetched.",
     ),
     "too early": (
-        "The position is {steps} batches too early, so these come again.",
+        "The position is {steps} too early, so what was handed out comes again.",
         "Count all batches of the epoch that were handed out, those before an earlier stop too.",
+    ),
+    "next order": (
+        "The order is that of epoch {epoch}, a later one: the generator's state is from after it had drawn the order.",
+        "Save the generator's state from the begin of the epoch, or derive the order from a seed and the epoch.",
+    ),
+    "come again": (
+        "Sequences from before the stop come again: the position is behind, as where packs are counted as samples, or "
+        "where a rank knows only what it was handed out itself.",
+        "Save how much of the data was handed out, by all ranks and in the unit in which it is skipped.",
+    ),
+    "lost": (
+        "What was read and not yet handed out is lost, as what a shuffle buffer, a packer or workers hold.",
+        "Keep the buffer in the state, or save a position from which it is filled again.",
     ),
     "other order": (
         "The rest is drawn from another order: what shuffles (its seed, generator or buffer) is not restored.",
-        "Derive the order from a seed and the epoch, or keep the generator's state from the epoch's begin in the state.",
+        "Derive the order from a seed and the epoch, or save the state that the generator had as the epoch began.",
     ),
     "raised": ("The state cannot be loaded.", "Look at the error that the loader raises."),
     "skips again": (
@@ -78,12 +93,13 @@ def stops_of(epoch: Epoch) -> list[int]:
 
 
 def goes_on(
-    question: str, saved: Sequence[Epoch], rests: Sequence[Rest], epoch: int, reference: Reference, names: SequenceNames
+    question: str, saved: Sequence[Epoch], rests: Sequence[Rest], epoch: int, is_repeatable: bool, names: SequenceNames
 ) -> Finding:
     """After each stop in an epoch the rest of it is handed out, and nothing else.
 
     Args:
         saved: epochs 0 and 1 of the run that saved its states.
+        is_repeatable: whether two runs are handed out the same.
     """
     if not rests:
         return Finding(question, NOT_ASKED, "An epoch of one step has no stop inside.")
@@ -96,22 +112,16 @@ def goes_on(
         if want == came:
             other_order.append(rest.stop)
             continue
-        if not ended and not _shares_most(want, came) and not _is_repeatable(saved, epoch):
-            return Finding(question, INCONCLUSIVE, "The run hands out another order each time, and does not end.")
+        if not ended and not is_repeatable:
+            said = "Each run is handed out another order, and an epoch does not end: what is the rest is not known."
+            return Finding(question, INCONCLUSIVE, said)
         return _wrong_rest(question, saved, rest, epoch, names)
     at = ", ".join(f"{rest.stop:,}" for rest in rests)
-    said = f"In epoch {epoch}, after stops at steps {at}, each rank is handed out the rest and nothing else."
+    stops = "a stop at step" if len(rests) == 1 else "stops at steps"
+    said = f"In epoch {epoch}, after {stops} {at}, each rank is handed out the rest and nothing else."
     if other_order:
         said += f" After step {', '.join(map(str, other_order))} it comes in another order than without the stop."
     return Finding(question, PASSED, said)
-
-
-def _shares_most(want: Counter, came: Counter) -> bool:
-    return (want & came).total() * 2 > want.total()
-
-
-def _is_repeatable(saved: Sequence[Epoch], epoch: int) -> bool:
-    return bool(saved[epoch].orders)
 
 
 def _wrong_rest(question: str, saved: Sequence[Epoch], rest: Rest, epoch: int, names: SequenceNames) -> Finding:
@@ -121,7 +131,9 @@ def _wrong_rest(question: str, saved: Sequence[Epoch], rest: Rest, epoch: int, n
     parts = []
     if never:
         verb = "is" if never.total() == 1 else "are"
-        parts.append(f"{never.total():,} of {want.total():,} sequences {verb} never handed out: {names.named(list(never))}")
+        parts.append(
+            f"{never.total():,} of {want.total():,} sequences {verb} never handed out: {names.named(list(never))}"
+        )
     if again:
         twice = again & before
         comes = "comes" if again.total() == 1 else "come"
@@ -144,15 +156,23 @@ def _cause_of(saved: Sequence[Epoch], rest: Rest, epoch: int) -> tuple[str, dict
         tails = [flat(steps[rest.stop :]) for steps in passes.orders]
         whole = [flat(steps) for steps in passes.orders]
         if other != epoch and (got == tails or got == whole):
-            return "other epoch", {"epoch": other}
+            return "next order" if other > epoch else "other epoch", {"epoch": other}
     for off in range(1, max(map(len, saved[epoch].orders)) + 1):
         if [flat(steps[rest.stop + off :]) for steps in saved[epoch].orders] == got:
-            return "too far", {"steps": off}
+            return "too far", {"steps": _batches(off)}
         if off <= rest.stop and all(
             _begins(flat(steps[rest.stop - off :]), its) for steps, its in zip(saved[epoch].orders, got, strict=True)
         ):
-            return "too early", {"steps": off}
-    return "other order", {}
+            return "too early", {"steps": _batches(off)}
+    want, came, before = counted(rest.expected), counted(rest.got), counted(rest.before)
+    never, again = (want - came).total(), came - want
+    if not again:
+        return "lost", {}
+    return ("come again" if again <= before and again.total() > 2 * never else "other order"), {}
+
+
+def _batches(count: int) -> str:
+    return f"{count:,} batch{'es' * (count != 1)}"
 
 
 def _begins(whole: list[int], part: list[int]) -> bool:
@@ -222,9 +242,8 @@ def asked(question: str, ask: Callable[[], Finding]) -> Finding:
 
 
 def next_epoch(
-    question: str, following: Epoch, saved: Sequence[Epoch], stop: int, reference: Reference, names: SequenceNames,
-    shuffled: bool,
-) -> Finding:  # fmt: skip
+    question: str, following: Epoch, saved: Sequence[Epoch], stop: int, names: SequenceNames, shuffled: bool
+) -> Finding:
     """The epoch after a stop is the one that comes without it."""
     straight = saved[1]
     if same_steps(straight.orders, following.orders):
