@@ -16,6 +16,7 @@ LABELS = ("labels", "label")
 _LABELS_OF_SEQUENCES = (*LABELS, "sequence_labels", "next_sentence_label", "sentence_order_label")
 _BOUNDS = ("seq_lengths", "cu_seqlens", "cu_seq_lens_q", "cu_seq_lens")  # what says where sequences of a row end
 _BY_SLOT = (*SEGMENTS, "position_ids")
+_MASK = "attention_mask"
 _ROWS = 4096  # of a source that are read at once
 
 
@@ -42,24 +43,29 @@ class BatchReader:
         id_column: the column that names a sequence, for loaders that change tokens; None for its tokens.
 
     Attributes:
-        pad_id: the token of padding where no mask says what padding is; `look` finds it.
+        pad_ids: by column of whole numbers, what fills its rows where no mask says what padding is; `look` finds it.
     """
 
     def __init__(self, id_column: str | None = None) -> None:
         self.id_column = id_column
-        self.pad_id: int | None = None
+        self.pad_ids: dict[str, int] = {}
 
     def look(self, batches: Iterable[Any]) -> None:
-        """Find the token that fills rows in these batches: the one that most rows end with twice or more."""
-        ends: Counter[int] = Counter()
+        """Find what fills the rows of each column: the number that most of them begin or end with, twice or more.
+
+        If there is none, as where rows of a batch have nearly one length, it is the number that most begin or end with.
+        A wrong number does no harm: it is left out of equal sequences everywhere.
+        """
+        twice: dict[str, Counter[int]] = {}
+        single: dict[str, Counter[int]] = {}
         for batch in batches:
             for part in _parts(batch):
-                tokens = _tokens_of(part)
-                if tokens is None or "attention_mask" in part or _border_column(part):
-                    continue
-                rows = [row for row in _rows(tokens) if len(row) > 1 and row.dtype.kind in "iu"]
-                ends.update(int(row[-1]) for row in rows if row[-1] == row[-2] and (row != row[-1]).any())
-        self.pad_id = max(ends, key=lambda token: ends[token]) if ends else None
+                for name, value in part.items():
+                    if isinstance(value, np.ndarray) and value.ndim == 2 and value.dtype.kind in "iub":
+                        twice.setdefault(name, Counter()).update(_fills(value, 2))
+                        single.setdefault(name, Counter()).update(_fills(value, 1))
+        found = {name: twice[name] or single[name] for name in twice}
+        self.pad_ids = {name: counts.most_common(1)[0][0] for name, counts in found.items() if counts}
 
     def sequences(self, batch: Any) -> list[OneSequence]:
         """The sequences of a batch in their order.
@@ -82,10 +88,10 @@ class BatchReader:
 
     def _of_part(self, part: dict[str, Any]) -> list[OneSequence]:
         """The sequences of some rows that are given by columns."""
-        tokens = _tokens_of(part)
-        if tokens is None:
+        name_of_tokens = _tokens_of(part)
+        if name_of_tokens is None:
             return self._of_other_rows(part)
-        rows = _rows(tokens)
+        rows = _rows(part[name_of_tokens])
         sizes = np.array([len(row) for row in rows], np.int64)
         flat = np.concatenate(rows) if rows else np.empty(0, np.int64)
         pieces = _pieces(part, sizes, flat)
@@ -97,7 +103,7 @@ class BatchReader:
             own = None if labels is None else labels[slots]
             if by_piece is not None:
                 own = by_piece[number : number + 1]
-            kept = self._without_padding(flat[slots]) if _is_bare(part) else slice(None)
+            kept = self._without_padding(name_of_tokens, flat[slots]) if _is_bare(part) else slice(None)
             piece = flat[slots][kept]
             if own is not None and labels is not None:
                 own = own[kept]
@@ -105,15 +111,20 @@ class BatchReader:
             found.append(OneSequence(_bytes(piece), piece, own, name))
         return found
 
-    def _without_padding(self, tokens: np.ndarray) -> slice:
-        if self.pad_id is None:
+    def _without_padding(self, column: str, values: np.ndarray) -> slice:
+        """Where a row has something else than what fills the rows of its column."""
+        if column not in self.pad_ids or values.ndim != 1:
             return slice(None)
-        others = np.flatnonzero(tokens != self.pad_id)
-        return slice(0, int(others[-1]) + 1 if len(others) else len(tokens))
+        others = np.flatnonzero(values != self.pad_ids[column])
+        return slice(int(others[0]), int(others[-1]) + 1) if len(others) else slice(None)
 
     def _of_other_rows(self, part: dict[str, Any]) -> list[OneSequence]:
         """The rows of a batch without tokens, such as images: equal if they are equal in all columns but labels."""
-        columns = {name: value for name, value in part.items() if name not in LABELS and name != self.id_column}
+        columns = {
+            name: value
+            for name, value in part.items()
+            if name not in LABELS and name != self.id_column and not name.endswith(_MASK)
+        }
         if not columns:
             columns = dict(part)
         count = {len(value) for value in columns.values()}
@@ -124,13 +135,20 @@ class BatchReader:
         named = self._names(part, np.ones(rows, np.int64), [(row, slice(row, row + 1)) for row in range(rows)])
         return [
             OneSequence(
-                b"|".join(_bytes(np.asarray(value[row])) for value in columns.values()),
+                b"|".join(self._content(part, name, row) for name in columns),
                 np.empty(0, np.int64),
                 None if labels is None else labels[row : row + 1],
                 None if named is None else named[row],
             )
             for row in range(rows)
         ]
+
+    def _content(self, part: dict[str, Any], column: str, row: int) -> bytes:
+        """A row of a column without its padding."""
+        values, mask = np.asarray(part[column][row]), part.get(f"{column.removesuffix('input_ids')}{_MASK}")
+        if values.ndim and mask is not None and np.shape(mask[row]) == values.shape:
+            return _bytes(values[np.asarray(mask[row]) != 0])
+        return _bytes(values[self._without_padding(column, values)] if values.ndim else values)
 
     def _names(self, part: dict[str, Any], sizes: np.ndarray, pieces: list[tuple[int, Any]]) -> list[str] | None:
         """What the id column calls each sequence: by sequence, by row, or by token."""
@@ -165,7 +183,7 @@ def _parts(batch: Any) -> list[dict[str, Any]]:
         TypeError: if nothing tells what the batch holds.
     """
     if isinstance(batch, Mapping):
-        return [{name: _plain(value) for name, value in batch.items() if value is not None}]
+        return [_columns_of(batch)]
     if isinstance(batch, (str, bytes)):
         return [{"sample": np.array([batch])}]
     if isinstance(batch, (list, tuple)):
@@ -176,6 +194,18 @@ def _parts(batch: Any) -> list[dict[str, Any]]:
     if plain.ndim < 2:
         return [{"sample": np.atleast_1d(plain)}]  # each number is a sample
     return [{"input_ids" if plain.ndim == 2 and plain.dtype.kind in "iu" else "sample": plain}]
+
+
+def _columns_of(batch: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of a mapping; those of a mapping in it come with them."""
+    columns: dict[str, Any] = {}
+    for name, value in batch.items():
+        if isinstance(value, Mapping):
+            inner = _columns_of(value)
+            columns |= {key if key not in columns else f"{name}.{key}": one for key, one in inner.items()}
+        elif value is not None:
+            columns[name] = _plain(value)
+    return columns
 
 
 def _parts_of_list(batch: Sequence[Any]) -> list[dict[str, Any]]:
@@ -241,9 +271,16 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, (list, np.ndarray)) else np.asarray(value)
 
 
-def _tokens_of(part: dict[str, Any]) -> Any:
-    """The column of tokens, if there is one."""
-    return next((part[name] for name in TOKENS if name in part), None)
+def _fills(rows: np.ndarray, times: int) -> list[int]:
+    """What rows begin or end with so many times or more, one number for each such end."""
+    wide = rows[(rows != rows[:, :1]).any(1)] if rows.shape[1] > 1 else rows[:0]
+    ends, begins = wide[:, -times:], wide[:, :times]
+    return [one for side in (ends, begins) for one in side[(side == side[:, :1]).all(1), 0].tolist()]
+
+
+def _tokens_of(part: dict[str, Any]) -> str | None:
+    """The name of the column of tokens, if there is one."""
+    return next((name for name in TOKENS if name in part), None)
 
 
 def _rows(tokens: Any) -> list[np.ndarray]:

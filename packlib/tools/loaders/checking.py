@@ -161,7 +161,8 @@ def _after_stops(
 
     def in_epoch(question: str, epoch: int) -> Finding:
         rests = []
-        for stop in stops[epoch]:
+        middle = len(saved[epoch].orders[0]) // 2
+        for stop in sorted(stops[epoch], key=lambda stop: abs(stop - middle)):  # there most can go wrong
             rests.append(stopped.rest(epoch, stop))
             if rests[-1].got != rests[-1].expected:
                 break

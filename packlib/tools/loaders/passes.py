@@ -5,10 +5,13 @@ import multiprocessing
 import pickle
 import random
 import signal
+import sysconfig
 import threading
+import traceback
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from itertools import chain
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +24,7 @@ STEPS = "steps"  # what make says where its state is the number of steps
 _SEED = 1234  # of all generators when a run begins, as after set_seed
 _LOOKED_AT = 8  # batches in which the token of padding is looked for
 _NOTHING = object()
+_INSTALLED = ("<", str(Path(__file__).parents[2]), *(sysconfig.get_path(name) for name in ("stdlib", "purelib")))
 
 
 class LoaderHungError(TimeoutError):
@@ -168,7 +172,16 @@ class Caller:
             said = f"{doing} did not come {took}" if doing != what else f"{what} did not return {took}"
             raise LoaderHungError(f"{said}: a worker or the loader hangs. See --time-limit.") from None
         except (Exception, SystemExit) as error:
-            raise LoaderRaisedError(f"{doing} raised {type(error).__name__}: {one_line(str(error), 300)}") from error
+            said = ": ".join(filter(None, [type(error).__name__, one_line(str(error), 300).rstrip(".")]))
+            raise LoaderRaisedError(f"{doing} raised {said}{_place(error)}.") from error
+
+
+def _place(error: BaseException) -> str:
+    """Where code of the caller raised an error, such as " (my_data.py, line 7)"; empty if only installed code did."""
+    theirs = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_INSTALLED)
+    ]
+    return f" ({Path(theirs[-1].filename).name}, line {theirs[-1].lineno})" if theirs else ""
 
 
 def _made(made: Any, what: str) -> tuple[Any, Any]:

@@ -32,7 +32,12 @@ CAUSES = {
         "Choose a number of sequences that ranks × batch size divides, or leave the rest out; if repeating is meant, "
         "pass --repeats.",
     ),
-    "twice": ("Some sequences are handed out again within the epoch.", "Look at what is shared by ranks and workers."),
+    "twice": (
+        "Some sequences are handed out again within the epoch, as where they are drawn with replacement, or where "
+        "shares overlap.",
+        "Look at how ranks and workers share the data. If a sequence is meant to come again, let the source have it so "
+        "often.",
+    ),
     "never": (
         "More is left out than the rest of one step.",
         "Look at drop_last of each worker or rank, at shares of different sizes, and at filters.",

@@ -70,4 +70,4 @@ class SequenceNames:
             return f"row {self.rows[number]:,}" + f" ({begins})" * bool(begins)
         if sequence.name is not None:
             return f"id {one_line(sequence.name, 40)}"
-        return f"({begins})" if begins else f"sample {number:,}, in the order in which samples came first"
+        return f"({begins})" if begins else f"sample {number:,} of those that came"

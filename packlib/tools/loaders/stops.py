@@ -42,8 +42,9 @@ CAUSES = {
         "Save how much of the data was handed out, by all ranks and in the unit in which it is skipped.",
     ),
     "lost": (
-        "What was read and not yet handed out is lost, as what a shuffle buffer, a packer or workers hold.",
-        "Keep the buffer in the state, or save a position from which it is filled again.",
+        "The position is ahead, and what was read and not yet handed out is lost, as what a shuffle buffer, a packer "
+        "or workers hold; or steps are counted that have another size now.",
+        "Keep the buffer in the state, or save the number of sequences that all ranks were handed out.",
     ),
     "other order": (
         "The rest is drawn from another order: what shuffles (its seed, generator or buffer) is not restored.",
@@ -116,7 +117,7 @@ def goes_on(
             said = "Each run is handed out another order, and an epoch does not end: what is the rest is not known."
             return Finding(question, INCONCLUSIVE, said)
         return _wrong_rest(question, saved, rest, epoch, names)
-    at = ", ".join(f"{rest.stop:,}" for rest in rests)
+    at = ", ".join(f"{stop:,}" for stop in sorted(rest.stop for rest in rests))
     stops = "a stop at step" if len(rests) == 1 else "stops at steps"
     said = f"In epoch {epoch}, after {stops} {at}, each rank is handed out the rest and nothing else."
     if other_order:

@@ -8,7 +8,7 @@ import accelerate.data_loader
 import pytest
 from datasets import Dataset
 from datasets.distributed import split_dataset_by_node
-from loader_cases import ROWS, padded
+from loader_cases import ROWS, padded, samples
 from torch.utils.data import DataLoader
 
 import packlib
@@ -23,7 +23,7 @@ GIVEN = {
     "batch_by_tokens": batch_by_tokens,
     "collate": padded,
     "DataLoader": DataLoader,
-    "dataset": Dataset.from_list(ROWS * 4),
+    "dataset": Dataset.from_list(samples(192)),
     "pack_loader": pack_loader,
     "packs": pack_lengths(STORE.lengths, 16),
     "rows": ROWS,
