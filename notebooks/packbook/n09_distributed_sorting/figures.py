@@ -84,7 +84,7 @@ def draw_piling(ranks: Sequence[int], uneven: Sequence[float], jump: float) -> t
 
 
 def who_saw_what(found: LoaderCheck) -> tuple[Figure, str]:
-    """How often all ranks together saw each sequence, a line for each epoch of a check; holes and doubles are marked."""
+    """How often all ranks together saw each sequence, a line for each epoch of a check, with holes and doubles."""
     names = list(found.seen)
     fig, ax = new_figure()
     for row, name in enumerate(names):
@@ -107,6 +107,6 @@ def who_saw_what(found: LoaderCheck) -> tuple[Figure, str]:
         for name, counts in found.seen.items()
     )
     return fig, (
-        f"A line for each epoch, a column for each of {len(found.expected):,} sequences. Seen as often as it should be is "
-        f"a low gray bar, too often a tall blue one, and never a cross in a gap. {listed}."
+        f"A line for each epoch, a column for each of {len(found.expected):,} sequences. One that came as often as it "
+        f"should is a low gray bar, one that came too often a tall blue bar, one that is missing a cross. {listed}."
     )

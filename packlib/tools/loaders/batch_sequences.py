@@ -53,8 +53,8 @@ class BatchReader:
     def look(self, batches: Iterable[Any]) -> None:
         """Find what fills the rows of each column: the number that most of them begin or end with, twice or more.
 
-        If there is none, as where rows of a batch have nearly one length, it is the number that most begin or end with.
-        A wrong number does no harm: it is left out of equal sequences everywhere.
+        If there is none, as where rows of a batch have nearly one length, it is the number that many begin or end with.
+        A wrong number does no harm to the counts: it is left out of equal sequences everywhere.
         """
         twice: dict[str, Counter[int]] = {}
         single: dict[str, Counter[int]] = {}
@@ -64,7 +64,9 @@ class BatchReader:
                     if isinstance(value, np.ndarray) and value.ndim == 2 and value.dtype.kind in "iub":
                         twice.setdefault(name, Counter()).update(_fills(value, 2))
                         single.setdefault(name, Counter()).update(_fills(value, 1))
-        found = {name: twice[name] or single[name] for name in twice}
+        common = {name: Counter({at: n for at, n in counts.items() if n > max(1, counts.total() // 20)})
+                  for name, counts in single.items()}  # fmt: skip
+        found = {name: twice[name] or common[name] for name in twice}
         self.pad_ids = {name: counts.most_common(1)[0][0] for name, counts in found.items() if counts}
 
     def sequences(self, batch: Any) -> list[OneSequence]:
