@@ -61,7 +61,8 @@ class BatchReader:
         for batch in batches:
             for part in _parts(batch):
                 for name, value in part.items():
-                    if isinstance(value, np.ndarray) and value.ndim == 2 and value.dtype.kind in "iub":
+                    known = name == _tokens_of(part) and not _is_bare(part)
+                    if not known and isinstance(value, np.ndarray) and value.ndim == 2 and value.dtype.kind in "iub":
                         twice.setdefault(name, Counter()).update(_fills(value, 2))
                         single.setdefault(name, Counter()).update(_fills(value, 1))
         common = {name: Counter({at: n for at, n in counts.items() if n > max(1, counts.total() // 20)})

@@ -40,7 +40,7 @@ class OnePass(NamedTuple):
 
     Attributes:
         steps: the numbers of the sequences in each batch.
-        labels: the numbers of the labels of these sequences, -1 for none.
+        labels: the numbers of the labels of these sequences, below 0 where there are none to compare.
         ended: whether the loader came to its end, and was not left at the limit of steps.
         states: the saved state after so many steps.
         unsaved: why no state could be saved; empty if one could, or none was asked for.

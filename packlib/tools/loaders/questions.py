@@ -9,7 +9,7 @@ from packlib.batches.batch import IGNORED
 from packlib.tools.check.findings import FAILED, NOT_ASKED, PASSED, Finding
 from packlib.tools.loaders.handed_out import Epoch, Reference, Steps, counted, flat
 from packlib.tools.loaders.loader_check import INCONCLUSIVE
-from packlib.tools.loaders.sequence_names import SequenceNames
+from packlib.tools.loaders.sequence_names import OTHER_TOKENS, SequenceNames
 
 _FEW = 5  # different sequences; the order of fewer can be the same by chance
 _GIVE_ID = "Name the sequences by a column that the batches keep: --id COLUMN."
@@ -332,6 +332,7 @@ def _labeled(epochs: Sequence[Epoch], reference: Reference) -> list[tuple[int, i
         for one in epoch.passes
         for step, labels in zip(one.steps, one.labels, strict=True)
         for number, label in zip(step, labels, strict=True)
+        if label != OTHER_TOKENS
     ]
 
 
@@ -343,7 +344,7 @@ def _differing(
     for pair in pairs:
         if pair not in verdicts:
             number, label = pair
-            verdicts[pair] = label < 0 or not any(
+            verdicts[pair] = label < 0 or not any(  # none, where the reference has some
                 _equal(names.labels[label], names.labels[other], shift) for other in right[number] if other >= 0
             )
     return [pair for pair, differs in verdicts.items() if differs]

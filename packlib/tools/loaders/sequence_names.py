@@ -7,6 +7,8 @@ import numpy as np
 from packlib.checks import one_line
 from packlib.tools.loaders.batch_sequences import OneSequence
 
+NO_LABELS = -1
+OTHER_TOKENS = -2  # than when it came first: where tokens are masked anew, so are the labels
 _SHOWN_TOKENS = 6  # of a sequence
 _SHOWN = 3  # sequences of a sentence
 
@@ -39,9 +41,11 @@ class SequenceNames:
         return number
 
     def label_number(self, sequence: OneSequence) -> int:
-        """The number of the labels of a sequence, -1 if it has none."""
+        """The number of the labels of a sequence, `NO_LABELS` or `OTHER_TOKENS`."""
         if sequence.labels is None:
-            return -1
+            return NO_LABELS
+        if self.first[self.number(sequence)].content != sequence.content:
+            return OTHER_TOKENS
         plain = np.asarray(sequence.labels)
         plain = plain.astype(np.int64) if plain.dtype.kind in "iub" else plain
         key = plain.tobytes() if plain.dtype != object else repr(plain.tolist()).encode()

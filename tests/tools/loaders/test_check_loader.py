@@ -248,6 +248,34 @@ def test_changed_tokens_need_an_id():
     assert with_source["tokens"].evidence == "All sequences that are handed out are in the source, by their ids."
 
 
+def test_labels_that_are_masked_anew_are_not_compared():
+    """As those of a masked model, which are the tokens in the places that were drawn."""
+
+    def make(rank, ranks, epoch):
+        for before, batch in zip(named_batches(rank, ranks, epoch), masked(rank, ranks, epoch), strict=True):
+            drawn = before["input_ids"] != batch["input_ids"]
+            yield {**batch, "labels": before["input_ids"].where(drawn, -100)}
+
+    def named_batches(rank, ranks, epoch):
+        return distributed(rank, ranks, epoch)
+
+    assert check_loader(make, id_column="id").passed
+
+
+def test_tokens_of_a_sequence_are_never_taken_for_padding_where_borders_are_known():
+    """Here sequences begin and end with the token that fills the rows."""
+    rows = [{"input_ids": [0, 5 + at, 0]} for at in range(24)]
+
+    def make(rank, ranks, epoch):
+        order = np.random.default_rng(epoch).permutation(24)[rank::ranks].tolist()
+        for begin in range(0, 12, 4):
+            ids = [rows[at]["input_ids"] for at in order[begin : begin + 4]]
+            tokens = torch.tensor([[*ids[0], *ids[1], 0, 0, 0], [*ids[2], *ids[3], 0, 0, 0]])
+            yield {"input_ids": tokens, "seq_lengths": [[3, 3], [3, 3]]}
+
+    assert check_loader(make, source=rows).passed
+
+
 def test_a_loader_without_a_state_is_not_asked_about_stops():
     asked = ["stop", "later stop", "second stop", "epoch after a stop"]
     for make in (distributed, lambda rank, ranks, epoch, state=None: distributed(rank, ranks, epoch)):
