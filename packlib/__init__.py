@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from packlib.tools.advice import advise
     from packlib.tools.auditing import audit
     from packlib.tools.check import check_packing
+    from packlib.tools.loaders import check_loader
     from packlib.tools.rows import (
         PackedStream,
         SharedPromptCollator,
@@ -46,6 +47,7 @@ else:  # they load torch or Arrow
             "packlib.tools.advice.advising": ["advise"],
             "packlib.tools.auditing.auditing": ["audit"],
             "packlib.tools.check.checking": ["check_packing"],
+            "packlib.tools.loaders.checking": ["check_loader"],
             "packlib.tools.rows.collator": ["TransformersCollator"],
             "packlib.tools.rows.packed_rows": ["pack_dataset"],
             "packlib.tools.rows.row_stream": ["PackedStream"],
@@ -75,6 +77,7 @@ __all__ = [
     "balance",
     "balance_step",
     "batches",
+    "check_loader",
     "check_packing",
     "collate",
     "distributed",

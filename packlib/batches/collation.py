@@ -23,6 +23,7 @@ def collate(
     *,
     pad_id: int = 0,
     sequence_places: int | None = None,
+    blank_packs: int = 0,
 ) -> PackedBatch:
     """Lay `sequences` out in packs: the first `sizes[0]` of them fill pack 0, the next `sizes[1]` pack 1, and
     so on.
@@ -39,6 +40,7 @@ def collate(
         pad_id: the token that fills what is left.
         sequence_places: the length of the per-sequence arrays, for static shapes; by default there are no
             empty places.
+        blank_packs: packs of padding alone behind the others, where batches must have one shape.
 
     Raises:
         ValueError: if there is no sequence or more than `sequence_places`, the sizes do not add up to them, or a
@@ -61,7 +63,7 @@ def collate(
     starts = before + np.repeat(np.arange(len(sizes)) * max_length - before[first], sizes)
     within = np.arange(lengths.sum()) - np.repeat(before, lengths)
     slots = within + np.repeat(starts, lengths)  # where each token goes among the B·T slots
-    packs = len(sizes)
+    packs = len(sizes) + whole_number("blank_packs", blank_packs, 0)
 
     def by_token(values: np.ndarray, fill: int) -> Tensor:
         out = np.full(packs * max_length, fill, np.int64)

@@ -7,8 +7,9 @@ import numpy as np
 from torch.utils.data import DataLoader, Dataset
 
 from packlib.batches.batch import PackedBatch
-from packlib.batches.collation import PackingCollator
-from packlib.batches.samplers import PackSampler
+from packlib.batches.collation import PackingCollator, collate
+from packlib.batches.samplers import PackSampler, PaddedShape, TokenBatchSampler
+from packlib.batches.token_budget import TokenBatches
 from packlib.batches.tokens import TokenStore
 from packlib.checks import shown
 from packlib.packing import Method, Packs, plan
@@ -81,6 +82,67 @@ def _refuse_other_samples(index: int, packs: Packs, held: int) -> None:
     )
 
 
+class PaddedSamples(Dataset):
+    """Item `epoch, shape` is a batch of `batch_by_tokens`: its epoch, its sequences and its shape.
+
+    Args:
+        dataset: the samples, as `PackDataset` takes them.
+        batches: which samples share a batch.
+
+    Raises:
+        TypeError, ValueError: if the batches were made for other samples.
+    """
+
+    def __init__(self, dataset: Any, batches: TokenBatches) -> None:
+        self.dataset = dataset
+        if len(batches.sample_ids) != len(dataset):
+            raise ValueError(f"The batches hold {len(batches.sample_ids)} samples; the data set has {len(dataset)}.")
+        if isinstance(dataset, TokenStore):
+            held = np.add.reduceat(dataset.lengths[batches.sample_ids], batches.offsets[:-1])
+            if (other := held != batches.tokens).any():
+                at = int(other.argmax())
+                raise ValueError(
+                    f"The batches were made for other lengths: batch {at} has {batches.tokens[at]} tokens, and its "
+                    f"samples have {held[at]}."
+                )
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: tuple[int, PaddedShape]) -> tuple[int, TokenStore, PaddedShape]:
+        epoch, shape = index
+        data, ids = self.dataset, shape.samples.tolist()
+        is_store = isinstance(data, TokenStore)
+        return epoch, data.take(ids) if is_store else TokenStore.from_samples([data[i] for i in ids], ids), shape
+
+
+class PaddingCollator:
+    """A `collate_fn` for the items of `PaddedSamples`: one sequence a row, padded to the shape of the batch.
+
+    Args:
+        collator: whose masking, token of padding and static shapes are taken; its `max_length`, if it has one, is the
+            width of all batches.
+    """
+
+    def __init__(self, collator: PackingCollator) -> None:
+        self.collator = collator
+
+    def __call__(self, items: list[tuple[int, TokenStore, PaddedShape]]) -> PackedBatch:
+        ((epoch, sequences, shape),) = items
+        if self.collator.masking is not None:
+            sequences = self.collator.masking(sequences, epoch)
+        width = shape.width if self.collator.max_length is None else self.collator.max_length
+        count = len(sequences)
+        return collate(
+            sequences,
+            [1] * count,
+            width,
+            pad_id=self.collator.pad_id,
+            sequence_places=shape.rows if shape.rows > count else None,
+            blank_packs=shape.rows - count,
+        )
+
+
 class PackLoader(DataLoader):
     """A `DataLoader` of packed batches: each pass through it is one epoch, shuffled by seed and epoch.
 
@@ -122,7 +184,7 @@ class PackLoader(DataLoader):
 
 def pack_loader(
     dataset: Any,
-    packs: Packs | None = None,
+    packs: Packs | TokenBatches | None = None,
     collator: PackingCollator | None = None,
     batch_size: int | None = None,
     *,
@@ -141,9 +203,17 @@ def pack_loader(
     >>> next(iter(loader))
     PackedBatch(3 packs of 8, 5 sequences, 21 useful tokens, 87.5 % full, on cpu)
 
+    Batches by tokens are loaded by the same call, one sequence a row, each batch padded to its own width:
+
+    >>> from packlib.batches import batch_by_tokens
+    >>> batches = batch_by_tokens(store.lengths, max_tokens=12, order="ascending")
+    >>> [tuple(batch.input_ids.shape) for batch in pack_loader(store, batches, shuffle=False)]
+    [(3, 3), (1, 5), (1, 8)]
+
     Args:
         dataset: a `TokenStore`, or any map-style data set (see `PackDataset`); or the rows of `pack_dataset`.
-        packs: which samples share a pack; a `Schedule` keeps its steps, and has its own batch size. None for rows.
+        packs: which samples share a pack; a `Schedule` keeps its steps, and has its own batch size. Or the batches of
+            `batch_by_tokens`, of which each rank gets one a step (`TokenBatchSampler`). None for rows.
         collator: by default one without masking, at the packs' maximum length.
         batch_size: packs of a batch; by default 16.
         seed, shuffle: the order of the packs, or of a schedule's steps, another one each epoch.
@@ -151,6 +221,8 @@ def pack_loader(
         ranks, rank: by default those of torch.distributed; `ranks=1` gives every rank all packs.
         options: passed on to `torch.utils.data.DataLoader` (`num_workers`, `pin_memory`, …).
     """
+    if isinstance(packs, TokenBatches):
+        return _token_loader(dataset, packs, collator, batch_size, (seed, shuffle, drop_last, ranks, rank), options)
     data = PackDataset(dataset, packs)
     if collator is None:
         collator = PackingCollator(None if packs is None else packs.max_length)
@@ -159,3 +231,22 @@ def pack_loader(
     order = packs if isinstance(packs, Schedule) else len(data)
     sampler = PackSampler(order, batch_size, seed, shuffle, drop_last, ranks, rank)
     return PackLoader(data, batch_sampler=sampler, collate_fn=collator, **options)
+
+
+def _token_loader(
+    dataset: Any,
+    batches: TokenBatches,
+    collator: PackingCollator | None,
+    batch_size: int | None,
+    order: tuple[int, bool, bool, int | None, int | None],
+    options: dict[str, Any],
+) -> PackLoader:
+    """A loader of the batches of `batch_by_tokens`; `order` are seed, shuffle, drop_last, ranks and rank."""
+    if batch_size is not None:
+        raise ValueError(f"batch_size must be left out for batches by tokens, not {shown(batch_size)}.")
+    collator = PackingCollator() if collator is None else collator
+    if (top := collator.max_length) and top < (most := int(batches.widths.max())):
+        raise ValueError(f"The collator makes rows of {top} tokens; the longest sample has {most}.")
+    data = PaddedSamples(dataset, batches)
+    sampler = TokenBatchSampler(batches, *order)
+    return PackLoader(data, batch_sampler=sampler, collate_fn=PaddingCollator(collator), **options)

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from itertools import islice, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch.utils.data import Sampler
 
+from packlib.batches.token_budget import TokenBatches
 from packlib.checks import flag, shown, whole_number
 from packlib.collectives import Collectives
 from packlib.work import Schedule
@@ -85,7 +87,7 @@ class PackSampler(Sampler):
     def __len__(self) -> int:
         return len(self._bounds) - 1
 
-    def _batches(self) -> Iterator[list[int]]:
+    def _batches(self) -> Iterator[list[Any]]:
         """The packs of this rank in each batch of the epoch."""
         rng = np.random.default_rng([self.seed, self.epoch])
         if self.schedule is None:
@@ -98,7 +100,7 @@ class PackSampler(Sampler):
                 pack = (step * self.ranks + self.rank) * self.batch_size
                 yield list(range(pack, pack + self.batch_size))
 
-    def __iter__(self) -> Iterator[list[tuple[int, int]]]:
+    def __iter__(self) -> Iterator[list[tuple[int, Any]]]:
         epoch, first, self.start = self.epoch, self.start, 0
         for done, packs in enumerate(islice(self._batches(), first, None), start=first + 1):
             self.done = done
@@ -134,3 +136,93 @@ class PackSampler(Sampler):
         done = whole_number("batches_done", state["batches_done"], 0, len(self) - 1)
         self.set_epoch(state["epoch"])
         self.done = self.start = done
+
+
+class PaddedShape(NamedTuple):
+    """A batch of one rank: which samples it has, and the rows and the width that they are padded to."""
+
+    samples: np.ndarray
+    rows: int
+    width: int
+
+
+class TokenBatchSampler(PackSampler):
+    """Batches of (epoch, `PaddedShape`) of `batch_by_tokens`, in an order that the seed and the epoch give.
+
+    A step takes a batch for each rank: neighbors, so that its batches are alike where the samples are sorted. Batches
+    of one shape stay together. The order of these steps is another one each epoch; what a batch holds stays. All ranks
+    take the same number of steps. Where the last step has fewer batches than ranks, its samples are dealt out to all
+    ranks, other samples in each epoch.
+
+    Args:
+        batches: what `batch_by_tokens` returned.
+        drop_last: leave out a last step with fewer batches than ranks (another one each epoch).
+        seed, shuffle, ranks, rank: as in `PackSampler`.
+
+    Raises:
+        TypeError, ValueError: for bad arguments, or if some rank would get no sample in the last step.
+    """
+
+    def __init__(
+        self,
+        batches: TokenBatches,
+        seed: int = 0,
+        shuffle: bool = True,
+        drop_last: bool = False,
+        ranks: int | None = None,
+        rank: int | None = None,
+    ) -> None:
+        self.batches = batches
+        super().__init__(len(batches), 1, seed, shuffle, drop_last, ranks, rank)
+
+    def _steps(self) -> list[int]:
+        """Where the steps begin among the batches of an epoch, and where the last one ends."""
+        every, ranks, number = self.batches.same_shape_every, self.ranks, len(self.batches)
+        if every > 1 and every % ranks:
+            raise ValueError(
+                f"ranks must divide same_shape_every {every}, not be {ranks}: else a step has batches of different "
+                "shapes."
+            )
+        whole, rest = divmod(number, ranks)
+        if not whole and (rest and self.drop_last):
+            raise ValueError(f"{number} batches fill no step of {ranks} ranks, and drop_last leaves none.")
+        if not rest or self.drop_last:
+            return list(range(0, whole * ranks + 1, ranks))
+        twice = np.concatenate([self.batches.sizes, self.batches.sizes])
+        fewest = min(int(twice[at : at + rest].sum()) for at in range(number))
+        if fewest < ranks:
+            raise ValueError(
+                f"{number} batches leave some of {ranks} ranks without a sample in the last step, which may have "
+                f"{fewest}: pass drop_last=True, or another max_tokens."
+            )
+        return [*range(0, whole * ranks + 1, ranks), number]
+
+    def _batches(self) -> Iterator[list[PaddedShape]]:
+        """The one batch of this rank in each step of the epoch."""
+        made, ranks = self.batches, self.ranks
+        together = max(made.same_shape_every, ranks)  # batches that stay neighbors
+        rng = np.random.default_rng([self.seed, self.epoch])
+        order = np.arange(len(made))
+        if self.shuffle:  # the rest, which is last, is another one each epoch
+            order = np.roll(order, made.same_shape_every * int(rng.integers(len(made) // made.same_shape_every)))
+        whole = order[: len(order) // together * together].reshape(-1, together)
+        if self.shuffle:
+            whole = rng.permutation(whole)
+        for step in whole.reshape(-1, ranks):
+            at = int(step[self.rank])
+            yield [PaddedShape(made[at], int(made.rows[at]), int(made.widths[at]))]
+        rest = order[whole.size :]
+        if len(rest) and not self.drop_last:
+            yield [self._dealt(rest)]
+
+    def _dealt(self, rest: np.ndarray) -> PaddedShape:
+        """This rank's share of the samples of a last step with fewer batches than ranks."""
+        made = self.batches
+        samples = np.concatenate([made[int(at)] for at in rest])
+        mine = samples[self.rank :: self.ranks]
+        return PaddedShape(mine, len(mine), int(made.widths[rest].max()))
+
+    def setting(self) -> dict:
+        made = self.batches
+        size = {"samples": len(made.sample_ids), "tokens": int(made.tokens.sum())}
+        return {**super().setting(), **size, "same_shape_every": made.same_shape_every}

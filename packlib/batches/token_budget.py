@@ -22,7 +22,7 @@ ORDERS: tuple[Order, ...] = get_args(Order)
 
 @dataclass(frozen=True, eq=False)
 class TokenBatches(Ragged):
-    """Batch `i` holds the samples `sample_ids[offsets[i]:offsets[i + 1]]`; padded, it is `sizes[i]` × `widths[i]`.
+    """Batch `i` holds the samples `sample_ids[offsets[i]:offsets[i + 1]]`; padded, it is `rows[i]` × `widths[i]`.
 
     Attributes:
         sample_ids: integers, shape (number of samples,); positions in the `lengths` that `batch_by_tokens` was given.
@@ -49,9 +49,15 @@ class TokenBatches(Ragged):
         return np.diff(self.offsets)
 
     @property
+    def rows(self) -> np.ndarray:
+        """Rows of each batch, some of them blank where batches of one shape have a sample less; int64."""
+        every = self.same_shape_every
+        return np.repeat(self.sizes.reshape(-1, every).max(1), every)
+
+    @property
     def slots(self) -> int:
-        """All slots that are computed: samples × width of every batch."""
-        return int(self.sizes @ self.widths)
+        """All slots that are computed: rows × width of every batch."""
+        return int(self.rows @ self.widths)
 
     @property
     def padding_fraction(self) -> float:
@@ -102,7 +108,8 @@ def batch_by_tokens(
         order: "dataset", "random", or "ascending" or "descending" by length. For an order of your own, such as by
             `difficulties`, give the lengths in that order.
         same_shape_every: k batches in turn, such as the micro-batches of an update in a pipeline, get one shape: the
-            samples are dealt to the k in turn, so their number must be a multiple of k.
+            samples are dealt to the k in turn. Where k does not divide their number, some of the last k batches have a
+            sample less than the others, and a blank row.
         target_lengths: a second length of each sample, such as that of its translation, with as large a budget. It
             goes with neither `same_shape_every` nor `count_padding`, which know one width of a batch.
         count_padding: the budget counts padding too: samples × longest, and not the sum of lengths.
@@ -117,13 +124,14 @@ def batch_by_tokens(
     every = whole_number("same_shape_every", same_shape_every, 1)
     whole_number("min_batch", min_batch, 1)
     most = len(lengths) if max_batch is None else whole_number("max_batch", max_batch, min_batch)
-    if over := len(lengths) % every:
-        raise ValueError(f"same_shape_every {every} does not divide {len(lengths)} samples: leave out {over} of them.")
+    if len(lengths) < every:
+        raise ValueError(f"same_shape_every must be at most {len(lengths)}, as there are samples, not {every}.")
     whole_number("the sum of lengths", int(lengths.sum(dtype=np.float64)), 1, _MOST_TOKENS)
     budget = _budget("lengths", max_tokens, lengths)
     samples = _ordered(lengths, order, seed)
     ordered = lengths[samples]
-    rows = ordered.reshape(-1, every)
+    blank = -len(lengths) % every
+    rows = np.append(ordered, np.zeros(blank, ordered.dtype)).reshape(-1, every)
     if target_lengths is not None:
         if every > 1 or count_padding:
             raise ValueError("target_lengths goes with neither same_shape_every nor count_padding.")
@@ -144,11 +152,18 @@ def batch_by_tokens(
     starts = [0]
     while ends[starts[-1]] < len(rows):
         starts.append(int(ends[starts[-1]]))
-    if every > 1:  # each column of a group of rows is a batch
-        groups = np.split(samples.reshape(-1, every), starts[1:])
-        samples = np.concatenate([group.T.ravel() for group in groups])
-        ordered = lengths[samples]
     sizes = np.repeat(np.diff(starts, append=len(rows)), every)
+    if blank and sizes[-1] == 1:
+        raise ValueError(
+            f"same_shape_every {every} leaves {blank} of the last {every} batches without a sample: leave out "
+            f"{every - blank} of {len(lengths)} samples, or take another order or max_tokens."
+        )
+    if every > 1:  # each column of a group of rows is a batch
+        groups = np.split(np.append(samples, np.full(blank, -1)).reshape(-1, every), starts[1:])
+        samples = np.concatenate([group.T.ravel() for group in groups])
+        samples = samples[samples >= 0]
+        ordered = lengths[samples]
+        sizes[len(sizes) - blank :] -= 1
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     longest = np.maximum.reduceat(ordered, offsets[:-1]).astype(np.int64)
     tokens = np.add.reduceat(ordered, offsets[:-1], dtype=np.int64)

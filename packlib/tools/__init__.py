@@ -1,7 +1,8 @@
-"""Tools for data, models and trainers of your own: `rows`, `check`, `auditing` and `advice`, and the command line.
+"""Tools for data, models and trainers of your own: `rows`, `check`, `auditing`, `loaders`, `advice`, and commands.
 
 They build on the ideas in `packlib`, which import nothing from here. The commands are in `cli.py`. What people need
-most can be imported from `packlib` itself: `pack_dataset`, `TransformersCollator`, `check_packing`, `audit`, `advise`.
+most can be imported from `packlib` itself: `pack_dataset`, `TransformersCollator`, `check_packing`, `check_loader`,
+`audit`, `advise`.
 """
 
 from typing import TYPE_CHECKING
@@ -9,10 +10,10 @@ from typing import TYPE_CHECKING
 from packlib.installed import late
 
 if TYPE_CHECKING:
-    from packlib.tools import advice, auditing, check, rows
+    from packlib.tools import advice, auditing, check, loaders, rows
 else:  # they load torch or Arrow
     __getattr__, __dir__ = late(
-        __name__, {f"packlib.tools.{room}": [room] for room in ("rows", "check", "auditing", "advice")}
+        __name__, {f"packlib.tools.{room}": [room] for room in ("rows", "check", "auditing", "loaders", "advice")}
     )
 
-__all__ = ["advice", "auditing", "check", "rows"]
+__all__ = ["advice", "auditing", "check", "loaders", "rows"]

@@ -4,12 +4,14 @@ LENGTHS is the name of a data set (packlib list) or a file: text or CSV with one
 length,count lines, JSON lines, .npy, or Parquet.
 
 Exit codes: 0 done; 1 a check failed; 2 a wrong command, parameter or file, or a check that cannot tell;
-3 an audit that cannot tell; 4 another rank has left; 130 interrupted; 141 nobody reads what is printed; 143 terminated.
+3 an audit that cannot tell, or an inconclusive check of a loader; 4 another rank has left; 130 interrupted;
+141 nobody reads what is printed; 143 terminated.
 """
 
 import json
 import os
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Sequence
@@ -25,7 +27,7 @@ from packlib.files import atomic_path, delivery, output_path
 from packlib.lengths import available, load
 from packlib.lengths.sources import file_of
 from packlib.packing import METHODS, Method, PackingPlan, plan
-from packlib.tools.exits import Commands, call, first_interrupt_raised
+from packlib.tools.exits import Commands, call, first_interrupt_raised, sentence
 
 _CODES = (__doc__ or "").partition("\n\n")[2].strip()
 
@@ -321,8 +323,33 @@ def _adjust(recipe: Path, factor: float, how: Any, script: bool) -> None:
     _print(script, found, f"Before packing. {before}", f"After packing. {after}", "\n  ".join(["Why:", *reasons]))
 
 
+_OF_LOADERS: dict[str, dict[str, Any]] = {  # of `check`, and what check_loader calls them
+    "--source": {"type": str, "metavar": "DATA", "help": "With --loader: the sequences that an epoch should have."},
+    "--id": {"metavar": "COLUMN", "help": "With --loader: names a sequence, where tokens change."},
+    "--ranks": {"type": int, "help": "With --loader: data-parallel processes.  [default: 2]"},
+    "--other-ranks": {
+        "type": int,
+        "multiple": True,
+        "help": "With --loader: go on with so many too. May be repeated.",
+    },
+    "--steps": {"type": int, "help": "With --loader: batches of a pass at most, for endless streams."},
+    "--no-shuffle": {"is_flag": True, "help": "With --loader: each epoch is meant to have the same order."},
+    "--repeats": {"is_flag": True, "help": "With --loader: the last step may be filled up by repeating."},
+    "--time-limit": {"type": float, "help": "With --loader: seconds that a batch may take.  [default: 60]"},
+}
+
+
+def _of_loaders(command: Any) -> Any:
+    """Add the options of a check of a loader."""
+    for name, how in reversed(_OF_LOADERS.items()):
+        command = click.option(name, **how)(command)
+    return command
+
+
 @_command("check")
-@click.argument("target", metavar="MODULE:FUNCTION|FOLDER")
+@click.argument("target", metavar="MODULE:FUNCTION|FOLDER", required=False)
+@click.option("--loader", metavar="MODULE:FUNCTION", help="Check a loader instead, that this function makes.")
+@_of_loaders
 @click.option("--collate", metavar="MODULE:FUNCTION", show_default="the function's, or padding-free", help="Your own.")
 @click.option("--reduction", type=click.Choice(_REDUCTIONS), show_default="any", help="The mean you want.")
 @click.option("--group", metavar="COLUMN", help="The same for sequences that belong together, as a pair.")
@@ -330,7 +357,9 @@ def _adjust(recipe: Path, factor: float, how: Any, script: bool) -> None:
 @click.option("--log", type=_path, metavar="FILE.jsonl", help="Append a line with what was found.")
 @_json
 @_quiet
-def _check(target: str, collate: str | None, log: Out, script: bool, progress: bool, **asked: Any) -> int:
+def _check(
+    target: str | None, loader: str | None, collate: str | None, log: Out, script: bool, progress: bool, **asked: Any
+) -> int:
     """Whether a model computes for each sequence of a pack what it computes for it alone; 1 if a question fails, and
     2 if one cannot be told, or nothing can be checked.
 
@@ -343,7 +372,22 @@ def _check(target: str, collate: str | None, log: Out, script: bool, progress: b
       packlib check my_training.py:make --reduction token --json --log checks.jsonl
       packlib check path/to/model --collate my_training:collate
       torchrun --nproc-per-node 2 -m packlib check my_training.py:make
+      packlib check --loader my_data.py:make --source tokens.parquet --ranks 8
     """
+    about_loader = {name: asked.pop(name) for name in (option[2:].replace("-", "_") for option in _OF_LOADERS)}
+    about_loader = {name: value for name, value in about_loader.items() if value not in (None, False, ())}
+    if loader is not None:
+        others = {"a model's MODULE:FUNCTION": target, "--collate": collate, **{f"--{name}": value for name, value in
+                  asked.items()}}  # fmt: skip
+        if odd := [name for name, value in others.items() if value is not None]:
+            raise ValueError(f"--loader goes without {odd[0].replace('_', '-')}, which is about a model.")
+        return _check_loader(loader, log, script, **about_loader)
+    if about_loader:
+        raise ValueError(f"--{next(iter(about_loader)).replace('_', '-')} takes a loader: --loader MODULE:FUNCTION.")
+    if target is None:
+        raise ValueError(
+            "What to check must be MODULE:FUNCTION or a folder with a model, or --loader MODULE:FUNCTION."
+        )
     from packlib.tools.check.check_targets import check_target
 
     ranks, rank = _ranks()
@@ -358,11 +402,49 @@ def _check(target: str, collate: str | None, log: Out, script: bool, progress: b
     if rank:
         return code
     print(found.to_json() if script else found)
+    _append(log, target, found)
+    return code
+
+
+def _check_loader(target: str, log: Out, script: bool, **asked: Any) -> int:
+    """Check a loader, print what was found, and return the exit code."""
+    from packlib.tools.loaders.loader_targets import check_target
+
+    if log:
+        log = output_path(log)
+    names = {"id": "id_column", "no_shuffle": "shuffled"}
+    asked = {names.get(name, name): not value if name == "no_shuffle" else value for name, value in asked.items()}
+    try:
+        with redirect_stdout(sys.stderr):  # what the code under check prints is no answer
+            found = check_target(target, **asked)
+    except TimeoutError as error:
+        _end_though_threads_hang(2, f"packlib: {sentence(error)}")
+        raise
+    print(found.to_json() if script else found)
+    _append(log, target, found)
+    code = {True: 0, False: 1, None: 3}[found.passed]
+    _end_though_threads_hang(code)
+    return code
+
+
+def _end_though_threads_hang(code: int, said: str = "") -> None:
+    """End the process where a thread that a loader has started would hold it for ever; else return."""
+    threads = [one for one in threading.enumerate() if one is not threading.main_thread() and not one.daemon]
+    for thread in threads:
+        thread.join(5)
+    if any(thread.is_alive() for thread in threads):
+        print(said, end="\n" * bool(said), file=sys.stderr)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _append(log: Out, target: str, found: Any) -> None:
+    """Append what a check found to a log, as one line of JSON."""
     if log:
         line = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "target": target, **json.loads(found.to_json())}
         with log.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
-    return code
 
 
 def _ranks() -> tuple[int, int]:

@@ -107,7 +107,8 @@ def test_numbers_beyond_64_bits_set_no_limit_or_are_refused():
     [
         ({"order": "sorted"}, "not 'sorted'"),
         ({"min_batch": 3, "max_batch": 2}, "max_batch must be at least 3, not 2"),
-        ({"same_shape_every": 2}, "same_shape_every 2 does not divide 3 samples: leave out 1 of them"),
+        ({"same_shape_every": 4}, "same_shape_every must be at most 3, as there are samples, not 4"),
+        ({"same_shape_every": 2, "max_batch": 1}, "leaves 1 of the last 2 batches without a sample: leave out 1 of 3"),
         ({"target_lengths": [1, 2]}, "target_lengths must have one length for each of the 3 samples"),
         ({"target_lengths": [1, 2, 11]}, "1 of target_lengths have more: sample 2 with 11"),
         ({"target_lengths": [1, 2, 3], "count_padding": True}, "goes with neither same_shape_every nor count_padding"),
@@ -157,3 +158,20 @@ def test_sums_beyond_64_bits_are_refused_as_they_are(samples):
     """In 64 bits the sum of 17 of them would be that of one."""
     with pytest.raises(ValueError, match=f"the sum of lengths must be from 1 to .*, not {samples << 60}"):
         batch_by_tokens([1 << 60] * samples, (1 << 63) - 1)
+
+
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=40), st.integers(24, 60), st.integers(2, 5),
+       st.sampled_from(ORDERS))  # fmt: skip
+def test_where_samples_are_not_a_multiple_the_last_batches_have_blank_rows(lengths, budget, every, order):
+    """Each sample comes once, batches of one shape have equal rows, and no batch is above the budget or empty."""
+    try:
+        found = batch_by_tokens(lengths, budget, order=order, same_shape_every=every)
+    except ValueError as error:
+        assert len(lengths) < every or "without a sample: leave out" in str(error)
+        return
+    assert sorted(found.sample_ids.tolist()) == list(range(len(lengths))) and len(found) % every == 0
+    assert found.sizes.min() > 0 and found.tokens.max() <= budget
+    for name in ("rows", "widths"):
+        assert (getattr(found, name).reshape(-1, every) == getattr(found, name)[::every, None]).all()
+    assert (found.rows - found.sizes).sum() == -len(lengths) % every and (found.rows == found.sizes)[:-every].all()
+    assert found.slots == found.rows @ found.widths

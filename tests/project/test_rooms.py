@@ -28,7 +28,7 @@ from packlib.model import PackedBert, for_transformers
 
 # The packages and modules in the order in which they build on one another: each may import from those before it.
 IDEAS = [f"packlib.{room}" for room in ("lengths", "packing", "work", "batches", "model", "training", "distributed")]
-TOOLS = [f"packlib.tools.{room}" for room in ("rows", "check", "auditing", "advice")]
+TOOLS = [f"packlib.tools.{room}" for room in ("rows", "check", "auditing", "loaders", "advice")]
 BOOK = ["packbook", "packbook.shared", "packbook.n", "packbook.run", "packbook.publish"]  # n: the chapters
 LAYERS = [*IDEAS, "packlib.tools", *TOOLS, "packlib.tools.cli", *BOOK, "packbook.cli"]
 ROOMS = [*IDEAS, *TOOLS, "packbook"]

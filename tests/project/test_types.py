@@ -37,6 +37,7 @@ from packlib import (
     audit,
     balance,
     balance_step,
+    check_loader,
     check_packing,
     collate,
     evaluate,
@@ -105,7 +106,12 @@ def answers(own: PreTrainedModel, prompts: list[list[int]], answers: list[list[l
     return batch.loss(logits)
 
 
+def share(rank: int, ranks: int, epoch: int) -> list[list[dict[str, list[int]]]]:
+    return [rows[rank::ranks]] * (epoch + 1)
+
+
 def asks(own: PreTrainedModel) -> bool | None:
+    print(check_loader(share, ranks=2, source=rows, shuffled=False).seen)
     found = check_packing(own, TransformersCollator(own), rows, reduction="token")
     found.save("check.json")
     return found.exact and all(finding.verdict == "passed" for finding in found.findings)
@@ -148,6 +154,7 @@ _SLIPS = {  # each with what mypy says of it
     'distributed.DistributedCurriculumSampler([3], curriculum="loca")': 'Argument "curriculum" to',
     "def f(own: PreTrainedModel) -> object: return TransformersCollator(own, form='sparse')": 'Argument "form" to',
     "def g(own: PreTrainedModel) -> object: return check_packing(own, list, rows, reduction='tokn')": "Argument",
+    "check_loader(3)": 'Argument 1 to "check_loader" has incompatible type "int"',
     "def h(own: torch.optim.Optimizer) -> object: return training.round_weights(own, rounding='up')": "Argument",
     "def i(own: model.PackedOutput) -> object: return model.token_loss(own, {}, reduction='row')": "Argument",
     "def j(one: torch.device) -> str: return model.choose_backend('flash', one, torch.float32, True)": "Argument",

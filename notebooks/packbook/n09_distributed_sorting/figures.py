@@ -1,14 +1,16 @@
 """What notebook 09 draws: cells, cuts and the steps of the ranks."""
 
+import textwrap
 from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from packbook.figures import OKABE_ITO, label_ends, new_figure, plain_ticks
+from packbook.figures import INK, OKABE_ITO, PADDING, label_ends, name_rows, new_figure, plain_ticks
 from packbook.n09_distributed_sorting.runs import step_loads
 from packlib.distributed import load_imbalance
+from packlib.tools.loaders import LoaderCheck
 
 PLAIN = {"color": OKABE_ITO[1], "marker": "s", "linestyle": "--"}  # cuts at splitters from samples
 COUNTED = {"color": OKABE_ITO[0], "marker": "o", "linestyle": "-"}  # cuts that are counted
@@ -78,4 +80,33 @@ def draw_piling(ranks: Sequence[int], uneven: Sequence[float], jump: float) -> t
     return fig, (
         f"Imbalance of plain sample sort in one process, by the number of ranks: {listed}. With counted cuts it is 1. "
         f"The dotted line is {jump:.3f} times the number of ranks."
+    )
+
+
+def who_saw_what(found: LoaderCheck) -> tuple[Figure, str]:
+    """How often all ranks together saw each sequence, a line for each epoch of a check, with holes and doubles."""
+    names = list(found.seen)
+    fig, ax = new_figure()
+    for row, name in enumerate(names):
+        seen = found.seen[name]
+        holes, doubles = np.flatnonzero(seen < found.expected), np.flatnonzero(seen > found.expected)
+        once = np.setdiff1d(np.arange(len(seen)), np.concatenate([holes, doubles]))
+        ax.bar(once, 0.5, width=1, bottom=row - 0.25, color=PADDING)
+        ax.bar(doubles, 0.9, width=1, bottom=row - 0.45, color=OKABE_ITO[0])
+        ax.plot(holes, np.full(len(holes), row), color=OKABE_ITO[1], marker="x", linestyle="none", markersize=5)
+        said = f"{len(holes):,} never, {len(doubles):,} too often"
+        ax.text(1.01, row, said, transform=ax.get_yaxis_transform(), va="center", color=INK)
+    name_rows(ax, [textwrap.fill(name, 16) for name in names])
+    ax.set(xlabel="sequence, in the order of the data", xlim=(-0.5, len(found.expected) - 0.5))
+    ax.spines[["left", "top", "right"]].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    right = sum(int((counts == found.expected).all()) for counts in found.seen.values())
+    ax.set_title(f"{right} of {len(names)} epochs hold each sequence as often as they should")
+    listed = "; ".join(
+        f"{name}: {int((counts < found.expected).sum()):,} never, {int((counts > found.expected).sum()):,} too often"
+        for name, counts in found.seen.items()
+    )
+    return fig, (
+        f"A line for each epoch, a column for each of {len(found.expected):,} sequences. One that came as often as it "
+        f"should is a low gray bar, one that came too often a tall blue bar, one that is missing a cross. {listed}."
     )

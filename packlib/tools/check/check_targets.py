@@ -46,7 +46,7 @@ def check_target(target: str, collate: str | None = None, progress: bool = False
     try:
         made = _of_folder(Path(target)) if is_folder else _of_function(target)
         if collate is not None:
-            made = {**made, "collate": _function(collate)}
+            made = {**made, "collate": function_of(collate)}
         from packlib.tools.check.checking import check_packing  # loads torch, which a refusal does not need
 
         with _in_one_sentence(target):
@@ -57,7 +57,7 @@ def check_target(target: str, collate: str | None = None, progress: bool = False
 
 def _of_function(target: str) -> dict[str, Any]:
     """What a function returns to be checked, by names."""
-    function = _function(target)
+    function = function_of(target)
     with _in_one_sentence(target):
         made = function()
     if isinstance(made, tuple | list) and len(made) == len(_PARTS):
@@ -67,8 +67,8 @@ def _of_function(target: str) -> dict[str, Any]:
     return made
 
 
-def _function(target: str) -> Callable:
-    """The function that "module:name" or "file.py:name" names."""
+def function_of(target: str) -> Callable:
+    """Return the function that "module:name" or "file.py:name" names."""
     where, _, name = target.rpartition(":")
     if not where:
         raise ValueError(f"What to check must be module:function or a folder with a model, not {target!r}.")

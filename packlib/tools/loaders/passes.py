@@ -1,0 +1,251 @@
+"""Call a loader as a training run does: its epochs in order, saved states, and a time limit for each batch."""
+
+import inspect
+import multiprocessing
+import pickle
+import random
+import signal
+import sysconfig
+import threading
+import traceback
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from packlib.checks import one_line, shown
+from packlib.tools.loaders.batch_sequences import BatchReader
+from packlib.tools.loaders.sequence_names import SequenceNames
+
+STEPS = "steps"  # what make says where its state is the number of steps
+_SEED = 1234  # of all generators when a run begins, as after set_seed
+_LOOKED_AT = 8  # batches in which the token of padding is looked for
+_NOTHING = object()
+_INSTALLED = ("<", str(Path(__file__).parents[2]), *(sysconfig.get_path(name) for name in ("stdlib", "purelib")))
+
+
+class LoaderHungError(TimeoutError):
+    """No batch came within the time limit."""
+
+
+class LoaderRaisedError(ValueError):
+    """The loader, or the function that makes it, raised an error."""
+
+
+class OnePass(NamedTuple):
+    """What one rank was handed out in one epoch.
+
+    Attributes:
+        steps: the numbers of the sequences in each batch.
+        labels: the numbers of the labels of these sequences, below 0 where there are none to compare.
+        ended: whether the loader came to its end, and was not left at the limit of steps.
+        states: the saved state after so many steps.
+        unsaved: why no state could be saved; empty if one could, or none was asked for.
+    """
+
+    steps: list[tuple[int, ...]]
+    labels: list[tuple[int, ...]]
+    ended: bool
+    states: dict[int, bytes]
+    unsaved: str = ""
+
+
+class Caller:
+    """Calls `make`, and reads what its loaders hand out.
+
+    Args:
+        make: `make(rank, ranks, epoch, state=None)`.
+        most: steps of a pass at most.
+        time_limit: seconds that a call of `make` or the next batch may take.
+    """
+
+    def __init__(
+        self, make: Callable[..., Any], reader: BatchReader, names: SequenceNames, most: int, time_limit: float
+    ) -> None:
+        self.make, self.reader, self.names, self.most, self.time_limit = make, reader, names, most, time_limit
+        self._looked = False
+        self._others = set(multiprocessing.active_children())  # processes that no loader of ours has started
+
+    @property
+    def takes_states(self) -> bool:
+        """Whether `make` has a fourth argument, for a state."""
+        try:
+            inspect.signature(self.make).bind(0, 1, 0, None)
+        except TypeError:
+            return False
+        except ValueError:  # of a builtin: it is tried
+            return True
+        return True
+
+    def epochs(self, rank: int, ranks: int, numbers: Collection[int], save: Collection[int] = ()) -> list[OnePass]:
+        """Let one rank begin a run, and take its epochs in order, with states saved after some steps."""
+        with new_process():
+            return [self.one_pass(rank, ranks, epoch, save=save) for epoch in numbers]
+
+    def one_pass(
+        self,
+        rank: int,
+        ranks: int,
+        epoch: int,
+        state: bytes | None = None,
+        save: Collection[int] = (),
+        done: int = 0,
+    ) -> OnePass:
+        """Take one epoch of one rank, or what is left of it after `state`.
+
+        Args:
+            save: after how many steps of this pass its state is saved.
+            done: steps of the epoch before `state`.
+        """
+        what = f"make({rank}, {ranks}, {epoch}{'' if state is None else ', state'})"
+        with self._guarded(what, what):
+            given = () if state is None else (pickle.loads(state),)
+            loader, saves = _made(self.make(rank, ranks, epoch, *given), what)
+            batches = iter(loader)
+        steps, labels = list[tuple[int, ...]](), list[tuple[int, ...]]()
+        states, unsaved, ended = dict[int, bytes](), "", False
+        source: Iterator[Any] = batches
+        if not self._looked:
+            source = self._look(batches, what)
+        while done + len(steps) < self.most:
+            batch = self._next(source, what, done + len(steps))
+            if batch is _NOTHING:
+                ended = True
+                break
+            with self._guarded(what, f"the batch at step {done + len(steps)} of {what}"):
+                numbers = self.names.numbers(self.reader.sequences(batch))
+            steps.append(numbers[0])
+            labels.append(numbers[1])
+            if len(steps) in save and not unsaved:
+                with self._guarded(what, f"the state of {what}"):
+                    states, unsaved = self._saved(states, loader, saves, len(steps), done)
+        if hasattr(batches, "close"):
+            with suppress(Exception):
+                batches.close()
+        return OnePass(steps, labels, ended, states, unsaved)
+
+    def _look(self, batches: Iterator[Any], what: str) -> Iterator[Any]:
+        """The same batches, once the reader has seen what the first of them are padded with."""
+        first: list[Any] = []
+        while len(first) < _LOOKED_AT and (batch := self._next(batches, what, len(first))) is not _NOTHING:
+            first.append(batch)
+        with self._guarded(what, f"the batch at step 0 of {what}"):
+            self.reader.look(first)
+        self._looked = True
+        return chain(first, batches)
+
+    def _next(self, batches: Iterator[Any], what: str, step: int) -> Any:
+        with self._guarded(what, f"the batch at step {step} of {what}"):
+            return next(batches, _NOTHING)
+
+    def _saved(
+        self, states: dict[int, bytes], loader: Any, saves: Any, steps: int, done: int
+    ) -> tuple[dict[int, bytes], str]:
+        """The states with that after so many steps, or why there is none."""
+        if saves == STEPS:
+            return {**states, steps: pickle.dumps(done + steps)}, ""
+        ask = saves or getattr(loader, "state_dict", None)
+        if ask is None:
+            return states, "the loader has no state_dict(), and make returns no state beside it"
+        try:
+            state = ask()
+        except (AttributeError, NotImplementedError) as error:  # as accelerate's loaders without a stateful one
+            if saves is not None:
+                raise
+            return states, f"state_dict() of the loader raised {type(error).__name__}"
+        try:
+            return {**states, steps: pickle.dumps(state)}, ""
+        except Exception as error:
+            raise ValueError(f"it cannot be pickled: {one_line(str(error), 200)}") from error
+
+    @contextmanager
+    def _guarded(self, what: str, doing: str) -> Iterator[None]:
+        """Say in one sentence what was hung or raised."""
+        try:
+            with _within(self.time_limit, self._others):
+                yield
+        except _OutOfTime:
+            took = f"within {self.time_limit:g} seconds"
+            said = f"{doing} did not come {took}" if doing != what else f"{what} did not return {took}"
+            raise LoaderHungError(f"{said}: a worker or the loader hangs. See --time-limit.") from None
+        except (Exception, SystemExit) as error:
+            said = ": ".join(filter(None, [type(error).__name__, one_line(str(error), 300).rstrip(".")]))
+            raise LoaderRaisedError(f"{doing} raised {said}{_place(error)}.") from error
+
+
+def _place(error: BaseException) -> str:
+    """Where code of the caller raised an error, such as " (my_data.py, line 7)"; empty if only installed code did."""
+    theirs = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_INSTALLED)
+    ]
+    return f" ({Path(theirs[-1].filename).name}, line {theirs[-1].lineno})" if theirs else ""
+
+
+def _made(made: Any, what: str) -> tuple[Any, Any]:
+    """The loader that `make` returned, and what gives its state."""
+    loader, saves = made, None
+    if isinstance(made, tuple) and len(made) == 2 and (made[1] == STEPS or callable(made[1])):
+        loader, saves = made
+    if not hasattr(loader, "__iter__"):
+        raise TypeError(
+            f'{what} must return an iterable of batches, or a pair of it and a function that gives its state or "steps"'
+            f", not {shown(made)}."
+        )
+    return loader, saves
+
+
+@contextmanager
+def new_process() -> Iterator[None]:
+    """In here the generators of random numbers are as in a process that has just been seeded; afterwards as before."""
+    import torch
+
+    before = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002  loaders use them
+    random.seed(_SEED)
+    np.random.seed(_SEED)  # noqa: NPY002
+    torch.manual_seed(_SEED)
+    try:
+        yield
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])  # noqa: NPY002
+        torch.set_rng_state(before[2])
+
+
+class _OutOfTime(BaseException):
+    """The time is up: no Exception, which loaders catch."""
+
+
+@contextmanager
+def _within(seconds: float, others: Collection[Any]) -> Iterator[None]:
+    """Raise `_OutOfTime` in here once so many seconds are over, and end all child processes but `others`.
+
+    Signals arrive in the main thread alone: in another one there is no limit.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        _kill(set(multiprocessing.active_children()) - set(others))
+        raise _OutOfTime
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1)  # again and again, since destructors swallow what is raised
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _kill(workers: Collection[Any]) -> None:
+    """End workers that may not listen to less; PyTorch would raise an error of its own when it hears of it."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for worker in workers:
+        worker.kill()
+    for worker in workers:
+        worker.join()
+    signal.signal(signal.SIGCHLD, before or signal.SIG_DFL)

@@ -1,0 +1,375 @@
+"""The questions about epochs: each sequence once, whole and with its labels, in equal steps and another order."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from packlib.batches.batch import IGNORED
+from packlib.tools.check.findings import FAILED, NOT_ASKED, PASSED, Finding
+from packlib.tools.loaders.handed_out import Epoch, Reference, Steps, counted, flat
+from packlib.tools.loaders.loader_check import INCONCLUSIVE
+from packlib.tools.loaders.sequence_names import OTHER_TOKENS, SequenceNames
+
+_FEW = 5  # different sequences; the order of fewer can be the same by chance
+_GIVE_ID = "Name the sequences by a column that the batches keep: --id COLUMN."
+
+CAUSES = {
+    "ranks see all": (
+        "All ranks are handed out the same sequences: nothing shares the data out.",
+        "Give each rank its share: a DistributedSampler, split_dataset_by_node, or accelerate's prepare.",
+    ),
+    "workers see all": (
+        "Each rank is handed out its sequences {times} times, as where each worker of a stream reads all of it.",
+        "Let each worker take its part by torch.utils.data.get_worker_info().",
+    ),
+    "other orders": (
+        "The ranks take their shares out of different orders, as where each shuffles with a seed of its own.",
+        "Shuffle with one seed on all ranks, and then deal out.",
+    ),
+    "filled up": (
+        "The last step is filled up by repeating sequences, as DistributedSampler and accelerate do.",
+        "Choose a number of sequences that ranks × batch size divides, or leave the rest out; if repeating is meant, "
+        "pass --repeats.",
+    ),
+    "twice": (
+        "Some sequences are handed out again within the epoch, as where they are drawn with replacement, or where "
+        "shares overlap.",
+        "Look at how ranks and workers share the data. If a sequence is meant to come again, let the source have it so "
+        "often.",
+    ),
+    "never": (
+        "More is left out than the rest of one step.",
+        "Look at drop_last of each worker or rank, at shares of different sizes, and at filters.",
+    ),
+    "labels lost": (
+        "Tokens that the reference trains on have no label.",
+        "Look at what cuts, packs or collates labels, and at the label that stands for none (-100).",
+    ),
+    "labels added": (
+        "Tokens that the reference does not train on have a label: the mask of the loss is lost on the way.",
+        "Carry labels, or the mask of the loss, through packing and collating.",
+    ),
+    "labels moved": (
+        "Labels are moved or exchanged, as where they are shuffled apart from the tokens.",
+        "Look at what collate does with labels, and that both are shuffled together.",
+    ),
+    "never the same": (
+        "The same sequences are left out in each epoch, so no epoch ever trains on them.",
+        "Shuffle before the rest is dropped, or keep the rest.",
+    ),
+}
+
+
+def failed(question: str, evidence: str, cause: str, **values: object) -> Finding:
+    """A failure whose cause has this name in `CAUSES`."""
+    why, remedy = CAUSES[cause]
+    return Finding(question, FAILED, evidence, why.format(**values), remedy.format(**values))
+
+
+def once(
+    epochs: Sequence[Epoch], reference: Reference, names: SequenceNames, repeats: bool, another: Callable[[], Epoch]
+) -> Finding:
+    """Each sequence is handed out once an epoch, over all ranks and workers.
+
+    Args:
+        repeats: whether the last step may be filled up by repeating sequences.
+        another: takes one more epoch, where two leave out the same, as can happen by chance.
+    """
+    if reference.repeated > 1:
+        said = (
+            f"One rank alone is handed out each of {len(reference.expected):,} sequences {reference.repeated} times in "
+            "an epoch. If the data set has each so often, give it as --source."
+        )
+        return failed("once", said, "workers see all", times=reference.repeated)
+    if reference.half_known:
+        said = "Less than half of the sequences of epoch 0 come again in epoch 1: their tokens change, as by masking."
+        return Finding("once", INCONCLUSIVE, f"{said} {_GIVE_ID}")
+    notes, lost, begun, rounds = [], [], [], []
+    for epoch in epochs:
+        found = reference.counts(epoch.orders)
+        unknown = sum(times for number, times in found.items() if number not in reference.expected)
+        if unknown * 2 > found.total():
+            of = "in the source" if reference.from_source else "among what one rank is handed out"
+            said = (
+                f"{unknown:,} of {found.total():,} sequences of {epoch.name} are not {of}: their tokens were changed."
+            )
+            return Finding("once", INCONCLUSIVE, f"{said} {_GIVE_ID}")
+        more = Counter(
+            {number: times - reference.expected[number] for number, times in found.items()
+             if 0 < reference.expected[number] < times}
+        )  # fmt: skip
+        missing = reference.expected - found
+        if not (epoch.ended and reference.whole):
+            if finding := _once_so_far(epoch, reference, found, more, missing, names):
+                return finding
+            begun.append(
+                f"{found.total():,} sequences in the first {max(map(len, epoch.orders)):,} steps of {epoch.name}"
+            )
+            rounds += _rounds([found[number] for number in reference.expected])
+            continue
+        if more.total() and not (repeats and more.total() < epoch.per_step and not missing):
+            return _repeated(epoch, reference, found, more, missing, names)
+        if more:
+            notes.append(f"{epoch.name}: {more.total():,} repeated to fill the last step: {names.named(list(more))}")
+        if missing.total() >= max(1, epoch.per_step):
+            said = f"{epoch.name.capitalize()}: {_never(missing, reference, names)}."
+            return failed("once", said, "never")
+        lost.append(missing)
+        if missing:
+            notes.append(
+                f"{epoch.name}: {missing.total():,} left out, fewer than a step has: {names.named(list(missing))}"
+            )
+    if len(lost) > 1 and lost[0] and all(one == lost[0] for one in lost):
+        lost.append(reference.expected - reference.counts(another().orders))
+    if len(lost) > 2 and lost[0] == lost[-1]:
+        said = f"{_never(lost[0], reference, names)}, the same in each of {len(lost)} epochs."
+        return failed("once", said.capitalize(), "never the same")
+    if begun and min(rounds) > 0 and reference.whole:
+        times = f"{min(rounds)} to {max(rounds)} times"
+        said = f"Up to the limit, each of {len(reference.expected):,} sequences came {times}"
+        return Finding("once", PASSED, f"{said}: {'; '.join(begun)}.")
+    if begun:
+        said = f"Up to the limit, no sequence came too often: {'; '.join(begun)}. Whether all come is not known."
+        return Finding("once", INCONCLUSIVE, said)
+    count = f"Each of {reference.expected.total():,} sequences comes once an epoch."
+    return Finding("once", PASSED, count if not notes else f"{count} But {'; '.join(notes)}.")
+
+
+def _once_so_far(
+    epoch: Epoch, reference: Reference, found: Counter, more: Counter, missing: Counter, names: SequenceNames
+) -> Finding | None:
+    """What the first steps of an epoch that did not end tell of it; None if nothing."""
+    known = [found[number] for number in reference.expected]
+    if not reference.whole:
+        again = {number: times for number, times in more.items() if reference.expected[number]}
+        if not again or min(_rounds(known)) > 0:
+            return None
+        more = Counter(again)
+    elif not more or min(_rounds(known)) > 0:
+        return None
+    begin = f"{epoch.name.capitalize()}: in its first {max(map(len, epoch.orders)):,} steps"
+    said = f"{begin} {more.total():,} come too often: {names.named(list(more))}; {missing.total():,} did not come yet."
+    return _with_cause_of_repeats(said, epoch, reference, more, missing)
+
+
+def _rounds(times: list[int]) -> list[int]:
+    """How often a stream that begins again has handed out all, at least and at most; 0 if they differ by more than one.
+
+    Args:
+        times: how often each sequence came.
+    """
+    return [min(times), max(times)] if max(times) - min(times) <= 1 and min(times) > 0 else [0]
+
+
+def _repeated(
+    epoch: Epoch, reference: Reference, found: Counter, more: Counter, missing: Counter, names: SequenceNames
+) -> Finding:
+    most = max(found[number] for number in more)
+    said = (
+        f"{epoch.name.capitalize()}: {len(more):,} of {len(reference.expected):,} different sequences come too often, "
+        f"up to {most} times: {names.named(list(more))}"
+    )
+    if missing:
+        said += f"; {_never(missing, reference, names)}"
+    return _with_cause_of_repeats(f"{said}.", epoch, reference, more, missing)
+
+
+def _with_cause_of_repeats(said: str, epoch: Epoch, reference: Reference, more: Counter, missing: Counter) -> Finding:
+    by_rank = [reference.counts([steps]) for steps in epoch.orders]
+    shared = [one for one in by_rank if one]
+    own = [max(one[number] / reference.expected[number] for number in one if reference.expected[number])
+           for one in shared if any(reference.expected[number] for number in one)]  # fmt: skip
+    if len(shared) > 1 and all(one == shared[0] for one in shared):
+        return failed("once", said, "ranks see all")
+    if not missing and own and min(own) > 1 and _all_so_often(by_rank, reference):
+        return failed("once", said, "workers see all", times=f"{min(own):g}")
+    if not missing and more.total() < epoch.per_step:
+        return failed("once", said, "filled up")
+    if missing and len(shared) > 1 and max(own, default=0) <= 1:
+        return failed("once", said, "other orders")
+    return failed("once", said, "twice")
+
+
+def _all_so_often(by_rank: list[Counter], reference: Reference) -> bool:
+    """Whether each rank has each of its sequences equally often."""
+    return all(
+        len({times / reference.expected[number] for number, times in one.items() if reference.expected[number]}) <= 1
+        for one in by_rank
+    )
+
+
+def _never(missing: Counter, reference: Reference, names: SequenceNames) -> str:
+    count = f"{missing.total():,} of {reference.expected.total():,} sequences"
+    return f"{count} {'is' if missing.total() == 1 else 'are'} left out: {names.named(list(missing))}"
+
+
+def whole(epochs: Sequence[Epoch], reference: Reference, names: SequenceNames) -> Finding:
+    """Each sequence has the tokens that the source has."""
+    if not reference.from_source:
+        return Finding("tokens", NOT_ASKED, "Whether sequences are whole takes a source: --source.")
+    found = counted(steps for epoch in epochs for steps in epoch.orders)
+    other = [number for number in found if number not in reference.expected]
+    if not other:
+        by = "by their ids" if names.first and names.first[0].name is not None else "with all their tokens"
+        return Finding("tokens", PASSED, f"All sequences that are handed out are in the source, {by}.")
+    cut = [number for number in other if number in reference.alias and _is_shorter(number, reference, names)]
+    added = [number for number in other if number in reference.alias and number not in cut]
+    rest = [number for number in other if number not in reference.alias]
+    said = []
+    if cut:
+        at = cut[0]
+        of = len(names.first[reference.alias[at]].tokens)
+        one = f"row {names.rows[reference.alias[at]]:,} to {len(names.first[at].tokens)} of {of} tokens"
+        said.append(f"{len(cut):,} are cut, such as {one}")
+    if added:
+        said.append(f"{len(added):,} have a token more at their beginning or end: {names.named(added)}")
+    if rest:
+        said.append(f"{len(rest):,} are none of the source's: {names.named(rest)}")
+    evidence = f"Of {len(found):,} different sequences that are handed out, {'; '.join(said)}."
+    if len(other) == len(found) or len(rest) * 2 > len(found):
+        return Finding("tokens", INCONCLUSIVE, f"{evidence} {_GIVE_ID}")
+    return Finding(
+        "tokens", FAILED, evidence, "The loader cuts or changes sequences.",
+        "Give the source as the loader reads it, cut to its longest length, or mend the loader.",
+    )  # fmt: skip
+
+
+def _is_shorter(number: int, reference: Reference, names: SequenceNames) -> bool:
+    return len(names.first[number].tokens) < len(names.first[reference.alias[number]].tokens)
+
+
+def equal_steps(epochs: Sequence[Epoch]) -> Finding:
+    """Each rank makes the same number of steps, and none of them is empty."""
+    for epoch in epochs:
+        empty = [(rank, at) for rank, steps in enumerate(epoch.orders) for at, step in enumerate(steps) if not step]
+        if empty:
+            rank, at = empty[0]
+            said = f"{epoch.name.capitalize()}: rank {rank} gets a batch without a sequence, at step {at:,}."
+            return Finding(
+                "steps", FAILED, said,
+                "The last step has fewer sequences than the ranks have places.",
+                "Deal the last step out to all ranks, or drop it on all of them.",
+            )  # fmt: skip
+    if len(epochs[0].passes) == 1:
+        return Finding("steps", NOT_ASKED, "One rank has nobody to wait for: --ranks.")
+    for epoch in epochs:
+        steps = [len(one.steps) for one in epoch.passes]
+        if len(set(steps)) > 1:
+            few, many = steps.index(min(steps)), steps.index(max(steps))
+            said = f"{epoch.name.capitalize()}: rank {few} makes {steps[few]:,} steps and rank {many} {steps[many]:,}."
+            return Finding(
+                "steps", FAILED, said, "The shares of the ranks differ in size.",
+                "Share out so that each rank gets the same number of batches; else ranks wait for each other forever.",
+            )  # fmt: skip
+    each = " and ".join(f"{len(epoch.passes[0].steps):,} in {epoch.name}" for epoch in epochs)
+    least = "" if all(epoch.ended for epoch in epochs) else " within the limit of steps"
+    return Finding("steps", PASSED, f"Each rank makes the same number of steps{least}: {each}.")
+
+
+def another_order(epochs: Sequence[Epoch], shuffled: bool, another: Callable[[], Epoch]) -> Finding:
+    """Each epoch has another order.
+
+    Args:
+        another: takes one more epoch, where two have the same order, as few shards can have by chance.
+    """
+    if not shuffled:
+        return Finding("order", NOT_ASKED, "No shuffling is meant: --no-shuffle.")
+    first, second = epochs[0].orders, epochs[1].orders
+    several = [rank for rank, steps in enumerate(first) if len(set(flat(steps))) > 1]
+    if not several:
+        return Finding("order", NOT_ASKED, "No rank has two different sequences.")
+    same = [rank for rank in several if flat(first[rank]) == flat(second[rank])]
+    if same:
+        third = another().orders
+        same = [rank for rank in same if flat(third[rank]) == flat(first[rank])]
+    if same and len(set(flat(first[same[0]]))) < _FEW:
+        return Finding("order", INCONCLUSIVE, "So few sequences can come in one order three times by chance.")
+    if same:
+        whose = "each rank" if len(same) == len(first) else f"rank {', '.join(map(str, same))}"
+        return Finding(
+            "order", FAILED, f"Epochs 0, 1 and 2 of {whose} have the same order.",
+            "The epoch does not reach what shuffles, as where set_epoch is not called, or nothing shuffles.",
+            "Call set_epoch(epoch) before each epoch, or pass --no-shuffle if one order is meant.",
+        )  # fmt: skip
+    if [sorted(map(sorted, steps)) for steps in first] == [sorted(map(sorted, steps)) for steps in second]:
+        return Finding("order", PASSED, "The batches come in another order; each holds the same sequences as before.")
+    return Finding("order", PASSED, "Epochs 0 and 1 have different orders.")
+
+
+def same_labels(
+    epochs: Sequence[Epoch], reference: Reference, names: SequenceNames, right: dict[int, set[int]]
+) -> Finding:
+    """Each sequence keeps its labels.
+
+    Args:
+        right: the labels that each sequence of the reference may have.
+    """
+    pairs = _labeled(epochs, reference)
+    if all(label < 0 for _, label in pairs):
+        if any(label >= 0 for labels in right.values() for label in labels):
+            return Finding("labels", INCONCLUSIVE, "The source has labels, and the batches have none.")
+        return Finding("labels", NOT_ASKED, "The batches have no labels.")
+    compared = [(number, label) for number, label in pairs if any(other >= 0 for other in right.get(number, ()))]
+    if not compared:
+        where = "source" if reference.from_source else "one rank's batches"
+        return Finding("labels", NOT_ASKED, f"The {where} has no labels of these sequences.")
+    moved = min((_differing(compared, right, names, shift) for shift in (0, 1)), key=len)
+    if not moved:
+        return Finding("labels", PASSED, f"{len(compared):,} sequences have the labels of the reference.")
+    lost, added = _lost_and_added(moved, right, names)
+    said = f"{len(moved):,} of {len(compared):,} sequences have other labels: {names.named([one for one, _ in moved])}"
+    said += f"; {lost:,} labels are lost and {added:,} added." * bool(lost or added) or "."
+    cause = "labels lost" if lost and not added else "labels added" if added and not lost else "labels moved"
+    return failed("labels", said, cause)
+
+
+def _labeled(epochs: Sequence[Epoch], reference: Reference) -> list[tuple[int, int]]:
+    """Each sequence with its labels, as often as it was handed out."""
+    return [
+        (reference.alias.get(number, number), label)
+        for epoch in epochs
+        for one in epoch.passes
+        for step, labels in zip(one.steps, one.labels, strict=True)
+        for number, label in zip(step, labels, strict=True)
+        if label != OTHER_TOKENS
+    ]
+
+
+def _differing(
+    pairs: list[tuple[int, int]], right: dict[int, set[int]], names: SequenceNames, shift: int
+) -> list[tuple[int, int]]:
+    """The sequences whose labels differ, if those of the batches are shifted by so many tokens; each pair once."""
+    verdicts: dict[tuple[int, int], bool] = {}
+    for pair in pairs:
+        if pair not in verdicts:
+            number, label = pair
+            verdicts[pair] = label < 0 or not any(  # none, where the reference has some
+                _equal(names.labels[label], names.labels[other], shift) for other in right[number] if other >= 0
+            )
+    return [pair for pair, differs in verdicts.items() if differs]
+
+
+def _equal(labels: np.ndarray, right: np.ndarray, shift: int) -> bool:
+    """Whether labels are right; the first of a sequence is not looked at, since no token predicts it."""
+    if len(right) == 1 == len(labels):
+        return bool(labels[0] == right[0])
+    size = min(len(labels), len(right))  # of a sequence that is cut
+    return np.array_equal(labels[1 - shift : size - shift], right[1:size])
+
+
+def _lost_and_added(moved: list[tuple[int, int]], right: dict[int, set[int]], names: SequenceNames) -> tuple[int, int]:
+    """How many labels of tokens are lost and added in these sequences."""
+    lost = added = 0
+    for number, label in moved:
+        have = names.labels[label] if label >= 0 else np.empty(0)
+        want = names.labels[next(other for other in right[number] if other >= 0)]
+        if len(have) == len(want) > 1:
+            lost += int(((have == IGNORED) & (want != IGNORED))[1:].sum())
+            added += int(((have != IGNORED) & (want == IGNORED))[1:].sum())
+    return lost, added
+
+
+def same_steps(first: list[Steps], second: list[Steps]) -> bool:
+    """Whether all ranks are handed out the same in the same order, however it is cut into batches."""
+    return [flat(steps) for steps in first] == [flat(steps) for steps in second]
