@@ -6,6 +6,7 @@
 import csv
 from pathlib import Path
 
+import check_beyond as beyond
 import check_later as later
 import check_reports as reports
 
@@ -13,8 +14,8 @@ from packlib.tools.check import PackingCheck, check_packing
 
 TABLE = Path(__file__).parent / "tools" / "check" / "set_ups.csv"
 COLUMNS = "kind", "made", "set_up", "exact", "failed", "cannot_be_told", "not_asked"
-RIGHT = {**reports.RIGHT, **later.RIGHT}
-FAULTS = {**reports.FAULTS, **later.FAULTS}
+RIGHT = {**reports.RIGHT, **later.RIGHT, **beyond.RIGHT}
+FAULTS = {**reports.FAULTS, **later.FAULTS, **beyond.FAULTS}
 
 
 def checked(case: tuple) -> PackingCheck:

@@ -156,8 +156,25 @@ class CalledModel:
             dist.all_reduce(gradient := gradient.contiguous())
         return gradient
 
-    def __call__(self, batch: Mapping[str, Any], reseed: bool = True, as_it_is: bool = False) -> ModelCall:
-        """Call the model with a copy of `batch`. Gradients end at the embeddings, unless it is called `as_it_is`."""
+    def from_scores(self, batch: Mapping[str, Any], width: int) -> ModelCall:
+        """As a call whose gradients end at scores of this width, so that nothing before them is kept in memory."""
+        parameters = [p for p in self.module.parameters() if p.requires_grad]
+        try:
+            for p in parameters:
+                p.requires_grad_(False)
+            return self(batch, as_it_is=True, width=width)
+        finally:
+            for p in parameters:
+                p.requires_grad_()
+
+    def __call__(
+        self, batch: Mapping[str, Any], reseed: bool = True, as_it_is: bool = False, width: int = 0
+    ) -> ModelCall:
+        """Call the model with a copy of `batch`. Gradients end at the embeddings, unless it is called `as_it_is`.
+
+        Args:
+            width: of scores for each slot that gradients end at, too.
+        """
         if reseed:
             self.reseed()
         batch = {
@@ -176,6 +193,10 @@ class CalledModel:
             if reads and made is output and not any(module.children()) and not as_it_is:
                 embeddings.append(made.detach().requires_grad_())  # frozen weights have gradients here too
                 return embeddings[-1]
+            if width and made is output and not any(module.children()):
+                by_token = by_slot(made, ids)
+                if by_token is not None and by_token.shape[1] == width:
+                    return made.detach().requires_grad_()
             taken = next((x for x in given if x.requires_grad and by_slot(x, ids) is not None), None)
             if taken is not None and taken is not made and by_slot(made, ids) is not None:
                 parts.append((module, taken, made))

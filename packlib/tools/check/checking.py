@@ -2,8 +2,8 @@
 
 import os
 import traceback
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -22,8 +22,9 @@ from packlib.tools.check.findings import FAILED, Finding, PackingCheck
 from packlib.tools.check.group_questions import shared_prompt_findings
 from packlib.tools.check.loss_questions import loss_questions
 from packlib.tools.check.model_questions import determinism, isolation, lacking, padding, positions, sameness, tokens
-from packlib.tools.check.update import accumulation, without_labels
+from packlib.tools.check.update import accumulation, next_update, without_labels
 from packlib.tools.check.weighing import REDUCTIONS, Weighing
+from packlib.tools.check.whole_sequences import whole_sequences
 
 _MOST = 32  # sequences of max_tokens that a failure of cut sequences is worth to be asked again with whole ones
 _PACKLIB = f"{Path(__file__).parents[2]}{os.sep}"
@@ -122,18 +123,15 @@ def check_packing(
     with called.mode(train=False):
         few, whole, note = choose(lambda some: collated(called, collate, some), rows, group, max_tokens)
 
+    def asked(some: list[dict]) -> tuple[list[Finding], Weighing]:
+        with called.mode(train=False), _finished():
+            return _findings(CheckedBatch(called, collate, rows, some, group), reduction, step, progress)
+
     def ask(some: list[dict]) -> list[Finding]:
-        with called.mode(train=False):
-            try:
-                return _findings(CheckedBatch(called, collate, rows, some, group), reduction, step, progress)
-            except Exception as error:
-                if _own(error):
-                    raise
-                said = f"{type(error).__name__}: {one_line(str(error), 200)}"
-                raise ValueError(f"The check could not be finished with this model and batch: {said}") from error
+        return asked(some)[0]
 
     try:
-        found = ask(few)
+        found, weighing = asked(few)
     except ValueError as error:
         if few == whole:
             raise
@@ -149,7 +147,23 @@ def check_packing(
     if note:
         found = [replace(one, evidence=f"{one.evidence} {note}") if one.verdict == FAILED or one.question == "tokens"
                  else one for one in found]  # fmt: skip
+    if not failed:
+        with called.mode(train=False), _finished():
+            more = {one.question: one for one in whole_sequences(weighing, group, max_tokens, ask)}
+        found = [more.pop(one.question, one) for one in found] + [*more.values()]
     return PackingCheck(tuple(found))
+
+
+@contextmanager
+def _finished() -> Iterator[None]:
+    """Say in one sentence what stopped the check, unless it is a sentence of our own."""
+    try:
+        yield
+    except Exception as error:
+        if _own(error):
+            raise
+        said = f"{type(error).__name__}: {one_line(str(error), 200)}"
+        raise ValueError(f"The check could not be finished with this model and batch: {said}") from error
 
 
 def _own(error: Exception) -> bool:
@@ -158,17 +172,20 @@ def _own(error: Exception) -> bool:
     return isinstance(error, ValueError | TypeError) and last.filename.startswith(_PACKLIB)
 
 
-def _findings(checked: CheckedBatch, reduction: str | None, step: Callable | None, progress: bool) -> list[Finding]:
+def _findings(
+    checked: CheckedBatch, reduction: str | None, step: Callable | None, progress: bool
+) -> tuple[list[Finding], Weighing]:
     weighing, why = Weighing(checked, reduction), why_leaks(checked) if checked.own_leak() else None
     questions: list[Callable[[], Iterable[Finding]]] = [
         lambda: [determinism(checked), tokens(checked, weighing.whole.loss.concerned)],
         lambda: isolation(checked, why),
         lambda: [padding(checked), positions(checked, why), sameness(checked, why)],
         lambda: loss_questions(checked, weighing, why is not None),
-        lambda: [accumulation(checked, weighing, step), *without_labels(checked, step), *lacking(checked)],
+        lambda: [accumulation(checked, weighing, step), *next_update(checked, weighing, step)],
+        lambda: [*without_labels(checked, step), *lacking(checked)],
     ]
     bar = tqdm(questions, desc="check", unit="question", leave=False, disable=not progress)
-    return [finding for question in bar for finding in question()]
+    return [finding for question in bar for finding in question()], weighing
 
 
 def _refuse_packed_rows(rows: list[dict[str, Any]]) -> None:

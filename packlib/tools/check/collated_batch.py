@@ -40,15 +40,23 @@ class CalledBatch:
         pieces, owner: where the contents are, and the number of the piece in each slot, below 0 on padding.
         seen: what the model gives.
         noise, loss_noise: how far outputs and losses are apart in a second call with the same seed, and with another.
+
+    Args:
+        like: a batch of which that is known; then there is no second call.
     """
 
-    def __init__(self, called: CalledModel, batch: dict, pieces: list[Piece]) -> None:
+    def __init__(
+        self, called: CalledModel, batch: dict, pieces: list[Piece], like: "CalledBatch | None" = None
+    ) -> None:
         self.called, self.batch, self.ids, self.pieces = called, batch, batch["input_ids"], pieces
         self.owner = owners(self.ids, pieces)
         self.seen = called(batch)
         called.refuse_parts(self.seen)
         self.rounding, loss = self.seen.rounding, self.seen.loss
         self._size = max(self.seen.outputs.detach().double().square().mean().sqrt().item(), 1e-30)
+        if like is not None:
+            self.noise, self.loss_noise = like.noise, like.loss_noise
+            return
         again = [called(batch, reseed=reseed) for reseed in (True, False)]
         self.noise = [self.apart(one.outputs, self.seen.outputs).max().item() for one in again]
         self.loss_noise = [0.0, 0.0]
@@ -86,6 +94,7 @@ class CheckedBatch(CalledBatch):
     Args:
         given: all sequences, and `few` of them, with which the model is called.
         group: the column that says which of them belong together.
+        like: a batch of the same model and collator, of which its noise and whether it is causal are known.
 
     Attributes:
         unit_of: the number of the group of each of few, or its own.
@@ -94,7 +103,13 @@ class CheckedBatch(CalledBatch):
     """
 
     def __init__(
-        self, called: CalledModel, collate: Callable, given: list[dict], few: list[dict], group: str | None
+        self,
+        called: CalledModel,
+        collate: Callable,
+        given: list[dict],
+        few: list[dict],
+        group: str | None,
+        like: "CheckedBatch | None" = None,
     ) -> None:
         self.called, self._collate, self.given, self.few, self.grouped = called, collate, given, few, group is not None
         names = list(range(len(few))) if group is None else [row[group] for row in few]
@@ -103,7 +118,9 @@ class CheckedBatch(CalledBatch):
         pieces = found_in(batch, few)
         if not pieces:
             raise ValueError("collate must keep the tokens of the sequences: none of them is in its input_ids.")
-        super().__init__(called, batch, pieces)
+        super().__init__(called, batch, pieces, like)
+        if like is not None:
+            self.causal = like.causal
         self.padding = np.flatnonzero(self.owner < 0)
         self.rows = np.array([piece.slots[0] // self.ids.shape[-1] for piece in self.pieces])
 
