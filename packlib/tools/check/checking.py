@@ -1,20 +1,17 @@
 """Is it exact? A model and a collator are asked by calls alone whether a pack changes what a sequence gets."""
 
-import os
-import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from tqdm.auto import tqdm
 
-from packlib.checks import flag, one_line, one_of, shown, whole_number
+from packlib.checks import flag, one_of, shown, whole_number
 from packlib.collectives import lost_ranks_named
-from packlib.tools.check.called_model import CalledModel, ranks
+from packlib.tools.check.called_model import CalledModel, Refused, ranks
 from packlib.tools.check.causes import why_leaks
 from packlib.tools.check.choosing import choose
 from packlib.tools.check.collated_batch import CheckedBatch, collated
@@ -22,12 +19,12 @@ from packlib.tools.check.findings import FAILED, Finding, PackingCheck
 from packlib.tools.check.group_questions import shared_prompt_findings
 from packlib.tools.check.loss_questions import loss_questions
 from packlib.tools.check.model_questions import determinism, isolation, lacking, padding, positions, sameness, tokens
+from packlib.tools.check.places import is_own
 from packlib.tools.check.update import accumulation, next_update, without_labels
 from packlib.tools.check.weighing import REDUCTIONS, Weighing
 from packlib.tools.check.whole_sequences import whole_sequences
 
 _MOST = 32  # sequences of max_tokens that a failure of cut sequences is worth to be asked again with whole ones
-_PACKLIB = f"{Path(__file__).parents[2]}{os.sep}"
 
 
 @lost_ranks_named()
@@ -102,6 +99,8 @@ def check_packing(
     if reduction is not None:
         one_of("reduction", reduction, REDUCTIONS)
     one_of("ranks_share", ranks_share, ("batches", "rows"))
+    if not isinstance(keep, Collection) or not all(isinstance(token, int | np.integer) for token in keep):
+        raise TypeError(f"keep must be whole numbers, the ids of tokens, not {shown(keep)}.")
     called = CalledModel(model, loss, share_rows=ranks_share == "rows", keep=keep)
     whole_number("max_tokens", max_tokens, 2)
     progress = flag("progress", progress)
@@ -160,16 +159,10 @@ def _finished() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if _own(error):
+        if is_own(error):
             raise
-        said = f"{type(error).__name__}: {one_line(str(error), 200)}"
-        raise ValueError(f"The check could not be finished with this model and batch: {said}") from error
-
-
-def _own(error: Exception) -> bool:
-    """Whether it is a sentence of packlib's own, and not what code that it called raised."""
-    last = list(traceback.extract_tb(error.__traceback__))[-1]
-    return isinstance(error, ValueError | TypeError) and last.filename.startswith(_PACKLIB)
+        said = "The check stopped half way, so nothing is said of your packing: it cannot handle this model or batch"
+        raise Refused(said, error) from error
 
 
 def _findings(

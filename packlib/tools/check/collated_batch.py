@@ -149,7 +149,10 @@ class CheckedBatch(CalledBatch):
         """`slopes` in the batch as it is; the larger of evaluation and of training, if the model trains."""
         slopes = self.slopes(self.batch)
         if slopes is not None and self.called.trains:
-            wanted = "model must take torch.autograd.grad in training, so checkpoint with use_reentrant=False"
+            wanted = (
+                "model failed in training, when gradients of its parts were taken: it must take torch.autograd.grad, "
+                "so checkpoint with use_reentrant=False"
+            )
             with self.called.mode(train=True), in_one_sentence(wanted):
                 slopes = np.maximum(slopes, self.slopes(self.batch))  # type: ignore[arg-type]
         return slopes
@@ -363,7 +366,7 @@ def _put(value: Tensor, slots: np.ndarray, part: Tensor) -> Tensor:
 
 @contextmanager
 def in_one_sentence(what: str) -> Iterator[None]:
-    """Say in one sentence what is expected of a function that raises."""
+    """Say in one sentence what failed, and what to do."""
     try:
         yield
     except Refused:
@@ -375,7 +378,9 @@ def in_one_sentence(what: str) -> Iterator[None]:
 def collated(called: CalledModel, collate: Callable, sequences: list[dict]) -> dict:
     """The batch that a collator makes, of tensors."""
     called.reseed()
-    with in_one_sentence(f"collate must take a list of sequences, here of {len(sequences)}"):
+    count = len(sequences)
+    failed = f"collate failed with a list of {count} of your sequences: it must take any number of them, in any order"
+    with in_one_sentence(failed):
         made = collate(deepcopy(sequences))
     if isinstance(made, tuple | list):
         raise TypeError(f"collate returned a {type(made).__name__}: return one mapping, whose tokens are input_ids.")

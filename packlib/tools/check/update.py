@@ -153,7 +153,10 @@ def _run_each(
             stale.clear()
             optimizers.clear()
             checked.called.reseed()
-            with in_one_sentence("step must take the model and a list of batches"):
+            said = (
+                f"step failed when it was called as step(model, batches) with a list of {len(batches)} micro-batches"
+            )
+            with in_one_sentence(said):
                 step(checked.called.outer, deepcopy(batches))
             steps = max(map(len, taken.values()), default=0)
             first = [taken[p][0] if taken[p] else some(p, None if steps else p.grad) for p in parameters]

@@ -174,7 +174,8 @@ def _of_fields(few: CheckedBatch, rows: list[dict]) -> list[Finding]:
             piece, place, before, after = uneven[0]
             evidence = (
                 f"In {len(uneven)} of {len(rows)} sequences position_ids do not go up by 1: in sequence "
-                f"{piece.sequence}, of {len(piece.slots):,} tokens, {after} comes after {before} at token {place + 1:,}."
+                f"{piece.sequence}, of {len(piece.slots):,} tokens, {after} comes after {before} at token "
+                f"{place + 1:,}."
             )
             found.append(Finding.failed("positions", evidence, "uneven positions", own=few.start or 0))
     lost_before, _ = _not_carried(few.batch, few.pieces, few.few)

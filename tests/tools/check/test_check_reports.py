@@ -11,6 +11,7 @@ import torch
 from check_cases import SEGMENTS, Tiny, dense, make, padded, sequences
 
 from packlib.tools.check import check_packing
+from packlib.tools.cli import main
 
 LINES = table.recorded()
 
@@ -48,11 +49,13 @@ def test_the_table_has_a_line_for_each_set_up():
      (Tiny("attention"), lambda rows: (dense()(rows)["input_ids"],), reports.SHORT)),
     ("not a pandas frame: pass datasets.Dataset.from_pandas(frame).",
      (Tiny("attention"), dense(), pandas.DataFrame(reports.SHORT))),
-    ("loss must take an output and its batch; it raised KeyError: 'targets'",
+    ("loss failed when it was called as loss(output, batch): see that it takes what model returns "
+     "(test_check_reports.py, ",
      (Tiny("attention"), dense(**SEGMENTS), reports.SHORT, {"loss": lambda output, batch: batch["targets"]})),
-    ("step must take the model and a list of batches; it raised KeyError: 'targets'",
+    ("with a list of 2 micro-batches (test_check_reports.py, line ",
      (Tiny("attention"), dense(**SEGMENTS), reports.SHORT, {"step": lambda model, batches: batches[0]["targets"]})),
-    ("model must take the batches of collate; it raised ValueError: Image features",
+    ("and the fields input_ids, labels, position_ids, pixel_values: see that it takes this batch before it is checked "
+     "(",
      (reports.images.llava(), lambda rows: {
          **reports.images.packed(rows, grids=False, mask=False), "pixel_values": torch.zeros(1, 3, 8, 8)},
       reports.images.illustrated(whole=True))),
@@ -83,8 +86,41 @@ def test_placeholders_are_kept_as_keep_says():
         return {**dense(**SEGMENTS)(some), "pixel_values": torch.stack([row["pixels"] for row in some])}
 
     assert check_packing(Counting("attention"), collate, rows, keep=[reports.images.IMAGE]).exact is True
-    with pytest.raises(ValueError, match=r"with other tokens \(see keep\); it raised ValueError: Image features"):
+    with pytest.raises(
+        ValueError, match=r"of its tokens were exchanged .* in keep .*, line \d+\)\. Detail: ValueError: Im"
+    ):
         check_packing(Counting("attention"), collate, rows)
+
+
+@pytest.mark.parametrize("keep", [60, "60", [1.5], ["a"]])
+def test_tokens_that_are_kept_are_whole_numbers(keep):
+    with pytest.raises(TypeError, match="keep must be whole numbers, the ids of tokens, not"):
+        check_packing(Tiny("attention"), dense(**SEGMENTS), sequences(), keep=keep)
+
+
+def test_the_command_takes_tokens_to_keep(tmp_path, monkeypatch, capsys):
+    """As `keep` does in Python, which one does not come through the command without."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "images.py").write_text(KEEPING)
+    assert main(["check", "images.py:make", "--keep", "60", "--keep", "61", "--no-progress"]) == 0
+    assert main(["check", "images.py:make", "--no-progress"]) == 2
+    said = capsys.readouterr().err
+    assert "were exchanged for others of the batch: name those that must stay" in said and said.count("\n") == 1
+
+
+KEEPING = """
+import torch
+import check_reports as reports
+from check_cases import SEGMENTS, dense
+from test_check_reports import Counting
+
+
+def make():
+    def collate(some):
+        return {**dense(**SEGMENTS)(some), "pixel_values": torch.stack([row["pixels"] for row in some])}
+
+    return Counting("attention"), collate, reports.images.illustrated(whole=True)
+"""
 
 
 def test_experts_that_are_balanced_over_a_batch_cannot_be_told():
