@@ -95,7 +95,7 @@ FAULTS = {
         lambda: (llama(), lambda rows: FLAT([{name: x[:400] for name, x in row.items()} for row in rows]), LONGER),
         "tokens", "truncated"),
     "a window of 350 is replaced": (
-        lambda: (make("MistralForCausalLM", sliding_window=350), in_one_row_of_llama, LONGER), ALONE, "with one of 350"),
+        lambda: (make("MistralForCausalLM", sliding_window=350), without_window, LONGER), ALONE, "with one of 350"),
     "a frequency of the row's length": (
         lambda: (make("LlamaForCausalLM", max_position_embeddings=400, rope_parameters={
             "rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}), FLAT, [*SHORT, *of(350, 450)]),
@@ -112,6 +112,7 @@ FAULTS = {
     "gradients of a second group that stay": (lambda: looping("of the head"), "next update", "stay for the next"),
     "gradients that are cleared each second time": (
         lambda: looping("each second time"), "next update", "stay for the next"),
+    "a micro-batch less in each second update": (counting, "next update", "weighs its micro-batches otherwise"),
     "three micro-batches of four": (lambda: looping("three"), "accumulation", "left out"),
 }  # fmt: skip
 
@@ -124,6 +125,6 @@ RIGHT = {
 }
 
 
-def in_one_row_of_llama(rows):
+def without_window(rows):
     """A dense mask without a window."""
     return cases.dense(slots=sum(len(row["input_ids"]) for row in rows))(rows)

@@ -324,8 +324,17 @@ def next_update(checked: CheckedBatch, weighing: Weighing, step: Callable | None
     )
     if apart <= _NEAR:
         yield Finding(question, PASSED, f"{evidence}.")
-    else:
-        yield Finding(question, UNKNOWN, f"{evidence}: step keeps a count or a state besides the gradients.")
+        return
+    if not parted and not checked.called.share_rows:
+        alone = [checked.called.parameter_slope(batch, parameters) for batch in parts]
+        other = max(later, key=lambda update: float((update.applied - first.applied).norm()))
+        before, after = (_weights(alone, update.applied) for update in (first, other))
+        made = torch.stack(alone, 1) @ torch.from_numpy(after)
+        if float((other.applied - made).norm()) <= _NEAR * float(size) and not _alike(after / before):
+            evidence += f": micro-batches weigh {after[0]:.3g} and {after[1]:.3g}, and {before[0]:.3g} and "
+            yield Finding.failed(question, f"{evidence}{before[1]:.3g} in the first.", "other update")
+            return
+    yield Finding(question, UNKNOWN, f"{evidence}: step keeps a count or a state besides the gradients.")
 
 
 def without_labels(checked: CheckedBatch, step: Callable | None) -> Iterator[Finding]:

@@ -1,6 +1,7 @@
 """`check_packing` on set-ups after public reports, and what it says of questions that nothing asks."""
 
 import json
+import re
 
 import check_later as later
 import check_reports as reports
@@ -42,6 +43,12 @@ def test_the_table_has_a_line_for_each_set_up():
     assert list(LINES) == [*table.RIGHT, *table.FAULTS, *later.MISSED]
     kinds = [line["kind"] for line in LINES.values()]
     assert kinds.count("faulty") >= 40 and kinds.count("right") >= 30
+
+
+@pytest.mark.parametrize(("kind", "least"), [("faulty", 40), ("right", 30)])
+def test_many_set_ups_are_after_public_reports(kind, least):
+    after = [line["report"] for line in LINES.values() if line["kind"] == kind and line["report"]]
+    assert len(after) >= least and all(re.fullmatch(r"[\w.-]+/[\w.-]+#\d+", report) for report in after)
 
 
 @pytest.mark.parametrize(("says", "arguments"), [
