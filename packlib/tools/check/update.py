@@ -21,6 +21,9 @@ from packlib.tools.check.slot_gradients import Loss, labeled
 from packlib.tools.check.weighing import Weighing, held
 
 _NEAR = 0.05
+_NO_GRADIENT = (
+    "The rest of the update is no gradient of theirs, as where dropout or noise is drawn, or a part detached."
+)
 _UPDATES = 3  # in a row
 _DAMPED = 2.0**-12  # what gradients are multiplied with so that no bound clips them
 
@@ -112,6 +115,7 @@ def _run_each(
     sharded = any(isinstance(p, DTensor) for p in parameters)
     sums, taken, optimizers = dict[nn.Parameter, Tensor](), dict[nn.Parameter, list[Tensor]](), list[Any]()
     came, stale = set[nn.Parameter](), set[nn.Parameter]()
+    fresh, left = dict[nn.Parameter, Tensor](), dict[nn.Parameter, Tensor]()  # of sharded parameters
 
     def come(p: nn.Parameter) -> None:
         """Note what a parameter still has when its first gradient comes."""
@@ -131,7 +135,14 @@ def _run_each(
         sums[p].add_(some(p, gradient))
 
     def arrived(p: nn.Parameter) -> None:
-        came.add(p)  # with what it had before
+        """As `add`, for a sharded parameter, of which only the sum with what it still has is seen."""
+        total = some(p, p.grad)
+        if p not in came:
+            fresh.setdefault(p, total)
+            limit = _NEAR * float(total.abs().max())
+            if p in left and bool(left[p].any()) and torch.allclose(total, fresh[p] + left[p], rtol=0, atol=limit):
+                stale.add(p)
+        came.add(p)
         p.grad.mul_(damped)  # type: ignore[union-attr]
         sums[p].add_(some(p, p.grad))
 
@@ -149,6 +160,8 @@ def _run_each(
         for batches in updates:
             sums.update({p: some(p, None) for p in parameters})
             taken.update({p: [] for p in parameters})
+            if sharded:
+                left.update({p: some(p, p.grad) for p in parameters})
             came.clear()
             stale.clear()
             optimizers.clear()
@@ -220,6 +233,13 @@ def _stepped(
     # a scale that all have in common does a constant no harm
     constant = weighing.rule is not None and weighing.rule[0] == "constant"
     if _near(got, shares):
+        taken = _of_parameters(applied, parameters)
+        count = int(taken.sum())
+        if count < len(parameters):
+            evidence += f" The optimizer applied nothing to {len(parameters) - count} of {len(parameters)} parameters."
+        kept = torch.from_numpy(np.repeat(taken, [some(p, None).numel() for p in parameters]))
+        if float((applied - made)[kept].norm() / applied.norm().clamp(min=1e-300)) > _NEAR:
+            return Finding("accumulation", UNKNOWN, f"{evidence} {_NO_GRADIENT}")
         return _of_four(checked, weighing, parts, step, parameters, evidence)
     if not _near(got, given):
         evidence += f" Backward passes gave {given[0]:.3g} and {given[1]:.3g}."
@@ -236,8 +256,7 @@ def _stepped(
         got = _weights(alone, free.applied) / _DAMPED
         evidence += f" They are clipped to a norm of {update.applied.norm():.3g}."
     if left > _NEAR:
-        why = "The rest of it is no gradient of theirs, as where dropout is drawn."
-        return Finding("accumulation", UNKNOWN, f"{evidence} {why}")
+        return Finding("accumulation", UNKNOWN, f"{evidence} {_NO_GRADIENT}")
     if _near(got, shares) or (constant and _near(*got)):
         return _of_four(checked, weighing, parts, step, parameters, evidence)
     if _near(got / np.array(shares), [got[0] / shares[0]] * 2) and not constant:
@@ -268,6 +287,8 @@ def _of_four(
         return passed
     halves = [some for mine in units for some in (mine[: len(mine) // 3 or 1], mine[len(mine) // 3 or 1 :])]
     four = [Loss(checked, checked.collate(checked.of_units(some))) for some in halves]
+    if not all(one.predicted.any() for one in four):
+        return passed
     alone, shares = [checked.called.parameter_slope(one.batch, parameters) for one in four], weighing.shares(four)
     try:
         update = _run(checked, parameters, [one.batch for one in four], step)
@@ -365,6 +386,12 @@ def without_labels(checked: CheckedBatch, step: Callable | None) -> Iterator[Fin
         yield Finding(question, PASSED, f"{evidence}; an update of them is finite.")
     else:
         yield Finding.failed(question, f"{evidence}; an update of them has a loss or gradients of NaN.", "unlabeled")
+
+
+def _of_parameters(update: Tensor, parameters: list[nn.Parameter]) -> np.ndarray:
+    """Of which parameters an update holds a number that is not 0; shape (parameters,)."""
+    sizes = [some(p, None).numel() for p in parameters]
+    return np.array([bool(part.any()) for part in update.split(sizes)])
 
 
 def _weights(alone: Sequence[Tensor], update: Tensor) -> np.ndarray:
