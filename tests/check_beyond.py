@@ -3,7 +3,7 @@
 import check_cases as cases
 import torch
 from check_cases import SEGMENTS, dense, make, spoiled
-from check_later import count
+from check_later import LATER, count
 from check_reports import ALONE, EARLIER, FLAT, SHORT, Uncounted, llama, of
 from torch.nn import functional as F
 
@@ -69,6 +69,55 @@ def looping(cleared):
     return model, FLAT, SHORT, {"step": step}
 
 
+class Company(Uncounted):
+    """What a row, a batch or the one before it holds changes what a sequence gets, or learns."""
+
+    def __init__(self, fault):
+        super().__init__("attention", fault=fault)
+
+    def _attention(self, part, x, segments, same, wrong):
+        if self.fault == "8 bits by row":
+            most = x.detach().abs().amax((1, 2), keepdim=True)
+            x = x + (torch.round(x / most * 127) / 127 * most - x).detach()
+        if self.fault == "a mean of the row before":
+            x = x + 0.3 * torch.cat([torch.zeros_like(x[:1]), x[:-1]]).mean(1, keepdim=True)
+        return super()._attention(part, x, segments, same, wrong)
+
+    def _loss(self, logits, labels, segments, items):
+        target = F.pad(labels[:, 1:], (0, 1), value=-100)
+        kept = target != -100
+        each = F.cross_entropy(logits.transpose(1, 2), target, reduction="none")
+        if self.fault == "weights by how often":
+            often = 1 / target[kept].bincount(minlength=120)[target.clamp(min=0)].clamp(min=1)
+            return (each * often).sum() / (often * kept).sum()
+        if self.fault == "a contrast":
+            states = F.normalize(logits[kept], dim=-1)
+            return each.sum() / kept.sum() + 0.1 * (states @ states.T).exp().sum(1).log().mean()
+        if self.fault == "no first label of a row":
+            kept = kept & (kept.cumsum(1) > 1)
+        return (each * kept).sum() / kept.sum()
+
+
+def company(fault):
+    return Company(fault), dense(slots=48, **SEGMENTS), SHORT
+
+
+def stepping_oddly(how):
+    """A step that takes the first micro-batch for all, or adds noise to gradients."""
+    model = llama()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(model, batches):
+        optimizer.zero_grad()
+        for batch in [batches[0]] * len(batches) if how == "the first again" else batches:
+            model(**batch, num_items_in_batch=count(batches)).loss.backward()
+        for p in model.parameters() if how == "noise" else []:
+            p.grad += torch.randn_like(p) * p.grad.std()
+        optimizer.step()
+
+    return model, FLAT, SHORT, {"step": step}
+
+
 def counting():
     """A step that leaves out a micro-batch of each second update."""
     model, calls = llama(), []
@@ -112,6 +161,12 @@ FAULTS = {
     "gradients of a second group that stay": (lambda: looping("of the head"), "next update", "stay for the next"),
     "gradients that are cleared each second time": (
         lambda: looping("each second time"), "next update", "stay for the next"),
+    "rounded to 8 bits by row": (lambda: company("8 bits by row"), EARLIER, "statistics (batch normalization)"),
+    "a mean of the row before": (lambda: company("a mean of the row before"), LATER, "statistics"),
+    "labels weigh by how often they are in a batch": (lambda: company("weights by how often"), "mean", "company"),
+    "a contrast of all that a batch holds": (lambda: company("a contrast"), "mean", "company"),
+    "the first label of a row is left out": (lambda: company("no first label of a row"), "labels", "picked among all"),
+    "the first micro-batch again": (lambda: stepping_oddly("the first again"), "accumulation", "left out"),
     "a micro-batch less in each second update": (counting, "next update", "weighs its micro-batches otherwise"),
     "three micro-batches of four": (lambda: looping("three"), "accumulation", "left out"),
 }  # fmt: skip

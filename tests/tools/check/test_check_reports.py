@@ -3,6 +3,7 @@
 import json
 import re
 
+import check_beyond as beyond
 import check_later as later
 import check_reports as reports
 import check_table as table
@@ -128,6 +129,22 @@ def make():
 
     return Counting("attention"), collate, reports.images.illustrated(whole=True)
 """
+
+
+def test_an_update_with_noise_cannot_be_told():
+    found = table.checked(beyond.stepping_oddly("noise"))
+    assert found.exact is None and "no gradient of theirs, as where dropout or noise" in found["accumulation"].evidence
+
+
+def test_what_is_too_long_for_any_batch_is_said_by_number():
+    found = table.checked(beyond.RIGHT["far longer than max_tokens"]())
+    said = found.not_asked["whole sequences"]
+    assert "1 of your sequences, of up to 5,000 tokens, were cut to 2,048" in said and "with max_tokens 1,250" in said
+    longer = table.checked(beyond.RIGHT["longer than max_tokens, by one batch more"]())
+    assert (
+        "7 of 7 sequences, of up to 450 tokens, were in one batch of 517 slots" in longer["whole sequences"].evidence
+    )
+    assert longer["whole sequences"].verdict == "passed" and not longer.not_asked.keys() & {"whole sequences"}
 
 
 def test_experts_that_are_balanced_over_a_batch_cannot_be_told():
