@@ -18,6 +18,8 @@ class Limited(Uncounted):
         self.places = torch.nn.Embedding(1024, 24)
 
     def forward(self, input_ids, position_ids=None, segment_ids=None, labels=None):
+        if self.fault == "positions of its own":
+            position_ids = None
         if self.fault == "table of 400" and position_ids is not None:
             position_ids = position_ids.clamp(max=399)
         if self.fault == "ten numbers of segments" and segment_ids is not None:
@@ -63,6 +65,8 @@ def looping(cleared):
             optimizer.step()
             if cleared in ("after", "three") or (cleared, number) == ("of the head", 0):
                 optimizer.zero_grad()
+            if cleared == "to zeros":
+                optimizer.zero_grad(set_to_none=False)
             if cleared == "each second time" and len(calls) % 2:
                 optimizer.zero_grad(set_to_none=False)
 
@@ -118,6 +122,17 @@ def stepping_oddly(how):
     return model, FLAT, SHORT, {"step": step}
 
 
+def of_new_optimizers(model, batches):
+    """A step that makes its optimizers, and clears the gradients of one of them."""
+    head, rest = [*model.lm_head.parameters()], [*model.model.parameters()]
+    optimizers = [torch.optim.SGD(parameters, lr=0.1) for parameters in (head, rest)]
+    for batch in batches:
+        model(**batch, num_items_in_batch=count(batches)).loss.backward()
+    for optimizer in optimizers:
+        optimizer.step()
+    optimizers[0].zero_grad()
+
+
 def counting():
     """A step that leaves out a micro-batch of each second update."""
     model, calls = llama(), []
@@ -159,6 +174,8 @@ FAULTS = {
     "gradients that stay for the next update": (lambda: looping("never"), "next update", "stay for the next"),
     "clipped gradients that stay": (lambda: looping("clipped, never"), "next update", "stay for the next"),
     "gradients of a second group that stay": (lambda: looping("of the head"), "next update", "stay for the next"),
+    "gradients of one new optimizer that stay": (
+        lambda: (llama(), FLAT, SHORT, {"step": of_new_optimizers}), "next update", "stay for the next"),
     "gradients that are cleared each second time": (
         lambda: looping("each second time"), "next update", "stay for the next"),
     "rounded to 8 bits by row": (lambda: company("8 bits by row"), EARLIER, "statistics (batch normalization)"),
@@ -176,6 +193,12 @@ RIGHT = {
     "far longer than max_tokens": lambda: (llama(), FLAT, FAR),
     "35 sequences of a row": lambda: (Limited(), in_one_row, MANY),
     "cleared before, optimizers made once": lambda: looping("before"),
+    "clamped positions that the model does not read": lambda: (
+        Limited("positions of its own"),
+        spoiled(in_one_row, position_ids=lambda x: x.clamp(max=400)),
+        LONGER,
+    ),
+    "cleared to zeros, optimizers made once": lambda: looping("to zeros"),
     "cleared after, optimizers made once": lambda: looping("after"),
 }
 
