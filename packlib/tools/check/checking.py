@@ -67,10 +67,12 @@ def check_packing(
             answers to one prompt; they are never parted. Without it each sequence is a group.
         max_tokens: of the longest sequence that the model gets. Longer ones are cut to their first tokens and the last;
             the two longest of them are used, or more if fewer than 4 sequences are short enough. The findings say how
-            many were cut or left out. If the model refuses sequences that were cut, it gets whole ones.
+            many were cut or left out. If the model refuses sequences that were cut, it gets whole ones. If nothing
+            fails, all are compared whole in one batch more, of up to 4,096 slots or 8 times max_tokens.
         loss: `loss(output, batch)`, where the model does not compute it.
         step: `step(model, batches)`: what your trainer does with the micro-batches of one update, with its `backward`
-            and its optimizer. Parameters and gradients are put back; what your optimizer remembers is not. On two
+            and its optimizer, which step should make once, and what clears gradients. It is called for several updates.
+            Parameters and gradients are put back; what your optimizer remembers is not. On two
             ranks each gets one micro-batch, and a model in DistributedDataParallel is handed over as it is.
         keep: tokens that are never changed, such as placeholders of images. Those that the model's config names
             (`image_token_id`, …) are kept anyway.

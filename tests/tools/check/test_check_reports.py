@@ -7,6 +7,7 @@ import check_beyond as beyond
 import check_later as later
 import check_reports as reports
 import check_table as table
+import numpy as np
 import pandas
 import pytest
 import torch
@@ -60,6 +61,8 @@ def test_many_set_ups_are_after_public_reports(kind, least):
     ("loss failed when it was called as loss(output, batch): see that it takes what model returns "
      "(test_check_reports.py, ",
      (Tiny("attention"), dense(**SEGMENTS), reports.SHORT, {"loss": lambda output, batch: batch["targets"]})),
+    ("in any order (test_check_reports.py, line ",
+     (Tiny("attention"), lambda rows: np.stack([[1], [1, 2]]), reports.SHORT)),
     ("with a list of 2 micro-batches (test_check_reports.py, line ",
      (Tiny("attention"), dense(**SEGMENTS), reports.SHORT, {"step": lambda model, batches: batches[0]["targets"]})),
     ("and the fields input_ids, labels, position_ids, pixel_values: see that it takes this batch before it is checked "
@@ -134,6 +137,13 @@ def make():
 def test_an_update_with_noise_cannot_be_told():
     found = table.checked(beyond.stepping_oddly("noise"))
     assert found.exact is None and "no gradient of theirs, as where dropout or noise" in found["accumulation"].evidence
+
+
+def test_parameters_learn_as_before_after_a_batch_of_whole_sequences():
+    model, collate, rows = beyond.RIGHT["longer than max_tokens, by one batch more"]()
+    frozen = model.lm_head.weight.requires_grad_(False)
+    check_packing(model, collate, rows)
+    assert all(p.requires_grad is (p is not frozen) for p in model.parameters())
 
 
 def test_what_is_too_long_for_any_batch_is_said_by_number():
