@@ -54,8 +54,9 @@ class CalledBatch:
         called.refuse_parts(self.seen)
         self.rounding, loss = self.seen.rounding, self.seen.loss
         self._size = max(self.seen.outputs.detach().double().square().mean().sqrt().item(), 1e-30)
+        self.noise: list[float] = [] if like is None else like.noise
+        self.loss_noise: list[float] = [] if like is None else like.loss_noise
         if like is not None:
-            self.noise, self.loss_noise = like.noise, like.loss_noise
             return
         again = [called(batch, reseed=reseed) for reseed in (True, False)]
         self.noise = [self.apart(one.outputs, self.seen.outputs).max().item() for one in again]
