@@ -6,15 +6,34 @@
 import csv
 from pathlib import Path
 
+import check_beyond as beyond
 import check_later as later
+import check_public as public
 import check_reports as reports
 
 from packlib.tools.check import PackingCheck, check_packing
 
 TABLE = Path(__file__).parent / "tools" / "check" / "set_ups.csv"
-COLUMNS = "kind", "made", "set_up", "exact", "failed", "cannot_be_told", "not_asked"
-RIGHT = {**reports.RIGHT, **later.RIGHT}
-FAULTS = {**reports.FAULTS, **later.FAULTS}
+COLUMNS = "kind", "made", "report", "set_up", "exact", "failed", "cannot_be_told", "not_asked"
+RIGHT = {**reports.RIGHT, **later.RIGHT, **beyond.RIGHT, **public.RIGHT}
+FAULTS = {**reports.FAULTS, **later.FAULTS, **beyond.FAULTS, **public.FAULTS}
+REPORTS = {  # of set-ups whose names say less
+    "axolotl 1375": "axolotl-ai-cloud/axolotl#1375",
+    "LlamaFactory 7754": "hiyouga/LlamaFactory#7754",
+    "nanoVLM 204": "huggingface/nanoVLM#204",
+    "Megatron-Bridge 4660": "NVIDIA-NeMo/Megatron-Bridge#4660",
+    "OpenNMT 2209": "OpenNMT/OpenNMT-py#2209",
+    "torchtune 1917": "pytorch/torchtune#1917",
+    "transformers 34373": "huggingface/transformers#34373",
+    "nanoGPT 206": "karpathy/nanoGPT#206",
+    "transformers 34191": "huggingface/transformers#34191",
+}
+
+
+def report_of(name: str) -> str:
+    """The public report that a set-up is made after, as owner/repo#number; empty without one."""
+    first = name.partition(", ")[0]
+    return first if "#" in first else REPORTS.get(first, "")
 
 
 def checked(case: tuple) -> PackingCheck:
@@ -24,11 +43,11 @@ def checked(case: tuple) -> PackingCheck:
 
 def row(kind: str, name: str, found: PackingCheck) -> dict[str, str]:
     """A line of the table."""
-    is_later = any(name in getattr(later, table) for table in ("RIGHT", "FAULTS", "MISSED"))
-    made = "after the code" if is_later and name not in later.CHANGED else "with it"
+    after = {**later.RIGHT, **later.FAULTS, **later.MISSED, **public.RIGHT, **public.FAULTS}.keys()
+    made = "after the code" if name in after - {*later.CHANGED, *public.CHANGED} else "with it"
     verdicts = {verdict: "; ".join(one.question for one in found.findings if one.verdict == verdict)
                 for verdict in ("failed", "cannot be told", "not asked")}  # fmt: skip
-    return dict(zip(COLUMNS, (kind, made, name, str(found.exact), *verdicts.values()), strict=True))
+    return dict(zip(COLUMNS, (kind, made, report_of(name), name, str(found.exact), *verdicts.values()), strict=True))
 
 
 def recorded() -> dict[str, dict[str, str]]:

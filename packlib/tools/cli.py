@@ -354,6 +354,14 @@ def _of_loaders(command: Any) -> Any:
 @click.option("--reduction", type=click.Choice(_REDUCTIONS), show_default="any", help="The mean you want.")
 @click.option("--group", metavar="COLUMN", help="The same for sequences that belong together, as a pair.")
 @click.option("--max-tokens", type=int, show_default="300", help="Of a sequence, if longer ones must be cut.")
+@click.option(
+    "--keep",
+    type=int,
+    multiple=True,
+    metavar="ID",
+    show_default="those of the model's config",
+    help="A token that is never changed, such as the placeholder of an image. May be repeated.",
+)
 @click.option("--log", type=_path, metavar="FILE.jsonl", help="Append a line with what was found.")
 @_json
 @_quiet
@@ -371,6 +379,7 @@ def _check(
       packlib check my_training:make
       packlib check my_training.py:make --reduction token --json --log checks.jsonl
       packlib check path/to/model --collate my_training:collate
+      packlib check my_images.py:make --keep 60 --keep 61
       torchrun --nproc-per-node 2 -m packlib check my_training.py:make
       packlib check --loader my_data.py:make --source tokens.parquet --ranks 8
     """
@@ -395,7 +404,7 @@ def _check(
         raise ValueError(f"torchrun must start 2 processes for a check, not {ranks}.")
     if log:
         log = output_path(log)
-    given = {name: value for name, value in asked.items() if value is not None}
+    given = {name: value for name, value in asked.items() if value not in (None, ())}
     with _group(ranks), redirect_stdout(sys.stderr):  # what the code under check prints is no answer
         found = check_target(target, collate, progress and not rank, **given)
     code = {True: 0, False: 1, None: 2}[found.exact]

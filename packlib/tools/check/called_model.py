@@ -13,7 +13,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from packlib.checks import one_line, shown
+from packlib.checks import listed, one_line, shown
+from packlib.tools.check.places import place_of
 
 _PLACEHOLDER = re.compile(r"(image|video|vision|audio|boi|eoi|boa|eoa).*token_(id|index)$")
 _MOST = 1 << 14  # numbers of each parameter that are looked at
@@ -22,10 +23,12 @@ EXACT = 1e-6  # a token that is masked has a gradient of exactly 0 in every prec
 
 
 class Refused(ValueError):
-    """What is expected of a function that raised, and what it raised, in one sentence."""
+    """What failed, where, and what to do, in one sentence; what was raised comes after it, as a detail."""
 
-    def __init__(self, expected: str, error: Exception) -> None:
-        super().__init__(f"{expected}; it raised {type(error).__name__}: {one_line(str(error), 200)}")
+    def __init__(self, said: str, error: Exception) -> None:
+        place, detail = place_of(error), one_line(str(error), 200).rstrip(".")
+        detail = ": ".join(filter(None, [type(error).__name__, detail]))
+        super().__init__(f"{said}{f' ({place})' * bool(place)}. Detail: {detail}.")
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ class CalledModel:
     def __init__(
         self, model: Callable, loss: Callable | None, share_rows: bool = False, keep: Collection[int] = ()
     ) -> None:
-        self.has_run = False
+        self.taken: dict[str, Any] | None = None  # the first batch
         self.share_rows = share_rows and ranks() > 1
         self.outer = model  # for a step, which needs what adds up the gradients of ranks
         model = model.module if isinstance(model, nn.parallel.DistributedDataParallel) else model
@@ -156,8 +159,25 @@ class CalledModel:
             dist.all_reduce(gradient := gradient.contiguous())
         return gradient
 
-    def __call__(self, batch: Mapping[str, Any], reseed: bool = True, as_it_is: bool = False) -> ModelCall:
-        """Call the model with a copy of `batch`. Gradients end at the embeddings, unless it is called `as_it_is`."""
+    def from_scores(self, batch: Mapping[str, Any], width: int) -> ModelCall:
+        """As a call whose gradients end at scores of this width, so that nothing before them is kept in memory."""
+        parameters = [p for p in self.module.parameters() if p.requires_grad]
+        try:
+            for p in parameters:
+                p.requires_grad_(False)
+            return self(batch, as_it_is=True, width=width)
+        finally:
+            for p in parameters:
+                p.requires_grad_()
+
+    def __call__(
+        self, batch: Mapping[str, Any], reseed: bool = True, as_it_is: bool = False, width: int = 0
+    ) -> ModelCall:
+        """Call the model with a copy of `batch`. Gradients end at the embeddings, unless it is called `as_it_is`.
+
+        Args:
+            width: of scores for each slot that gradients end at, too.
+        """
         if reseed:
             self.reseed()
         batch = {
@@ -176,6 +196,10 @@ class CalledModel:
             if reads and made is output and not any(module.children()) and not as_it_is:
                 embeddings.append(made.detach().requires_grad_())  # frozen weights have gradients here too
                 return embeddings[-1]
+            if width and made is output and not any(module.children()):
+                by_token = by_slot(made, ids)
+                if by_token is not None and by_token.shape[1] == width:
+                    return made.detach().requires_grad_()
             taken = next((x for x in given if x.requires_grad and by_slot(x, ids) is not None), None)
             if taken is not None and taken is not made and by_slot(made, ids) is not None:
                 parts.append((module, taken, made))
@@ -185,14 +209,36 @@ class CalledModel:
         try:
             output = self.model(**batch)
         except Exception as error:
-            also = ", also one sequence alone, with fewer fields, or with other tokens (see keep)" * self.has_run
-            raise Refused(f"model must take the batches of collate{also}", error) from error
+            raise Refused(self._refused(batch), error) from error
         finally:
             handle.remove()
-        self.has_run = True
+        self.taken = self.taken or batch
         outputs, loss, scores, at = self._read(output, batch)
         rounding = max(torch.finfo(kind).eps for kind in (*kinds, outputs.dtype))
         return ModelCall(outputs, loss, scores, at, embeddings, rounding, parts)
+
+    def _refused(self, batch: dict[str, Any]) -> str:
+        """What the model does not take, and what to do."""
+        ids, shape = batch["input_ids"], tuple(batch["input_ids"].shape)
+        if self.taken is None:
+            fields = listed(batch)
+            return (
+                f"model failed when it was called as model(**batch) with the batch that collate makes, of tokens of "
+                f"the shape {shape} and the fields {fields}: see that it takes this batch before it is checked"
+            )
+        first = self.taken["input_ids"]
+        if first.shape == ids.shape and not torch.equal(first, ids):
+            count = int((first != ids).sum())
+            return (
+                f"model took the batch of collate, and failed when {count} of its tokens were exchanged for others of "
+                "the batch: name those that must stay, such as placeholders of images, in keep (--keep)"
+            )
+        fewer = sorted(self.taken.keys() - batch.keys())
+        without = f" without {listed(fewer)}" if fewer else ""
+        return (
+            f"model took a batch of tokens of the shape {tuple(first.shape)}, and failed with another of {shape}"
+            f"{without}: it must take batches of other sequences too, and of one alone"
+        )
 
     def refuse_parts(self, seen: ModelCall) -> None:
         """Raise a ValueError if ranks that share rows saw other things: what is asked next must be the same on all."""
@@ -222,7 +268,8 @@ class CalledModel:
             try:
                 loss = self.loss(output, batch)
             except Exception as error:
-                raise Refused("loss must take an output and its batch", error) from error
+                said = "loss failed when it was called as loss(output, batch): see that it takes what model returns"
+                raise Refused(said, error) from error
         outputs = rows[name].flatten(0, ids.dim() - 1).flatten(1)
         if {"token_positions", "token_logits"} <= set(found):  # logits of the predicted tokens alone
             return outputs, loss, found["token_logits"], found["token_positions"]

@@ -4,8 +4,6 @@ import importlib
 import os
 import runpy
 import sys
-import sysconfig
-import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,14 +14,13 @@ import numpy as np
 
 from packlib.checks import listed, one_line, one_of, shown
 from packlib.files import named, read_json, regular_file
+from packlib.tools.check.places import is_own, place_of
 
 if TYPE_CHECKING:
     from packlib.tools.check.findings import PackingCheck
 
 _LENGTHS = (9, 14, 5, 40, 7, 23, 12, 80)
 _PARTS = ("model", "collate", "sequences")
-_PACKLIB = f"{Path(__file__).parents[2]}{os.sep}"
-_INSTALLED = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 
 
 def check_target(target: str, collate: str | None = None, progress: bool = False, **asked: Any) -> "PackingCheck":
@@ -94,11 +91,10 @@ def _in_one_sentence(target: str | Path) -> Iterator[None]:
 
 
 def _cause(error: BaseException) -> str:
-    frames, said = list(traceback.extract_tb(error.__traceback__)), one_line(str(error), 400)
-    if frames[-1].filename.startswith(_PACKLIB) and isinstance(error, (ValueError, TypeError)):
-        return said  # a sentence of ours
-    theirs = [frame for frame in frames if not frame.filename.startswith((_PACKLIB, *_INSTALLED, "<"))]
-    place = f" ({Path(theirs[-1].filename).name}, line {theirs[-1].lineno})" if theirs else ""
+    said = one_line(str(error), 400)
+    if is_own(error):
+        return said
+    place = f" ({where})" if (where := place_of(error)) else ""
     return f"{': '.join(filter(None, [type(error).__name__, said.rstrip('.')]))}{place}."
 
 

@@ -1,20 +1,17 @@
 """Is it exact? A model and a collator are asked by calls alone whether a pack changes what a sequence gets."""
 
-import os
-import traceback
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from tqdm.auto import tqdm
 
-from packlib.checks import flag, one_line, one_of, shown, whole_number
+from packlib.checks import flag, one_of, shown, whole_number
 from packlib.collectives import lost_ranks_named
-from packlib.tools.check.called_model import CalledModel, ranks
+from packlib.tools.check.called_model import CalledModel, Refused, ranks
 from packlib.tools.check.causes import why_leaks
 from packlib.tools.check.choosing import choose
 from packlib.tools.check.collated_batch import CheckedBatch, collated
@@ -22,11 +19,12 @@ from packlib.tools.check.findings import FAILED, Finding, PackingCheck
 from packlib.tools.check.group_questions import shared_prompt_findings
 from packlib.tools.check.loss_questions import loss_questions
 from packlib.tools.check.model_questions import determinism, isolation, lacking, padding, positions, sameness, tokens
-from packlib.tools.check.update import accumulation, without_labels
+from packlib.tools.check.places import is_own
+from packlib.tools.check.update import accumulation, next_update, without_labels
 from packlib.tools.check.weighing import REDUCTIONS, Weighing
+from packlib.tools.check.whole_sequences import whole_sequences
 
 _MOST = 32  # sequences of max_tokens that a failure of cut sequences is worth to be asked again with whole ones
-_PACKLIB = f"{Path(__file__).parents[2]}{os.sep}"
 
 
 @lost_ranks_named()
@@ -69,10 +67,12 @@ def check_packing(
             answers to one prompt; they are never parted. Without it each sequence is a group.
         max_tokens: of the longest sequence that the model gets. Longer ones are cut to their first tokens and the last;
             the two longest of them are used, or more if fewer than 4 sequences are short enough. The findings say how
-            many were cut or left out. If the model refuses sequences that were cut, it gets whole ones.
+            many were cut or left out. If the model refuses sequences that were cut, it gets whole ones. If nothing
+            fails, all are compared whole in one batch more, of up to 4,096 slots or 8 times max_tokens.
         loss: `loss(output, batch)`, where the model does not compute it.
         step: `step(model, batches)`: what your trainer does with the micro-batches of one update, with its `backward`
-            and its optimizer. Parameters and gradients are put back; what your optimizer remembers is not. On two
+            and its optimizer, which step should make once, and what clears gradients. It is called for several updates.
+            Parameters and gradients are put back; what your optimizer remembers is not. On two
             ranks each gets one micro-batch, and a model in DistributedDataParallel is handed over as it is.
         keep: tokens that are never changed, such as placeholders of images. Those that the model's config names
             (`image_token_id`, …) are kept anyway.
@@ -101,6 +101,8 @@ def check_packing(
     if reduction is not None:
         one_of("reduction", reduction, REDUCTIONS)
     one_of("ranks_share", ranks_share, ("batches", "rows"))
+    if not isinstance(keep, Collection) or not all(isinstance(token, int | np.integer) for token in keep):
+        raise TypeError(f"keep must be whole numbers, the ids of tokens, not {shown(keep)}.")
     called = CalledModel(model, loss, share_rows=ranks_share == "rows", keep=keep)
     whole_number("max_tokens", max_tokens, 2)
     progress = flag("progress", progress)
@@ -122,18 +124,15 @@ def check_packing(
     with called.mode(train=False):
         few, whole, note = choose(lambda some: collated(called, collate, some), rows, group, max_tokens)
 
+    def asked(some: list[dict]) -> tuple[list[Finding], Weighing]:
+        with called.mode(train=False), _finished():
+            return _findings(CheckedBatch(called, collate, rows, some, group), reduction, step, progress)
+
     def ask(some: list[dict]) -> list[Finding]:
-        with called.mode(train=False):
-            try:
-                return _findings(CheckedBatch(called, collate, rows, some, group), reduction, step, progress)
-            except Exception as error:
-                if _own(error):
-                    raise
-                said = f"{type(error).__name__}: {one_line(str(error), 200)}"
-                raise ValueError(f"The check could not be finished with this model and batch: {said}") from error
+        return asked(some)[0]
 
     try:
-        found = ask(few)
+        found, weighing = asked(few)
     except ValueError as error:
         if few == whole:
             raise
@@ -149,26 +148,39 @@ def check_packing(
     if note:
         found = [replace(one, evidence=f"{one.evidence} {note}") if one.verdict == FAILED or one.question == "tokens"
                  else one for one in found]  # fmt: skip
+    if not failed:
+        with called.mode(train=False), _finished():
+            more = {one.question: one for one in whole_sequences(weighing, group, max_tokens, ask)}
+        found = [more.pop(one.question, one) for one in found] + [*more.values()]
     return PackingCheck(tuple(found))
 
 
-def _own(error: Exception) -> bool:
-    """Whether it is a sentence of packlib's own, and not what code that it called raised."""
-    last = list(traceback.extract_tb(error.__traceback__))[-1]
-    return isinstance(error, ValueError | TypeError) and last.filename.startswith(_PACKLIB)
+@contextmanager
+def _finished() -> Iterator[None]:
+    """Say in one sentence what stopped the check, unless it is a sentence of our own."""
+    try:
+        yield
+    except Exception as error:
+        if is_own(error):
+            raise
+        said = "The check stopped half way, so nothing is said of your packing: it cannot handle this model or batch"
+        raise Refused(said, error) from error
 
 
-def _findings(checked: CheckedBatch, reduction: str | None, step: Callable | None, progress: bool) -> list[Finding]:
+def _findings(
+    checked: CheckedBatch, reduction: str | None, step: Callable | None, progress: bool
+) -> tuple[list[Finding], Weighing]:
     weighing, why = Weighing(checked, reduction), why_leaks(checked) if checked.own_leak() else None
     questions: list[Callable[[], Iterable[Finding]]] = [
         lambda: [determinism(checked), tokens(checked, weighing.whole.loss.concerned)],
         lambda: isolation(checked, why),
         lambda: [padding(checked), positions(checked, why), sameness(checked, why)],
         lambda: loss_questions(checked, weighing, why is not None),
-        lambda: [accumulation(checked, weighing, step), *without_labels(checked, step), *lacking(checked)],
+        lambda: [accumulation(checked, weighing, step), *next_update(checked, weighing, step)],
+        lambda: [*without_labels(checked, step), *lacking(checked)],
     ]
     bar = tqdm(questions, desc="check", unit="question", leave=False, disable=not progress)
-    return [finding for question in bar for finding in question()]
+    return [finding for question in bar for finding in question()], weighing
 
 
 def _refuse_packed_rows(rows: list[dict[str, Any]]) -> None:

@@ -65,7 +65,7 @@ def choose(collate: Callable[[list[dict]], dict], rows: list[dict], group: str |
     """
     wanted, best = shape_of(collate(rows), rows), None
     for some in _candidates(rows, group, most):
-        few, tail = _cut_apart(some, most)
+        few, tail = cut_apart(some, most)
         if best is not None and sum(len(row["input_ids"]) for row in few) > _SEQUENCES * most:
             continue
         try:
@@ -109,7 +109,7 @@ def _candidates(rows: list[dict], group: str | None, most: int) -> Iterator[list
     yield rows
 
 
-def _cut_apart(rows: list[dict], most: int) -> tuple[list[dict], int]:
+def cut_apart(rows: list[dict], most: int) -> tuple[list[dict], int]:
     """The sequences, longer ones cut so that no two become equal, and how many of their last tokens these keep.
 
     One, or half of what is kept where a long prompt is shared; if that does not tell them apart, none is cut.

@@ -40,15 +40,24 @@ class CalledBatch:
         pieces, owner: where the contents are, and the number of the piece in each slot, below 0 on padding.
         seen: what the model gives.
         noise, loss_noise: how far outputs and losses are apart in a second call with the same seed, and with another.
+
+    Args:
+        like: a batch of which that is known; then there is no second call.
     """
 
-    def __init__(self, called: CalledModel, batch: dict, pieces: list[Piece]) -> None:
+    def __init__(
+        self, called: CalledModel, batch: dict, pieces: list[Piece], like: "CalledBatch | None" = None
+    ) -> None:
         self.called, self.batch, self.ids, self.pieces = called, batch, batch["input_ids"], pieces
         self.owner = owners(self.ids, pieces)
         self.seen = called(batch)
         called.refuse_parts(self.seen)
         self.rounding, loss = self.seen.rounding, self.seen.loss
         self._size = max(self.seen.outputs.detach().double().square().mean().sqrt().item(), 1e-30)
+        self.noise: list[float] = [] if like is None else like.noise
+        self.loss_noise: list[float] = [] if like is None else like.loss_noise
+        if like is not None:
+            return
         again = [called(batch, reseed=reseed) for reseed in (True, False)]
         self.noise = [self.apart(one.outputs, self.seen.outputs).max().item() for one in again]
         self.loss_noise = [0.0, 0.0]
@@ -86,6 +95,7 @@ class CheckedBatch(CalledBatch):
     Args:
         given: all sequences, and `few` of them, with which the model is called.
         group: the column that says which of them belong together.
+        like: a batch of the same model and collator, of which its noise and whether it is causal are known.
 
     Attributes:
         unit_of: the number of the group of each of few, or its own.
@@ -94,7 +104,13 @@ class CheckedBatch(CalledBatch):
     """
 
     def __init__(
-        self, called: CalledModel, collate: Callable, given: list[dict], few: list[dict], group: str | None
+        self,
+        called: CalledModel,
+        collate: Callable,
+        given: list[dict],
+        few: list[dict],
+        group: str | None,
+        like: "CheckedBatch | None" = None,
     ) -> None:
         self.called, self._collate, self.given, self.few, self.grouped = called, collate, given, few, group is not None
         names = list(range(len(few))) if group is None else [row[group] for row in few]
@@ -103,7 +119,9 @@ class CheckedBatch(CalledBatch):
         pieces = found_in(batch, few)
         if not pieces:
             raise ValueError("collate must keep the tokens of the sequences: none of them is in its input_ids.")
-        super().__init__(called, batch, pieces)
+        super().__init__(called, batch, pieces, like)
+        if like is not None:
+            self.causal = like.causal
         self.padding = np.flatnonzero(self.owner < 0)
         self.rows = np.array([piece.slots[0] // self.ids.shape[-1] for piece in self.pieces])
 
@@ -132,7 +150,10 @@ class CheckedBatch(CalledBatch):
         """`slopes` in the batch as it is; the larger of evaluation and of training, if the model trains."""
         slopes = self.slopes(self.batch)
         if slopes is not None and self.called.trains:
-            wanted = "model must take torch.autograd.grad in training, so checkpoint with use_reentrant=False"
+            wanted = (
+                "model failed in training, when gradients of its parts were taken: it must take torch.autograd.grad, "
+                "so checkpoint with use_reentrant=False"
+            )
             with self.called.mode(train=True), in_one_sentence(wanted):
                 slopes = np.maximum(slopes, self.slopes(self.batch))  # type: ignore[arg-type]
         return slopes
@@ -196,9 +217,13 @@ class CheckedBatch(CalledBatch):
 
     @cached_property
     def parts(self) -> tuple[list[dict], list[dict]]:
-        """All sequences in two parts that differ in number, and still more in tokens; a group stays together."""
+        """All sequences in two parts that differ in number, and still more in tokens; a group stays together.
+
+        Sequences of one token, of which nothing is predicted, are in the larger part, if there are others.
+        """
         units = set(self.unit_of)
-        by_length = sorted(units, key=lambda unit: sum(len(row["input_ids"]) for row in self.of_units([unit])))
+        size = {unit: [len(row["input_ids"]) for row in self.of_units([unit])] for unit in units}
+        by_length = sorted(units, key=lambda unit: (max(size[unit]) < 2, sum(size[unit])))
         short = by_length[: max(1, len(units) // 3)]
         return self.of_units(units.difference(short)), self.of_units(short)
 
@@ -346,7 +371,7 @@ def _put(value: Tensor, slots: np.ndarray, part: Tensor) -> Tensor:
 
 @contextmanager
 def in_one_sentence(what: str) -> Iterator[None]:
-    """Say in one sentence what is expected of a function that raises."""
+    """Say in one sentence what failed, and what to do."""
     try:
         yield
     except Refused:
@@ -358,7 +383,9 @@ def in_one_sentence(what: str) -> Iterator[None]:
 def collated(called: CalledModel, collate: Callable, sequences: list[dict]) -> dict:
     """The batch that a collator makes, of tensors."""
     called.reseed()
-    with in_one_sentence(f"collate must take a list of sequences, here of {len(sequences)}"):
+    count = len(sequences)
+    failed = f"collate failed with a list of {count} of your sequences: it must take any number of them, in any order"
+    with in_one_sentence(failed):
         made = collate(deepcopy(sequences))
     if isinstance(made, tuple | list):
         raise TypeError(f"collate returned a {type(made).__name__}: return one mapping, whose tokens are input_ids.")

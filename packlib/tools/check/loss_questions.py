@@ -62,10 +62,19 @@ def _borders(weighing: Weighing) -> Finding:
 
 def _labels(weighing: Weighing) -> Finding:
     loss = weighing.whole.loss
+    elsewhere = [other.key[other.predicted] for batch in weighing.batches
+                 for other in (batch.loss, *batch.alone.values()) if other is not loss]  # fmt: skip
+    return labels_of(loss, np.concatenate([loss.key[:0], *elsewhere]))
+
+
+def labels_of(loss: Loss, elsewhere: np.ndarray) -> Finding:
+    """Whether a loss asks each slot for its label, and no other slot.
+
+    Args:
+        elsewhere: the keys of slots that are asked in other batches.
+    """
     checked, shift, asked, labeled = loss.checked, loss.shift, loss.predicted, loss.wanted != IGNORED
     missing, inside = labeled & ~asked, loss.ahead(loss.token, shift) != IGNORED
-    elsewhere = np.concatenate([other.key[other.predicted] for batch in weighing.batches
-                                for other in (batch.loss, *batch.alone.values()) if other is not loss])  # fmt: skip
     count, lost, padding = int(labeled.sum()), int(missing.sum()), int(asked[checked.padding].sum())
     wrong = int((asked & labeled & (loss.wanted != loss.target)).sum()) * loss.known
     prompts = int((asked & inside & ~labeled).sum())
@@ -89,6 +98,7 @@ def _labels(weighing: Weighing) -> Finding:
         "picked": picked,
         "labels": wrong or (lost and crosses and loss.given),
         "prompts": prompts and loss.known,
+        "prompts besides": prompts and loss.given and not loss.known,
         "trained padding": padding > len(loss.pieces),  # one after each sequence is an end token
         "aside": aside,
     }

@@ -38,16 +38,21 @@ class Loss:
         certain: whether each gradient has the form above, so that all factors are known; `known`, all targets.
         pull: shape (N, width), the gradient with respect to the embeddings.
         beside: the share of the loss, or of its gradient, that does not pass through the scores.
+
+    Args:
+        seen: the call of the model, if there was one.
     """
 
     certain = known = False
     pull: Tensor | None = None
     beside = 0.0
 
-    def __init__(self, checked: CheckedBatch, batch: dict, pieces: list[Piece] | None = None) -> None:
+    def __init__(
+        self, checked: CheckedBatch, batch: dict, pieces: list[Piece] | None = None, seen: ModelCall | None = None
+    ) -> None:
         self.checked, self.batch = checked, batch
         self.pieces = found_in(batch, checked.few) if pieces is None else pieces
-        seen, slots = checked.called(batch), batch["input_ids"].numel()
+        seen, slots = checked.called(batch) if seen is None else seen, batch["input_ids"].numel()
         self.owner = owners(batch["input_ids"], self.pieces).ravel()
         self.key, self.token, self.label = np.full(slots, -1), np.full(slots, IGNORED), np.full(slots, IGNORED)
         for piece in self.pieces:

@@ -21,6 +21,10 @@ from packlib.tools.check.slot_gradients import Loss, labeled
 from packlib.tools.check.weighing import Weighing, held
 
 _NEAR = 0.05
+_NO_GRADIENT = (
+    "The rest of the update is no gradient of theirs, as where dropout or noise is drawn, or a part detached."
+)
+_UPDATES = 3  # in a row
 _DAMPED = 2.0**-12  # what gradients are multiplied with so that no bound clips them
 
 
@@ -72,37 +76,75 @@ class _Update:
         applied: what the optimizer took; what is left at the end if there was no optimizer.
         steps: the optimizer steps of a parameter.
         alike: whether all ranks applied the same.
+        came: how many parameters had a gradient.
+        stale: how many of them still had that of the update before.
+        optimizers: those that stepped.
     """
 
     delivered: Tensor
     applied: Tensor
     steps: int
     alike: bool
+    came: int
+    stale: int
+    optimizers: list[torch.optim.Optimizer]
 
 
 def _run(
     checked: CheckedBatch, parameters: list[nn.Parameter], batches: list[dict], step: Callable, damped: float = 1.0
 ) -> _Update:
-    """Call the step, and leave parameters and gradients as they were.
+    """One call of the step, which leaves parameters and gradients as they were."""
+    return _run_each(checked, parameters, [batches], step, damped)[0]
+
+
+def _run_each(
+    checked: CheckedBatch,
+    parameters: list[nn.Parameter],
+    updates: Sequence[list[dict]],
+    step: Callable,
+    damped: float = 1.0,
+) -> list[_Update]:
+    """Call the step for one update after another, each with the parameters of the first.
+
+    Gradients are left from one to the next; in the end they are what they were, as the parameters are.
 
     Args:
         damped: what each gradient is multiplied with as it arrives.
     """
     before = [(p, p.detach().clone(), p.grad) for p in parameters]
     sharded = any(isinstance(p, DTensor) for p in parameters)
-    sums, taken = {p: some(p, None) for p in parameters}, {p: list[Tensor]() for p in parameters}
+    sums, taken, optimizers = dict[nn.Parameter, Tensor](), dict[nn.Parameter, list[Tensor]](), list[Any]()
+    came, stale = set[nn.Parameter](), set[nn.Parameter]()
+    fresh, left = dict[nn.Parameter, Tensor](), dict[nn.Parameter, Tensor]()  # of sharded parameters
+
+    def come(p: nn.Parameter) -> None:
+        """Note what a parameter still has when its first gradient comes."""
+        if p not in came and p.grad is not None and bool(some(p, p.grad).any()):
+            stale.add(p)
+        came.add(p)
 
     def take(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        optimizers.append(optimizer)
         for p in (p for group in optimizer.param_groups for p in group["params"]):
             if p in taken and p.grad is not None:
+                come(p)
                 taken[p].append(some(p, p.grad))
 
     def add(p: nn.Parameter, gradient: Tensor) -> None:
+        come(p)
         sums[p].add_(some(p, gradient))
 
     def arrived(p: nn.Parameter) -> None:
+        """As `add`, for a sharded parameter, of which only the sum with what it still has is seen."""
+        total = some(p, p.grad)
+        if p not in came:
+            fresh.setdefault(p, total)
+            limit = _NEAR * float(total.abs().max())
+            if p in left and bool(left[p].any()) and torch.allclose(total, fresh[p] + left[p], rtol=0, atol=limit):
+                stale.add(p)
+        came.add(p)
         p.grad.mul_(damped)  # type: ignore[union-attr]
-        add(p, p.grad)  # type: ignore[arg-type]
+        sums[p].add_(some(p, p.grad))
 
     handles = [register_optimizer_step_pre_hook(take)]
     if sharded:
@@ -111,14 +153,31 @@ def _run(
         if damped != 1:
             handles += [p.register_hook(lambda gradient: gradient * damped) for p in parameters]
         handles += [p.register_hook(partial(add, p)) for p in parameters]
+    made = []
     try:
         for p in parameters:
             p.grad = None
-        checked.called.reseed()
-        with in_one_sentence("step must take the model and a list of batches"):
-            step(checked.called.outer, deepcopy(batches))
-        steps = max(map(len, taken.values()), default=0)
-        first = [taken[p][0] if taken[p] else some(p, None if steps else p.grad) for p in parameters]
+        for batches in updates:
+            sums.update({p: some(p, None) for p in parameters})
+            taken.update({p: [] for p in parameters})
+            if sharded:
+                left.update({p: some(p, p.grad) for p in parameters})
+            came.clear()
+            stale.clear()
+            optimizers.clear()
+            checked.called.reseed()
+            said = (
+                f"step failed when it was called as step(model, batches) with a list of {len(batches)} micro-batches"
+            )
+            with in_one_sentence(said):
+                step(checked.called.outer, deepcopy(batches))
+            steps = max(map(len, taken.values()), default=0)
+            first = [taken[p][0] if taken[p] else some(p, None if steps else p.grad) for p in parameters]
+            delivered, applied = torch.cat([*sums.values()]), torch.cat(first)
+            made.append(_Update(delivered, applied, steps, True, len(came), len(stale), [*optimizers]))
+            with torch.no_grad():
+                for p, value, _ in before:
+                    p.copy_(value)
     finally:
         for handle in handles:
             handle.remove()
@@ -126,17 +185,18 @@ def _run(
             for p, value, gradient in before:
                 p.copy_(value)
                 p.grad = gradient
-    delivered, applied = torch.cat([*sums.values()]), torch.cat(first)
-    alike = True
-    if ranks() > 1:
+    for update in made if ranks() > 1 else []:
         if sharded:  # what arrives is the mean over the ranks
-            delivered *= ranks()
+            update.delivered *= ranks()
         else:
-            dist.all_reduce(delivered)
-        every = [torch.empty_like(applied) for _ in range(ranks())]
-        dist.all_gather(every, applied)
-        alike = all(_near(other, every[0]) for other in every)
-    return _Update(delivered / ranks(), applied, steps, alike)
+            dist.all_reduce(update.delivered)
+        every = [torch.empty_like(update.applied) for _ in range(ranks())]
+        dist.all_gather(every, update.applied)
+        update.alike = all(_near(other, every[0]) for other in every)
+        update.delivered /= ranks()
+        dist.all_reduce(most := torch.tensor(update.stale), dist.ReduceOp.MAX)
+        update.stale = int(most)
+    return made
 
 
 def _stepped(
@@ -173,7 +233,14 @@ def _stepped(
     # a scale that all have in common does a constant no harm
     constant = weighing.rule is not None and weighing.rule[0] == "constant"
     if _near(got, shares):
-        return Finding("accumulation", PASSED, evidence)
+        taken = _of_parameters(applied, parameters)
+        count = int(taken.sum())
+        if count < len(parameters):
+            evidence += f" The optimizer applied nothing to {len(parameters) - count} of {len(parameters)} parameters."
+        kept = torch.from_numpy(np.repeat(taken, [some(p, None).numel() for p in parameters]))
+        if float((applied - made)[kept].norm() / applied.norm().clamp(min=1e-300)) > _NEAR:
+            return Finding("accumulation", UNKNOWN, f"{evidence} {_NO_GRADIENT}")
+        return _of_four(checked, weighing, parts, step, parameters, evidence)
     if not _near(got, given):
         evidence += f" Backward passes gave {given[0]:.3g} and {given[1]:.3g}."
         if abs(got[0] / given[0]) < _NEAR * abs(got[1] / given[1]):
@@ -189,10 +256,9 @@ def _stepped(
         got = _weights(alone, free.applied) / _DAMPED
         evidence += f" They are clipped to a norm of {update.applied.norm():.3g}."
     if left > _NEAR:
-        why = "The rest of it is no gradient of theirs, as where dropout is drawn."
-        return Finding("accumulation", UNKNOWN, f"{evidence} {why}")
+        return Finding("accumulation", UNKNOWN, f"{evidence} {_NO_GRADIENT}")
     if _near(got, shares) or (constant and _near(*got)):
-        return Finding("accumulation", PASSED, evidence)
+        return _of_four(checked, weighing, parts, step, parameters, evidence)
     if _near(got / np.array(shares), [got[0] / shares[0]] * 2) and not constant:
         return _failed(evidence, "times", how=f"{got[0] / shares[0]:.3g}")
     name = _named_by(got, constant, [held(part, False)["tokens"] for part in parts])
@@ -201,6 +267,95 @@ def _stepped(
         why = "Each weighs the same: right in padded batches of a fixed size, wrong in a smaller one at the end."
         return Finding("accumulation", UNKNOWN, f"{evidence} {why}")
     return _failed(evidence, name)
+
+
+def _of_four(
+    checked: CheckedBatch,
+    weighing: Weighing,
+    parts: Sequence[Loss],
+    step: Callable,
+    parameters: list[nn.Parameter],
+    evidence: str,
+) -> Finding:
+    """That two micro-batches pass, if those in two parts each, four in all, do not weigh otherwise.
+
+    A step that takes no four, steps after two of them, or divides by 2 is one for two micro-batches: nothing is said.
+    """
+    passed = Finding("accumulation", PASSED, evidence)
+    units = [list(dict.fromkeys(checked.unit_of[piece.sequence] for piece in part.pieces)) for part in parts]
+    if ranks() > 1 or min(map(len, units)) < 2:
+        return passed
+    halves = [some for mine in units for some in (mine[: len(mine) // 3 or 1], mine[len(mine) // 3 or 1 :])]
+    four = [Loss(checked, checked.collate(checked.of_units(some))) for some in halves]
+    if not all(one.predicted.any() for one in four):
+        return passed
+    alone, shares = [checked.called.parameter_slope(one.batch, parameters) for one in four], weighing.shares(four)
+    try:
+        update = _run(checked, parameters, [one.batch for one in four], step)
+    except ValueError:  # it takes two
+        return passed
+    got, given = _weights(alone, update.applied), _weights(alone, update.delivered)
+    if update.steps != 1 or not update.applied.any():
+        return passed
+    made = torch.stack(alone, 1) @ torch.from_numpy(got)
+    left = float((update.applied - made).norm() / update.applied.norm())
+    constant = weighing.rule is not None and weighing.rule[0] == "constant"
+    wanted = np.ones(4) if constant else np.array(shares)
+    if left > _NEAR or _alike(got / wanted):
+        return passed
+    weigh, right = (", ".join(f"{x:.3g}" for x in some) for some in (got, shares))
+    evidence += f" Of four micro-batches each weighs {weigh}; right is {right}."
+    cleared = bool((np.abs(got[:2] / given[:2]) < _NEAR * np.abs(got[-1] / given[-1])).any())
+    tokens = [held(one, False)["tokens"] for one in four]
+    return _failed(evidence, "cleared" if cleared else _named_by(got, constant, tokens))
+
+
+def next_update(checked: CheckedBatch, weighing: Weighing, step: Callable | None) -> Iterator[Finding]:
+    """Whether a second update right after a first one has nothing of it: its gradients were cleared."""
+    if step is None or not weighing.whole.loss.value:
+        return
+    question, parts = "next update", [batch.loss.batch for batch in weighing.batches[2:]]
+    parted = ranks() > 1 and not checked.called.share_rows
+    if parted and ranks() > 2:
+        return
+    parameters = [p for p in checked.called.module.parameters() if p.requires_grad]
+    mine = [parts[dist.get_rank()]] if parted else parts
+    first, *later = _run_each(checked, parameters, [mine] * _UPDATES, step)
+    if not first.steps or not all(update.steps for update in later):
+        yield Finding(question, NOT_ASKED, "No optimizer steps in step, so what follows an update is not known.")
+        return
+    evidence = f"step made {_UPDATES} updates of the same weights and micro-batches, one right after the other"
+    for update in later:
+        if not update.stale:
+            continue
+        evidence += f"; {update.stale} of {update.came} parameters still had the gradient of the one before"
+        fresh = not any(mine is its for mine in first.optimizers for its in update.optimizers)
+        if fresh and update.stale == update.came:
+            why = "step makes a new optimizer in each call, and does not say what clears gradients between updates."
+            yield Finding(
+                question, NOT_ASKED, f"{evidence}, but {why} Make the optimizer once, and let step clear them."
+            )
+        else:
+            yield Finding.failed(question, f"{evidence}.", "stay")
+        return
+    size = first.applied.norm().clamp(min=1e-300)
+    apart = max(float((update.applied - first.applied).norm() / size) for update in later)
+    evidence += (
+        f"; the gradients that its optimizer applied differ from those of the first by {apart:.2g} of their size"
+    )
+    if apart <= _NEAR:
+        yield Finding(question, PASSED, f"{evidence}.")
+        return
+    if not parted and not checked.called.share_rows:
+        alone = [checked.called.parameter_slope(batch, parameters) for batch in parts]
+        other = max(later, key=lambda update: float((update.applied - first.applied).norm()))
+        before, after = (_weights(alone, update.applied) for update in (first, other))
+        made = torch.stack(alone, 1) @ torch.from_numpy(after)
+        if float((other.applied - made).norm()) <= _NEAR * float(size) and not _alike(after / before):
+            evidence += f": micro-batches weigh {after[0]:.3g} and {after[1]:.3g}, and {before[0]:.3g} and "
+            yield Finding.failed(question, f"{evidence}{before[1]:.3g} in the first.", "other update")
+            return
+    yield Finding(question, UNKNOWN, f"{evidence}: step keeps a count or a state besides the gradients.")
 
 
 def without_labels(checked: CheckedBatch, step: Callable | None) -> Iterator[Finding]:
@@ -233,6 +388,12 @@ def without_labels(checked: CheckedBatch, step: Callable | None) -> Iterator[Fin
         yield Finding.failed(question, f"{evidence}; an update of them has a loss or gradients of NaN.", "unlabeled")
 
 
+def _of_parameters(update: Tensor, parameters: list[nn.Parameter]) -> np.ndarray:
+    """Of which parameters an update holds a number that is not 0; shape (parameters,)."""
+    sizes = [some(p, None).numel() for p in parameters]
+    return np.array([bool(part.any()) for part in update.split(sizes)])
+
+
 def _weights(alone: Sequence[Tensor], update: Tensor) -> np.ndarray:
     """How many times each of these gradients an update holds."""
     return torch.linalg.lstsq(torch.stack([*alone], 1), update[:, None]).solution[:, 0].numpy()
@@ -241,9 +402,13 @@ def _weights(alone: Sequence[Tensor], update: Tensor) -> np.ndarray:
 def _named_by(got: np.ndarray, constant: bool, tokens: Sequence[int]) -> str:
     if min(abs(got)) < _NEAR * max(abs(got)):
         return "left out"
-    if _near(*(got * tokens if constant else got)):
+    if _alike(got * tokens if constant else got):
         return "sum of means" if abs(got[0] - 1) < _NEAR and not constant else "mean of means"
     return "other weights"
+
+
+def _alike(values: np.ndarray) -> bool:
+    return _near(values, np.full(len(values), values.mean()))
 
 
 def _near(mine: Any, others: Any) -> bool:

@@ -240,14 +240,16 @@ TINY = Tiny("attention")
     ("reduction must be 'token', 'sequence', 'group' or 'constant', not 'tokens'",
      (*own("attention"), {"reduction": "tokens"})),
     ("group must be a column of all sequences, not 'pair'", (*own("attention"), {"group": "pair"})),
-    ("model must take the batches of collate; it raised TypeError: 'int' object", (3, dense(), ROWS)),
+    ("model failed when it was called as model(**batch) with the batch that collate makes, of tokens of the shape "
+     "(2, 40)", (3, dense(), ROWS)),
     ("sequences must be mappings with input_ids, not 5.", (TINY, dense(), 5)),
     ("sequences must be mappings with input_ids", (TINY, dense(), [{"ids": [1]}])),
     ("input_ids of sequence 0 must be whole", (TINY, dense(), [{"input_ids": [1.5]}] * 2)),
     ("2 different ones, not 1 of 3.", (TINY, dense(), [{"input_ids": [7, 8]}] * 3)),
     ("collate must return a mapping with input_ids, not 7.", (TINY, lambda _: 7, ROWS)),
     ("input_ids of a batch must be a tensor", (TINY, lambda _: {"input_ids": [1]}, ROWS)),
-    ("it raised ZeroDivisionError: division by zero", (TINY, lambda rows: 1 / 0, ROWS)),
+    ("collate failed with a list of 6 of your sequences: it must take any number of them, in any order "
+     "(test_check.py, line ", (TINY, lambda rows: 1 / 0, ROWS)),
     ("Row 1 of sequences holds 2 sequences, as its seq_lengths or position_ids say: give single sequences",
      (TINY, dense(), [{"input_ids": [7, 8, 9]}, {"input_ids": [5, 6, 7, 8], "seq_lengths": [1, 3]}])),
     ("Row 0 of sequences holds 3 sequences",
@@ -542,14 +544,14 @@ def test_what_is_cut_is_said_and_keeps_the_last_token():
 def test_a_refusal_of_what_is_cut_is_tried_again_uncut():
     model, _, rows = today.RIGHT["a column that a cut would make wrong"]()
     assert check_packing(model, today.prompts_by_length, rows).exact
-    with pytest.raises(ValueError, match=r"collate must take a list of sequences, here of 3; .*AssertionError"):
+    with pytest.raises(ValueError, match=r"collate failed with a list of 3 .* Detail: AssertionError"):
         check_packing(model, today.prompts_by_length, [{**row, "length": 1} for row in rows])
 
 
 def test_checkpointing_that_takes_no_gradients_of_parts_is_refused():
     model = llama()
     model.activation_checkpointing_enable({"use_reentrant": True})
-    with pytest.raises(ValueError, match="so checkpoint with use_reentrant=False; it raised RuntimeError"):
+    with pytest.raises(ValueError, match=r"so checkpoint with use_reentrant=False \(.*\)\. Detail: RuntimeError"):
         check_packing(model.train(), FLAT, ROWS)
 
 

@@ -86,5 +86,5 @@ def test_what_cannot_be_asked_is_refused():
         checked(groups(1))
     with pytest.raises(ValueError, match="Group 1 must have a prompt and answers"):
         checked([groups()[0], {"prompt": [5], "answers": [[]]}])
-    with pytest.raises(ValueError, match=r"collate must take a list of sequences, here of .*ZeroDivisionError"):
+    with pytest.raises(ValueError, match=r"collate failed with a list of .* Detail: ZeroDivisionError"):
         checked(given=lambda some: 1 / 0)

@@ -47,41 +47,48 @@ def test_updates_on_two_ranks():
             assert exact is (not words) and words in cause, (name, cause)
 
 
-SHARDED = {  # what a rank multiplies its mean with, the bound that gradients are clipped to, and words of the cause
-    "right": (lambda share: share * 2, None, ""),
-    "right, clipped": (lambda share: share * 2, 0.05, ""),
-    "no ranks": (lambda share: share, None, "0.5 times what it should be"),
-    "a mean of means": (lambda share: torch.tensor(1.0), None, "a mean of means"),
+SHARDED = {  # what a rank multiplies its mean with, a bound for gradients, what clears them, and words of the cause
+    "right": (lambda share: share * 2, None, "after", ""),
+    "right, clipped": (lambda share: share * 2, 0.05, "after", ""),
+    "right, one update alone": (lambda share: share * 2, None, "a new optimizer", ""),
+    "never cleared": (lambda share: share * 2, None, "nothing", "gradients stay for the next update"),
+    "no ranks": (lambda share: share, None, "after", "0.5 times what it should be"),
+    "a mean of means": (lambda share: torch.tensor(1.0), None, "after", "a mean of means"),
 }
 
 
 def checked_sharded(rank):
     """What a rank finds of each update of a model whose parameters lie on both ranks."""
     found = {}
-    for name, (scale, bound, _) in SHARDED.items():
+    for name, (scale, bound, clears, _) in SHARDED.items():
+        kept = []
 
-        def step(model, batches, scale=scale, bound=bound):
+        def step(model, batches, scale=scale, bound=bound, clears=clears, kept=kept):
             (batch,) = batches
             mine = (batch["labels"][:, 1:] != -100).sum()
             dist.all_reduce(every := mine.clone())
             (model(**batch).loss * scale(mine / every)).backward()
             if bound:
                 torch.nn.utils.clip_grad_norm_(model.parameters(), bound)
-            torch.optim.SGD(model.parameters(), lr=0.1).step()
+            if not kept or clears == "a new optimizer":
+                kept[:] = [torch.optim.SGD(model.parameters(), lr=0.1)]
+            kept[0].step()
+            if clears == "after":
+                kept[0].zero_grad()
 
         model, mesh = cases.make("LlamaForCausalLM"), init_device_mesh("cpu", (2,))
         for layer in model.model.layers:
             fully_shard(layer, mesh=mesh)
         fully_shard(model, mesh=mesh)
         one = check_packing(model, DataCollatorWithFlattening(), cases.sequences(), step=step)
-        found[name] = one.exact, one["accumulation"].cause
+        found[name] = one.exact, one["accumulation"].cause + one["next update"].cause
     return found
 
 
 def test_updates_of_a_model_that_is_sharded():
     for found in run_ranks(checked_sharded, 2):
         for name, (exact, cause) in found.items():
-            words = SHARDED[name][2]
+            words = SHARDED[name][-1]
             assert exact is (not words) and words in cause, (name, cause)
 
 

@@ -1,16 +1,20 @@
 """`check_packing` on set-ups after public reports, and what it says of questions that nothing asks."""
 
 import json
+import re
 
+import check_beyond as beyond
 import check_later as later
 import check_reports as reports
 import check_table as table
+import numpy as np
 import pandas
 import pytest
 import torch
 from check_cases import SEGMENTS, Tiny, dense, make, padded, sequences
 
 from packlib.tools.check import check_packing
+from packlib.tools.cli import main
 
 LINES = table.recorded()
 
@@ -43,16 +47,26 @@ def test_the_table_has_a_line_for_each_set_up():
     assert kinds.count("faulty") >= 40 and kinds.count("right") >= 30
 
 
+@pytest.mark.parametrize(("kind", "least"), [("faulty", 40), ("right", 30)])
+def test_many_set_ups_are_after_public_reports(kind, least):
+    after = [line["report"] for line in LINES.values() if line["kind"] == kind and line["report"]]
+    assert len(after) >= least and all(re.fullmatch(r"[\w.-]+/[\w.-]+#\d+", report) for report in after)
+
+
 @pytest.mark.parametrize(("says", "arguments"), [
     ("collate returned a tuple: return one mapping, whose tokens are input_ids.",
      (Tiny("attention"), lambda rows: (dense()(rows)["input_ids"],), reports.SHORT)),
     ("not a pandas frame: pass datasets.Dataset.from_pandas(frame).",
      (Tiny("attention"), dense(), pandas.DataFrame(reports.SHORT))),
-    ("loss must take an output and its batch; it raised KeyError: 'targets'",
+    ("loss failed when it was called as loss(output, batch): see that it takes what model returns "
+     "(test_check_reports.py, ",
      (Tiny("attention"), dense(**SEGMENTS), reports.SHORT, {"loss": lambda output, batch: batch["targets"]})),
-    ("step must take the model and a list of batches; it raised KeyError: 'targets'",
+    ("in any order (test_check_reports.py, line ",
+     (Tiny("attention"), lambda rows: np.stack([[1], [1, 2]]), reports.SHORT)),
+    ("with a list of 2 micro-batches (test_check_reports.py, line ",
      (Tiny("attention"), dense(**SEGMENTS), reports.SHORT, {"step": lambda model, batches: batches[0]["targets"]})),
-    ("model must take the batches of collate; it raised ValueError: Image features",
+    ("and the fields input_ids, labels, position_ids, pixel_values: see that it takes this batch before it is checked "
+     "(",
      (reports.images.llava(), lambda rows: {
          **reports.images.packed(rows, grids=False, mask=False), "pixel_values": torch.zeros(1, 3, 8, 8)},
       reports.images.illustrated(whole=True))),
@@ -83,8 +97,64 @@ def test_placeholders_are_kept_as_keep_says():
         return {**dense(**SEGMENTS)(some), "pixel_values": torch.stack([row["pixels"] for row in some])}
 
     assert check_packing(Counting("attention"), collate, rows, keep=[reports.images.IMAGE]).exact is True
-    with pytest.raises(ValueError, match=r"with other tokens \(see keep\); it raised ValueError: Image features"):
+    with pytest.raises(
+        ValueError, match=r"of its tokens were exchanged .* in keep .*, line \d+\)\. Detail: ValueError: Im"
+    ):
         check_packing(Counting("attention"), collate, rows)
+
+
+@pytest.mark.parametrize("keep", [60, "60", [1.5], ["a"]])
+def test_tokens_that_are_kept_are_whole_numbers(keep):
+    with pytest.raises(TypeError, match="keep must be whole numbers, the ids of tokens, not"):
+        check_packing(Tiny("attention"), dense(**SEGMENTS), sequences(), keep=keep)
+
+
+def test_the_command_takes_tokens_to_keep(tmp_path, monkeypatch, capsys):
+    """As `keep` does in Python, which one does not come through the command without."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "images.py").write_text(KEEPING)
+    assert main(["check", "images.py:make", "--keep", "60", "--keep", "61", "--no-progress"]) == 0
+    assert main(["check", "images.py:make", "--no-progress"]) == 2
+    said = capsys.readouterr().err
+    assert "were exchanged for others of the batch: name those that must stay" in said and said.count("\n") == 1
+
+
+KEEPING = """
+import torch
+import check_reports as reports
+from check_cases import SEGMENTS, dense
+from test_check_reports import Counting
+
+
+def make():
+    def collate(some):
+        return {**dense(**SEGMENTS)(some), "pixel_values": torch.stack([row["pixels"] for row in some])}
+
+    return Counting("attention"), collate, reports.images.illustrated(whole=True)
+"""
+
+
+def test_an_update_with_noise_cannot_be_told():
+    found = table.checked(beyond.stepping_oddly("noise"))
+    assert found.exact is None and "no gradient of theirs, as where dropout or noise" in found["accumulation"].evidence
+
+
+def test_parameters_learn_as_before_after_a_batch_of_whole_sequences():
+    model, collate, rows = beyond.RIGHT["longer than max_tokens, by one batch more"]()
+    frozen = model.lm_head.weight.requires_grad_(False)
+    check_packing(model, collate, rows)
+    assert all(p.requires_grad is (p is not frozen) for p in model.parameters())
+
+
+def test_what_is_too_long_for_any_batch_is_said_by_number():
+    found = table.checked(beyond.RIGHT["far longer than max_tokens"]())
+    said = found.not_asked["whole sequences"]
+    assert "1 of your sequences, of up to 5,000 tokens, were cut to 2,048" in said and "with max_tokens 1,250" in said
+    longer = table.checked(beyond.RIGHT["longer than max_tokens, by one batch more"]())
+    assert (
+        "7 of 7 sequences, of up to 450 tokens, were in one batch of 517 slots" in longer["whole sequences"].evidence
+    )
+    assert longer["whole sequences"].verdict == "passed" and not longer.not_asked.keys() & {"whole sequences"}
 
 
 def test_experts_that_are_balanced_over_a_batch_cannot_be_told():
