@@ -21,7 +21,7 @@ SLIPS = tomllib.loads(Path(__file__).with_name("slips.toml").read_text(encoding=
 CHAPTERS = {name: import_module(f"packbook.n{name}") for name in notebooks()}
 LESSONS = {name: import_module(f"packbook.n{name}.lesson") for name in notebooks()}
 EXERCISES = [
-    pytest.param(name, exercise, id=exercise.name)
+    pytest.param(name, exercise, id=f"{name}: {exercise.name}")
     for name, chapter in CHAPTERS.items()
     for exercise in chapter.check.values()
 ]

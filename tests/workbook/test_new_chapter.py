@@ -100,7 +100,7 @@ def test_a_new_chapter_passes_the_tests_right_away(tmp_path):
         f"tests/workbook/test_{name}.py" for name in ("notebooks", "exercises", "instructors", "other_parameters")
     ]
     files += ["tests/workbook/test_new_chapter.py", f"notebooks/{NAME}.ipynb"]
-    chosen = f"({NAME} or share_longer or instructors or table or lessons) and not right_away"
+    chosen = f"({NAME} or instructors or table or lessons) and not right_away"
     tested = run("pytest", "-q", "-p", "no:cacheprovider", "-k", chosen, *files)
     assert int(re.search(r"(\d+) passed", tested)[1]) > 40
     run("ruff", "check", chapter)
