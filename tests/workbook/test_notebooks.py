@@ -248,6 +248,22 @@ def test_the_level_and_the_minutes_above_an_exercise_are_those_of_the_chapter(no
     assert above == {one.name: [(str(one.level), str(one.minutes))] for one in chapter.check.values()}
 
 
+def test_the_prose_above_a_guess_does_not_say_the_answer(notebook):
+    """Of numbers with three letters, such as 508 or 0.5, which do not meet by chance; what a list offers is no answer."""
+    answers = [output.metadata.packlib.answer for _, (output,) in reveals(notebook)]
+    asked = iter(zip(questions_of(notebook), answers, strict=True))
+    above = ""
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            above = cell.source if cell.source.startswith("## ") else above + cell.source
+        elif cell.source.startswith("guess = ..."):
+            (words, _), answer = next(asked)
+            number = re.match(r"\d[\d,.]+\d", answer)
+            prose = " ".join(above.replace("`", "").split()).replace(words, "")
+            said = re.findall(r"\d[\d,.]+\d", re.sub(r"(?:\d[\d.]*, ){2,}\d[\d.]* (?:and|or) \d[\d.]*", "", prose))
+            assert not number or number[0] not in said, words
+
+
 def test_no_output_beside_an_open_question_says_the_answer(notebook):
     for cell in code(notebook):
         for output in cell.outputs:
