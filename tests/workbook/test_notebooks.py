@@ -185,6 +185,19 @@ def test_stubs_fit_their_checkers(name, notebook, chapter):
                 assert [a.arg for a in function.args.args] == list(inspect.signature(exercise.solution).parameters)
 
 
+def test_a_notebook_imports_by_three_doors_in_its_first_cell(name, notebook, chapter):
+    """One line for each: packlib or a room of it, packbook, and the chapter; what the door names is there."""
+    if not hasattr(chapter, "check_parameters"):
+        pytest.skip("its chapter was not converted yet")
+    head = code(notebook)[1]
+    ours = [node for cell in code(notebook) for node in ast.walk(ast.parse(cell.source))
+            if isinstance(node, ast.ImportFrom) and node.module.startswith(("packlib", "packbook"))]  # fmt: skip
+    assert [node.module.partition(".")[0] for node in ours] == ["packlib", "packbook", "packbook"]
+    assert [node.module for node in ours[1:]] == ["packbook", f"packbook.n{name}"]
+    assert head.source.count("\nfrom pack") == 3 and head.source.endswith("\n\nparams = check_parameters(globals())")
+    assert all(getattr(chapter, one) is not None for one in dir(chapter) if not one.startswith("__"))
+
+
 def words_in(nodes):
     """The texts that are written down in some expressions."""
     inside = [node for one in nodes for node in ast.walk(one) if isinstance(node, ast.Constant)]
@@ -249,7 +262,7 @@ def test_the_level_and_the_minutes_above_an_exercise_are_those_of_the_chapter(no
 
 
 def test_the_prose_above_a_guess_does_not_say_the_answer(notebook):
-    """Of numbers with three letters, such as 508 or 0.5, which do not meet by chance; what a list offers is no answer."""
+    """Of numbers with three letters, such as 508 or 0.5, which do not meet by chance; a list only offers some."""
     answers = [output.metadata.packlib.answer for _, (output,) in reveals(notebook)]
     asked = iter(zip(questions_of(notebook), answers, strict=True))
     above = ""
