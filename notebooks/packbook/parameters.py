@@ -183,6 +183,9 @@ def check_parameters(notebook: str, **values: Any) -> SimpleNamespace:
     Raises:
         ParameterError: as `Parameters.check`.
     """
+    if not isinstance(notebook, str):
+        door = "packbook.n02_greedy_packing or another chapter"
+        raise TypeError(f"check_parameters(globals()) is a call of a chapter's door: import it from {door}.")
     return parameters_of(notebook)._check_all(values)
 
 

@@ -199,6 +199,34 @@ def test_a_known_slip_is_named_in_place_of_the_hint(capsys, displayed):
     assert "Hint: Add them all. check" in said[2] and "raises ZeroDivisionError" in said[3] and "Add them" in said[3]
 
 
+def test_what_an_answer_prints_is_seen_once_and_not_while_slips_are_looked_for(capsys):
+    check = exercises.Exercises([table()])
+
+    def answer(lengths):
+        print("adding", lengths)
+        return sum(lengths) + 1
+
+    for _ in range(2):
+        check("total", answer)
+    said = capsys.readouterr().out.splitlines()
+    assert said[0::2] == ["adding []"] * 2 and said[3].startswith("total: not yet.") and "One too many." in said[3]
+
+
+def test_the_verdict_stands_there_before_slips_are_looked_for(capsys):
+    """An answer that never ends on a longer input is interrupted by its author, who still sees what was wrong."""
+    check = exercises.Exercises([table()])
+
+    def answer(lengths):
+        if len(lengths) > 1:
+            raise KeyboardInterrupt
+        return 7
+
+    check("total", answer)
+    with pytest.raises(KeyboardInterrupt):
+        check("total", answer)
+    assert capsys.readouterr().out.count("total([]) gives 7, and should give 0.") == 2
+
+
 def test_a_slip_of_a_value_is_named_too(capsys):
     fault = exercises.Exercise("pair", [1, 2], fault=lambda got: None if sum(got) == 3 else "it adds up to more.")
     check = exercises.Exercises([replace(fault, slips={"Those are three.": [1, 1, 2]}, hint="Two.")])

@@ -160,6 +160,11 @@ def test_what_is_wrong_among_the_names_of_a_notebook_gets_one_sentence(changes, 
     assert says in str(caught.value) and "\n" not in str(caught.value)
 
 
+def test_the_call_of_a_door_is_not_that_of_packbook():
+    with pytest.raises(TypeError, match=r"^check_parameters\(globals\(\)\) is a call of a chapter's door"):
+        check_parameters(GOOD)
+
+
 def test_every_seed_that_is_taken_is_one_for_numpy(chapter):
     most = 2**32 - 1
     assert check_parameters(chapter, **{**GOOD, "seed": most}).seed == most
