@@ -35,7 +35,7 @@ help:
 	@echo "make mutants    which small changes of the packing code no test sees; hours, and a run that is cut off goes on"
 	@echo "make bench      measure packlib against its peers"
 	@echo "make bench-gpu  padded against packed BERT on a GPU (without .venv: by PYTHON=python3)"
-	@echo "make notebooks  run all notebooks in place"
+	@echo "make notebooks  run all notebooks in place, and bring the minutes in README and INSTRUCTORS up to date"
 	@echo "make figures    every figure as SVG and PNG, 16:9, in figures/"
 	@echo "make slides     a deck for each notebook, one HTML file that needs no network, in slides/ (PDF=yes)"
 	@echo "make talk       a talk of 30 minutes made of them, slides/talk.html (SPEAKER='who, where, when', REPOSITORY=owner/name)"
@@ -145,6 +145,7 @@ bench-gpu:
 
 notebooks: .venv/.ready
 	@$(PY) -m packbook.run.execution $(NOTEBOOKS)
+	@$(PY) -m packbook.run.minutes
 
 figures: .venv/.ready
 	@$(PY) -m packbook.publish.gallery figures $(CHAPTERS)

@@ -1,16 +1,15 @@
 """What the notebooks share: figures, questions, exercises, explorers, and how notebooks are run.
 
-Read first `figures.py`. The notebook `01_padding_waste` belongs to the folder `n01_padding_waste`, a package with
+Read first `figures.py`. The notebook `02_greedy_packing` belongs to the folder `n02_greedy_packing`. Its `__init__` is
+the door of the chapter: the notebook imports from `packlib`, from `packbook` and from this door, which has
 
-    PARAMETERS   names and kinds of its parameters, but `seed` and `quick`, which every notebook has
+    PARAMETERS         a `Parameters`: the kinds of the notebook's parameters; `check_parameters = PARAMETERS.check`
+    QUESTIONS          a `Questions`; `reveal = QUESTIONS.reveal`, `mark = QUESTIONS.mark`
+    check              an `Exercises`
 
-Its `lesson`, which loads what the lesson needs, defines
-
-    check        an `Exercises` with solutions
-    QUESTIONS    a `Questions`: what is to be guessed; `reveal = QUESTIONS.reveal`
-
-and its `Explorer` classes, each of which can be made without arguments. The words of exercises and questions stand
-beside it in `exercises.toml` and `questions.toml`. `figures` draws, `runs` computes and trains.
+and what else the notebook uses, each loaded when it is used. Behind the door, `exercises.py` has the exercises.
+`lesson.py` has the questions and the `Explorer` classes, which can be made without arguments; `questions.toml` has the
+choices, replies and reasons. `figures.py` draws, and `runs.py` computes and trains. Notebooks 02 and 13 are the models.
 What several chapters use is in `shared`, in files named for their idea; no chapter imports another.
 """
 
@@ -23,15 +22,29 @@ from packlib.installed import late
 if TYPE_CHECKING:
     from packbook.figures import show_source
     from packbook.game import PackingGame
-    from packbook.results import result
+    from packbook.questions import compare
+    from packbook.results import result, show_recorded
+    from packbook.tables import Points, Table
 else:  # they load Jupyter
     __getattr__, __dir__ = late(
         __name__,
         {
             "packbook.figures": ["show_source"],
             "packbook.game": ["PackingGame"],
-            "packbook.results": ["result"],
+            "packbook.questions": ["compare"],
+            "packbook.results": ["result", "show_recorded"],
+            "packbook.tables": ["Points", "Table"],
         },
     )
 
-__all__ = ["PackingGame", "check_parameters", "percent", "result", "show_source"]
+__all__ = [
+    "PackingGame",
+    "Points",
+    "Table",
+    "check_parameters",
+    "compare",
+    "percent",
+    "result",
+    "show_recorded",
+    "show_source",
+]

@@ -1,4 +1,5 @@
 """The notebooks from the shell: `packbook run 2` runs one with parameters of yours, `packbook sweep` with many.
+`packbook new` makes a new chapter.
 
 Exit codes: 0 done; 1 a notebook failed; 2 a wrong command, parameter or file; 130 interrupted; 141 nobody reads what is
 printed; 143 terminated.
@@ -58,6 +59,24 @@ def _list(script: bool) -> None:
     else:
         for name, about in listed.items():
             print(f"{name}: {about['title']}", *about["parameters"], sep="\n    ")
+
+
+@_command("new")
+@click.argument("notebook")
+def _new(notebook: str) -> None:
+    """Make a new chapter of the workbook, which runs; needs a clone of the repository.
+
+    \b
+    Examples:
+      packbook new 18_token_budgets
+    """
+    from packbook.run.new_chapter import LEFT, make_chapter  # it loads Jupyter
+    from packlib.installed import checkout_path
+
+    checkout_path("notebooks", "solutions")
+    made = make_chapter(notebook)
+    print(*made, sep="\n")
+    print(LEFT.format(paths=" ".join(os.path.relpath(path) for path in made[:2])))
 
 
 @_command("run")

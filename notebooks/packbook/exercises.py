@@ -1,13 +1,16 @@
-"""Exercises that answer: not tried, right, or wrong with the smallest counterexample. They never raise."""
+"""Exercises that answer: not tried, right, or wrong with the shortest counterexample. They never raise."""
 
 import copy
 import inspect
+import io
 import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import redirect_stdout, suppress
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from pathlib import Path
+from random import Random
 from typing import Any, Literal
 
 from packbook.guesses import as_python
@@ -24,61 +27,105 @@ class Verdict:
     message: str
 
 
+DRAWN = 50  # inputs on which an answer is compared with the reference
+
+
 @dataclass(frozen=True)
 class Exercise:
-    """One question: its solution, and the cases it is tried on.
+    """One exercise: all that the notebook, the page for instructors and the tests know of it.
+
+    >>> from packbook.exercises import Exercise
+    >>> exercise = Exercise("double", lambda n: 2 * n, draw=lambda rng: (rng.randint(0, 99),))
+    >>> exercise.judge(lambda n: n + n).message
+    'double: right. 50 inputs agree.'
+    >>> exercise.judge(lambda n: n**2).state
+    'wrong'
 
     Attributes:
         name: of the function or variable that the learner fills in; its stub returns or holds `...`.
-        solution: the right function; or the right value.
-        cases: arguments to try, a sequence for each call, from small to large: the first that fails is shown.
+        solution: the reference: the right function; or the right value.
+        draw: makes the arguments of one call from a `random.Random`; small ones must be among them.
+        cases: arguments to try besides, a sequence for each call: borders that chance may miss.
         hint: one sentence that is added from the second miss on.
+        slips: wrong answers that learners give, each by the sentence that tells them so, in place of the hint: a value,
+            or a function of the same parameters.
         level: of difficulty, from 1 to 3, and the minutes that it takes; the notebook says both above the exercise.
-        fault: for questions with many right answers: `fault(got, *arguments)` returns a sentence that says
-            what is wrong with an answer, or None. Without it an answer must equal the solution's.
+        fault: for exercises with many right answers: `fault(got, *arguments)` returns a sentence that says
+            what is wrong with an answer, or None. Without it an answer must equal the reference's.
     """
 
     name: str
     solution: Any
-    cases: Sequence[Sequence] = ((),)
+    cases: Sequence[Sequence] = ()
     hint: str = ""
     fault: Callable[..., str | None] | None = None
     level: int | None = None
     minutes: int | None = None
+    draw: Callable[[Random], Sequence] | None = None
+    slips: Mapping[str, Any] = field(default_factory=dict)
+
+    def inputs(self) -> list[Sequence]:
+        """The arguments to try, a sequence for each call, from short to long: the same ones every time."""
+        if self.draw is None:
+            return list(self.cases) or [()]
+        rng = Random(0)
+        drawn = [self.draw(rng) for _ in range(DRAWN)]
+        return sorted([*self.cases, *drawn], key=lambda given: len(repr(given)))
 
     def judge(self, answer: Any) -> Verdict:
-        """Try `answer` on every case."""
+        """Try `answer` on every input; the first that fails is the shortest."""
         is_function = callable(self.solution) and answer is not ...
         if is_function and not callable(answer):
             return self._wrong(f"{self.name} must be a function, not {in_short(answer)}.")
-        for case in self.cases:
-            call = f"{self.name}({', '.join(map(in_short, case))})" if is_function else self.name
+        inputs = self.inputs()
+        for given in inputs:
+            call = f"{self.name}({', '.join(map(in_short, given))})" if is_function else self.name
             try:
-                got = answer(*copy.deepcopy(case)) if is_function else answer
+                got = answer(*copy.deepcopy(given)) if is_function else answer
             except Exception as error:  # whatever a learner's function does
                 return self._wrong(f"{call} raises {type(error).__name__}: {in_short(error, str)}")
             if got is ...:
                 return Verdict("not tried", f"{self.name}: not tried yet. {_BLANK}")
             if got is None and is_function:
                 return self._wrong(f"{call} returns None: is a return missing?")
-            if sentence := self._fault(call, got, case):
+            if sentence := self._fault(call, got, given):
                 return self._wrong(sentence)
-        tried = f" {len(self.cases)} cases agree." if len(self.cases) > 1 else ""
+        noun = "inputs" if self.draw else "cases"
+        tried = f" {len(inputs)} {noun} agree." if len(inputs) > 1 else ""
         return Verdict("right", f"{self.name}: right.{tried}")
 
-    def _fault(self, call: str, got: Any, case: Sequence) -> str | None:
-        """What is wrong with the answer to a case; None if it is right."""
-        expected = self.solution(*copy.deepcopy(case)) if callable(self.solution) else self.solution
+    def advice(self, answer: Any) -> str:
+        """What to say to a wrong answer: the sentence of the slip that gives the same results, or the hint."""
+        results = self._results(answer)
+        for sentence, slip in self.slips.items() if results is not None else ():
+            with suppress(Exception):  # results of a form that nobody foresaw
+                if same(results, self._results(slip)):
+                    return sentence
+        return self.hint
+
+    def _results(self, answer: Any) -> list | None:
+        """What an answer gives for each input, without what it prints; None if it raises."""
+        if not callable(self.solution):
+            return [answer]
+        try:
+            with redirect_stdout(io.StringIO()):
+                return [answer(*copy.deepcopy(given)) for given in self.inputs()]
+        except Exception:  # whatever a learner's function does
+            return None
+
+    def _fault(self, call: str, got: Any, given: Sequence) -> str | None:
+        """What is wrong with the answer to an input; None if it is right."""
+        expected = self.solution(*copy.deepcopy(given)) if callable(self.solution) else self.solution
         try:
             if self.fault is not None:
-                sentence = self.fault(got, *copy.deepcopy(case))
+                sentence = self.fault(got, *copy.deepcopy(given))
                 return sentence and f"{call} gives {in_short(got)}: {sentence}"
             if same(got, expected):
                 return None
         except Exception:  # an answer of a form that nobody foresaw
             return f"{call} gives {in_short(got)} ({type(got).__name__}); the form {_form(expected)} is expected."
         should = f"{in_short(got)}, and should give {in_short(expected)}."
-        return f"{call} gives {should}" if case else f"{in_short(got)} is not it."
+        return f"{call} gives {should}" if given else f"{in_short(got)} is not it."
 
     def _wrong(self, sentence: str) -> Verdict:
         return Verdict("wrong", f"{self.name}: not yet. {sentence}")
@@ -93,7 +140,9 @@ class Exercises(dict[str, Exercise]):
 
     @classmethod
     def beside(cls, lesson: str, *exercises: Exercise | Callable) -> "Exercises":
-        """Exercises of which `exercises.toml` beside a lesson has the levels, minutes and hints, and most of the cases.
+        """Exercises of a chapter that has no `exercises.py` yet, with `exercises.toml` beside its lesson.
+
+        The file has levels, minutes, hints and cases.
 
         Args:
             lesson: `__file__` of the lesson.
@@ -111,11 +160,14 @@ class Exercises(dict[str, Exercise]):
     def __call__(self, name: str, answer: Any) -> None:
         """Print what is to say to the learner's `answer`: after two misses with a hint, once right with a solution."""
         exercise = self[one_of("exercise", name, self)]
-        verdict, message = exercise.judge(answer), ""
+        verdict = exercise.judge(answer)
         self._misses[name] += verdict.state == "wrong"
         if verdict.state == "wrong" and self._misses[name] > 1:
-            message = f" Hint: {exercise.hint}" * bool(exercise.hint) + f' check.solution("{name}") shows a solution.'
-        print(f"{verdict.message}{message}")
+            print(verdict.message, end=" ", flush=True)  # before the answer is run on further inputs
+            hint = exercise.advice(answer)
+            print(f"Hint: {hint} " * bool(hint) + f'check.solution("{name}") shows a solution.')
+        else:
+            print(verdict.message)
         if verdict.state == "right" and exercise.level:
             self.solution(name)
 

@@ -103,16 +103,69 @@ def _read(kind: type, text: str) -> Any:
 
 Kind = Whole | Number | Flag | Choice | Dataset
 
-EVERY = {"seed": Whole(0, 2**32 - 1), "quick": Flag()}  # what each notebook has
+EVERY: dict[str, Kind] = {"seed": Whole(0, 2**32 - 1), "quick": Flag()}  # what each notebook has
 
 
-def parameters_of(notebook: str) -> dict[str, Kind]:
+class Parameters(dict[str, Kind]):
+    """The parameters of a notebook by name: those of its chapter, and `seed` and `quick`.
+
+    >>> from packbook.parameters import Parameters, Whole
+    >>> cell = {"depth": 3, "seed": 0, "quick": True, "np": None}  # what `globals()` has in a notebook
+    >>> Parameters(depth=Whole(1, 512)).check(cell).depth
+    3
+    """
+
+    def __init__(self, **kinds: Kind) -> None:
+        super().__init__({**kinds, **EVERY})
+
+    def check(self, namespace: Mapping[str, Any]) -> SimpleNamespace:
+        """Check the parameters among the names of a notebook, `globals()`, and return them as attributes.
+
+        A chapter's door has this as `check_parameters`. As the first call of its notebook it also lets a dark
+        JupyterLab show the figures on a dark ground.
+
+        Args:
+            namespace: what the notebook holds by name; names that are no parameters are left alone.
+
+        Raises:
+            ParameterError: one sentence with the first value that is wrong, or with what is missing; also if papermill
+                was given a parameter that the notebook does not have.
+        """
+        return self._check_all({name: namespace[name] for name in self if name in namespace})
+
+    def _check_all(self, values: Mapping[str, Any]) -> SimpleNamespace:
+        missing = [name for name in self if name not in values]
+        if missing:
+            named = " and ".join(filter(None, [", ".join(missing[:-1]), missing[-1]]))
+            raise ParameterError(f"The notebook also needs the parameter{'s' * (len(missing) > 1)} {named}.")
+        shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+        unknown = [name for name in _injected(shell) if name not in self]
+        checked = self._check_some({**values, **dict.fromkeys(unknown)})
+        if shell:
+            from packbook.figures import show_dark_style  # it loads matplotlib
+
+            show_dark_style()
+        return SimpleNamespace(**checked)
+
+    def _check_some(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The checked values; text is read as from a shell, so "none" is None."""
+        try:
+            checked = {}
+            for name, value in values.items():
+                kind = self[one_of("a parameter", name, self)]
+                checked[name] = kind.check(name, kind.parse(value) if isinstance(value, str) else value)
+            return checked
+        except (ValueError, TypeError, OSError) as error:
+            raise ParameterError(str(error)) from None
+
+
+def parameters_of(notebook: str) -> Parameters:
     """The names and kinds of a notebook's parameters: `PARAMETERS` of its chapter.
 
     The chapter of "01_padding_waste" is `packbook.n01_padding_waste`; its lesson is not loaded.
     """
     chapter = importlib.import_module(f"packbook.n{notebook}")
-    return {**chapter.PARAMETERS, **EVERY}
+    return Parameters(**chapter.PARAMETERS)
 
 
 def check_values(notebook: str, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,39 +174,26 @@ def check_values(notebook: str, values: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ParameterError: one sentence with the first name, type or value that is wrong, and what is allowed.
     """
-    kinds = parameters_of(notebook)
-    try:
-        checked = {}
-        for name, value in values.items():
-            kind = kinds[one_of("a parameter", name, kinds)]
-            checked[name] = kind.check(name, kind.parse(value) if isinstance(value, str) else value)
-        return checked
-    except (ValueError, TypeError, OSError) as error:
-        raise ParameterError(str(error)) from None
+    return parameters_of(notebook)._check_some(values)
 
 
 def check_parameters(notebook: str, **values: Any) -> SimpleNamespace:
-    """Check all parameters of a notebook and return them as attributes: `params.seed`.
-
-    As the first call of every notebook it also lets a dark JupyterLab show the figures on a dark ground.
+    """Check all parameters of a notebook whose chapter has no door yet: one with a door has `check_parameters`.
 
     Raises:
-        ParameterError: as `check_values`; also if a parameter is missing, or if papermill was given an unknown one.
+        ParameterError: as `Parameters.check`.
     """
-    if missing := [name for name in parameters_of(notebook) if name not in values]:
-        raise ParameterError(f"{notebook} also needs the parameter {', '.join(missing)}.")
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    unknown = [name for name in _injected(shell) if name not in values]
-    checked = check_values(notebook, values | dict.fromkeys(unknown))
-    if shell:
-        from packbook.figures import show_dark_style  # it loads matplotlib
-
-        show_dark_style()
-    return SimpleNamespace(**checked)
+    if not isinstance(notebook, str):
+        door = "packbook.n02_greedy_packing or another chapter"
+        raise TypeError(f"check_parameters(globals()) is a call of a chapter's door: import it from {door}.")
+    return parameters_of(notebook)._check_all(values)
 
 
 def _injected(shell: Any) -> list[str]:
-    """The names that papermill was given. It only warns of unknown ones, and sets them all in a cell of its own."""
-    cells = shell.user_ns.get("In", []) if shell else []
-    text = "\n".join(cell for cell in cells if cell.startswith("# Parameters\n"))
+    """The names that papermill was given. It only warns of unknown ones, and sets them all in a cell of its own.
+
+    That cell comes second, right after the one with the parameters; a later one that begins alike is a learner's.
+    """
+    ran = shell.user_ns.get("In", []) if shell else []  # the first is empty
+    text = "".join(cell for cell in ran[2:3] if cell.startswith("# Parameters\n"))
     return re.findall(r"^(\w+) =", text, re.MULTILINE)

@@ -1,12 +1,14 @@
 """Questions to guess: the notebook asks, and `reveal` answers: openly once there is a guess, folded before.
 
-Truth and reason stand in the chapter, so that nobody reads them in a cell before the guess.
+The words of a question stand in the notebook, in bold. Its truth is a value that the notebook computes and gives to
+`reveal`. Choices, replies and the reason stand in the chapter's `questions.toml`, so that nobody reads them before the
+guess.
 """
 
 import math
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,23 +25,25 @@ class Question:
     """One question.
 
     Attributes:
-        words: the question as it stands in bold in the notebook.
-        truth: what `judge_guess` compares with, or a function of the values that the notebook gives to `reveal`.
-        why: one or two sentences: the reason, not the number again. `{name}` or `{name:,}` stands for one of these
-            values, as in `str.format`; a function of them returns what needs more than that.
+        why: one or two sentences: the reason, not the number again. `{name}` or `{name:,}` stands for a value that the
+            notebook gives to `reveal`, as in `str.format`.
+        truth: only if no data can change it, else the notebook gives it to `reveal`; it is what `judge_guess` compares
+            with.
         unit: as for `judge_guess`.
         choices: the words to choose from, each with what to say to somebody who chose it and is wrong.
         limits: no answer lies outside; by default 0 and 100 in percent, and else 0 and infinity.
         by_factor: whether a guess that is off by a factor of two is close, as for a truth of unknown magnitude.
+        words: of chapters that were not converted yet: the question as it stands in bold in the notebook. There `truth`
+            and `why` may be functions of the values that the notebook gives to `reveal`.
     """
 
-    words: str
-    truth: Any
     why: Any
+    truth: Any = ...
     unit: str = ""
     choices: Mapping[str, str] = field(default_factory=dict)
     limits: tuple[float, float] | None = None
     by_factor: bool = False
+    words: str = ""
 
     def judge(self, guess: Any, truth: Any) -> Judgment:
         """What `judge_guess` says to a guess."""
@@ -68,48 +72,61 @@ class Questions(dict[str, Question]):
 
     @classmethod
     def beside(
-        cls, lesson: str, truths: Mapping[str, Callable], reasons: Mapping[str, Callable] | None = None
+        cls,
+        lesson: str,
+        truths: Mapping[str, Callable] | None = None,
+        reasons: Mapping[str, Callable] | None = None,
     ) -> "Questions":
         """The questions of `questions.toml` beside a lesson: a table for each, with the fields of `Question`.
 
         Args:
             lesson: `__file__` of the lesson.
-            truths: by question, the functions for each `truth` that the file does not have.
+            truths: of chapters that were not converted yet: by question, a function of the values given to `reveal`.
             reasons: the same for each `why`.
 
         Raises:
-            ValueError: if a function is of no question in the file, or a question has no truth or no reason.
+            ValueError: if a function is of no question in the file, or a question has no reason or an unknown field.
         """
         texts = tomllib.loads(Path(lesson).with_name("questions.toml").read_text(encoding="utf-8"))
-        for key, functions in (("truth", truths), ("why", reasons or {})):
+        for key, functions in (("truth", truths or {}), ("why", reasons or {})):
             for name, function in functions.items():
                 texts[one_of("question", name, texts)][key] = function
-            if lacking := [name for name, fields in texts.items() if key not in fields]:
-                raise ValueError(f"A {key} is missing in questions.toml and in the lesson: of {', '.join(lacking)}.")
-        return cls(**{name: Question(**fields) for name, fields in texts.items()})
+        known = [one.name for one in fields(Question)]
+        for name, table in texts.items():
+            for key in table:
+                one_of(f"a field of {name} in questions.toml", key, known)
+        if lacking := [name for name, table in texts.items() if "why" not in table]:
+            raise ValueError(f"A reason, why, is missing in questions.toml: of {', '.join(lacking)}.")
+        return cls(**{name: Question(**table) for name, table in texts.items()})
 
-    def reveal(self, name: str, guess: Any, **values: Any) -> None:
+    def reveal(self, name: str, guess: Any, truth: Any = ..., /, **values: Any) -> None:
         """Show how near a guess is, the answer, and why; without a guess the answer is folded.
 
         A guess of "?" asks for the answer. No guess makes it raise. A guess holds for its own question, also when the
         answer is run again, and is none at the next question.
 
         Args:
-            values: what the notebook computed, for the functions of the question.
+            truth: what the notebook computed: a number, a bool, or one of the choices.
+            values: what else it computed, for the reason.
+
+        Raises:
+            ValueError: if there is no such question, or if the cell does not fit it: it gives no truth, or one that
+                `questions.toml` has, or that is no choice, or lacks a value of the reason.
         """
         from IPython import get_ipython
 
         question = self[one_of("question", name, self)]
+        truth = _truth_of(name, question, truth, values)
+        why = _reason_of(name, question, values)
         shell = get_ipython()
         if shell is not None and shell.user_ns.get("guess") is guess:
             shell.user_ns["guess"] = ...
         guess = self._guesses.get(name, ...) if guess is ... else guess
-        truth = question.truth(**values) if callable(question.truth) else question.truth
-        why = question.why(**values) if callable(question.why) else question.why.format(**values)
         judged = question.judge(guess, truth)
         self._guesses[name], self._judged[name] = guess, judged
-        wrong = question.choices if judged.state == "wrong" else {}
-        reason = " ".join([*(reply for choice, reply in wrong.items() if same_word(choice, judged.guess)), why])
+        offered = question.choices if judged.state == "wrong" else {}
+        replies = [reply for choice, reply in offered.items() if reply and same_word(choice, judged.guess)]
+        reason = " ".join([*replies, why])
         answer = f"<p><b>{escaped(judged.answer)}.</b> {escaped(reason)}</p>"
         asks = isinstance(guess, str) and "?" in guess
         if judged.state in ("right", "near", "wrong") or (judged.state == "none" and asks):
@@ -118,16 +135,17 @@ class Questions(dict[str, Question]):
             plain = f"{verdict} {judged.answer}. {reason}".strip()
         else:
             page = f"<p>{escaped(judged.message)}</p><details><summary>Show the answer</summary>{answer}</details>"
-            plain = f"{question.words} {judged.message}"
-        fields = {"question": question.words, "answer": judged.answer, "why": why}
-        fields["judging"] = {  # for the site, which judges without a kernel; JSON has no infinity
+            plain = f"{question.words} {judged.message}".strip()
+        means: dict[str, Any] = {"question": question.words} if question.words else {}
+        means |= {"answer": judged.answer, "why": why}
+        means["judging"] = {  # for the site, which judges without a kernel; JSON has no infinity
             "truth": judged.truth,
             "unit": question.unit,
             "choices": dict(question.choices),
             "limits": [bound if math.isfinite(bound) else None for bound in question.bounds],
             "by_factor": question.by_factor,
         }
-        display_as("reveal", {"text/html": page, "text/plain": plain}, **fields)
+        display_as("reveal", {"text/html": page, "text/plain": plain}, **means)
 
     def mark(
         self,
@@ -154,3 +172,29 @@ class Questions(dict[str, Question]):
         left = axis == "x" and seen < limits[0] + (limits[1] - limits[0]) / 4  # no room there for the words
         where = {"xytext": (4 if left else -4, -4), "textcoords": "offset points", "ha": "left" if left else "right"}
         ax.annotate("your guess", place, **where, va="top", color=INK, **beside)
+
+
+def _truth_of(name: str, question: Question, given: Any, values: Mapping[str, Any]) -> Any:
+    """The truth of a question, from where it stands: at the call, or in `questions.toml`."""
+    if callable(question.truth):
+        return question.truth(**values)
+    if given is not ... and question.truth is not ...:
+        raise ValueError(f"{name} has its truth in questions.toml, so reveal takes none.")
+    truth = question.truth if given is ... else given
+    if truth is ...:
+        raise ValueError(f"{name} has no truth: give it as the third argument of reveal.")
+    if question.choices and truth not in question.choices:
+        choices = ", ".join(map(repr, question.choices))
+        raise ValueError(f"{name} must have one of its choices as truth, not {truth!r}: {choices}.")
+    return truth
+
+
+def _reason_of(name: str, question: Question, values: Mapping[str, Any]) -> str:
+    """The reason in words, with the values that the notebook computed."""
+    if callable(question.why):
+        return question.why(**values)
+    try:
+        return question.why.format(**values)
+    except KeyError as missing:
+        lacks = missing.args[0]
+        raise ValueError(f"{name}: its reason needs the value {lacks}, which reveal was not given.") from None

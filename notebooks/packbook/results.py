@@ -7,6 +7,7 @@ and its fields. Slides, the gallery, reports and sweeps read it there, and parse
 import json
 import math
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,19 @@ def meanings(notebook: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
     """What the outputs of one kind say, in the order of the notebook."""
     outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", ())]
     return [meaning(output) for output in outputs if meaning(output).get("kind") == kind]
+
+
+def questions_of(notebook: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The words of each question of a notebook, which stand in bold above its cell for the guess, with that cell."""
+    found, words = [], ""
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "markdown":
+            in_bold = re.findall(r"\*\*([^*]+\?)\*\*", cell["source"])
+            words = " ".join(in_bold[-1].replace("`", "").split()) if in_bold else words
+        elif cell["source"].startswith("guess = ..."):
+            found.append((words, cell))
+            words = ""
+    return found
 
 
 def result(name: str, value: Any) -> None:

@@ -123,15 +123,16 @@ def shorten(
 
 
 def _truncated(tensors: dict[str, Tensor], length: int, keep_end: bool) -> dict[str, Tensor]:
-    short = {name: v if v.dim() < 2 else v[:, :length].clone() for name, v in tensors.items()}
-    if keep_end:
-        ids = tensors["input_ids"]
-        real = tensors.get("attention_mask", torch.ones_like(ids)) > 0
-        ends = (real * torch.arange(ids.shape[1], device=ids.device)).amax(1)
-        cut = (ends >= length).nonzero().flatten()
-        for name in short:
-            if short[name].dim() > 1 and name != "position_ids":
-                short[name][cut, length - 1] = tensors[name][cut, ends[cut]]
+    short = {name: value if value.dim() < 2 else value[:, :length].clone() for name, value in tensors.items()}
+    if not keep_end:
+        return short
+    ids = tensors["input_ids"]
+    is_token = tensors.get("attention_mask", torch.ones_like(ids)) > 0
+    last_token = (is_token * torch.arange(ids.shape[1], device=ids.device)).amax(1)
+    cut_rows = (last_token >= length).nonzero().flatten()
+    for name in short:
+        if short[name].dim() > 1 and name != "position_ids":
+            short[name][cut_rows, length - 1] = tensors[name][cut_rows, last_token[cut_rows]]
     return short
 
 

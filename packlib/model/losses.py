@@ -55,7 +55,7 @@ def segment_sums(values: Tensor, groups: Tensor, num_groups: int) -> Tensor:
 
 
 def sequence_of(positions: Tensor, batch: Mapping[str, Any]) -> Tensor:
-    """Which sequence of the batch, from 0, holds each of the `positions` among the B·T slots; shape (M,)."""
+    """Find the sequence of the batch, from 0, that holds each of the `positions` among the B·T slots; shape (M,)."""
     return torch.searchsorted(batch["sequence_starts"], positions, right=True) - 1
 
 
@@ -75,12 +75,16 @@ def reduce_by(
     """
     if one_of("reduction", reduction, REDUCTIONS) == "token":
         return Sums(values.sum(), counted.sum())
-    packs, slots = batch["segment_ids"].shape
-    number = packs if reduction == "pack" else batch["sequence_starts"].shape[0]
-    groups = positions // slots if reduction == "pack" else sequence_of(positions, batch)
-    groups = torch.where(counted, groups, number)
-    counts = segment_sums(counted.to(values.dtype), groups, number)
-    return Sums((segment_sums(values, groups, number) / counts.clamp(min=1)).sum(), (counts > 0).sum())
+    if reduction == "pack":
+        num_groups, slots = batch["segment_ids"].shape
+        group_of_value = positions // slots
+    else:
+        num_groups = batch["sequence_starts"].shape[0]
+        group_of_value = sequence_of(positions, batch)
+    group_of_value = torch.where(counted, group_of_value, num_groups)  # which `segment_sums` leaves out
+    counts = segment_sums(counted.to(values.dtype), group_of_value, num_groups)
+    means = segment_sums(values, group_of_value, num_groups) / counts.clamp(min=1)
+    return Sums(means.sum(), (counts > 0).sum())
 
 
 def cross_entropies(logits: Tensor, labels: Tensor) -> Tensor:
@@ -95,7 +99,7 @@ def hits(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def token_loss(output: PackedOutput, batch: Mapping[str, Any], reduction: Reduction = "token") -> Sums:
-    """The loss of predicted tokens: masked ones, or next ones with a causal model (see `packed_output`).
+    """Compute the loss of predicted tokens: masked ones, or next ones with a causal model (see `packed_output`).
 
     >>> from packlib.batches import TokenStore, collate
     >>> from packlib.model import PackedBert, token_loss
@@ -118,17 +122,17 @@ def token_loss(output: PackedOutput, batch: Mapping[str, Any], reduction: Reduct
 
 
 def token_accuracy(output: PackedOutput, batch: Mapping[str, Any], reduction: Reduction = "token") -> Sums:
-    """The share of predicted tokens that are right, averaged as `token_loss` is."""
+    """Average which predicted tokens are right, as `token_loss` averages their losses."""
     return _over_tokens(hits, output, batch, reduction)
 
 
 def nsp_loss(output: PackedOutput, batch: Mapping[str, Any], reduction: Reduction = "sequence") -> Sums:
-    """Next-sentence loss. A sequence is one value, so "token" and "sequence" are the same."""
+    """Compute the next-sentence loss. A sequence is one value, so "token" and "sequence" are the same."""
     return _over_sequences(cross_entropies, output, batch, reduction)
 
 
 def nsp_accuracy(output: PackedOutput, batch: Mapping[str, Any], reduction: Reduction = "sequence") -> Sums:
-    """The share of sentence pairs that are judged right, averaged as `nsp_loss` is."""
+    """Average which sentence pairs are judged right, as `nsp_loss` averages their losses."""
     return _over_sequences(hits, output, batch, reduction)
 
 
@@ -146,13 +150,15 @@ def _over_sequences(measure: Measure, output: PackedOutput, batch: Mapping[str, 
 
 
 def per_sequence(output: PackedOutput, batch: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
-    """Each sequence's summed token loss, and its predicted tokens.
+    """Sum the token losses of each sequence, and count its predicted tokens.
 
     Returns:
         Two tensors of shape (S,): divide them for the mean of each sequence.
     """
-    values, labels = cross_entropies(output.token_logits, output.token_labels), output.token_labels
-    counted: Tensor = labels != IGNORED
-    number = batch["sequence_starts"].shape[0]
-    groups = torch.where(counted, sequence_of(output.token_positions, batch), number)
-    return segment_sums(values, groups, number), segment_sums(counted.long(), groups, number)
+    losses = cross_entropies(output.token_logits, output.token_labels)
+    counted: Tensor = output.token_labels != IGNORED
+    num_sequences = batch["sequence_starts"].shape[0]
+    sequence_of_token = torch.where(counted, sequence_of(output.token_positions, batch), num_sequences)
+    summed = segment_sums(losses, sequence_of_token, num_sequences)
+    tokens = segment_sums(counted.long(), sequence_of_token, num_sequences)
+    return summed, tokens

@@ -1,4 +1,4 @@
-"""What to change in a recipe when its rows become packs, and why."""
+"""Adapt a training recipe when its rows become packs, and say why."""
 
 import math
 from dataclasses import replace
@@ -28,7 +28,7 @@ class Adjustment(NamedTuple):
 
 
 def adjust(recipe: Recipe, packing_factor: float, how: How = "accumulation") -> Adjustment:
-    """What to change in a recipe of padded rows when each row becomes a pack of `packing_factor` sequences.
+    """Adapt a training recipe from padded rows to packs with `packing_factor` sequences on average.
 
     Source: Krell et al. 2021 (arXiv 2107.02027), on hyper-parameters: accumulation, and the betas of LAMB.
 
@@ -70,15 +70,19 @@ def adjust(recipe: Recipe, packing_factor: float, how: How = "accumulation") -> 
 
 def _fit_batch(before: Recipe, packed: Recipe) -> tuple[Recipe, list[str], float]:
     """The least accumulation that comes near enough with some micro batch, or else the nearest of all pairs."""
-    wanted, old = before.sequences_per_update, before.micro_batch
-    rows, half = wanted / (packed.replicas * packed.packing_factor), (old + 1) // 2
+    wanted = before.sequences_per_update
+    old = before.micro_batch
+    half = (old + 1) // 2
+    packs = wanted / (packed.replicas * packed.packing_factor)  # of a replica in an update, not yet whole
+    least_steps = max(1, math.floor(packs / old))
+    most_steps = max(1, math.floor(packs / half)) + 1
     tried = []
-    for n in range(max(1, math.floor(rows / old)), max(1, math.floor(rows / half)) + 2):
-        micro_batch = min(max(round(rows / n), half), old)
-        tried.append(replace(packed, micro_batch=micro_batch, gradient_accumulation_steps=n))
+    for steps in range(least_steps, most_steps + 1):
+        micro_batch = min(max(round(packs / steps), half), old)
+        tried.append(replace(packed, micro_batch=micro_batch, gradient_accumulation_steps=steps))
         if abs(_off(tried[-1], wanted)) <= TOLERATED:
             break
-    after = min(tried, key=lambda r: abs(_off(r, wanted)))
+    after = min(tried, key=lambda recipe: abs(_off(recipe, wanted)))
     error = _off(after, wanted)
     reason = (
         f"Micro batch {old:,} × accumulation {before.gradient_accumulation_steps:,} becomes {after.micro_batch:,} × "
@@ -87,7 +91,8 @@ def _fit_batch(before: Recipe, packed: Recipe) -> tuple[Recipe, list[str], float
     if abs(error) <= TOLERATED:
         return after, [reason, _STAY], error
     times = 1 + error
-    betas, rate = tuple(beta**times for beta in before.betas), before.learning_rate
+    betas = tuple(beta**times for beta in before.betas)
+    rate = before.learning_rate
     raised = (
         f"No micro batch from {half:,} to {old:,} comes within {100 * TOLERATED:.0f} %, so the betas are "
         f"raised to the power of {times:.4g}: {before.betas[0]:.6g} becomes {betas[0]:.6g}, "
@@ -109,10 +114,12 @@ def _counted(r: Recipe, wanted: float) -> str:
 
 
 def _divide_accumulation(before: Recipe, packed: Recipe) -> tuple[Recipe, list[str], float]:
-    wanted, old = before.sequences_per_update, before.gradient_accumulation_steps
+    wanted = before.sequences_per_update
+    old = before.gradient_accumulation_steps
     exact = old / packed.packing_factor
-    options = [replace(packed, gradient_accumulation_steps=n) for n in (max(1, math.floor(exact)), math.ceil(exact))]
-    after = min(options, key=lambda r: abs(r.sequences_per_update - wanted))
+    whole_steps = (max(1, math.floor(exact)), math.ceil(exact))
+    options = [replace(packed, gradient_accumulation_steps=steps) for steps in whole_steps]
+    after = min(options, key=lambda recipe: abs(recipe.sequences_per_update - wanted))
     error = _off(after, wanted)
     divided = f"Accumulation {old:,} ÷ {packed.packing_factor:g} is {after.gradient_accumulation_steps:,}"
     first = "Accumulation is 1 and cannot be divided" if old == 1 else divided

@@ -65,7 +65,7 @@ def made(kind):
     return kind()
 
 
-@pytest.mark.parametrize("kind", explorers())
+@pytest.mark.parametrize("kind", explorers(), ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
 def test_every_control_is_labeled_has_steps_and_stands_alone_without_widgets(kind):
     explorer = made(kind)
     labels = [control.description for control in explorer.widgets.values()]
@@ -98,7 +98,7 @@ def move_all(explorer):
             explorer.widgets[other].value = value
 
 
-@pytest.mark.parametrize("kind", explorers())
+@pytest.mark.parametrize("kind", explorers(), ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
 def test_every_control_moves_the_picture_and_its_words(kind):
     explorer = made(kind)
     assert explorer.title and len(explorer.alt.split()) >= 8

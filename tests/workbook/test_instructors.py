@@ -20,7 +20,7 @@ def test_lessons_take_the_minutes_that_the_notebooks_state():
     assert sorted(name for names in found for name in names) == sorted(notebooks())
     for line, names in zip(lessons, found, strict=True):
         first = [nbformat.read(notebooks()[name], as_version=4).cells[0].source for name in names]
-        modules = [importlib.import_module(f"packbook.n{name}.lesson") for name in names]
+        modules = [importlib.import_module(f"packbook.n{name}") for name in names]
         levels = [(one.level, one.minutes) for module in modules for one in module.check.values() if one.level]
         at_home = sum(minutes for level, minutes in levels if level == 3)
         in_class = sum(minutes for _, minutes in levels) - at_home

@@ -124,9 +124,9 @@ def try_guesses(lesson, monkeypatch):
     """Have guesses of all kinds judged at each question of a lesson, with what the notebook computed for it."""
     asked = lesson.QUESTIONS
 
-    def reveal(name, guess, **values):
-        question = asked[name]
-        judged = question.judge(..., question.truth(**values) if callable(question.truth) else question.truth)
+    def reveal(name, guess, *truth, **values):
+        asked.reveal(name, guess, *truth, **values)
+        question, judged = asked[name], asked._judged[name]
         if isinstance(judged.truth, str):
             other = next((choice for choice in question.choices if choice != judged.truth), "5 + 5")
             wrong = {"yes": "no", "no": True}.get(judged.truth, other)
@@ -137,7 +137,6 @@ def try_guesses(lesson, monkeypatch):
         ]
         assert states == ["right", "right", "wrong"], f"{name}: {judged.answer}"
         assert question.judge("plenty", judged.truth).state in ("unclear", "wrong")
-        asked.reveal(name, guess, **values)
 
     monkeypatch.setattr(lesson, "reveal", reveal)
 

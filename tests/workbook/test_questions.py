@@ -2,17 +2,29 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from packbook.figures import new_figure
-from packbook.questions import Question, Questions
+from packbook.guesses import NO_GUESS
+from packbook.questions import Question, Questions, compare
 
 
 @pytest.fixture
 def questions():
     return Questions(
-        share=Question("How full, in percent?", lambda packs: 100 / packs, lambda packs: f"{packs} <packs>.", "%"),
-        rule=Question("Which?", "least", "It fills up.", choices={"most": "It spreads.", "least": "", "none": "No."}),
+        share=Question(
+            words="How full, in percent?",
+            truth=lambda packs: 100 / packs,
+            why=lambda packs: f"{packs} <packs>.",
+            unit="%",
+        ),
+        rule=Question(
+            words="Which?",
+            truth="least",
+            why="It fills up.",
+            choices={"most": "It spreads.", "least": "", "none": "No."},
+        ),
     )
 
 
@@ -89,7 +101,7 @@ def test_a_guess_is_none_at_the_next_question(questions, displayed, monkeypatch)
 def test_questions_stand_in_a_file_beside_the_lesson(tmp_path, displayed):
     lesson = str(tmp_path / "lesson.py")
     first = '[share]\nwords = "How full?"\nunit = "%"\nwhy = "{packs:,} packs and {best.real}."\n'
-    second = '[rule]\nwords = "Which: a or b?"\ntruth = "a"\nchoices.b = "No."\n'
+    second = '[rule]\nwords = "Which: a or b?"\ntruth = "a"\nchoices.a = ""\nchoices.b = "No."\n'
     (tmp_path / "questions.toml").write_text(first + second)
     found = Questions.beside(lesson, {"share": lambda packs, best: 1e5 / packs}, {"rule": lambda: "Since."})
     found.reveal("share", "?", packs=4000, best=3)
@@ -98,12 +110,58 @@ def test_questions_stand_in_a_file_beside_the_lesson(tmp_path, displayed):
     assert list(found) == ["share", "rule"] and [bundle["text/plain"] for bundle in displayed] == said
     with pytest.raises(ValueError, match="question must be 'share' or 'rule', not 'shar'"):
         Questions.beside(lesson, {"shar": len})
-    with pytest.raises(ValueError, match=r"A truth is missing .*: of share"):
-        Questions.beside(lesson, {}, {"rule": len})
+    (tmp_path / "questions.toml").write_text(first + "limit = 3\n")
+    with pytest.raises(
+        ValueError, match=r"^a field of share in questions\.toml .* not 'limit': did you mean 'limits'"
+    ):
+        Questions.beside(lesson)
+
+
+@pytest.fixture
+def told(tmp_path):
+    """Questions whose words stand in the notebook, and whose truths the notebook computes; one no data can change."""
+    (tmp_path / "questions.toml").write_text(
+        '[share]\nunit = "%"\nwhy = "{packs:,} packs."\n'
+        '[rule]\nwhy = "Since."\nchoices.most = "It spreads."\nchoices.least = ""\n'
+        '[spoiled]\ntruth = "mix"\nwhy = "No pack is changed."\nchoices.cap = "It holds."\nchoices.mix = ""\n'
+    )
+    return Questions.beside(str(tmp_path / "lesson.py"))
+
+
+def test_a_truth_is_a_value_at_the_call(told, displayed):
+    told.reveal("share", ..., 25, packs=4000)
+    told.reveal("share", "20 %", np.float64(25), packs=4000)
+    told.reveal("rule", "most", compare(2, 1, "least", "least", "most"))
+    told.reveal("rule", "most", compare(1, 2, "least", "least", "most"))
+    told.reveal("spoiled", "cap")
+    said = [bundle["text/plain"] for bundle in displayed]
+    assert said[0] == NO_GUESS, "the words stand above, and the answer is folded"
+    assert said[1] == "5 points below the answer. 25 %. 4,000 packs."
+    assert said[2:] == [
+        "That is right. most. Since.",
+        "That is wrong. least. It spreads. Since.",
+        "That is wrong. mix. It holds. No pack is changed.",
+    ]
+    assert "question" not in displayed[0]["packlib"] and displayed[0]["packlib"]["judging"]["truth"] == 25
+
+
+def test_a_truth_that_is_missing_or_there_twice_is_named(told, displayed):
+    with pytest.raises(ValueError, match=r"^share has no truth: give it as the third argument of reveal\.$"):
+        told.reveal("share", 3, packs=4)
+    with pytest.raises(ValueError, match=r"^spoiled has its truth in questions\.toml, so reveal takes none\.$"):
+        told.reveal("spoiled", "cap", "mix")
+    with pytest.raises(ValueError, match=r"^rule must have one of its choices as truth, not 'any': .*'least'"):
+        told.reveal("rule", "most", "any")
+    assert not displayed
+
+
+def test_a_reason_names_the_value_that_it_lacks(told, displayed):
+    with pytest.raises(ValueError, match=r"^share: its reason needs the value packs, which reveal was not given\.$"):
+        told.reveal("share", 3, 25)
 
 
 def test_a_guess_brings_no_markup_into_the_page(displayed):
-    asked = Questions(asked=Question("How many?", "sorted", "Because."))
+    asked = Questions(asked=Question(words="How many?", truth="sorted", why="Because."))
     for guess in ("<img src=x onerror=alert(1)>", "\x1b[31m\ud800\0"):
         asked.reveal("asked", guess)
     for bundle in displayed:

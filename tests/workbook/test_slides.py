@@ -126,12 +126,10 @@ def test_a_bad_place_is_one_sentence(tmp_path, capsys, main):
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_deck_is_short_has_claims_and_fetches_nothing(path):
+def test_a_deck_has_claims_and_fetches_nothing(path):
     source = nbformat.read(path, as_version=4)
     slides = slides_of(source)
     page = deck(slides)
-    words = sum(len(re.sub(r"<[^>]*>", " ", slide.body).split()) for slide in slides)
-    assert 5 <= len(slides) <= 25 and words <= 900
     claims = [slide.heading for slide in slides if slide.kind != "title"]
     assert all(len(claim.split()) >= 3 for claim in claims) and len(set(claims)) == len(claims)
     names = [slide.name for slide in slides if slide.name]

@@ -20,7 +20,7 @@ from PIL import Image
 
 from cover import draw_cover
 from packbook import figures
-from packbook.parameters import Choice, Dataset, Number, ParameterError, Whole, check_parameters
+from packbook.parameters import Choice, Dataset, Number, ParameterError, Parameters, Whole, check_parameters
 from packbook.run.execution import WIDGET_VIEW, run_async, run_in_place, run_notebook, settle
 from packbook.run.running import notebooks
 from packbook.shared.pack_drawings import draw_packs
@@ -124,7 +124,7 @@ GOOD = {"dataset": "wikipedia", "depth": None, "rate": 0.5, "habit": "one", "see
         ({"sede": 1}, "not 'sede': did you mean 'seed'"),
         ({"seed": 2**32}, "seed must be from 0 to 4294967295, not 4294967296."),
         ({"seed": -1}, "seed must be from 0 to 4294967295, not -1."),
-        ({"rate": ..., "seed": ...}, "also needs the parameter rate, seed"),  # they are left out
+        ({"rate": ..., "seed": ...}, "also needs the parameters rate and seed"),  # they are left out
     ],
 )
 def test_a_wrong_parameter_gets_one_sentence(chapter, changes, says):
@@ -132,6 +132,37 @@ def test_a_wrong_parameter_gets_one_sentence(chapter, changes, says):
         check_parameters(chapter, **{name: value for name, value in (GOOD | changes).items() if value is not ...})
     assert says in str(caught.value) and "\n" not in str(caught.value)
     assert caught.value._render_traceback_() == [str(caught.value)]
+
+
+CELL = Parameters(
+    dataset=Dataset(), depth=Whole(1, 512, optional=True), rate=Number(0, 1), habit=Choice(("one", "two"))
+)
+
+
+def test_a_notebook_hands_over_all_its_names_and_gets_its_parameters():
+    """`check_parameters(globals())`: imports and what else the notebook holds are no parameters."""
+    cell = {**GOOD, "depth": "none", "np": np, "guess": ..., "In": []}
+    assert vars(CELL.check(cell)) == {**GOOD, "depth": None}
+    assert list(CELL) == ["dataset", "depth", "rate", "habit", "seed", "quick"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"depth": 2.5}, "depth must be a whole number from 1 to 512, not 2.5."),
+        ({"rate": ..., "seed": ...}, "The notebook also needs the parameters rate and seed."),
+        ({"quick": ...}, "The notebook also needs the parameter quick."),
+    ],
+)
+def test_what_is_wrong_among_the_names_of_a_notebook_gets_one_sentence(changes, says):
+    with pytest.raises(ParameterError) as caught:
+        CELL.check({name: value for name, value in (GOOD | changes).items() if value is not ...})
+    assert says in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_the_call_of_a_door_is_not_that_of_packbook():
+    with pytest.raises(TypeError, match=r"^check_parameters\(globals\(\)\) is a call of a chapter's door"):
+        check_parameters(GOOD)
 
 
 def test_every_seed_that_is_taken_is_one_for_numpy(chapter):
@@ -148,12 +179,18 @@ def test_text_is_read_as_from_a_shell(chapter):
     assert vars(read) == {**GOOD, "depth": None, "quick": False, "rate": 0.25, "seed": 7}
 
 
-def test_papermill_itself_is_answered_as_the_shell_is(tmp_path):
+@pytest.mark.parametrize("form", [0, 1])
+def test_papermill_itself_is_answered_as_the_shell_is(tmp_path, form):
     whole = nbformat.read(notebooks()["02_greedy_packing"], as_version=4)
     names = ("dataset", "max_sequences_per_pack", "seed", "quick")
-    check = f"check_parameters('02_greedy_packing', {', '.join(f'{name}={name}' for name in names)})"
-    source = f"from packbook.parameters import check_parameters\n{check}"
-    whole.cells = [whole.cells[1], nbformat.v4.new_code_cell(source)]  # the parameters come first
+    calls = {  # the form of a chapter with a door, and of those that name each parameter
+        "from packbook.n02_greedy_packing import check_parameters": "check_parameters(globals())",
+        "from packbook.parameters import check_parameters": (
+            f"check_parameters('02_greedy_packing', {', '.join(f'{name}={name}' for name in names)})"
+        ),
+    }
+    (imports, call) = list(calls.items())[form]
+    whole.cells = [whole.cells[1], nbformat.v4.new_code_cell(f"{imports}\n{call}")]  # the parameters come first
     nbformat.write(whole, tmp_path / "in.ipynb")
 
     def papermill(**given):
@@ -166,6 +203,17 @@ def test_papermill_itself_is_answered_as_the_shell_is(tmp_path):
     shown = papermill(max_sequences_per_pack="none", quick="false")
     wanted = dict(dataset="wikipedia", max_sequences_per_pack=None, seed=0, quick=False)
     assert vars(eval(shown, {"namespace": types.SimpleNamespace})) == wanted
+
+
+def test_a_cell_of_a_learner_that_begins_as_that_of_papermill_sets_no_parameter(monkeypatch):
+    """papermill sets its values right after the cell with the parameters, the first that runs."""
+    shell = types.SimpleNamespace(user_ns={"In": ["", "seed: int = 0", "import numpy", "# Parameters\nwidth = 3"]})
+    monkeypatch.setattr("IPython.get_ipython", lambda: shell)
+    monkeypatch.setattr("packbook.figures.show_dark_style", lambda: None)
+    assert CELL.check(GOOD).seed == 0
+    shell.user_ns["In"][2] = "# Parameters\nwidth = 3"
+    with pytest.raises(ParameterError, match=r"a parameter must be 'dataset', .* not 'width'"):
+        CELL.check(GOOD)
 
 
 # Stored notebooks

@@ -4,11 +4,14 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
-from packbook.figures import INK, new_figure, plain_ticks, series, show
+from packbook.figures import INK, new_figure, percent, plain_ticks, series, show
 from packbook.n02_greedy_packing.runs import (
     GREEDY_RULES,
     PUBLISHED_PACKS,
+    Pack,
     in_words,
     newest,
     one_by_one,
@@ -16,6 +19,8 @@ from packbook.n02_greedy_packing.runs import (
 from packbook.shared.pack_drawings import draw_packs
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import plan
+
+WAYS = {"worst_fit": "most space, one by one", "spfhp": "SPFHP, all copies at once", "lpfhp": "LPFHP, least space"}
 
 
 def show_groups(copies: Mapping[int, int], slots: int) -> None:
@@ -85,3 +90,28 @@ def show_steps(lengths: Sequence[int], slots: int, rule: str) -> None:
     fig.suptitle(title := f"The pack with the {space} space takes the next sequence: {len(packs)} packs in the end")
     alt = f"{title}. {len(lengths)} steps. In the end {len(packs)} packs of {slots}: {in_words(packs)}."
     show(fig, alt=alt, name=f"{space}-space-by-hand")
+
+
+def draw_ways(
+    steps: Mapping[str, Sequence[Sequence[Pack]]], lengths: Sequence[int], slots: int, step: int
+) -> tuple[Figure, list[str]]:
+    """The packs of three ways beside each other after `step` sequences, and the same in words, a sentence a way.
+
+    Args:
+        steps: for each of `WAYS`, the packs before the first sequence and after each.
+        lengths: from long to short.
+    """
+    fig, axes = new_figure(1, len(WAYS))
+    rows = max(5, *(len(packs_after[-1]) for packs_after in steps.values()))
+    sentences = []
+    for ax, (rule, way) in zip(axes, WAYS.items(), strict=True):
+        packs = steps[rule][step]
+        draw_packs(ax, packs, slots, rows, newest(packs, steps[rule][step - 1]) if step else None)
+        ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+        full = sum(lengths[:step]) / (slots * len(packs)) if packs else 0.0
+        number = f"{len(packs)} pack{'s' * (len(packs) != 1)}"
+        ax.set_title(f"{way}\n{number}, {percent(full, 0)} full", fontsize=12)
+        sentences.append(f"{way[0].upper()}{way[1:]}: {in_words(packs) or 'no pack yet'}; {percent(full)} full.")
+    waiting = ", ".join(map(str, lengths[step:])) or "none"
+    fig.suptitle(f"Waiting: {waiting}")
+    return fig, sentences

@@ -1,4 +1,5 @@
 from packbook.parameters import Dataset, Number, Whole
+from packlib.installed import late
 
 PARAMETERS = {
     "dataset": Dataset(),
@@ -6,3 +7,5 @@ PARAMETERS = {
     "cutoff": Whole(0, 512),
     "weight": Number(0.001, 1.0),
 }
+
+__getattr__, __dir__ = late(__name__, {f"{__name__}.lesson": ["QUESTIONS", "check"]})

@@ -1,4 +1,5 @@
 from packbook.parameters import Dataset, Number, Whole
+from packlib.installed import late
 
 PARAMETERS = {
     "dataset": Dataset(),
@@ -8,3 +9,5 @@ PARAMETERS = {
     "beta1": Number(0.01, 0.9999),
     "beta2": Number(0.01, 0.9999),
 }
+
+__getattr__, __dir__ = late(__name__, {f"{__name__}.lesson": ["QUESTIONS", "check"]})

@@ -1,4 +1,5 @@
 from packbook.parameters import Dataset, Whole
+from packlib.installed import late
 
 PARAMETERS = {
     "dataset": Dataset(),
@@ -7,3 +8,5 @@ PARAMETERS = {
     "gradient_accumulation_steps": Whole(1, 65_536),
     "replicas": Whole(1, 4096),
 }
+
+__getattr__, __dir__ = late(__name__, {f"{__name__}.lesson": ["QUESTIONS", "check"]})

@@ -1,4 +1,5 @@
 from packbook.parameters import Choice, Dataset, Whole
+from packlib.installed import late
 
 PARAMETERS = {
     "dataset": Dataset(),
@@ -8,3 +9,5 @@ PARAMETERS = {
     "today": Choice(("random", "sorted", "fixed", "packed")),
     "batch_size": Whole(1, 1 << 20),
 }
+
+__getattr__, __dir__ = late(__name__, {f"{__name__}.lesson": ["QUESTIONS", "check"]})

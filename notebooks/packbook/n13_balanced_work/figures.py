@@ -2,11 +2,50 @@
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from packbook.figures import EMPTY, INK, OKABE_ITO, plain_ticks
+from packbook.figures import EMPTY, INK, OKABE_ITO, new_figure, plain_ticks, show
+from packbook.n13_balanced_work.runs import mean_lengths
+from packlib.packing import Packs
 from packlib.work import Work
 
 TOKENS, PAIRS = OKABE_ITO[0], OKABE_ITO[1]
+
+
+def show_worst_step(packs: Packs, order: np.ndarray, ranks: int, packs_per_rank: int, work: Work) -> None:
+    """The ranks of the step with the most waiting among the first eight, when packs come in this order."""
+    step = ranks * packs_per_rank
+    steps = order[: len(order) // step * step].reshape(-1, packs_per_rank, ranks)[:8]
+    tokens, squares = (Work(*unit).of(packs)[steps].sum(axis=1) for unit in ((1, 0), (0, 1)))
+    each = work.total(tokens, squares)  # shape (steps, ranks)
+    slowest = each.max(axis=1) / each.mean(axis=1)
+    worst = slowest.argmax()
+    fig, ax = new_figure()
+    draw_ranks(ax, tokens[worst], squares[worst], work)
+    ax.set_title(f"The worst of eight steps: the slowest rank has {slowest[worst]:.2f} times the mean")
+    words = ranks_in_words(tokens[worst], squares[worst], work)
+    alt = f"One bar a rank: plain for tokens, dotted for pairs, gray for waiting. {words}."
+    show(fig, alt=alt, name="first-step")
+
+
+def show_mix(packs: Packs, orders: dict[str, np.ndarray], step: int) -> None:
+    """The mean length of the sequences in each step, for two orders of the packs; `step` packs make a step."""
+    fig, ax = new_figure()
+    spans = []
+    for (name, order), color, marker in zip(orders.items(), (INK, PAIRS), ".x", strict=True):
+        means = mean_lengths(packs, order, step)
+        ax.plot(means, marker, color=color, label=name)
+        spans.append(f"{name} {means.min():,.0f} to {means.max():,.0f}")
+    ax.set(xlabel="step", ylabel="mean length of its sequences, tokens", yscale="log")
+    plain_ticks(ax.yaxis, (500, 1000, 2000, 5000, 10_000, 30_000))
+    ax.set_title("Packs sorted by work: each step has its own kind of sequences")
+    ax.legend()
+    show(fig, alt=f"Mean length of the sequences of each step, in tokens: {'; '.join(spans)}.", name="mix")
+
+
+def show_windows(found: list[dict], at_random: float) -> None:
+    """What windows leave of waiting and mix, as `draw_windows` draws it."""
+    show(draw_windows(found, at_random), alt=windows_in_words(found, at_random), name="windows")
 
 
 def draw_ranks(ax: Axes, tokens: np.ndarray, squares: np.ndarray, work: Work) -> None:
@@ -37,16 +76,15 @@ def ranks_in_words(tokens: np.ndarray, squares: np.ndarray, work: Work) -> str:
     )
 
 
-def draw_windows(axes: np.ndarray, found: list[dict], at_random: float, fixed: bool = False) -> None:
+def draw_windows(found: list[dict], at_random: float, fixed: bool = False) -> Figure:
     """Left, the waiting that each window leaves; right, where 90 % of the mean lengths of steps and windows lie.
 
     Args:
-        axes: two.
         found: as `by_window` makes it.
         at_random: the share waited where packs are dealt at random.
         fixed: let axes hold every setting of the explorer, so that they stay where they are.
     """
-    left, right = axes
+    fig, (left, right) = new_figure(1, 2)
     windows = [row["window"] for row in found]
     left.plot(windows, [100 * row["waiting"] for row in found], "o-", color=TOKENS)
     left.axhline(100 * at_random, color=INK, linestyle=":")
@@ -65,7 +103,7 @@ def draw_windows(axes: np.ndarray, found: list[dict], at_random: float, fixed: b
     ]
     plain_ticks(right.yaxis, ticks)
     right.legend(fontsize=12, loc="upper left")
-    for ax in axes:
+    for ax in (left, right):
         ax.set_xscale("log", base=2)
         ax.set_xticks(windows, windows)
         if fixed:
@@ -73,6 +111,7 @@ def draw_windows(axes: np.ndarray, found: list[dict], at_random: float, fixed: b
     row = next((row for row in found if row["window"] == 8), found[-1])
     said = f"windows of {row['window']} leave {100 * row['waiting']:.1f} %"
     left.set_title(f"Ranks wait {100 * at_random:.1f} % at random; {said}")
+    return fig
 
 
 def windows_in_words(found: list[dict], at_random: float) -> str:

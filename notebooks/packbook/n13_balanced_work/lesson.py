@@ -1,4 +1,4 @@
-"""Notebook 13: equal tokens, unequal work."""
+"""The explorer and the questions of notebook 13."""
 
 import itertools
 from functools import cache
@@ -6,9 +6,7 @@ from functools import cache
 import numpy as np
 from matplotlib.figure import Figure
 
-from packbook.exercises import Exercises
 from packbook.explorers import Explorer, choice
-from packbook.figures import new_figure
 from packbook.n13_balanced_work.figures import draw_windows, windows_in_words
 from packbook.n13_balanced_work.runs import by_window, long_tail, packed
 from packbook.questions import Questions
@@ -54,52 +52,10 @@ class WindowsExplorer(Explorer):
 
     def draw(self, max_length: int, ranks: int, packs_per_rank: int) -> tuple[Figure, str]:
         found, at_random = self._found(max_length, ranks, packs_per_rank)
-        fig, axes = new_figure(1, 2)
-        draw_windows(axes, found, at_random, fixed=True)
+        fig = draw_windows(found, at_random, fixed=True)
         packs = f"{packs_per_rank} pack{'s' * (packs_per_rank > 1)}"
         return fig, f"{ranks} ranks, {packs} each, rows of {max_length:,}. {windows_in_words(found, at_random)}"
 
 
-QUESTIONS = Questions.beside(
-    __file__,
-    truths={
-        "two_packs": lambda long, short: long / short,
-        "waiting_now": lambda now: 100 * now,
-        "waiting_then": lambda schedule: 100 * schedule.waiting,
-        "sharing": lambda seconds: min(seconds, key=seconds.get),
-    },
-    reasons={
-        "sharing": lambda seconds: (
-            "In shares of an even deal without padding: "
-            + ", ".join(f"{sharding} {time:.3f}" for sharding, time in seconds.items())
-            + ". Cut sequences are even but padded, a cut pack is uneven, and one whole sequence can be most of a "
-            "pack's work."
-        ),
-    },
-)
+QUESTIONS = Questions.beside(__file__)
 reveal = QUESTIONS.reveal
-
-
-# Exercises
-
-
-def pack_work(lengths, per_token, per_square):
-    """The work of a pack: `per_token` for each token, `per_square` for each squared token of length."""
-    return sum(per_token * length + per_square * length**2 for length in lengths)
-
-
-def share_waited(steps):
-    """The share of the time that the average rank waits; `steps` has the work of each rank in each step."""
-    slowest = sum(max(ranks) for ranks in steps)
-    mean = sum(sum(ranks) / len(ranks) for ranks in steps)
-    return 1 - mean / slowest
-
-
-def time_in_windows(works, ranks, window):
-    """How long all steps take if packs are sorted within windows of so many steps."""
-    size = window * ranks
-    windows = [sorted(works[start : start + size]) for start in range(0, len(works), size)]
-    return sum(sum(window[ranks - 1 :: ranks]) for window in windows)
-
-
-check = Exercises.beside(__file__, pack_work, share_waited, time_in_windows)

@@ -29,7 +29,7 @@ from packbook.game import ON_SITE as GAME
 from packbook.publish.website.browser_explorers import explorer_of, on_page
 from packbook.publish.website.card import draw_card
 from packbook.publish.website.recorded_page import records_page
-from packbook.results import meaning
+from packbook.results import meaning, questions_of
 from packbook.run.running import NOTEBOOKS
 from packlib.checks import escaped, shown
 from packlib.files import output_path, work_folder, write_text
@@ -109,7 +109,9 @@ class Sources:
     def notebook(self, notebook: NotebookNode) -> NotebookNode:
         """A copy for Sphinx: pictures as files, answers folded, explorers that need no kernel."""
         made = copy.deepcopy(notebook)
-        _ask_where_guessed(made)
+        for words, cell in _ask_where_guessed(made):
+            for output in cell.outputs:
+                output["data"]["text/html"] = _asked(words, meaning(output))
         for cell in made.cells:
             if cell.cell_type == "markdown":  # Jupyter and Sphinx name headings differently
                 cell.source = re.sub(
@@ -133,8 +135,6 @@ class Sources:
             data["text/html"] = on_page(explorer, self._picture)
         elif means.get("kind") == "figure":
             data["text/html"] = self._img(means["alt"], base64.b64decode(drawn), "needs_background" in output.metadata)
-        elif means.get("kind") == "reveal":
-            data["text/html"] = _asked(means)
         elif _is_caption(means):
             data["text/html"] = f'<p class="recorded">{escaped(means["text"])}</p>'
         elif "text/html" in data:
@@ -165,11 +165,11 @@ def hosted(notebook: NotebookNode, repository: str) -> NotebookNode:
     return made
 
 
-def _asked(means: Mapping[str, Any]) -> str:
+def _asked(words: str, means: Mapping[str, Any]) -> str:
     """A question of a notebook and its folded answer; `guesses.js` asks for the guess and judges it."""
     if "judging" not in means:
-        raise ValueError(f"The question {means['question']!r} was stored without its truth: run make notebooks.")
-    question = json.dumps({"question": means["question"], **means["judging"]}).replace("<", "\\u003c")
+        raise ValueError(f"The question {words!r} was stored without its truth: run make notebooks.")
+    question = json.dumps({"question": words, **means["judging"]}).replace("<", "\\u003c")
     answer = f"<p><b>{escaped(means['answer'])}.</b> {escaped(means['why'])}</p>"
     return (
         f'<div class="guess"><script type="application/json">{question}</script>'
@@ -202,18 +202,30 @@ def interface(room: str) -> str:
     return "\n\n".join([*parts, "```", ""]).replace("```{eval-rst}\n\n", "```{eval-rst}\n")
 
 
-def _ask_where_guessed(notebook: NotebookNode) -> None:
-    """Let the site ask where the notebook has the cell for the guess, and not below what tells the answer."""
-    waiting = None
-    for cell in notebook.cells:
-        if cell.source.startswith("guess = ..."):
-            waiting = cell
-            cell.metadata.setdefault("tags", []).append("remove-input")
-        asked = [output for output in cell.get("outputs", ()) if meaning(output).get("kind") == "reveal"]
-        if waiting and asked:
-            cell.outputs = [output for output in cell.outputs if output not in asked]
-            waiting.outputs = asked
-            waiting = None
+def _ask_where_guessed(notebook: NotebookNode) -> list[tuple[str, NotebookNode]]:
+    """Let the site ask where the notebook has the cell for the guess, and not below what tells the answer.
+
+    Returns:
+        The words of each question with that cell, whose output is the answer now.
+
+    Raises:
+        ValueError: if a guess has no question in bold above it.
+    """
+    asked = questions_of(notebook)
+    at = {id(cell): i for i, cell in enumerate(notebook.cells)}
+    for words, cell in asked:
+        if not words:
+            raise ValueError("A cell for a guess has no question in bold above it.")
+        cell.metadata.setdefault("tags", []).append("remove-input")
+        later = notebook.cells[at[id(cell)] + 1 :]
+        answers = next(cell for cell in later if any(map(_is_answer, cell.get("outputs", ()))))
+        cell.outputs = list(filter(_is_answer, answers.outputs))
+        answers.outputs = [output for output in answers.outputs if not _is_answer(output)]
+    return asked
+
+
+def _is_answer(output: NotebookNode) -> bool:
+    return meaning(output).get("kind") == "reveal"
 
 
 def _is_caption(means: Mapping[str, Any]) -> bool:

@@ -1,0 +1,93 @@
+"""A new chapter that runs, to be rewritten piece by piece: `packbook new 18_token_budgets`.
+
+The files in `skeleton/` are what it is made of: in them NOTEBOOK, NUMBER and TITLE stand for those of the chapter.
+"""
+
+import re
+import shutil
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+import packbook
+from packbook.run import running
+from packbook.run.execution import run_in_place, write
+from packbook.run.minutes import update_pages
+from packlib.checks import shown
+from packlib.files import write_text
+
+CHAPTERS = Path(packbook.__path__[0])
+SKELETON = Path(__file__).with_name("skeleton")
+LEFT = """\
+The chapter runs and passes the tests. Rewrite it, and when a cell has changed, run
+    python -m packbook.run.execution {paths}
+Then add it to the map at the end of 00_tour, to the last cell of the chapter before it, and to CHANGELOG.md."""
+
+
+def make_chapter(notebook: str) -> list[Path]:
+    """Make a chapter, its notebook and solutions, run both, and add it to the tables of README and INSTRUCTORS.
+
+    Args:
+        notebook: its name, such as "18_token_budgets": two digits that no other has, and words in lower-case letters.
+
+    Returns:
+        The paths of the notebook, its solutions, and the folder of the chapter.
+
+    Raises:
+        ValueError: if the name has another form.
+        FileExistsError: if there is a chapter of this number, or something in the place of one of its files.
+        NotebookFailedError: if it does not run; then nothing is left of it.
+    """
+    if not re.fullmatch(r"\d\d(_[a-z][a-z0-9]*)+", notebook):
+        raise ValueError(f"A chapter's name is like 18_token_budgets, not {shown(notebook)}.")
+    if taken := [name for name in running.notebooks() if name[:2] == notebook[:2]]:
+        raise FileExistsError(f"There is a chapter {notebook[:2]} already: {taken[0]}. Take another number.")
+    path = running.NOTEBOOKS / f"{notebook}.ipynb"
+    solutions = running.NOTEBOOKS / "solutions" / path.name
+    chapter = CHAPTERS / f"n{notebook}"
+    if there := [place for place in (path, solutions, chapter) if place.exists()]:
+        raise FileExistsError(f"{there[0]} is there already; remove it, or take another name.")
+    try:
+        for template in SKELETON.glob("*.py.template"):
+            write_text(chapter / template.stem, _filled(template, notebook))
+        write_text(chapter / "questions.toml", _filled(SKELETON / "questions.toml.template", notebook))
+        for place, kind in ((path, "notebook"), (solutions, "solutions")):
+            write(_as_notebook(_filled(SKELETON / f"{kind}.md.template", notebook)), place)
+            run_in_place(place)
+    except BaseException:  # an interrupt, too
+        shutil.rmtree(chapter, ignore_errors=True)
+        path.unlink(missing_ok=True)
+        solutions.unlink(missing_ok=True)
+        raise
+    update_pages()
+    return [path, solutions, chapter]
+
+
+def _filled(template: Path, notebook: str) -> str:
+    """The text of a template for this chapter."""
+    title = notebook[3:].replace("_", " ")
+    words = {
+        "NOTEBOOK": notebook,
+        "NUMBER": notebook[:2],
+        "LOWER_TITLE": title,
+        "TITLE": title.capitalize(),
+    }
+    text = template.read_text(encoding="utf-8")
+    return re.sub("|".join(words), lambda found: words[found[0]], text)
+
+
+def _as_notebook(text: str) -> NotebookNode:
+    """A notebook of a page of Markdown; a block of Python is a cell, with the tags that stand behind the word."""
+    cells = []
+    for at, part in enumerate(re.split(r"^```python(.*)\n((?s:.*?))^```\n", text, flags=re.M)):
+        if at % 3 == 0 and part.strip():
+            cells.append(new_markdown_cell(part.strip()))
+        elif at % 3 == 1:
+            tags = part.split()
+        elif at % 3 == 2:
+            cells.append(new_code_cell(part.strip(), metadata={"tags": tags} if tags else {}))
+    made = new_notebook(cells=cells)
+    nbformat.validate(made)
+    return made
