@@ -194,6 +194,7 @@ def _plan(
 @click.option("--no-labels", "labels", flag_value=False, default=True, show_default="made", help="For masked models.")
 @click.option("--tokenizer", type=_path, metavar="FOLDER", help="Make tokens of the column messages or text with it.")
 @_masks
+@click.option("--drop-unlabeled", is_flag=True, help="Leave out what has no label, also once it is cut.")
 @click.option("--window", type=int, show_default="any order", help="Packs open at a time, in order: 1 keeps it.")
 @click.option("--seed", type=int, default=0, help="Of the order of the packs.")
 @click.option("--layout", type=click.Choice(_LAYOUTS), default="packlib", help="Whose columns: NeMo's have no labels.")
@@ -226,6 +227,7 @@ def _pack(
       packlib pack owner/name --split train --tokenizer my_model --max-length 4096 --out packed.parquet
       torchrun --nproc-per-node 8 -m packlib pack 'shards/*.parquet' --max-length 512 --packs-per-file 9999 --out packed
     """
+    from packlib.tools.rows.books import sentences
     from packlib.tools.rows.parquet_packs import pack_parquet
     from packlib.tools.rows.tokenizing import tokenizer_of
 
@@ -248,7 +250,8 @@ def _pack(
     said += " {sequences:,} sequences, {tokens:,} tokens; {overlong_sequences:,} were too long."
     columns = (f"{name}: {became}." for name, became in found["columns"].items())
     where = out if found["files_written"] else f"Nothing was written: {out} holds these packs already."
-    _print(script, found, said.format(**found), *columns, where)
+    books = sentences(found["books"], found["num_packs"], found["overlong_sequences"])
+    _print(script, found, said.format(**found), *books, *columns, where)
 
 
 @_command("audit")

@@ -106,7 +106,7 @@ class _Rows:
             values = batch.column(column)
             if is_list(values.type):
                 renamed = [_TOKENS if name == column else name for name in batch.schema.names]
-                lengths, read = columns.read(batch.rename_columns(renamed))
+                lengths, read, _ = columns.read(batch.rename_columns(renamed))
                 if self.trained is not None:
                     self.trained += _count_trained(lengths, read)
             elif pa.types.is_integer(values.type):

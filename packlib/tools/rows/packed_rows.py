@@ -55,6 +55,7 @@ def pack_dataset(
     tokenizer: Any = None,
     window: int | None = None,
     masks: Mapping[str, MaskWord] | None = None,
+    drop_unlabeled: bool = False,
 ) -> "PackedStream": ...
 
 
@@ -74,6 +75,7 @@ def pack_dataset(
     cache_dir: str | os.PathLike[str] | None = None,
     progress: bool = True,
     masks: Mapping[str, MaskWord] | None = None,
+    drop_unlabeled: bool = False,
 ) -> "datasets.Dataset": ...
 
 
@@ -92,6 +94,7 @@ def pack_dataset(
     cache_dir: str | os.PathLike[str] | None = None,
     progress: bool = True,
     masks: Mapping[str, MaskWord] | None = None,
+    drop_unlabeled: bool = False,
 ) -> Any:
     """Pack a tokenized data set into rows that trainers of transformers models take, as a `datasets.Dataset`.
 
@@ -101,7 +104,8 @@ def pack_dataset(
     a token is not trained on: where `loss_mask`, `completion_mask`, `assistant_masks`, `assistant_mask`,
     `response_mask` or `train_mask` is 0, or `prompt_mask` is 1. An `attention_mask` of ones is left out. Rows that hold
     several sequences, as `seq_lengths` or `position_ids` say, are taken apart. `info.description` is JSON with what
-    became of each of the `columns`.
+    became of each of the `columns`, and the `books`: the sequences, tokens and labels before and after the cut of
+    longer sequences, the labels that each rule for these would keep, and how many sequences and packs have none.
 
     >>> from packlib import pack_dataset
     >>> rows = [{"input_ids": [7] * length, "source": name} for length, name in ((5, "a"), (3, "b"), (2, "c"))]
@@ -141,9 +145,12 @@ def pack_dataset(
             and "drop" to leave the column out. A column with 0 and 1 for each token whose name ends in "mask" needs
             such a word, unless packlib knows its name. Where masks, or a mask and the labels, disagree about a token,
             they are refused, unless words are given for the masks: then what all of them train on is trained on.
+        drop_unlabeled: leave out the sequences, or what a rule for longer ones leaves of them, that have no label, and
+            so train on nothing.
 
     Raises:
-        TypeError, ValueError: naming the argument, the column that no pack can carry, or the first row that is wrong.
+        TypeError, ValueError: naming the argument, the column that no pack can carry, the first row that is wrong, or
+            what leaves no label in all of the data.
     """
     with needed_by("packlib.pack_dataset"):
         import datasets
@@ -162,14 +169,17 @@ def pack_dataset(
             100 if window is None else window,
             tokenizer=tokenizer,
             masks=masks,
+            drop_unlabeled=drop_unlabeled,
         )
-    packing = Packing(max_length, method, max_sequences_per_pack, overlong, labels, seed, plan, window, masks=masks)
+    asked = method, max_sequences_per_pack, overlong, labels, seed, plan, window
+    packing = Packing(max_length, *asked, masks=masks, drop_unlabeled=drop_unlabeled)
     columns = packing.columns(tokenizer)
     folder = output_path(cache_dir or Path(datasets.config.HF_DATASETS_CACHE) / "packlib", folder=True)
     make_folders(folder)
     spool = read(opened(dataset), folder, columns, flag("progress", progress))
-    asked = asdict(replace(packing, plan=None)) | {"plan": plan and plan.to_json()}
-    text = json.dumps([__version__, asked, spool.digest, columns.finish()])
+    named_by = asdict(replace(packing, plan=None)) | {"plan": plan and plan.to_json()}
+    # The books too: other data, cut, may be the same sequences.
+    text = json.dumps([__version__, named_by, spool.digest, columns.finish(), columns.books.as_dict()])
     path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.arrow"
     if not path.exists():
         packing.write(StoredColumns([spool]), columns, path, pa.ipc.new_stream, progress)
@@ -183,7 +193,7 @@ def read(dataset: Any, folder: Path, columns: Columns, progress: bool, named: bo
     spool = Spool(folder, named)
     with tqdm(desc="reading", unit=" sequences", disable=not progress, delay=1) as bar:
         for batch in batches(dataset):
-            spool.add(*columns.read(batch))
+            spool.add(columns.read(batch))
             bar.update(len(batch))
     spool.finish()
     return spool
@@ -203,6 +213,7 @@ class Packing:
     window: int | None = None
     layout: Layout = "packlib"
     masks: Mapping[str, MaskWord] | None = None
+    drop_unlabeled: bool = False
 
     def __post_init__(self) -> None:
         one_of("layout", self.layout, LAYOUTS)
@@ -213,6 +224,7 @@ class Packing:
         flag("labels", self.labels)
         depth_limit(self.max_sequences_per_pack)
         mask_words(self.masks)
+        flag("drop_unlabeled", self.drop_unlabeled)
         if self.method is not None:
             object.__setattr__(self, "method", method_name(self.method))
         if self.seed is not None:
@@ -234,7 +246,7 @@ class Packing:
 
     def columns(self, tokenizer: Any) -> Columns:
         """What reads the sequences that are packed."""
-        return Columns(tokenizer, self.labels, self.max_length, self.overlong, self.masks)
+        return Columns(tokenizer, self.labels, self.max_length, self.overlong, self.masks, self.drop_unlabeled)
 
     def plan_of(self, lengths: np.ndarray, progress: bool) -> PackingPlan:
         """The plan that was given, or one that is made."""
@@ -263,7 +275,9 @@ class Packing:
         found |= {"lower_bound": made.lower_bound, "proof": str(made.proof)}
         found |= {"max_length": self.max_length, "sequences": len(lengths)}
         found |= {"tokens": int(lengths.sum()), "overlong_sequences": columns.overlong}
-        found |= {"columns": became}
+        of_packs = np.add.reduceat(stored.labels[packs.sample_ids], packs.offsets[:-1])
+        books = replace(columns.books, packs_without_label=int(np.count_nonzero(of_packs == 0)))
+        found |= {"books": books.as_dict(), "columns": became}
         order = np.arange(len(packs))
         if self.seed is not None and not self.window:
             order = np.random.default_rng(self.seed).permutation(len(packs))

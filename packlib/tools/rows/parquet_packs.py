@@ -71,14 +71,14 @@ def pack_parquet(
         ranks: the processes that call this together, each with the same arguments, on machines that see the same files.
             Each reads a part of the data and writes a part of the files, which are those of one process.
         asked: as in `pack_dataset`: `method`, `plan`, `max_sequences_per_pack`, `overlong`, `labels`, `seed`, `window`,
-            `masks`.
+            `masks`, `drop_unlabeled`.
             And `layout`: "nemo" writes `input_ids`, `loss_mask` and `seq_start_id`, as Megatron Bridge reads packed
             Parquet (data/datasets/packed_parquet.py), and no other column. It takes the last token of a sequence for a
             label alone, so that a pack has a slot fewer for each.
 
     Returns:
         The number of packs, the `lower_bound` of it and its `proof` in words, the `sequences` and `tokens` in them, the
-        `method`, and what became of each of the `columns`; and how many files were written.
+        `method`, the `books`, and what became of each of the `columns`; and how many files were written.
 
     Raises:
         OSError: if nothing can be written at `out`, or something is there.
@@ -106,7 +106,9 @@ def pack_parquet(
         if packs_per_file is not None:
             return _into_folder(dataset, out, packing, columns, progress, packs_per_file, ranks)
         beside = next(folder for folder in out.parents if folder.exists())
-        stored = StoredColumns([read(dataset, beside, columns, progress)])
+        spool = read(dataset, beside, columns, progress)
+        columns.finish()
+        stored = StoredColumns([spool])
         return packing.write(stored, columns, out, pq.ParquetWriter, progress, new=True) | {"files_written": 1}
 
 
@@ -137,8 +139,8 @@ def _into_folder(
                 _refuse_another(out, asked)
         spools, columns = _read_together(dataset, out / WORK, columns, progress, ranks)
         with ranks.agree_on_errors():
-            stored = StoredColumns(spools)
             columns.finish()
+            stored = StoredColumns(spools)
             made = packing.plan_of(stored.lengths, progress) if ranks.rank == 0 else None
         made = ranks.broadcast(made)  # one makes it: other processors may round otherwise
         with ranks.agree_on_errors():

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from packlib.checks import listed, one_line, percent, shown
 from packlib.lengths.own_files import refuse_doubles
-from packlib.packing.documents import drop, split, truncate
 from packlib.packing.ragged import ranges
+from packlib.tools.rows.books import CUTS, Books, LabeledTokens, Overlong
 from packlib.tools.rows.loss_masks import (
     LOSS_MASKS,
     UNTRAINED,
@@ -26,9 +26,7 @@ from packlib.tools.rows.loss_masks import (
 from packlib.tools.rows.tokenizing import SOURCES, tokenized
 
 Read: TypeAlias = dict[str, tuple[pa.Array, bool]]  # values laid end to end, and whether each token has one
-Overlong = Literal["error", "truncate", "drop", "split"]
 OVERLONG: tuple[Overlong, ...] = get_args(Overlong)
-_CUTS = {"truncate": truncate, "drop": drop, "split": split}
 IGNORED = -100  # as in packlib.batches, which loads torch
 TRAINED = "(trained)"  # the column that stands for all masks of the loss once they are read
 Layout = Literal["packlib", "nemo"]
@@ -42,6 +40,32 @@ _REFUSED |= dict.fromkeys(_IMAGES, "images, which a pack of tokens cannot carry"
 _REFUSED["seq_start_id"] = "rows that were packed for NeMo, which must be packed from their sequences"
 
 
+class Sequences(NamedTuple):
+    """Sequences that were read.
+
+    Attributes:
+        lengths: tokens of each.
+        columns: the values of each column laid end to end, with whether there is one for each token.
+        labels: labels of each, the tokens that a model is trained to predict; 0 where there are none at all.
+    """
+
+    lengths: np.ndarray
+    columns: Read
+    labels: np.ndarray
+
+
+class _Pieces(NamedTuple):
+    """Pieces of sequences that are laid end to end: of which sequence, from which token on, and how many tokens."""
+
+    sequences: np.ndarray
+    starts: np.ndarray
+    sizes: np.ndarray
+
+
+def _labels_of(pieces: _Pieces, labeled: LabeledTokens | None) -> np.ndarray:
+    return np.zeros(len(pieces.sizes), np.int64) if labeled is None else labeled.of(pieces.starts, pieces.sizes)
+
+
 class Columns:
     """Reads the batches of a data set, one after the other, as sequences.
 
@@ -49,12 +73,13 @@ class Columns:
         tokenizer: a tokenizer of transformers that makes tokens of `messages` or `text`, or None.
         labels: as in `pack_dataset`.
         max_length, overlong: as in `pack_dataset`; without a maximum all of each sequence is returned.
-        masks: as in `pack_dataset`.
+        masks, drop_unlabeled: as in `pack_dataset`.
 
     Attributes:
         found: what became of each column, by name, in the order in which they came.
         rows: how many sequences were read.
         overlong: how many of them were too long.
+        books: the sequences, tokens and labels that were read, and those that are packed.
     """
 
     def __init__(
@@ -64,19 +89,22 @@ class Columns:
         max_length: float = math.inf,
         overlong: Overlong = "error",
         masks: Mapping[str, MaskWord] | None = None,
+        drop_unlabeled: bool = False,
     ) -> None:
-        self.found, self.overlong = dict[str, str](), 0
+        self.found, self.overlong, self.books = dict[str, str](), 0, Books()
+        self._drop_unlabeled = drop_unlabeled
         self._tokenizer, self._labels, self._max_length, self._how = tokenizer, labels, max_length, overlong
         self._names, self._kinds = set[str](), dict[str, pa.DataType]()
-        self.rows = self._tokens = 0
+        self.rows = 0
         self._named = mask_words(masks)
         self._words: dict[str, MaskWord] = LOSS_MASKS | self._named
         self._no_masks = set[str]()  # columns named as a mask that hold other numbers than 0 and 1
         self._trained = dict[str, int]()  # how many tokens a mask leaves to be trained on
+        self._packed = dict[str, int]()  # how many of these are in the packs
+        self._given_label = False  # whether the labels of the data set have one
 
-    def read(self, batch: pa.RecordBatch) -> tuple[np.ndarray, Read]:
-        """The next sequences: the tokens of each, and the values of each column laid end to end, with whether there is
-        one for each token. One column `TRAINED`, of bool, is in place of all masks of the loss.
+    def read(self, batch: pa.RecordBatch) -> Sequences:
+        """The next sequences. One column `TRAINED`, of bool, is in place of all masks of the loss.
 
         Raises:
             TypeError, ValueError: naming the column that no pack can carry, or the first row that is wrong.
@@ -120,29 +148,73 @@ class Columns:
                 self._refuse_unknown_mask(name, values)
             read[name] = values, by_token
             self.found.setdefault(name, f"a value for each {'token' if by_token else 'sequence'}")
-        if trained:
-            read[TRAINED] = pa.array(self._agreed(trained, read, begins, lengths)), True
-        cut = self._cut(lengths, read)
+        together = self._agreed(trained, read, begins, lengths) if trained else None
+        if together is not None:
+            read[TRAINED] = pa.array(together), True
+            trained[TRAINED] = together
+        packed = self._packed_of(lengths, read, trained)
         self.rows += len(lengths)
-        self._tokens += int(lengths.sum())
-        return cut
+        return packed
 
-    def _cut(self, lengths: np.ndarray, read: Read) -> tuple[np.ndarray, Read]:
-        """What is packed of sequences: all of each, or what is made of those that are too long."""
+    def _packed_of(self, lengths: np.ndarray, read: Read, trained: dict[str, np.ndarray]) -> Sequences:
+        """What is packed of sequences: all of each, or what is left of those that are too long or have no label."""
         longer = lengths > self._max_length
-        if not longer.any():
-            return lengths, read
         self.overlong += int(longer.sum())
-        if self._how == "error":
+        if self._how == "error" and longer.any():
             at = int(longer.argmax())
             raise ValueError(
                 f"Row {self.rows + at} of the data set has {lengths[at]} tokens; the maximum is {self._max_length}: "
                 'pass a larger max_length, or overlong="truncate", "drop" or "split".'
             )
-        sequences, before, kept = _CUTS[self._how](lengths, int(self._max_length))
-        tokens = ranges((np.cumsum(lengths) - lengths)[sequences] + before, kept)
-        taken = {True: pa.array(tokens), False: pa.array(sequences)}
-        return kept, {name: (values.take(taken[by_token]), by_token) for name, (values, by_token) in read.items()}
+        labeled, begins = self._labeled_tokens(read, trained), np.cumsum(lengths) - lengths
+        self.books.labeled = labeled is not None
+        whole = _Pieces(np.arange(len(lengths)), begins, lengths)
+        self.books.data.add(lengths, _labels_of(whole, labeled))
+        kept = whole
+        for rule, cut in CUTS.items():
+            pieces = whole
+            if longer.any():
+                sequences, before, sizes = cut(lengths, int(self._max_length))
+                pieces = _Pieces(sequences, begins[sequences] + before, sizes)
+            self.books.kept_by_rule[rule] += int(_labels_of(pieces, labeled).sum())
+            if rule == self._how:
+                kept = pieces
+        labels = _labels_of(kept, labeled)
+        if self._drop_unlabeled:
+            if labeled is None:
+                raise ValueError("drop_unlabeled must be False where there are no labels for tokens.")
+            some = labels > 0
+            self.books.left_out += int(np.count_nonzero(~some))
+            kept, labels = _Pieces(*(column[some] for column in kept)), labels[some]
+        self.books.packed.add(kept.sizes, labels)
+        tokens: Any = slice(None)
+        if not np.array_equal(kept.sizes, lengths):  # something was cut or left out
+            tokens = ranges(kept.starts, kept.sizes)
+            taken = {True: pa.array(tokens), False: pa.array(kept.sequences)}
+            read = {name: (values.take(taken[by_token]), by_token) for name, (values, by_token) in read.items()}
+        for name, mask in trained.items():
+            self._packed[name] = self._packed.get(name, 0) + int(np.count_nonzero(mask[tokens]))
+        return Sequences(kept.sizes, read, labels)
+
+    def _labeled_tokens(self, read: Read, trained: dict[str, np.ndarray]) -> LabeledTokens | None:
+        """Which tokens have a label; None if the packs have none, or one for each sequence."""
+        mask, given = trained.get(TRAINED), read.get("labels")
+        if given is None:
+            made = self._labels or mask is not None
+            return LabeledTokens(mask) if made else None
+        if not given[1]:
+            if mask is not None:
+                raise ValueError(
+                    "The column 'labels' must have a value for each token, beside a mask of the loss: leave it out by "
+                    f"masks={{'labels': 'drop'}} ({mask_option('labels', 'drop')})."
+                )
+            return None
+        labels, ids = (read[name][0].to_numpy() for name in ("labels", "input_ids"))
+        labeled = labels != IGNORED if mask is None else (labels != IGNORED) & mask
+        self._given_label = self._given_label or bool(labeled.any())
+        if not self._labels:  # those of a masked model
+            return LabeledTokens(labeled, lambda starts: np.ones(len(starts), bool))
+        return LabeledTokens(labeled, lambda starts: labels[starts] != ids[starts])  # where it is no token of the row
 
     def add(self, other: "Columns") -> None:
         """Count what another process has read as what comes next.
@@ -158,9 +230,11 @@ class Columns:
         self.found |= other.found
         self.overlong += other.overlong
         self.rows += other.rows
-        self._tokens += other._tokens
-        for name, trained in other._trained.items():
-            self._trained[name] = self._trained.get(name, 0) + trained
+        self.books.add(other.books)
+        self._given_label |= other._given_label
+        for mine, others in ((self._trained, other._trained), (self._packed, other._packed)):
+            for name, trained in others.items():
+                mine[name] = mine.get(name, 0) + trained
 
     def __getstate__(self) -> dict[str, Any]:
         """What another process needs for `add`."""
@@ -170,7 +244,7 @@ class Columns:
         """What became of each column.
 
         Raises:
-            ValueError: naming the mask that leaves no token to be trained on.
+            ValueError: naming the mask, the labels or the rule that leave no token to be trained on.
         """
         for name, trained in self._trained.items():
             if name == TRAINED:
@@ -180,13 +254,36 @@ class Columns:
                 raise ValueError(
                     f"The column {shown(name)} is {where} for all tokens, so that none would be trained on."
                 )
-            share = percent(1 - trained / self._tokens)
+            share = percent(1 - self._packed[name] / max(1, self.books.packed.tokens))
             self.found[name] = f"labels are -100 where it is {where}, for {share} of the tokens"
         if self._trained.get(TRAINED) == 0:
             raise ValueError(f"No token is trained on by all of the columns {listed(self.masks)}.")
+        self._refuse_no_labels()
         if self._labels:
             self.found.setdefault("labels", "made for a causal model, with -100 for the first token of each sequence")
         return self.found
+
+    def _refuse_no_labels(self) -> None:
+        """Raise a ValueError if the data set says which tokens are trained on, and none is left."""
+        data, packed = self.books.data, self.books.packed
+        if not (self._labels and self.books.labeled and self.rows):
+            return
+        if not data.labels and self.masks:
+            raise ValueError(
+                f"The column {shown(self.masks[0])} lets only the first token of each sequence be trained on, which "
+                "nothing predicts."
+            )
+        if not data.labels and "labels" in self._names:
+            first = " but the first of each sequence, which nothing predicts" if self._given_label else ""
+            raise ValueError(
+                f"The column 'labels' is {IGNORED} for all tokens{first}, so that none would be trained on."
+            )
+        if data.labels and packed.sequences and not packed.labels:
+            best = max(self.books.kept_by_rule, key=lambda rule: self.books.kept_by_rule[rule])
+            raise ValueError(
+                f'overlong="{self._how}" cuts away all {data.labels:,} labels: "{best}" keeps '
+                f"{self.books.kept_by_rule[best]:,} of them."
+            )
 
     @property
     def masks(self) -> list[str]:
