@@ -24,14 +24,13 @@ def _call(program: str, module: str) -> int:
         print(f"{program}: stopped; nothing was written.", file=sys.stderr, flush=True)
         os._exit(128 + number)
 
-    before = signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGINT, stop)
     keep_answers_apart()
     command = importlib.import_module(module).main
-    signal.signal(signal.SIGINT, before)
-    code = command()
-    if code == 128 + signal.SIGINT:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C would be a traceback while Python ends
-    return code
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # The command listens to both. When it has ended, all is written and said, and Python has only to end.
+        signal.signal(number, signal.SIG_IGN)
+    return command()
 
 
 def keep_answers_apart() -> None:

@@ -25,7 +25,7 @@ from packlib.files import delivery, output_path
 from packlib.lengths import available, load
 from packlib.lengths.sources import file_of
 from packlib.packing import METHODS, Method, PackingPlan, plan
-from packlib.tools.exits import call, first_interrupt_raised
+from packlib.tools.exits import call, first_interrupt_raised, uninterrupted
 
 _CODES = (__doc__ or "").partition("\n\n")[2].strip()
 
@@ -233,6 +233,8 @@ def _pack(
 
     made = plan and PackingPlan.load(plan)
     top = made.histogram.max_length if made and max_length is None else max_length
+    if top is None:
+        raise ValueError("--max-length must be given, the tokens in a pack; or --plan, a plan that has it.")
     reads = [plan, *(one for one in data if not one.is_dir())]
     out = output_path(out, folder=values["packs_per_file"] is not None, reads=reads)
     values["tokenizer"] = tokenizer and tokenizer_of(tokenizer)
@@ -251,7 +253,9 @@ def _pack(
     columns = (f"{name}: {became}." for name, became in found["columns"].items())
     where = out if found["files_written"] else f"Nothing was written: {out} holds these packs already."
     books = sentences(found["books"], found["num_packs"], found["overlong_sequences"])
-    _print(script, found, said.format(**found), *books, *columns, where)
+    with uninterrupted():
+        _print(script, found, said.format(**found), *books, *columns, where)
+        sys.stdout.flush()
 
 
 @_command("audit")

@@ -134,10 +134,10 @@ def sentences(books: Mapping[str, Any], packs: int, overlong: int) -> list[str]:
         share = _share(packed["labels"], packed["tokens"])
         said.append(f"{packed['labels']:,} of {packed['tokens']:,} tokens {share} are labels that a model must predict.")
     if packed["without_label"]:
-        words = f"{packed['without_label']:,} of the {packed['sequences']:,} packed sequences have no label and train"
-        words += f" on nothing, as do {books['packs_without_label']:,} of the {packs:,} packs"
+        words = f"{packed['without_label']:,} of the {packed['sequences']:,} packed sequences and "
+        words += f"{books['packs_without_label']:,} of the {packs:,} packs have no label and train on nothing"
         if overlong:
-            words += f" ({data['without_label']:,} had no label before the cut)"
+            words += f" ({data['without_label']:,} sequences had none before the cut)"
         said.append(f"{words}: --drop-unlabeled leaves such sequences out.")
     if books["left_out_without_label"]:
         said.append(f"{books['left_out_without_label']:,} sequences without a label were left out.")

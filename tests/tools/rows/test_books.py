@@ -81,7 +81,8 @@ def test_the_books_have_the_labels_before_and_after_the_cut(capsys, rule, given)
     assert f"and {KEPT[rule]} of 13 labels ({KEPT[rule] / 13:.1%}".replace("%", " %") in said
     assert "split 92.3 %, truncate 61.5 %, drop 46.2 %" in said
     if unlabeled:
-        assert f"{unlabeled} of the {len(counts)} packed sequences have no label and train on nothing" in said
+        says = f"{unlabeled} of the {len(counts)} packed sequences and {empty} of the {len(rows)} packs have no label"
+        assert f"{says} and train on nothing (0 sequences had none before the cut): --drop" in said
         assert "--drop-unlabeled" in said
     else:
         assert "train on nothing" not in said
