@@ -192,8 +192,9 @@ def _plan(
 @click.option("--method", metavar="NAME", show_default="chosen by the lengths", help=f"{', '.join(METHODS)}.")
 @click.option("--split", metavar="NAME", help="Of a data set of the hub, or of what save_to_disk wrote.")
 @click.option("--no-labels", "labels", flag_value=False, default=True, show_default="made", help="For masked models.")
-@click.option("--tokenizer", type=_path, metavar="FOLDER", help="Make tokens of the column messages or text with it.")
+@click.option("--tokenizer", type=_path, metavar="FOLDER", help="Make tokens of chats or texts with it.")
 @_masks
+@click.option("--drop", multiple=True, metavar="COLUMN", help="Leave this column out. May be repeated.")
 @click.option("--drop-unlabeled", is_flag=True, help="Leave out what has no label, also once it is cut.")
 @click.option("--window", type=int, show_default="any order", help="Packs open at a time, in order: 1 keeps it.")
 @click.option("--seed", type=int, default=0, help="Of the order of the packs.")
@@ -213,10 +214,11 @@ def _pack(
 ) -> None:
     """Pack sequences for any trainer, and say what became of each column.
 
-    DATA is Parquet files, JSON lines, folders of them, or one folder that save_to_disk of datasets wrote; or, with
-    --split, owner/name, a data set of the hub. Nothing that exists is replaced. With --packs-per-file, the same command
-    goes on with a folder where a run was killed, and writes nothing if all is there. torchrun shares the work among
-    processes, also of several machines that see the same files.
+    DATA is Parquet or Arrow files, JSON lines (also .gz and .zst), folders of them, or one folder that save_to_disk of
+    datasets wrote; or, with --split, owner/name, a data set of the hub. Tokens are input_ids; or --tokenizer makes them
+    of messages, conversations (ShareGPT), prompt with completion, or text. Nothing that exists is replaced. With
+    --packs-per-file, the same command goes on with a folder where a run was killed, and writes nothing if all is there.
+    torchrun shares the work among processes, also of several machines that see the same files.
 
     \b
     Examples:
@@ -238,7 +240,7 @@ def _pack(
     reads = [plan, *(one for one in data if not one.is_dir())]
     out = output_path(out, folder=values["packs_per_file"] is not None, reads=reads)
     values["tokenizer"] = tokenizer and tokenizer_of(tokenizer)
-    values["masks"] = dict(values["masks"])
+    values["masks"] = dict(values["masks"]) | dict.fromkeys(values.pop("drop"), "drop")
     ranks, rank = _ranks()
     with _group(ranks, hours=24):
         if ranks > 1:

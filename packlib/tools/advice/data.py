@@ -14,7 +14,7 @@ from packlib.files import at_home, named
 from packlib.lengths import LengthHistogram, available, load
 from packlib.tools.rows.loss_masks import LOSS_MASKS, MaskWord, mask_words
 from packlib.tools.rows.row_columns import BORDERS, IGNORED, Columns, is_list, refuse_gaps, with_labels
-from packlib.tools.rows.row_sources import FILES, batches, opened
+from packlib.tools.rows.row_sources import batches, format_of, opened
 
 _UNCUT = 1 << 20  # tokens: longer than any sequence of the data sets that come with the workbook
 _TOKENS = "input_ids"
@@ -77,7 +77,8 @@ def uncut(
 def _has_rows(path: Path) -> bool:
     """Whether rows with columns are meant, and not a file of lengths."""
     is_pattern = glob.has_magic(str(path)) and not os.path.lexists(path)
-    return path.is_dir() or path.suffix.lower() in FILES or is_pattern
+    is_rows = format_of(path) is not None and path.suffix.lower() != ".json"
+    return path.is_dir() or is_rows or is_pattern
 
 
 class _Rows:

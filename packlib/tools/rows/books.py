@@ -123,16 +123,16 @@ def sentences(books: Mapping[str, Any], packs: int, overlong: int) -> list[str]:
     data, packed, kept = books["data"], books["packed"], books["labels_kept_by_rule"]
     said = []
     if overlong:
-        words = f"{packed['tokens']:,} of {data['tokens']:,} tokens {_share(packed['tokens'], data['tokens'])}"
+        words = _share(packed["tokens"], data["tokens"], "tokens")
         if kept is not None:
-            words += f" and {packed['labels']:,} of {data['labels']:,} labels {_share(packed['labels'], data['labels'])}"
+            words += f" and {_share(packed['labels'], data['labels'], 'labels')}"
         said.append(f"The packs keep {words}.")
         if kept is not None and data["labels"]:
             shares = ", ".join(f"{rule} {percent(labels / data['labels'])}" for rule, labels in kept.items())
             said.append(f"Labels that each rule of --overlong keeps: {shares}.")
     elif kept is not None:
-        share = _share(packed["labels"], packed["tokens"])
-        said.append(f"{packed['labels']:,} of {packed['tokens']:,} tokens {share} are labels that a model must predict.")
+        words = _share(packed["labels"], packed["tokens"], "tokens")
+        said.append(f"{words} are labels, which a model must predict.")
     if packed["without_label"]:
         words = f"{packed['without_label']:,} of the {packed['sequences']:,} packed sequences and "
         words += f"{books['packs_without_label']:,} of the {packs:,} packs have no label and train on nothing"
@@ -144,5 +144,5 @@ def sentences(books: Mapping[str, Any], packs: int, overlong: int) -> list[str]:
     return said
 
 
-def _share(some: int, of: int) -> str:
-    return f"({percent(some / of if of else 0.0)})"
+def _share(some: int, of: int, what: str) -> str:
+    return f"{some:,} of {of:,} {what} ({percent(some / of if of else 0.0)})"

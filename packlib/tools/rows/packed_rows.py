@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -14,7 +15,7 @@ import pyarrow as pa
 from tqdm.auto import tqdm
 
 from packlib.checks import depth_limit, flag, one_of, shown, whole_number
-from packlib.files import atomic_path, make_folders, output_path
+from packlib.files import atomic_path, make_folders, named, output_path
 from packlib.installed import __version__, needed_by
 from packlib.lengths import LengthHistogram
 from packlib.packing import Method, PackingPlan, Packs, StreamPacker
@@ -32,7 +33,7 @@ from packlib.tools.rows.row_columns import (
     nemo_columns,
     with_labels,
 )
-from packlib.tools.rows.row_sources import RowsByNumber, StreamedRows, batches, opened
+from packlib.tools.rows.row_sources import Origin, RowsByNumber, StreamedRows, batches_with_origin, opened
 from packlib.tools.rows.stored_columns import Spool, StoredColumns
 
 if TYPE_CHECKING:
@@ -188,15 +189,29 @@ def pack_dataset(
     return datasets.Dataset.from_file(str(path), info=datasets.DatasetInfo(description=found))
 
 
-def read(dataset: Any, folder: Path, columns: Columns, progress: bool, named: bool = False) -> Spool:
-    """The sequences of what `opened` returned; `named` as in `Spool`."""
-    spool = Spool(folder, named)
+def read(dataset: Any, folder: Path, columns: Columns, progress: bool, shared: bool = False) -> Spool:
+    """The sequences of what `opened` returned; `shared` says whether other processes read the `Spool` too."""
+    spool = Spool(folder, shared)
+    several = isinstance(dataset, list) and len(dataset) > 1
     with tqdm(desc="reading", unit=" sequences", disable=not progress, delay=1) as bar:
-        for batch in batches(dataset):
-            spool.add(columns.read(batch))
+        for origin, batch in batches_with_origin(dataset, leave_out=columns.leave_out):
+            with _naming(origin if several else None):
+                spool.add(columns.read(batch))
             bar.update(len(batch))
     spool.finish()
     return spool
+
+
+@contextmanager
+def _naming(origin: Origin | None) -> Iterator[None]:
+    """Let an error about a row or a column name the file of several that it is in."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if origin is None:
+            raise
+        begins = f", which begins with row {origin.first_row:,} of the data set" if origin.first_row else ""
+        raise type(error)(f"In {named(origin.path)}{begins}: {error}") from None
 
 
 @dataclass(frozen=True)

@@ -229,7 +229,7 @@ def _read_together(
         folder.mkdir()
         mine, begin = part(dataset, ranks.rank, ranks.size)
         try:
-            spool = read(mine, folder, columns, progress, named=True)
+            spool = read(mine, folder, columns, progress, shared=True)
         except (TypeError, ValueError) as error:
             if ranks.rank == 0:
                 raise

@@ -16,11 +16,16 @@ from packlib.tools.rows.loss_masks import (
     LOSS_MASKS,
     UNTRAINED,
     MaskWord,
+    ask_about_sequences,
+    ask_about_weights,
     ask_for_a_word,
+    drop_option,
     first_disagreement,
-    looks_like_a_mask,
+    holds_weights,
+    is_about_sequences,
     mask_option,
     mask_words,
+    may_be_a_mask,
     trained_tokens,
 )
 from packlib.tools.rows.tokenizing import SOURCES, tokenized
@@ -80,6 +85,7 @@ class Columns:
         rows: how many sequences were read.
         overlong: how many of them were too long.
         books: the sequences, tokens and labels that were read, and those that are packed.
+        leave_out: the columns that `masks` drops, and whether each was found.
     """
 
     def __init__(
@@ -97,8 +103,10 @@ class Columns:
         self._names, self._kinds = set[str](), dict[str, pa.DataType]()
         self.rows = 0
         self._named = mask_words(masks)
+        self.leave_out = {name: False for name, word in self._named.items() if word == "drop"}
+        self._seen = set[str]()
         self._words: dict[str, MaskWord] = LOSS_MASKS | self._named
-        self._no_masks = set[str]()  # columns named as a mask that hold other numbers than 0 and 1
+        self._binary = dict[str, bool]()  # of each unknown column with numbers for tokens: are all of them 0 and 1?
         self._trained = dict[str, int]()  # how many tokens a mask leaves to be trained on
         self._packed = dict[str, int]()  # how many of these are in the packs
         self._given_label = False  # whether the labels of the data set have one
@@ -111,19 +119,22 @@ class Columns:
         """
         names = batch.schema.names
         refuse_doubles("The data set", names)
+        batch = self._without_dropped(batch)
+        names = batch.schema.names
         self._same_names(set(names))
         if refused := [name for name in names if name in _REFUSED]:
             raise ValueError(
-                f"The column {shown(refused[0])} belongs to {_REFUSED[refused[0]]}: remove it, or rename it if it "
-                "holds something else."
+                f"The column {shown(refused[0])} belongs to {_REFUSED[refused[0]]}: {drop_option(refused[0])}, or "
+                "rename it if it holds something else."
             )
         if self._tokenizer is not None:
             batch, said = tokenized(batch, self._tokenizer, self._labels, self.rows)
             self.found = said | self.found
         elif "input_ids" not in names:
-            more = "; a tokenizer makes them of messages or text" if set(names) & set(SOURCES) else ""
+            more = "; a tokenizer (--tokenizer) makes them of chats and texts" if set(names) & set(SOURCES) else ""
             raise ValueError(f"The data set has no column input_ids; it has {listed(names) or 'none'}{more}.")
         batch = self._without_dropped(batch)
+        self._seen.update(batch.schema.names)
         refuse_other_lists("input_ids", batch.column("input_ids").type)
         if (empty := lengths_of("input_ids", batch.column("input_ids"), self.rows) == 0).any():
             raise ValueError(f"Row {self.rows + int(empty.argmax())} of the data set has no token.")
@@ -144,8 +155,8 @@ class Columns:
                 trained[name] = trained_tokens(word, self._mask(name, values, by_token, lengths), begins)
                 self._trained[name] = self._trained.get(name, 0) + int(np.count_nonzero(trained[name]))
                 continue
-            if by_token and name not in self._named:
-                self._refuse_unknown_mask(name, values)
+            if name not in self._named:
+                self._ask_about(name, values, by_token)
             read[name] = values, by_token
             self.found.setdefault(name, f"a value for each {'token' if by_token else 'sequence'}")
         together = self._agreed(trained, read, begins, lengths) if trained else None
@@ -232,6 +243,10 @@ class Columns:
         self.rows += other.rows
         self.books.add(other.books)
         self._given_label |= other._given_label
+        self._seen |= other._seen
+        self.leave_out = {name: found or other.leave_out[name] for name, found in self.leave_out.items()}
+        for name, binary in other._binary.items():
+            self._binary[name] = self._binary.get(name, True) and binary
         for mine, others in ((self._trained, other._trained), (self._packed, other._packed)):
             for name, trained in others.items():
                 mine[name] = mine.get(name, 0) + trained
@@ -244,8 +259,11 @@ class Columns:
         """What became of each column.
 
         Raises:
-            ValueError: naming the mask, the labels or the rule that leave no token to be trained on.
+            ValueError: naming the mask, the labels or the rule that leave no token to be trained on; or the column of
+                0 and 1 that may be a mask.
         """
+        self.ask()
+        self.found |= {name: "left out, as you say" for name in self.leave_out}
         for name, trained in self._trained.items():
             if name == TRAINED:
                 continue
@@ -292,20 +310,38 @@ class Columns:
 
     def _without_dropped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The columns without those that `masks` drops."""
-        there = batch.schema.names
-        if missing := [name for name in self._named if name not in there]:
-            raise ValueError(f"masks names {shown(missing[0])}, which the data set has not; it has {listed(there)}.")
-        dropped = [name for name in there if self._named.get(name) == "drop"]
-        self.found |= dict.fromkeys(dropped, "left out, as masks says")
+        dropped = [name for name in batch.schema.names if name in self.leave_out]
+        self.leave_out |= dict.fromkeys(dropped, True)
         return batch.drop_columns(dropped) if dropped else batch
 
-    def _refuse_unknown_mask(self, name: str, values: pa.Array) -> None:
-        """Raise a ValueError if a column may be a mask of the loss whose name says nothing."""
-        if name in self._no_masks:
+    def _ask_about(self, name: str, values: pa.Array, by_token: bool) -> None:
+        """Raise a ValueError if a column may say what is trained on, by its name; remember it if by its values."""
+        kind = values.type
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
             return
-        if looks_like_a_mask(name, values.to_numpy(zero_copy_only=False)):
-            raise ValueError(ask_for_a_word(name))
-        self._no_masks.add(name)
+        if not by_token:
+            if is_about_sequences(name):
+                raise ValueError(ask_about_sequences(name))
+            return
+        if name in ("input_ids", "labels") or not may_be_a_mask(name):
+            return
+        if self._binary.get(name, True):
+            numbers = values.to_numpy(zero_copy_only=False)
+            self._binary[name] = bool(((numbers == 0) | (numbers == 1)).all())
+        if not self._binary[name] and holds_weights(name):
+            raise ValueError(ask_about_weights(name))
+
+    def ask(self) -> None:
+        """Raise a ValueError if a column may be a mask of the loss, as all that was read of it is 0 and 1; or if
+        `masks` names one that is not there.
+        """
+        there = self._seen | {name for name, found in self.leave_out.items() if found}
+        if self.rows and (missing := [name for name in self._named if name not in there]):
+            has = listed(sorted(there))
+            raise ValueError(f"masks names {shown(missing[0])}, which the data set has not; it has {has}.")
+        for name, binary in self._binary.items():
+            if binary:
+                raise ValueError(ask_for_a_word(name))
 
     def _agreed(
         self, trained: dict[str, np.ndarray], read: Read, begins: np.ndarray, lengths: np.ndarray
@@ -398,16 +434,36 @@ class Columns:
                 f"labels must be True with the column {shown(name)}, which says where they are; or leave that out by "
                 f"masks={{{name!r}: 'drop'}} ({mask_option(name, 'drop')})."
             )
-        if not by_token or given.dtype.kind not in "iub":
+        if not by_token and name not in self._named:
             raise TypeError(f"The column {shown(name)} must hold lists of 0 and 1, not {values.type}.")
+        if given.dtype.kind not in "iubf":
+            raise TypeError(f"The column {shown(name)} must hold 0 and 1, not {values.type}.")
+        if not by_token and self._named[name] == "prompt":
+            return self._first_tokens(name, given, lengths)
         if (odd := (given != 0) & (given != 1)).any():
             at = int(odd.argmax())
-            raise ValueError(f"{name} must hold 0 and 1, not {given[at]} as in row {self._row(at, lengths)}.")
-        return given
+            row = self._row(at, lengths) if by_token else self.rows + at
+            raise ValueError(f"{name} must hold 0 and 1, not {given[at]} as in row {row}.")
+        if by_token:
+            return given
+        if self._named[name] == "next":
+            raise ValueError(f"masks[{name!r}] must not be 'next': the column has one number for each sequence.")
+        return np.repeat(given, lengths)
+
+    def _first_tokens(self, name: str, count: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """A mask that is 1 for the first `count` tokens of each sequence."""
+        if (odd := (count < 0) | (count != np.floor(count))).any():
+            at = int(odd.argmax())
+            raise ValueError(
+                f"{name} must count the first tokens of each row, not be {count[at]} as in row {self.rows + at}."
+            )
+        return (ranges(np.zeros_like(lengths), lengths) < np.repeat(count, lengths)).astype(np.int8)
 
     def _checked(self, name: str, column: pa.Array, lengths: np.ndarray) -> pa.Array:
         """The values of a column, one a token or one a sequence."""
         called = f"The column {shown(name)}"
+        if pa.types.is_dictionary(column.type):  # texts that come again, as a category of pandas
+            column = column.dictionary_decode()
         by_token = is_list(column.type)
         if name == "input_ids":
             try:
@@ -417,12 +473,15 @@ class Columns:
                 raise ValueError(f"{called} must hold numbers of 32 bits: {said}") from None
         kind = column.type.value_type if by_token else column.type
         if not (pa.types.is_primitive(kind) or (is_text(kind) and not by_token)):
-            raise TypeError(f"{called} holds {one_line(str(column.type))}, which no pack can carry: remove it.")
+            raise TypeError(
+                f"{called} holds {one_line(str(column.type))}, which no pack can carry: {drop_option(name)}."
+            )
         if by_token:
             self._same_lengths(name, lengths_of(name, column, self.rows), lengths)
         self._same_kind(name, column.type)
         values = column.flatten() if by_token else column
-        refuse_gaps(called, values, self.rows, lengths if by_token else None)
+        cure = "" if name == "input_ids" else f"; {drop_option(name)}"
+        refuse_gaps(called, values, self.rows, lengths if by_token else None, cure)
         if name == "input_ids" and (negative := np.asarray(values) < 0).any():
             at = int(negative.argmax())
             raise ValueError(
@@ -436,7 +495,11 @@ class Columns:
 
     def _same_names(self, names: set[str]) -> None:
         if odd := (self._names or names) ^ names:
-            raise ValueError(f"The column {shown(min(odd))} is in some rows only; all rows must have it, or none.")
+            where = f"from row {self.rows:,} on" if min(odd) in names else f"before row {self.rows:,}"
+            raise ValueError(
+                f"The column {shown(min(odd))} is in some rows only ({where}); all rows must have it, or none: "
+                f"{drop_option(min(odd))}."
+            )
         self._names = names
 
     def _same_kind(self, name: str, kind: pa.DataType) -> None:
@@ -448,7 +511,7 @@ class Columns:
             at = int(other.argmax())
             raise ValueError(
                 f"The column {shown(name)} has {given[at]} values in row {self.rows + at}, which has {tokens[at]} "
-                "tokens: give one for each token, or remove it."
+                f"tokens: give one for each token, or {drop_option(name)}."
             )
 
 
@@ -499,12 +562,14 @@ def refuse_other_lists(name: str, kind: pa.DataType) -> None:
         raise TypeError(f"The column {shown(name)} must hold lists of whole numbers, not {one_line(str(kind))}.")
 
 
-def refuse_gaps(called: str, values: pa.Array, first_row: int, sizes: np.ndarray | None = None) -> None:
+def refuse_gaps(
+    called: str, values: pa.Array, first_row: int, sizes: np.ndarray | None = None, cure: str = ""
+) -> None:
     """Raise a ValueError that names the first row without a value; a row has one, or as many as `sizes` says."""
     if values.null_count:
         at = int(np.asarray(values.is_null()).argmax())
         row = at if sizes is None else int(np.searchsorted(np.cumsum(sizes), at, side="right"))
-        raise ValueError(f"{called} has no value in row {first_row + row}.")
+        raise ValueError(f"{called} has no value in row {first_row + row}{cure}.")
 
 
 def lengths_of(name: str, column: pa.Array, first_row: int) -> np.ndarray:

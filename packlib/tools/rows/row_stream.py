@@ -103,9 +103,7 @@ class PackedStream(IterableDataset):
         if start["source"] is not None:
             source.load_state_dict(start["source"])
         origin, handed_out, rows = start["source"], start["packs"], iter(source)
-        columns = Columns(
-            self.tokenizer, self.labels, self.max_length, self.overlong, self.masks, self.drop_unlabeled
-        )
+        columns = Columns(self.tokenizer, self.labels, self.max_length, self.overlong, self.masks, self.drop_unlabeled)
         self.books = columns.books
         while some := list(islice(rows, 1)):
             packs = enumerate(self._packs(chain(some, islice(rows, self.empty_every - 1)), columns), start=1)
@@ -144,7 +142,9 @@ class PackedStream(IterableDataset):
         packer = StreamPacker(self.max_length, self.window, self.max_sequences_per_pack)
         waiting = dict[int, dict[str, list[Any]]]()
         for number, piece in enumerate(
-            piece for batch in of_rows(rows, _ROWS) for piece in self._pieces(batch, columns)
+            piece
+            for batch in of_rows(rows, _ROWS, leave_out=columns.leave_out)
+            for piece in self._pieces(batch, columns)
         ):
             closed = packer.add(len(piece["input_ids"]))
             waiting[number] = piece
@@ -154,6 +154,7 @@ class PackedStream(IterableDataset):
     def _pieces(self, batch: pa.RecordBatch, columns: Columns) -> Iterator[dict[str, list[Any]]]:
         """What is packed of sequences: by column, a list with a value for each token, or with one for the sequence."""
         lengths, read, _ = columns.read(batch)
+        columns.ask()
         starts = np.cumsum(lengths) - lengths
         read = with_labels(read, starts, self.labels)
         lists = {name: (column.to_pylist(), by_token) for name, (column, by_token) in read.items()}

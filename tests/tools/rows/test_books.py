@@ -187,7 +187,9 @@ def test_books_agree_with_the_rows_whatever_is_cut(pairs, rule, masks, leave_out
         )
     except ValueError as error:
         says = str(error)
-        kept = [number for number, row in zip(before, rows, strict=True) if len(row["input_ids"]) <= 5 or rule != "drop"]
+        kept = [
+            number for number, row in zip(before, rows, strict=True) if len(row["input_ids"]) <= 5 or rule != "drop"
+        ]
         assert not kept or any(words in says for words in ("first token", "for all tokens", "cuts away all", "no seq"))
         return
     books = json.loads(packed.info.description)["books"]

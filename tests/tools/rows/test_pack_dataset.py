@@ -38,10 +38,10 @@ def samples(count=60, longest=40, seed=0):
     for i in range(count):
         n = int(rng.integers(1, longest + 1))
         ids = rng.integers(5, 1000, n).tolist()
-        scores, learned = rng.normal(size=n).astype(np.float32).tolist(), rng.random(n) < 0.5
+        scores, learned = rng.normal(size=n).astype(np.float32).tolist(), rng.integers(0, 3, n)
         yield {
             "input_ids": ids, "attention_mask": [1] * n, "labels": [-100] * (n // 3) + ids[n // 3 :], "score": scores,
-            "learned": learned.tolist(), "name": f"é{i}" * (i % 4), "weight": i / 7, "kept": i % 3 == 0,
+            "learned": learned.tolist(), "name": f"é{i}" * (i % 4), "rating": i / 7, "kept": i % 3 == 0,
         }  # fmt: skip
 
 
@@ -323,7 +323,7 @@ def test_a_stream_packs_as_the_stream_packer_does_with_a_bounded_window():
     rows = list(samples(300))
     stream = pack_dataset(Dataset.from_list(rows).to_iterable_dataset(num_shards=3), 64, window=5)
     expected = StreamPacker(64, 5).pack(len(row["input_ids"]) for row in rows)
-    assert [row["weight"] for row in stream] == [[rows[i]["weight"] for i in ids] for ids in expected]
+    assert [row["rating"] for row in stream] == [[rows[i]["rating"] for i in ids] for ids in expected]
 
 
 @pytest.mark.parametrize("empty_every", [7, 100, 100_000])
