@@ -118,9 +118,10 @@ def pack_dataset(
     data and the arguments, so that they are made once; the data itself is read and not held in memory.
 
     Args:
-        dataset: a `datasets.Dataset`, or an iterable of mappings, each with `input_ids`; or the path of Parquet,
-            of JSON lines, of a folder of both, or of what `save_to_disk` wrote, of a pattern such as `*.parquet`, or
-            a list of paths. A `datasets.IterableDataset` is packed as it streams by, into a `PackedStream`.
+        dataset: a `datasets.Dataset`, or an iterable of mappings, each with `input_ids`; or the path of Parquet or
+            Arrow, of JSON lines (also .gz or .zst), of a folder of these, or of what `save_to_disk` wrote, of a pattern
+            such as `*.parquet`, or a list of paths. A `datasets.IterableDataset` is packed as it streams by, into a
+            `PackedStream`.
         max_length: slots of a pack, in tokens.
         method: as in `packlib.packing.plan`; a stream has none. By default "lpfhp"; if it is not proven to be within
             0.1 % of the fewest packs, "optimal", which can take seconds.
@@ -131,8 +132,9 @@ def pack_dataset(
             several sequences; what is kept for a sequence is kept for each of them.
         labels: where the data has none, make labels for a causal model, which shifts them itself: the tokens, and -100
             for the first of each sequence, which nothing predicts. False leaves them out, for masked models.
-        tokenizer: a tokenizer of transformers for data without `input_ids`. It makes them of `messages` (and `tools`),
-            by a chat template that says which tokens are the assistant's; or of `text`, which then ends with its
+        tokenizer: a tokenizer of transformers for data without `input_ids`. It makes them of `messages` (and `tools`)
+            or the `conversations` of ShareGPT, by a chat template that says which tokens are the assistant's; of
+            `prompt` and `completion`, texts or messages, as TRL has them; or of `text`. What is text then ends with its
             `eos_token`.
         seed: draws which sequences of equal length share a pack, and the order of the packs; None keeps their order.
             It is 0, as in `pack_loader`, where an order for training is made; `assign` alone makes none, and draws
@@ -143,9 +145,10 @@ def pack_dataset(
         progress: show bars.
         masks: what columns mean, by their names: "loss" where tokens with 1 are trained on, "prompt" where tokens with
             0 are, "next" where 1 says that the next token is (as in files that NeMo packed), "keep" for another mask,
-            and "drop" to leave the column out. A column with 0 and 1 for each token whose name ends in "mask" needs
-            such a word, unless packlib knows its name. Where masks, or a mask and the labels, disagree about a token,
-            they are refused, unless words are given for the masks: then what all of them train on is trained on.
+            and "drop" to leave the column out. For a number for each sequence "loss" says that those with 1 are trained
+            on, and "prompt" that it counts the first tokens, which are not. A column that may say what is trained on
+            needs such a word, unless packlib knows its name. Where masks, or a mask and the labels, disagree about a
+            token, they are refused, unless words are given for the masks: then what all of them train on is trained on.
         drop_unlabeled: leave out the sequences, or what a rule for longer ones leaves of them, that have no label, and
             so train on nothing.
 

@@ -273,7 +273,9 @@ class Columns:
                     f"The column {shown(name)} is {where} for all tokens, so that none would be trained on."
                 )
             share = percent(1 - self._packed[name] / max(1, self.books.packed.tokens))
-            self.found[name] = f"labels are -100 where it is {where}, for {share} of the tokens"
+            counted = self._words[name] == "prompt" and not is_list(self._kinds[name])
+            at = "for the first tokens that it counts" if counted else f"where it is {where}"
+            self.found[name] = f"labels are -100 {at}, for {share} of the tokens"
         if self._trained.get(TRAINED) == 0:
             raise ValueError(f"No token is trained on by all of the columns {listed(self.masks)}.")
         self._refuse_no_labels()

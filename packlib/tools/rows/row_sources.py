@@ -16,6 +16,7 @@ from packlib.checks import listed, one_line, one_of, shown
 from packlib.files import WORK, arrow_errors, at_home, named, naming, parse_json
 from packlib.installed import needed_by
 from packlib.lengths.own_files import parquet_batches, parquet_file
+from packlib.tools.rows.loss_masks import drop_option
 
 Format = Literal["lines", "arrow", "parquet"]
 _FORMATS: dict[str, Format] = {
@@ -309,14 +310,31 @@ def of_rows(
                 has, lacks = (number, first) if min(odd) in row else (first, number)
                 raise ValueError(
                     f"The column {shown(min(odd))} is in some rows only: row {has} of {holder} has it, row {lacks} "
-                    "does not; all rows must have it, or none."
+                    f"does not; all rows must have it, or none: {drop_option(min(odd))}."
                 )
         first += len(some)
         try:
             yield pa.RecordBatch.from_pylist(some)
         except (pa.ArrowException, OverflowError) as error:  # the latter of a number beyond 64 bits
             said = one_line(str(error), 200)
-            raise TypeError(f"The rows of {holder} do not fit together: {said}") from None
+            where = next((f" in the column {shown(name)}" for name in some[0] if not _fits(some, name)), "")
+            cure = "; each content must be a text, and no list of parts" if _has_parts(some) else ""
+            raise TypeError(f"The rows of {holder} do not fit together{where}: {said}{cure}.") from None
+
+
+def _fits(rows: list[dict[str, Any]], name: str) -> bool:
+    """Whether the values of a column can be in one array."""
+    try:
+        pa.array([row[name] for row in rows])
+    except (pa.ArrowException, OverflowError):
+        return False
+    return True
+
+
+def _has_parts(rows: list[dict[str, Any]]) -> bool:
+    """Whether some message of a chat has parts, as of text and images, in place of a text."""
+    chats = (value for row in rows for value in row.values() if isinstance(value, list))
+    return any(isinstance(one, dict) and isinstance(one.get("content"), list) for chat in chats for one in chat)
 
 
 def _plain(

@@ -53,16 +53,17 @@ def tokenized(batch: pa.RecordBatch, tokenizer: Any, labels: bool, row: int) -> 
     if source == "text" and not are_texts:
         raise TypeError(f"The column 'text' must hold texts, not {one_line(str(columns[0].type))}.")
     if are_texts and source in ("completion", "text"):
-        made = (
-            {"input_ids": _ended(values[0], tokenizer)} if source == "text" else _answers(*values, tokenizer, labels)
-        )
+        if source == "text":
+            made = {"input_ids": _ended(values[0], tokenizer)}
+        else:
+            made = _answers(values[0], values[1], tokenizer, labels)
         end = "" if tokenizer.eos_token_id is None else f"each to end with {tokenizer.eos_token}, "
         said = dict.fromkeys(taken, f"tokenized, {end}and left out")
     else:
         tools = kept.pop("tools", None)
         offered = tools.to_pylist() if tools else [None] * len(batch)
         if source == "completion":
-            made = _chat_answers(*values, offered, tokenizer, labels, row)
+            made = _chat_answers(values[0], values[1], offered, tokenizer, labels, row)
         else:
             made = _chats(values[0], source, offered, tokenizer, labels, row)
         said = dict.fromkeys(taken, "tokenized by the chat template and left out")

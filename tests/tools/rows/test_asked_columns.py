@@ -78,6 +78,8 @@ def test_the_number_of_tokens_of_a_prompt_asks_and_is_honored(name):
     with pytest.raises(ValueError, match=f"The column '{name}' has a number for each sequence"):
         pack_dataset(rows, 16)
     packed = pack_dataset(rows, 16, masks={name: "prompt"}, overlong="split")
+    said = json.loads(packed.info.description)["columns"][name]
+    assert said == "labels are -100 for the first tokens that it counts, for 37.5 % of the tokens"
     assert sorted(one["labels"] for one in unpacked(packed)) == [[-100], [-100, -100, 7, 8], [-100, 10, 11]]
     with pytest.raises(ValueError, match=rf"{name} must count the first tokens of each row, not be -1 as in row 1"):
         pack_dataset([rows[0], rows[1] | {name: -1}], 16, masks={name: "prompt"})
@@ -145,9 +147,9 @@ def test_what_is_wrong_in_a_file_of_a_folder_names_the_file(capsys, tmp_path, fi
 
 
 def test_a_column_to_leave_out_that_is_not_there_is_named(capsys):
-    lines("x.jsonl", [{"input_ids": IDS, "mesages": 1}])
+    lines("x.jsonl", [{"input_ids": IDS, "message": 1}])
     said = refused(capsys, "x.jsonl", *OPTIONS, "no", "--drop", "messages")
-    assert "masks names 'messages', which the data set has not; it has input_ids, mesages" in said
+    assert "masks names 'messages', which the data set has not; it has input_ids, message" in said
 
 
 def test_a_category_of_pandas_is_a_text():

@@ -105,9 +105,11 @@ PARTS = [{"role": "user", "content": [{"type": "text", "text": "one"}]}, {"role"
 
 
 @pytest.mark.parametrize("says, row", [
-    ("The content of message 0 of row 0 is a list of parts, and only texts are packed", {"messages": PARTS}),
+    ("The content of message 0 of row 0 is a list of parts, and only texts are packed", {"messages": PARTS[:1]}),
+    ("in the column 'messages': .*; each content must be a text, and no list of parts", {"messages": PARTS}),
     ("The content of message 0 of row 0 is a list of parts", {"prompt": PARTS[:1], "completion": PARTS[1:]}),
-    ("The columns? of Alpaca", {"instruction": "one", "input": "", "output": "two"}),
+    ("The data set has the columns of Alpaca, instruction and output",
+     {"instruction": "one", "input": "", "output": "two"}),
     ("Message 0 of row 0 is from 'parrot'; known are human", {"conversations": [{"from": "parrot", "value": "one"}]}),
     ("The data set has messages, text, and tokens are made of one of them", {"messages": [ASK], "text": "one"}),
     ("The data set has completion, text, and tokens are made of one of them",

@@ -181,7 +181,8 @@ def wrong_data():
     yield "The column 'input_ids' has no value in row 1.", [{"input_ids": [1]}, {"input_ids": [None, 2]}]
     yield "The column 'input_ids' must hold lists of whole numbers, not list<item: double>.", [{"input_ids": [0.5]}]
     yield "The column 'input_ids' must hold numbers of 32 bits", [{"input_ids": [1 << 31]}]
-    yield "The rows of the data set do not fit together: ", [{"input_ids": [1]}, {"input_ids": [1 << 70]}]
+    said = "The rows of the data set do not fit together in the column 'input_ids': "
+    yield said, [{"input_ids": [1]}, {"input_ids": [1 << 70]}]
     yield "must hold numbers from 0 up, not -1 as in row 1.", [{"input_ids": [1, 2]}, {"input_ids": [7, -1, 5]}]
     yield "Row 1 of the data set has 9 tokens; the maximum is 8", [{"input_ids": [1] * n} for n in (8, 9)]
     yield "'name' holds null, which no pack can carry", [{"input_ids": [1], "name": None}]
@@ -198,10 +199,10 @@ def wrong_data():
     yield "The column 'rejected_ids' belongs to pairs of answers", [{"prompt_ids": [1], "rejected_ids": [1]}]
     yield "The column 'pixel_values' belongs to images", [{"input_ids": [1], "pixel_values": [[0.5]]}]
     yield "must hold 0 and 1, not 2 as in row 1.", [{"input_ids": [1], "assistant_masks": [n]} for n in (1, 2)]
-    for mask, kind in (([0.5], "double"), (1, "int64")):
-        yield f"must hold lists of 0 and 1, not {kind}", [{"input_ids": [1], "completion_mask": mask}]
+    yield "must hold lists of 0 and 1, not int64", [{"input_ids": [1], "completion_mask": 1}]
+    yield "must hold 0 and 1, not 0.5 as in row 0.", [{"input_ids": [1], "completion_mask": [0.5]}]
     yield "The column 'completion_mask' is 0 for all tokens", [{"input_ids": [1, 2], "completion_mask": [0, 0]}]
-    yield "it has text; a tokenizer makes them of messages or text.", [{"text": "a"}]
+    yield "it has text; a tokenizer (--tokenizer) makes them of chats and texts.", [{"text": "a"}]
     yield "The column 'b' is in some rows only", [{"input_ids": [1]}, {"input_ids": [1], "b": 1}]
     yield "not the splits train, test: pass one.", {"train": [], "test": []}
     yield "dataset must be a datasets.Dataset", 3
