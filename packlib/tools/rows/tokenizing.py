@@ -194,6 +194,8 @@ def _as_messages(chat: Any, column: str, row: int) -> list[dict[str, Any]]:
                 f"The content of message {number} of row {row} is a list of parts, and only texts are packed: give "
                 "the text itself."
             )
+        if all(value is None for name, value in message.items() if name not in ("role", *_WEIGHTS)):
+            raise ValueError(f"Message {number} of row {row} has no content.")
         messages.append(message)
     return messages
 

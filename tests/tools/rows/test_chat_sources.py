@@ -111,6 +111,8 @@ PARTS = [{"role": "user", "content": [{"type": "text", "text": "one"}]}, {"role"
     ("The data set has the columns of Alpaca, instruction and output",
      {"instruction": "one", "input": "", "output": "two"}),
     ("Message 0 of row 0 is from 'parrot'; known are human", {"conversations": [{"from": "parrot", "value": "one"}]}),
+    ("Message 1 of row 0 has no content", {"messages": [ASK, {"role": "assistant", "content": None}]}),
+    ("Message 0 of row 0 has no content", {"conversations": [{"from": "human", "value": None}]}),
     ("The data set has messages, text, and tokens are made of one of them", {"messages": [ASK], "text": "one"}),
     ("The data set has completion, text, and tokens are made of one of them",
      {"prompt": "one", "completion": "two", "text": "one"}),
