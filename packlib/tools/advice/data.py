@@ -121,9 +121,9 @@ class _Rows:
             yield lengths
         if not rows:
             raise ValueError(f"{named(path)} holds no sequence.")
-        columns.finish()
-        if self.trained == 0:
+        if self.trained == 0 and not columns.masks:
             raise ValueError(f"The labels of {named(path)} are {IGNORED} for all tokens, so that none is trained on.")
+        columns.finish()
 
 
 def _count_trained(lengths: np.ndarray, read: dict[str, tuple[pa.Array, bool]]) -> int:

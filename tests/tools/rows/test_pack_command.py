@@ -87,7 +87,7 @@ def test_nothing_is_replaced_and_what_is_not_there_is_named(capsys):
         ("there.parquet' exists: name another file.", "x.parquet", "--out", "there.parquet"),
         ("full' exists: name another folder.", "x.parquet", "--out", "full", "--packs-per-file", "3"),
         ("packs_per_file must be at least 1, not 0.", "x.parquet", "--packs-per-file", "0"),
-        ("The folder folder holds no .parquet and no .jsonl file", "folder"),
+        ("The folder folder holds no .parquet, no .jsonl and no .arrow file", "folder"),
         ("No file fits no*.parquet.", "no*.parquet"),
         ("There is no file y.parquet: did you mean x.parquet?", "y.parquet"),
         ("bad.parquet is no whole Parquet file of sequences", "bad.parquet"),
