@@ -238,3 +238,19 @@ def test_long_batches_of_arrow_are_read_in_parts(monkeypatch):
     sizes = [len(batch) for batch in row_sources.batches(row_sources.opened("x.arrow"))]
     assert max(sizes) < 20 and sum(sizes) == 59
     assert len(unpacked(pack_dataset("x.arrow", 64))) == 59
+
+
+@pytest.mark.parametrize("first, second", [(ANSWER, [2, 0, 1, 1]), ([2, 0, 1, 1], ANSWER), (ANSWER, ANSWER)])
+def test_a_column_is_a_mask_if_all_ranks_have_read_0_and_1(first, second):
+    from packlib.tools.rows.row_columns import Columns
+
+    ranks = []
+    for values in (first, second):
+        ranks.append(Columns())
+        ranks[-1].read(pa.RecordBatch.from_pylist([{"input_ids": IDS, "foo": values}]))
+    ranks[0].add(ranks[1])
+    if first == second:
+        with pytest.raises(ValueError, match="The column 'foo' has 0 and 1"):
+            ranks[0].finish()
+    else:
+        assert ranks[0].finish()["foo"] == "a value for each token"
