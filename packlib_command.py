@@ -27,9 +27,10 @@ def _call(program: str, module: str) -> int:
     signal.signal(signal.SIGINT, stop)
     keep_answers_apart()
     command = importlib.import_module(module).main
-    # The command has a handler of its own. Once it has ended, all is written or it has said what is not; while Python
-    # ends, an interrupt would be a traceback, or an exit code that says that the command had not ended.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # The command listens to both. Once it has ended, all is written, or it has said what is not; while Python ends, a
+        # signal would be a traceback, or an exit code that says that the command had not ended.
+        signal.signal(number, signal.SIG_IGN)
     return command()
 
 

@@ -27,7 +27,7 @@ from packlib.files import atomic_path, delivery, output_path
 from packlib.lengths import available, load
 from packlib.lengths.sources import file_of
 from packlib.packing import METHODS, Method, PackingPlan, plan
-from packlib.tools.exits import Commands, call, first_interrupt_raised, sentence
+from packlib.tools.exits import Commands, call, first_interrupt_raised, sentence, uninterrupted
 
 _CODES = (__doc__ or "").partition("\n\n")[2].strip()
 
@@ -206,8 +206,10 @@ def _plan(
 @click.option("--method", metavar="NAME", show_default="chosen by the lengths", help=f"{', '.join(METHODS)}.")
 @click.option("--split", metavar="NAME", help="Of a data set of the hub, or of what save_to_disk wrote.")
 @click.option("--no-labels", "labels", flag_value=False, default=True, show_default="made", help="For masked models.")
-@click.option("--tokenizer", type=_path, metavar="FOLDER", help="Make tokens of the column messages or text with it.")
+@click.option("--tokenizer", type=_path, metavar="FOLDER", help="Make tokens of chats or texts with it.")
 @_masks
+@click.option("--drop", multiple=True, metavar="COLUMN", help="Leave this column out. May be repeated.")
+@click.option("--drop-unlabeled", is_flag=True, help="Leave out what has no label, also once it is cut.")
 @click.option("--window", type=int, show_default="any order", help="Packs open at a time, in order: 1 keeps it.")
 @click.option("--seed", type=int, default=0, help="Of the order of the packs.")
 @click.option("--layout", type=click.Choice(_LAYOUTS), default="packlib", help="Whose columns: NeMo's have no labels.")
@@ -226,10 +228,11 @@ def _pack(
 ) -> None:
     """Pack sequences for any trainer, and say what became of each column.
 
-    DATA is Parquet files, JSON lines, folders of them, or one folder that save_to_disk of datasets wrote; or, with
-    --split, owner/name, a data set of the hub. Nothing that exists is replaced. With --packs-per-file, the same command
-    goes on with a folder where a run was killed, and writes nothing if all is there. torchrun shares the work among
-    processes, also of several machines that see the same files.
+    DATA is Parquet or Arrow files, JSON lines (also .gz and .zst), folders of them, or one folder that save_to_disk of
+    datasets wrote; or, with --split, owner/name, a data set of the hub. Tokens are input_ids; or --tokenizer makes them
+    of messages, conversations (ShareGPT), prompt with completion, or text. Nothing that exists is replaced. With
+    --packs-per-file, the same command goes on with a folder where a run was killed, and writes nothing if all is there.
+    torchrun shares the work among processes, also of several machines that see the same files.
 
     \b
     Examples:
@@ -240,15 +243,18 @@ def _pack(
       packlib pack owner/name --split train --tokenizer my_model --max-length 4096 --out packed.parquet
       torchrun --nproc-per-node 8 -m packlib pack 'shards/*.parquet' --max-length 512 --packs-per-file 9999 --out packed
     """
+    from packlib.tools.rows.books import sentences
     from packlib.tools.rows.parquet_packs import pack_parquet
     from packlib.tools.rows.tokenizing import tokenizer_of
 
     made = plan and PackingPlan.load(plan)
     top = made.histogram.max_length if made and max_length is None else max_length
+    if top is None:
+        raise ValueError("--max-length must be given, the tokens in a pack; or --plan, a plan that has it.")
     reads = [plan, *(one for one in data if not one.is_dir())]
     out = output_path(out, folder=values["packs_per_file"] is not None, reads=reads)
     values["tokenizer"] = tokenizer and tokenizer_of(tokenizer)
-    values["masks"] = dict(values["masks"])
+    values["masks"] = dict(values["masks"]) | dict.fromkeys(values.pop("drop"), "drop")
     ranks, rank = _ranks()
     with _group(ranks, hours=24):
         if ranks > 1:
@@ -262,7 +268,10 @@ def _pack(
     said += " {sequences:,} sequences, {tokens:,} tokens; {overlong_sequences:,} were too long."
     columns = (f"{name}: {became}." for name, became in found["columns"].items())
     where = out if found["files_written"] else f"Nothing was written: {out} holds these packs already."
-    _print(script, found, said.format(**found), *columns, where)
+    books = sentences(found["books"], found["num_packs"], found["overlong_sequences"])
+    with uninterrupted():
+        _print(script, found, said.format(**found), *books, *columns, where)
+        sys.stdout.flush()
 
 
 @_command("audit")

@@ -76,7 +76,8 @@ def exit_code(command: Callable[[], int | None], program: str = "packlib") -> in
             return 2, error if enough else f"there is not enough memory. {error}"
         except KeyboardInterrupt as error:
             code, how = (143, "terminated") if isinstance(error, Terminated) else (130, "stopped")
-            return code, f"{how}; of what had not ended, nothing was written."
+            notes = getattr(error, "__notes__", [])  # what is there all the same
+            return code, " ".join([f"{how}; of what had not ended, nothing was written.", *notes])
 
     ours = (signal.SIGINT, signal.SIGTERM) if _in_main_thread() else ()
     before = {number: signal.signal(number, stop) for number in ours}
@@ -88,6 +89,20 @@ def exit_code(command: Callable[[], int | None], program: str = "packlib") -> in
     finally:
         for number, handler in before.items():
             signal.signal(number, handler or signal.SIG_DFL)  # None: it was not Python that had set it
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """In here no signal ends the command: its work is done, and only the answer is still to be said."""
+    if not _in_main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
 
 
 @contextmanager

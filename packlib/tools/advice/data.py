@@ -15,7 +15,7 @@ from packlib.lengths import LengthHistogram, available, load
 from packlib.lengths.own_files import refuse_counts_beside
 from packlib.tools.rows.loss_masks import LOSS_MASKS, MaskWord, mask_words
 from packlib.tools.rows.row_columns import BORDERS, IGNORED, Columns, is_list, refuse_gaps, with_labels
-from packlib.tools.rows.row_sources import FILES, batches, opened
+from packlib.tools.rows.row_sources import batches, format_of, opened
 
 _UNCUT = 1 << 20  # tokens: longer than any sequence of the data sets that come with the workbook
 _TOKENS = "input_ids"
@@ -78,7 +78,8 @@ def uncut(
 def _has_rows(path: Path) -> bool:
     """Whether rows with columns are meant, and not a file of lengths."""
     is_pattern = glob.has_magic(str(path)) and not os.path.lexists(path)
-    return path.is_dir() or path.suffix.lower() in FILES or is_pattern
+    is_rows = format_of(path) is not None and path.suffix.lower() != ".json"
+    return path.is_dir() or is_rows or is_pattern
 
 
 class _Rows:
@@ -109,7 +110,7 @@ class _Rows:
             values = batch.column(column)
             if is_list(values.type):
                 renamed = [_TOKENS if name == column else name for name in batch.schema.names]
-                lengths, read = columns.read(batch.rename_columns(renamed))
+                lengths, read, _ = columns.read(batch.rename_columns(renamed))
                 if self.trained is not None:
                     self.trained += _count_trained(lengths, read)
             elif pa.types.is_integer(values.type):
@@ -123,9 +124,9 @@ class _Rows:
             yield lengths
         if not rows:
             raise ValueError(f"{named(path)} holds no sequence.")
-        columns.finish()
-        if self.trained == 0:
+        if self.trained == 0 and not columns.masks:
             raise ValueError(f"The labels of {named(path)} are {IGNORED} for all tokens, so that none is trained on.")
+        columns.finish()
 
 
 def _count_trained(lengths: np.ndarray, read: dict[str, tuple[pa.Array, bool]]) -> int:

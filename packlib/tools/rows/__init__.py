@@ -4,7 +4,7 @@ Read first `packed_rows.py`, `pack_dataset`: what a row of a packed data set hol
 makes of a row for an unmodified model. Rows come from `row_sources.py`; `row_columns.py` and `tokenizing.py` say what
 their columns are to packing, and `stored_columns.py` keeps them while a plan is made. `parquet_packs.py` writes files
 of packs, `row_stream.py` packs data sets that stream by, and `shared_prompts.py` lays answers that share a prompt into
-rows that hold it once.
+rows that hold it once. `books.py` counts tokens and labels, before and after longer sequences are cut.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,7 @@
-"""Masks of the loss: the columns of a data set that say which tokens are trained on, whoever wrote it."""
+"""Masks of the loss: the columns of a data set that say which tokens are trained on, whoever wrote it.
+
+A column that packlib does not know, and that may say so, is asked about: nothing is trained on unasked.
+"""
 
 import re
 import shlex
@@ -24,8 +27,14 @@ LOSS_MASKS: dict[str, MaskWord] = {
     "prompt_mask": "prompt",
 }
 UNTRAINED = {"loss": "0", "prompt": "1", "next": "0 at the token before"}  # what a mask has where nothing is trained
-_OTHER_MASKS = ("attention_mask", "special_tokens_mask")  # of 0 and 1 too, and not about the loss
-_MASK = re.compile(r"masks?$", re.IGNORECASE)
+_OTHER_MASKS = ("attention_mask", "special_tokens_mask", "token_type_ids")  # of 0 and 1 too, and not about the loss
+_WEIGHTS = re.compile(r"(^|_)weights?$", re.IGNORECASE)
+# What has one number for each sequence and says by its name which tokens are trained on.
+_ABOUT_SEQUENCES = re.compile(
+    r"(^|_)(weights?|train|training|trainable|trained_on"
+    r"|(prompt|source|context|instruction|completion|answer|response)_?(len|length|size|start|end|tokens))s?$",
+    re.IGNORECASE,
+)
 
 
 def mask_words(masks: Mapping[str, MaskWord] | None) -> dict[str, MaskWord]:
@@ -41,11 +50,19 @@ def mask_words(masks: Mapping[str, MaskWord] | None) -> dict[str, MaskWord]:
     return dict(masks)
 
 
-def looks_like_a_mask(name: str, values: np.ndarray) -> bool:
-    """Return whether values, one for each token, may be a mask of the loss whose name packlib does not know."""
-    if name in LOSS_MASKS or name in _OTHER_MASKS or not _MASK.search(name) or values.dtype.kind not in "iubf":
-        return False
-    return bool(((values == 0) | (values == 1)).all())
+def may_be_a_mask(name: str) -> bool:
+    """Return whether a column with 0 and 1 for each token may be a mask of the loss, and packlib does not know it."""
+    return name not in LOSS_MASKS and name not in _OTHER_MASKS
+
+
+def holds_weights(name: str) -> bool:
+    """Return whether a column of this name has the weight of each token in the loss."""
+    return _WEIGHTS.search(name) is not None
+
+
+def is_about_sequences(name: str) -> bool:
+    """Return whether a column with a number for each sequence says, by its name, which tokens are trained on."""
+    return _ABOUT_SEQUENCES.search(name) is not None
 
 
 def mask_option(name: str, word: str) -> str:
@@ -53,13 +70,38 @@ def mask_option(name: str, word: str) -> str:
     return f"--mask {shlex.quote(name) if name.isprintable() else named(name)} {word}"
 
 
+def drop_option(name: str) -> str:
+    """Return how a column is left out, in Python and in the shell."""
+    shell = f"--drop {shlex.quote(name) if name.isprintable() else named(name)}"
+    return f"leave it out by masks={{{name!r}: 'drop'}} ({shell})"
+
+
 def ask_for_a_word(name: str) -> str:
-    """The sentence that asks what a mask of 0 and 1 with an unknown name is."""
+    """The sentence that asks what a column of 0 and 1 with an unknown name is."""
     return (
         f"The column {shown(name)} has 0 and 1 for each token, and packlib does not know whether it is a mask of the "
         f"loss: say so by masks={{{name!r}: WORD}} ({mask_option(name, 'WORD')}), where WORD is loss if tokens with 1 "
         "are trained on, prompt if tokens with 0 are, next if 1 means that the next token is, keep or drop if it is "
-        "another mask."
+        "something else."
+    )
+
+
+def ask_about_weights(name: str) -> str:
+    """The sentence that asks what becomes of a column with the weight of each token."""
+    return (
+        f"The column {shown(name)} has a weight for each token, which labels cannot have: {drop_option(name)}, or keep "
+        f"it for a loss of your own, beside labels for all tokens, by masks={{{name!r}: 'keep'}} "
+        f"({mask_option(name, 'keep')})."
+    )
+
+
+def ask_about_sequences(name: str) -> str:
+    """The sentence that asks what a column is that may say which tokens of a sequence are trained on."""
+    return (
+        f"The column {shown(name)} has a number for each sequence, and packlib does not know whether it says what is "
+        f"trained on: say so by masks={{{name!r}: WORD}} ({mask_option(name, 'WORD')}), where WORD is loss if "
+        "sequences with 1 are trained on and those with 0 are not, prompt if it counts the first tokens, which are "
+        "not, keep or drop if it is something else."
     )
 
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -14,7 +15,7 @@ import pyarrow as pa
 from tqdm.auto import tqdm
 
 from packlib.checks import depth_limit, flag, one_of, shown, whole_number
-from packlib.files import atomic_path, make_folders, output_path
+from packlib.files import atomic_path, make_folders, named, output_path
 from packlib.installed import __version__, needed_by
 from packlib.lengths import LengthHistogram
 from packlib.packing import Method, PackingPlan, Packs, StreamPacker
@@ -32,7 +33,7 @@ from packlib.tools.rows.row_columns import (
     nemo_columns,
     with_labels,
 )
-from packlib.tools.rows.row_sources import RowsByNumber, StreamedRows, batches, opened
+from packlib.tools.rows.row_sources import Origin, RowsByNumber, StreamedRows, batches_with_origin, opened
 from packlib.tools.rows.stored_columns import Spool, StoredColumns
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def pack_dataset(
     tokenizer: Any = None,
     window: int | None = None,
     masks: Mapping[str, MaskWord] | None = None,
+    drop_unlabeled: bool = False,
 ) -> "PackedStream": ...
 
 
@@ -74,6 +76,7 @@ def pack_dataset(
     cache_dir: str | os.PathLike[str] | None = None,
     progress: bool = True,
     masks: Mapping[str, MaskWord] | None = None,
+    drop_unlabeled: bool = False,
 ) -> "datasets.Dataset": ...
 
 
@@ -92,6 +95,7 @@ def pack_dataset(
     cache_dir: str | os.PathLike[str] | None = None,
     progress: bool = True,
     masks: Mapping[str, MaskWord] | None = None,
+    drop_unlabeled: bool = False,
 ) -> Any:
     """Pack a tokenized data set into rows that trainers of transformers models take, as a `datasets.Dataset`.
 
@@ -101,7 +105,8 @@ def pack_dataset(
     a token is not trained on: where `loss_mask`, `completion_mask`, `assistant_masks`, `assistant_mask`,
     `response_mask` or `train_mask` is 0, or `prompt_mask` is 1. An `attention_mask` of ones is left out. Rows that hold
     several sequences, as `seq_lengths` or `position_ids` say, are taken apart. `info.description` is JSON with what
-    became of each of the `columns`.
+    became of each of the `columns`, and the `books`: the sequences, tokens and labels before and after the cut of
+    longer sequences, the labels that each rule for these would keep, and how many sequences and packs have none.
 
     >>> from packlib import pack_dataset
     >>> rows = [{"input_ids": [7] * length, "source": name} for length, name in ((5, "a"), (3, "b"), (2, "c"))]
@@ -113,9 +118,10 @@ def pack_dataset(
     data and the arguments, so that they are made once; the data itself is read and not held in memory.
 
     Args:
-        dataset: a `datasets.Dataset`, or an iterable of mappings, each with `input_ids`; or the path of Parquet,
-            of JSON lines, of a folder of both, or of what `save_to_disk` wrote, of a pattern such as `*.parquet`, or
-            a list of paths. A `datasets.IterableDataset` is packed as it streams by, into a `PackedStream`.
+        dataset: a `datasets.Dataset`, or an iterable of mappings, each with `input_ids`; or the path of Parquet or
+            Arrow, of JSON lines (also .gz or .zst), of a folder of these, or of what `save_to_disk` wrote, of a pattern
+            such as `*.parquet`, or a list of paths. A `datasets.IterableDataset` is packed as it streams by, into a
+            `PackedStream`.
         max_length: slots of a pack, in tokens.
         method: as in `packlib.packing.plan`; a stream has none. By default "lpfhp"; if it is not proven to be within
             0.1 % of the fewest packs, "optimal", which can take seconds.
@@ -126,8 +132,9 @@ def pack_dataset(
             several sequences; what is kept for a sequence is kept for each of them.
         labels: where the data has none, make labels for a causal model, which shifts them itself: the tokens, and -100
             for the first of each sequence, which nothing predicts. False leaves them out, for masked models.
-        tokenizer: a tokenizer of transformers for data without `input_ids`. It makes them of `messages` (and `tools`),
-            by a chat template that says which tokens are the assistant's; or of `text`, which then ends with its
+        tokenizer: a tokenizer of transformers for data without `input_ids`. It makes them of `messages` (and `tools`)
+            or the `conversations` of ShareGPT, by a chat template that says which tokens are the assistant's; of
+            `prompt` and `completion`, texts or messages, as TRL has them; or of `text`. What is text then ends with its
             `eos_token`.
         seed: draws which sequences of equal length share a pack, and the order of the packs; None keeps their order.
             It is 0, as in `pack_loader`, where an order for training is made; `assign` alone makes none, and draws
@@ -138,12 +145,16 @@ def pack_dataset(
         progress: show bars.
         masks: what columns mean, by their names: "loss" where tokens with 1 are trained on, "prompt" where tokens with
             0 are, "next" where 1 says that the next token is (as in files that NeMo packed), "keep" for another mask,
-            and "drop" to leave the column out. A column with 0 and 1 for each token whose name ends in "mask" needs
-            such a word, unless packlib knows its name. Where masks, or a mask and the labels, disagree about a token,
-            they are refused, unless words are given for the masks: then what all of them train on is trained on.
+            and "drop" to leave the column out. For a number for each sequence "loss" says that those with 1 are trained
+            on, and "prompt" that it counts the first tokens, which are not. A column that may say what is trained on
+            needs such a word, unless packlib knows its name. Where masks, or a mask and the labels, disagree about a
+            token, they are refused, unless words are given for the masks: then what all of them train on is trained on.
+        drop_unlabeled: leave out the sequences, or what a rule for longer ones leaves of them, that have no label, and
+            so train on nothing.
 
     Raises:
-        TypeError, ValueError: naming the argument, the column that no pack can carry, or the first row that is wrong.
+        TypeError, ValueError: naming the argument, the column that no pack can carry, the first row that is wrong, or
+            what leaves no label in all of the data.
     """
     with needed_by("packlib.pack_dataset"):
         import datasets
@@ -162,14 +173,17 @@ def pack_dataset(
             100 if window is None else window,
             tokenizer=tokenizer,
             masks=masks,
+            drop_unlabeled=drop_unlabeled,
         )
-    packing = Packing(max_length, method, max_sequences_per_pack, overlong, labels, seed, plan, window, masks=masks)
+    asked = method, max_sequences_per_pack, overlong, labels, seed, plan, window
+    packing = Packing(max_length, *asked, masks=masks, drop_unlabeled=drop_unlabeled)
     columns = packing.columns(tokenizer)
     folder = output_path(cache_dir or Path(datasets.config.HF_DATASETS_CACHE) / "packlib", folder=True)
     make_folders(folder)
     spool = read(opened(dataset), folder, columns, flag("progress", progress))
-    asked = asdict(replace(packing, plan=None)) | {"plan": plan and plan.to_json()}
-    text = json.dumps([__version__, asked, spool.digest, columns.finish()])
+    named_by = asdict(replace(packing, plan=None)) | {"plan": plan and plan.to_json()}
+    # The books too: other data, cut, may be the same sequences.
+    text = json.dumps([__version__, named_by, spool.digest, columns.finish(), columns.books.as_dict()])
     path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.arrow"
     if not path.exists():
         packing.write(StoredColumns([spool]), columns, path, pa.ipc.new_stream, progress)
@@ -178,15 +192,29 @@ def pack_dataset(
     return datasets.Dataset.from_file(str(path), info=datasets.DatasetInfo(description=found))
 
 
-def read(dataset: Any, folder: Path, columns: Columns, progress: bool, named: bool = False) -> Spool:
-    """The sequences of what `opened` returned; `named` as in `Spool`."""
-    spool = Spool(folder, named)
+def read(dataset: Any, folder: Path, columns: Columns, progress: bool, shared: bool = False) -> Spool:
+    """The sequences of what `opened` returned; `shared` says whether other processes read the `Spool` too."""
+    spool = Spool(folder, shared)
+    several = isinstance(dataset, list) and len(dataset) > 1
     with tqdm(desc="reading", unit=" sequences", disable=not progress, delay=1) as bar:
-        for batch in batches(dataset):
-            spool.add(*columns.read(batch))
+        for origin, batch in batches_with_origin(dataset, leave_out=columns.leave_out):
+            with _naming(origin if several else None):
+                spool.add(columns.read(batch))
             bar.update(len(batch))
     spool.finish()
     return spool
+
+
+@contextmanager
+def _naming(origin: Origin | None) -> Iterator[None]:
+    """Let an error about a row or a column name the file of several that it is in."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if origin is None:
+            raise
+        begins = f", which begins with row {origin.first_row:,} of the data set" if origin.first_row else ""
+        raise type(error)(f"In {named(origin.path)}{begins}: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -203,6 +231,7 @@ class Packing:
     window: int | None = None
     layout: Layout = "packlib"
     masks: Mapping[str, MaskWord] | None = None
+    drop_unlabeled: bool = False
 
     def __post_init__(self) -> None:
         one_of("layout", self.layout, LAYOUTS)
@@ -213,6 +242,7 @@ class Packing:
         flag("labels", self.labels)
         depth_limit(self.max_sequences_per_pack)
         mask_words(self.masks)
+        flag("drop_unlabeled", self.drop_unlabeled)
         if self.method is not None:
             object.__setattr__(self, "method", method_name(self.method))
         if self.seed is not None:
@@ -234,7 +264,7 @@ class Packing:
 
     def columns(self, tokenizer: Any) -> Columns:
         """What reads the sequences that are packed."""
-        return Columns(tokenizer, self.labels, self.max_length, self.overlong, self.masks)
+        return Columns(tokenizer, self.labels, self.max_length, self.overlong, self.masks, self.drop_unlabeled)
 
     def plan_of(self, lengths: np.ndarray, progress: bool) -> PackingPlan:
         """The plan that was given, or one that is made."""
@@ -263,7 +293,9 @@ class Packing:
         found |= {"lower_bound": made.lower_bound, "proof": str(made.proof)}
         found |= {"max_length": self.max_length, "sequences": len(lengths)}
         found |= {"tokens": int(lengths.sum()), "overlong_sequences": columns.overlong}
-        found |= {"columns": became}
+        of_packs = np.add.reduceat(stored.labels[packs.sample_ids], packs.offsets[:-1])
+        books = replace(columns.books, packs_without_label=int(np.count_nonzero(of_packs == 0)))
+        found |= {"books": books.as_dict(), "columns": became}
         order = np.arange(len(packs))
         if self.seed is not None and not self.window:
             order = np.random.default_rng(self.seed).permutation(len(packs))

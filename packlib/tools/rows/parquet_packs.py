@@ -3,17 +3,29 @@
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
-from packlib.checks import flag, shown, whole_number
-from packlib.files import LOCK, WORK, enough_memory, output_path, read_json, room_for, work_folder, write_text
+from packlib.checks import flag, listed, shown, whole_number
+from packlib.files import (
+    LOCK,
+    WORK,
+    enough_memory,
+    naming,
+    output_path,
+    parse_object,
+    read_json,
+    read_text,
+    room_for,
+    work_folder,
+    write_text,
+)
 from packlib.installed import __version__
 from packlib.tools.rows.packed_rows import Packing, read
 from packlib.tools.rows.row_columns import Columns
@@ -23,7 +35,8 @@ from packlib.tools.rows.stored_columns import Spool, StoredColumns
 if TYPE_CHECKING:
     from packlib.collectives import Collectives
 
-RECORD = ".packlib.json"  # in a folder of files: what is packed there, and whether all of them are written
+RECORD = ".packlib.json"  # in a folder of files: what is packed there, and what each of them holds once all are there
+DIGESTS = ".packlib.digests"  # in the folder of a run that has not ended: what each file holds that is there
 
 
 class Alone:
@@ -59,9 +72,10 @@ def pack_parquet(
     """From files to one Parquet file, or to a folder of them, without a cache: the rows of `pack_dataset`. What is
     written is whole or absent, and replaces nothing.
 
-    A run into a folder that was stopped or killed goes on if it is called again: files that are whole stay, and the
+    A run into a folder that was stopped or killed goes on if it is called again: files that are there stay, and the
     others are written. All of them are then the same, byte for byte, as if it had never stopped. If all are there,
-    none is written; another packing into that folder is refused.
+    none is written. Another packing into that folder is refused, and so are files that are not as they were written:
+    the folder's record knows them by a digest of their content.
 
     Args:
         data: as the paths that `pack_dataset` takes; with `split` also "owner/name", a data set of the hub, which
@@ -71,18 +85,19 @@ def pack_parquet(
         ranks: the processes that call this together, each with the same arguments, on machines that see the same files.
             Each reads a part of the data and writes a part of the files, which are those of one process.
         asked: as in `pack_dataset`: `method`, `plan`, `max_sequences_per_pack`, `overlong`, `labels`, `seed`, `window`,
-            `masks`.
+            `masks`, `drop_unlabeled`.
             And `layout`: "nemo" writes `input_ids`, `loss_mask` and `seq_start_id`, as Megatron Bridge reads packed
             Parquet (data/datasets/packed_parquet.py), and no other column. It takes the last token of a sequence for a
             label alone, so that a pack has a slot fewer for each.
 
     Returns:
         The number of packs, the `lower_bound` of it and its `proof` in words, the `sequences` and `tokens` in them, the
-        `method`, and what became of each of the `columns`; and how many files were written.
+        `method`, the `books`, and what became of each of the `columns`; and how many files were written.
 
     Raises:
         OSError: if nothing can be written at `out`, or something is there.
-        TypeError, ValueError: as `pack_dataset`; if the folder `out` holds another packing, done or stopped.
+        TypeError, ValueError: as `pack_dataset`; if the folder `out` holds another packing, done or stopped, or names
+            of its files that have changed.
         MemoryError: naming `data`.
     """
     in_files = packs_per_file is not None
@@ -103,11 +118,28 @@ def pack_parquet(
     with enough_memory(given[0]), room_for(out):
         with ranks.agree_on_errors():
             dataset = opened(data, split, out if in_files else None)
-        if packs_per_file is not None:
-            return _into_folder(dataset, out, packing, columns, progress, packs_per_file, ranks)
-        beside = next(folder for folder in out.parents if folder.exists())
-        stored = StoredColumns([read(dataset, beside, columns, progress)])
-        return packing.write(stored, columns, out, pq.ParquetWriter, progress, new=True) | {"files_written": 1}
+        with _what_is_there(out):
+            if packs_per_file is not None:
+                return _into_folder(dataset, out, packing, columns, progress, packs_per_file, ranks)
+            beside = next(folder for folder in out.parents if folder.exists())
+            spool = read(dataset, beside, columns, progress)
+            columns.finish()
+            stored = StoredColumns([spool])
+            return packing.write(stored, columns, out, pq.ParquetWriter, progress, new=True) | {"files_written": 1}
+
+
+@contextmanager
+def _what_is_there(out: Path) -> Iterator[None]:
+    """Let an interrupt say which of the files are written."""
+    try:
+        yield
+    except KeyboardInterrupt as stopped:
+        if out.is_file():
+            stopped.add_note(f"{shown(str(out))} is there, and whole.")
+        elif count := sum(1 for _ in out.glob("*.parquet")):
+            are = "files are" if count > 1 else "file is"
+            stopped.add_note(f"{count:,} whole {are} in {shown(str(out))}: the same command writes the others.")
+        raise
 
 
 def _refuse_unknown_files(folder: Path) -> None:
@@ -137,8 +169,8 @@ def _into_folder(
                 _refuse_another(out, asked)
         spools, columns = _read_together(dataset, out / WORK, columns, progress, ranks)
         with ranks.agree_on_errors():
-            stored = StoredColumns(spools)
             columns.finish()
+            stored = StoredColumns(spools)
             made = packing.plan_of(stored.lengths, progress) if ranks.rank == 0 else None
         made = ranks.broadcast(made)  # one makes it: other processors may round otherwise
         with ranks.agree_on_errors():
@@ -149,23 +181,31 @@ def _into_folder(
                 if not (out / RECORD).exists():
                     _record(out, asked, finished=False)
         with ranks.agree_on_errors():
+            before = ranks.broadcast(_digests(out) if ranks.rank == 0 else None)
             starts = range(0, len(rows.order), each)
             mine = range(ranks.rank, len(starts), ranks.size)
-            orders = {number: rows.order[starts[number] : starts[number] + each] for number in mine}
-            written = 0
-            with rows.bar(sum(map(len, orders.values())), progress) as bar:
-                for number, order in orders.items():
-                    path = out / f"{number:05}-of-{len(starts):05}.parquet"
-                    if _has_packs(path, len(order)):
-                        bar.update(len(order))
-                    else:
-                        rows.write(order, out / WORK / path.name, pq.ParquetWriter, bar)
-                        (out / WORK / path.name).replace(path)
-                        written += 1
-        written = sum(ranks.gather_objects(written))
+            names = {number: f"{number:05}-of-{len(starts):05}.parquet" for number in mine}
+            there = {name: _digest_of(out / name) for name in names.values() if (out / name).exists()}
+            _refuse_changed(out, [name for name, digest in there.items() if before.get(name) != digest])
         with ranks.agree_on_errors():
-            if ranks.rank == 0 and not _is_finished(out):
-                _record(out, asked, finished=True)
+            orders = {names[number]: rows.order[starts[number] : starts[number] + each] for number in mine}
+            digests = dict(there)
+            with rows.bar(sum(map(len, orders.values())), progress) as bar:
+                for name, order in orders.items():
+                    if name in there:
+                        bar.update(len(order))
+                        continue
+                    rows.write(order, out / WORK / name, pq.ParquetWriter, bar)
+                    digests[name] = _digest_of(out / WORK / name)
+                    write_text(out / DIGESTS / name, digests[name])  # first: a file that is there is always known
+                    (out / WORK / name).replace(out / name)
+        written = sum(ranks.gather_objects(len(digests) - len(there)))
+        together = {name: digest for some in ranks.gather_objects(digests) for name, digest in some.items()}
+        with ranks.agree_on_errors():
+            if ranks.rank == 0:
+                if written or not _is_finished(out):
+                    _record(out, asked | {"files": dict(sorted(together.items()))}, finished=True)
+                shutil.rmtree(out / DIGESTS, ignore_errors=True)
     return rows.found | {"files_written": written}
 
 
@@ -189,7 +229,7 @@ def _read_together(
         folder.mkdir()
         mine, begin = part(dataset, ranks.rank, ranks.size)
         try:
-            spool = read(mine, folder, columns, progress, named=True)
+            spool = read(mine, folder, columns, progress, shared=True)
         except (TypeError, ValueError) as error:
             if ranks.rank == 0:
                 raise
@@ -219,12 +259,29 @@ def _refuse_another(out: Path, asked: Mapping[str, Any]) -> None:
             )
 
 
-def _has_packs(path: Path, packs: int) -> bool:
-    """Whether a whole Parquet file is there, with so many packs."""
-    try:
-        return pq.read_metadata(path).num_rows == packs
-    except (FileNotFoundError, pa.ArrowInvalid):
-        return False
+def _digests(out: Path) -> dict[str, str]:
+    """The digests of the files that were written into a folder, by their names."""
+    with naming(out / RECORD, "record of a packing") as path:
+        files = parse_object(read_text(path)).get("files", {})
+        if not isinstance(files, dict) or not all(isinstance(digest, str) for digest in files.values()):
+            raise ValueError(f"files must map names to digests, not be {shown(files)}.")
+    of_stopped = sorted((out / DIGESTS).glob("*.parquet"))
+    return files | {path.name: read_text(path) for path in of_stopped}
+
+
+def _digest_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _refuse_changed(out: Path, names: Sequence[str]) -> None:
+    """Raise a ValueError that names files whose content is not what was written."""
+    if names:
+        them, are = ("it", "is") if len(names) == 1 else ("them", "are")
+        raise ValueError(
+            f"{shown(str(out))} holds {listed(names)}, which {are} not as this packing has written {them}: remove "
+            f"{them} to have {them} written again, or name another folder."
+        )
 
 
 def _digest(text: str) -> str:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -10,25 +10,28 @@ import pyarrow.compute as pc
 
 from packlib.checks import listed, one_line, percent, shown
 from packlib.lengths.own_files import refuse_doubles
-from packlib.packing.documents import drop, split, truncate
 from packlib.packing.ragged import ranges
+from packlib.tools.rows.books import CUTS, Books, LabeledTokens, Overlong
 from packlib.tools.rows.loss_masks import (
     LOSS_MASKS,
     UNTRAINED,
     MaskWord,
+    ask_about_sequences,
+    ask_about_weights,
     ask_for_a_word,
+    drop_option,
     first_disagreement,
-    looks_like_a_mask,
+    holds_weights,
+    is_about_sequences,
     mask_option,
     mask_words,
+    may_be_a_mask,
     trained_tokens,
 )
 from packlib.tools.rows.tokenizing import SOURCES, tokenized
 
 Read: TypeAlias = dict[str, tuple[pa.Array, bool]]  # values laid end to end, and whether each token has one
-Overlong = Literal["error", "truncate", "drop", "split"]
 OVERLONG: tuple[Overlong, ...] = get_args(Overlong)
-_CUTS = {"truncate": truncate, "drop": drop, "split": split}
 IGNORED = -100  # as in packlib.batches, which loads torch
 TRAINED = "(trained)"  # the column that stands for all masks of the loss once they are read
 Layout = Literal["packlib", "nemo"]
@@ -42,6 +45,32 @@ _REFUSED |= dict.fromkeys(_IMAGES, "images, which a pack of tokens cannot carry"
 _REFUSED["seq_start_id"] = "rows that were packed for NeMo, which must be packed from their sequences"
 
 
+class Sequences(NamedTuple):
+    """Sequences that were read.
+
+    Attributes:
+        lengths: tokens of each.
+        columns: the values of each column laid end to end, with whether there is one for each token.
+        labels: labels of each, the tokens that a model is trained to predict; 0 where there are none at all.
+    """
+
+    lengths: np.ndarray
+    columns: Read
+    labels: np.ndarray
+
+
+class _Pieces(NamedTuple):
+    """Pieces of sequences that are laid end to end: of which sequence, from which token on, and how many tokens."""
+
+    sequences: np.ndarray
+    starts: np.ndarray
+    sizes: np.ndarray
+
+
+def _labels_of(pieces: _Pieces, labeled: LabeledTokens | None) -> np.ndarray:
+    return np.zeros(len(pieces.sizes), np.int64) if labeled is None else labeled.of(pieces.starts, pieces.sizes)
+
+
 class Columns:
     """Reads the batches of a data set, one after the other, as sequences.
 
@@ -49,12 +78,14 @@ class Columns:
         tokenizer: a tokenizer of transformers that makes tokens of `messages` or `text`, or None.
         labels: as in `pack_dataset`.
         max_length, overlong: as in `pack_dataset`; without a maximum all of each sequence is returned.
-        masks: as in `pack_dataset`.
+        masks, drop_unlabeled: as in `pack_dataset`.
 
     Attributes:
         found: what became of each column, by name, in the order in which they came.
         rows: how many sequences were read.
         overlong: how many of them were too long.
+        books: the sequences, tokens and labels that were read, and those that are packed.
+        leave_out: the columns that `masks` drops, and whether each was found.
     """
 
     def __init__(
@@ -64,38 +95,46 @@ class Columns:
         max_length: float = math.inf,
         overlong: Overlong = "error",
         masks: Mapping[str, MaskWord] | None = None,
+        drop_unlabeled: bool = False,
     ) -> None:
-        self.found, self.overlong = dict[str, str](), 0
+        self.found, self.overlong, self.books = dict[str, str](), 0, Books()
+        self._drop_unlabeled = drop_unlabeled
         self._tokenizer, self._labels, self._max_length, self._how = tokenizer, labels, max_length, overlong
         self._names, self._kinds = set[str](), dict[str, pa.DataType]()
-        self.rows = self._tokens = 0
+        self.rows = 0
         self._named = mask_words(masks)
+        self.leave_out = {name: False for name, word in self._named.items() if word == "drop"}
+        self._seen = set[str]()
         self._words: dict[str, MaskWord] = LOSS_MASKS | self._named
-        self._no_masks = set[str]()  # columns named as a mask that hold other numbers than 0 and 1
+        self._binary = dict[str, bool]()  # of each unknown column with numbers for tokens: are all of them 0 and 1?
         self._trained = dict[str, int]()  # how many tokens a mask leaves to be trained on
+        self._packed = dict[str, int]()  # how many of these are in the packs
+        self._given_label = False  # whether the labels of the data set have one
 
-    def read(self, batch: pa.RecordBatch) -> tuple[np.ndarray, Read]:
-        """The next sequences: the tokens of each, and the values of each column laid end to end, with whether there is
-        one for each token. One column `TRAINED`, of bool, is in place of all masks of the loss.
+    def read(self, batch: pa.RecordBatch) -> Sequences:
+        """The next sequences. One column `TRAINED`, of bool, is in place of all masks of the loss.
 
         Raises:
             TypeError, ValueError: naming the column that no pack can carry, or the first row that is wrong.
         """
         names = batch.schema.names
         refuse_doubles("The data set", names)
+        batch = self._without_dropped(batch)
+        names = batch.schema.names
         self._same_names(set(names))
         if refused := [name for name in names if name in _REFUSED]:
             raise ValueError(
-                f"The column {shown(refused[0])} belongs to {_REFUSED[refused[0]]}: remove it, or rename it if it "
-                "holds something else."
+                f"The column {shown(refused[0])} belongs to {_REFUSED[refused[0]]}: {drop_option(refused[0])}, or "
+                "rename it if it holds something else."
             )
         if self._tokenizer is not None:
             batch, said = tokenized(batch, self._tokenizer, self._labels, self.rows)
             self.found = said | self.found
         elif "input_ids" not in names:
-            more = "; a tokenizer makes them of messages or text" if set(names) & set(SOURCES) else ""
+            more = "; a tokenizer (--tokenizer) makes them of chats and texts" if set(names) & set(SOURCES) else ""
             raise ValueError(f"The data set has no column input_ids; it has {listed(names) or 'none'}{more}.")
         batch = self._without_dropped(batch)
+        self._seen.update(batch.schema.names)
         refuse_other_lists("input_ids", batch.column("input_ids").type)
         if (empty := lengths_of("input_ids", batch.column("input_ids"), self.rows) == 0).any():
             raise ValueError(f"Row {self.rows + int(empty.argmax())} of the data set has no token.")
@@ -116,33 +155,77 @@ class Columns:
                 trained[name] = trained_tokens(word, self._mask(name, values, by_token, lengths), begins)
                 self._trained[name] = self._trained.get(name, 0) + int(np.count_nonzero(trained[name]))
                 continue
-            if by_token and name not in self._named:
-                self._refuse_unknown_mask(name, values)
+            if name not in self._named:
+                self._ask_about(name, values, by_token)
             read[name] = values, by_token
             self.found.setdefault(name, f"a value for each {'token' if by_token else 'sequence'}")
-        if trained:
-            read[TRAINED] = pa.array(self._agreed(trained, read, begins, lengths)), True
-        cut = self._cut(lengths, read)
+        together = self._agreed(trained, read, begins, lengths) if trained else None
+        if together is not None:
+            read[TRAINED] = pa.array(together), True
+            trained[TRAINED] = together
+        packed = self._packed_of(lengths, read, trained)
         self.rows += len(lengths)
-        self._tokens += int(lengths.sum())
-        return cut
+        return packed
 
-    def _cut(self, lengths: np.ndarray, read: Read) -> tuple[np.ndarray, Read]:
-        """What is packed of sequences: all of each, or what is made of those that are too long."""
+    def _packed_of(self, lengths: np.ndarray, read: Read, trained: dict[str, np.ndarray]) -> Sequences:
+        """What is packed of sequences: all of each, or what is left of those that are too long or have no label."""
         longer = lengths > self._max_length
-        if not longer.any():
-            return lengths, read
         self.overlong += int(longer.sum())
-        if self._how == "error":
+        if self._how == "error" and longer.any():
             at = int(longer.argmax())
             raise ValueError(
                 f"Row {self.rows + at} of the data set has {lengths[at]} tokens; the maximum is {self._max_length}: "
                 'pass a larger max_length, or overlong="truncate", "drop" or "split".'
             )
-        sequences, before, kept = _CUTS[self._how](lengths, int(self._max_length))
-        tokens = ranges((np.cumsum(lengths) - lengths)[sequences] + before, kept)
-        taken = {True: pa.array(tokens), False: pa.array(sequences)}
-        return kept, {name: (values.take(taken[by_token]), by_token) for name, (values, by_token) in read.items()}
+        labeled, begins = self._labeled_tokens(read, trained), np.cumsum(lengths) - lengths
+        self.books.labeled = labeled is not None
+        whole = _Pieces(np.arange(len(lengths)), begins, lengths)
+        self.books.data.add(lengths, _labels_of(whole, labeled))
+        kept = whole
+        for rule, cut in CUTS.items():
+            pieces = whole
+            if longer.any():
+                sequences, before, sizes = cut(lengths, int(self._max_length))
+                pieces = _Pieces(sequences, begins[sequences] + before, sizes)
+            self.books.kept_by_rule[rule] += int(_labels_of(pieces, labeled).sum())
+            if rule == self._how:
+                kept = pieces
+        labels = _labels_of(kept, labeled)
+        if self._drop_unlabeled:
+            if labeled is None:
+                raise ValueError("drop_unlabeled must be False where there are no labels for tokens.")
+            some = labels > 0
+            self.books.left_out += int(np.count_nonzero(~some))
+            kept, labels = _Pieces(*(column[some] for column in kept)), labels[some]
+        self.books.packed.add(kept.sizes, labels)
+        tokens: Any = slice(None)
+        if not np.array_equal(kept.sizes, lengths):  # something was cut or left out
+            tokens = ranges(kept.starts, kept.sizes)
+            taken = {True: pa.array(tokens), False: pa.array(kept.sequences)}
+            read = {name: (values.take(taken[by_token]), by_token) for name, (values, by_token) in read.items()}
+        for name, mask in trained.items():
+            self._packed[name] = self._packed.get(name, 0) + int(np.count_nonzero(mask[tokens]))
+        return Sequences(kept.sizes, read, labels)
+
+    def _labeled_tokens(self, read: Read, trained: dict[str, np.ndarray]) -> LabeledTokens | None:
+        """Which tokens have a label; None if the packs have none, or one for each sequence."""
+        mask, given = trained.get(TRAINED), read.get("labels")
+        if given is None:
+            made = self._labels or mask is not None
+            return LabeledTokens(mask) if made else None
+        if not given[1]:
+            if mask is not None:
+                raise ValueError(
+                    "The column 'labels' must have a value for each token, beside a mask of the loss: leave it out by "
+                    f"masks={{'labels': 'drop'}} ({mask_option('labels', 'drop')})."
+                )
+            return None
+        labels, ids = (read[name][0].to_numpy() for name in ("labels", "input_ids"))
+        labeled = labels != IGNORED if mask is None else (labels != IGNORED) & mask
+        self._given_label = self._given_label or bool(labeled.any())
+        if not self._labels:  # those of a masked model
+            return LabeledTokens(labeled, lambda starts: np.ones(len(starts), bool))
+        return LabeledTokens(labeled, lambda starts: labels[starts] != ids[starts])  # where it is no token of the row
 
     def add(self, other: "Columns") -> None:
         """Count what another process has read as what comes next.
@@ -158,9 +241,15 @@ class Columns:
         self.found |= other.found
         self.overlong += other.overlong
         self.rows += other.rows
-        self._tokens += other._tokens
-        for name, trained in other._trained.items():
-            self._trained[name] = self._trained.get(name, 0) + trained
+        self.books.add(other.books)
+        self._given_label |= other._given_label
+        self._seen |= other._seen
+        self.leave_out = {name: found or other.leave_out[name] for name, found in self.leave_out.items()}
+        for name, binary in other._binary.items():
+            self._binary[name] = self._binary.get(name, True) and binary
+        for mine, others in ((self._trained, other._trained), (self._packed, other._packed)):
+            for name, trained in others.items():
+                mine[name] = mine.get(name, 0) + trained
 
     def __getstate__(self) -> dict[str, Any]:
         """What another process needs for `add`."""
@@ -170,8 +259,11 @@ class Columns:
         """What became of each column.
 
         Raises:
-            ValueError: naming the mask that leaves no token to be trained on.
+            ValueError: naming the mask, the labels or the rule that leave no token to be trained on; or the column of
+                0 and 1 that may be a mask.
         """
+        self.ask()
+        self.found |= {name: "left out, as you say" for name in self.leave_out}
         for name, trained in self._trained.items():
             if name == TRAINED:
                 continue
@@ -180,13 +272,38 @@ class Columns:
                 raise ValueError(
                     f"The column {shown(name)} is {where} for all tokens, so that none would be trained on."
                 )
-            share = percent(1 - trained / self._tokens)
-            self.found[name] = f"labels are -100 where it is {where}, for {share} of the tokens"
+            share = percent(1 - self._packed[name] / max(1, self.books.packed.tokens))
+            counted = self._words[name] == "prompt" and not is_list(self._kinds[name])
+            at = "for the first tokens that it counts" if counted else f"where it is {where}"
+            self.found[name] = f"labels are -100 {at}, for {share} of the tokens"
         if self._trained.get(TRAINED) == 0:
             raise ValueError(f"No token is trained on by all of the columns {listed(self.masks)}.")
+        self._refuse_no_labels()
         if self._labels:
             self.found.setdefault("labels", "made for a causal model, with -100 for the first token of each sequence")
         return self.found
+
+    def _refuse_no_labels(self) -> None:
+        """Raise a ValueError if the data set says which tokens are trained on, and none is left."""
+        data, packed = self.books.data, self.books.packed
+        if not (self._labels and self.books.labeled and self.rows):
+            return
+        if not data.labels and self.masks:
+            raise ValueError(
+                f"The column {shown(self.masks[0])} lets only the first token of each sequence be trained on, which "
+                "nothing predicts."
+            )
+        if not data.labels and "labels" in self._names:
+            first = " but the first of each sequence, which nothing predicts" if self._given_label else ""
+            raise ValueError(
+                f"The column 'labels' is {IGNORED} for all tokens{first}, so that none would be trained on."
+            )
+        if data.labels and packed.sequences and not packed.labels:
+            best = max(self.books.kept_by_rule, key=lambda rule: self.books.kept_by_rule[rule])
+            raise ValueError(
+                f'overlong="{self._how}" cuts away all {data.labels:,} labels: "{best}" keeps '
+                f"{self.books.kept_by_rule[best]:,} of them."
+            )
 
     @property
     def masks(self) -> list[str]:
@@ -195,20 +312,38 @@ class Columns:
 
     def _without_dropped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The columns without those that `masks` drops."""
-        there = batch.schema.names
-        if missing := [name for name in self._named if name not in there]:
-            raise ValueError(f"masks names {shown(missing[0])}, which the data set has not; it has {listed(there)}.")
-        dropped = [name for name in there if self._named.get(name) == "drop"]
-        self.found |= dict.fromkeys(dropped, "left out, as masks says")
+        dropped = [name for name in batch.schema.names if name in self.leave_out]
+        self.leave_out |= dict.fromkeys(dropped, True)
         return batch.drop_columns(dropped) if dropped else batch
 
-    def _refuse_unknown_mask(self, name: str, values: pa.Array) -> None:
-        """Raise a ValueError if a column may be a mask of the loss whose name says nothing."""
-        if name in self._no_masks:
+    def _ask_about(self, name: str, values: pa.Array, by_token: bool) -> None:
+        """Raise a ValueError if a column may say what is trained on, by its name; remember it if by its values."""
+        kind = values.type
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
             return
-        if looks_like_a_mask(name, values.to_numpy(zero_copy_only=False)):
-            raise ValueError(ask_for_a_word(name))
-        self._no_masks.add(name)
+        if not by_token:
+            if is_about_sequences(name):
+                raise ValueError(ask_about_sequences(name))
+            return
+        if name in ("input_ids", "labels") or not may_be_a_mask(name):
+            return
+        if self._binary.get(name, True):
+            numbers = values.to_numpy(zero_copy_only=False)
+            self._binary[name] = bool(((numbers == 0) | (numbers == 1)).all())
+        if not self._binary[name] and holds_weights(name):
+            raise ValueError(ask_about_weights(name))
+
+    def ask(self) -> None:
+        """Raise a ValueError if a column may be a mask of the loss, as all that was read of it is 0 and 1; or if
+        `masks` names one that is not there.
+        """
+        there = self._seen | {name for name, found in self.leave_out.items() if found}
+        if self.rows and (missing := [name for name in self._named if name not in there]):
+            has = listed(sorted(there))
+            raise ValueError(f"masks names {shown(missing[0])}, which the data set has not; it has {has}.")
+        for name, binary in self._binary.items():
+            if binary:
+                raise ValueError(ask_for_a_word(name))
 
     def _agreed(
         self, trained: dict[str, np.ndarray], read: Read, begins: np.ndarray, lengths: np.ndarray
@@ -301,16 +436,36 @@ class Columns:
                 f"labels must be True with the column {shown(name)}, which says where they are; or leave that out by "
                 f"masks={{{name!r}: 'drop'}} ({mask_option(name, 'drop')})."
             )
-        if not by_token or given.dtype.kind not in "iub":
+        if not by_token and name not in self._named:
             raise TypeError(f"The column {shown(name)} must hold lists of 0 and 1, not {values.type}.")
+        if given.dtype.kind not in "iubf":
+            raise TypeError(f"The column {shown(name)} must hold 0 and 1, not {values.type}.")
+        if not by_token and self._named[name] == "prompt":
+            return self._first_tokens(name, given, lengths)
         if (odd := (given != 0) & (given != 1)).any():
             at = int(odd.argmax())
-            raise ValueError(f"{name} must hold 0 and 1, not {given[at]} as in row {self._row(at, lengths)}.")
-        return given
+            row = self._row(at, lengths) if by_token else self.rows + at
+            raise ValueError(f"{name} must hold 0 and 1, not {given[at]} as in row {row}.")
+        if by_token:
+            return given
+        if self._named[name] == "next":
+            raise ValueError(f"masks[{name!r}] must not be 'next': the column has one number for each sequence.")
+        return np.repeat(given, lengths)
+
+    def _first_tokens(self, name: str, count: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """A mask that is 1 for the first `count` tokens of each sequence."""
+        if (odd := (count < 0) | (count != np.floor(count))).any():
+            at = int(odd.argmax())
+            raise ValueError(
+                f"{name} must count the first tokens of each row, not be {count[at]} as in row {self.rows + at}."
+            )
+        return (ranges(np.zeros_like(lengths), lengths) < np.repeat(count, lengths)).astype(np.int8)
 
     def _checked(self, name: str, column: pa.Array, lengths: np.ndarray) -> pa.Array:
         """The values of a column, one a token or one a sequence."""
         called = f"The column {shown(name)}"
+        if pa.types.is_dictionary(column.type):  # texts that come again, as a category of pandas
+            column = column.dictionary_decode()
         by_token = is_list(column.type)
         if name == "input_ids":
             try:
@@ -320,12 +475,15 @@ class Columns:
                 raise ValueError(f"{called} must hold numbers of 32 bits: {said}") from None
         kind = column.type.value_type if by_token else column.type
         if not (pa.types.is_primitive(kind) or (is_text(kind) and not by_token)):
-            raise TypeError(f"{called} holds {one_line(str(column.type))}, which no pack can carry: remove it.")
+            raise TypeError(
+                f"{called} holds {one_line(str(column.type))}, which no pack can carry: {drop_option(name)}."
+            )
         if by_token:
             self._same_lengths(name, lengths_of(name, column, self.rows), lengths)
         self._same_kind(name, column.type)
         values = column.flatten() if by_token else column
-        refuse_gaps(called, values, self.rows, lengths if by_token else None)
+        cure = "" if name == "input_ids" else f"; {drop_option(name)}"
+        refuse_gaps(called, values, self.rows, lengths if by_token else None, cure)
         if name == "input_ids" and (negative := np.asarray(values) < 0).any():
             at = int(negative.argmax())
             raise ValueError(
@@ -339,7 +497,11 @@ class Columns:
 
     def _same_names(self, names: set[str]) -> None:
         if odd := (self._names or names) ^ names:
-            raise ValueError(f"The column {shown(min(odd))} is in some rows only; all rows must have it, or none.")
+            where = f"from row {self.rows:,} on" if min(odd) in names else f"before row {self.rows:,}"
+            raise ValueError(
+                f"The column {shown(min(odd))} is in some rows only ({where}); all rows must have it, or none: "
+                f"{drop_option(min(odd))}."
+            )
         self._names = names
 
     def _same_kind(self, name: str, kind: pa.DataType) -> None:
@@ -351,7 +513,7 @@ class Columns:
             at = int(other.argmax())
             raise ValueError(
                 f"The column {shown(name)} has {given[at]} values in row {self.rows + at}, which has {tokens[at]} "
-                "tokens: give one for each token, or remove it."
+                f"tokens: give one for each token, or {drop_option(name)}."
             )
 
 
@@ -402,12 +564,14 @@ def refuse_other_lists(name: str, kind: pa.DataType) -> None:
         raise TypeError(f"The column {shown(name)} must hold lists of whole numbers, not {one_line(str(kind))}.")
 
 
-def refuse_gaps(called: str, values: pa.Array, first_row: int, sizes: np.ndarray | None = None) -> None:
+def refuse_gaps(
+    called: str, values: pa.Array, first_row: int, sizes: np.ndarray | None = None, cure: str = ""
+) -> None:
     """Raise a ValueError that names the first row without a value; a row has one, or as many as `sizes` says."""
     if values.null_count:
         at = int(np.asarray(values.is_null()).argmax())
         row = at if sizes is None else int(np.searchsorted(np.cumsum(sizes), at, side="right"))
-        raise ValueError(f"{called} has no value in row {first_row + row}.")
+        raise ValueError(f"{called} has no value in row {first_row + row}{cure}.")
 
 
 def lengths_of(name: str, column: pa.Array, first_row: int) -> np.ndarray:

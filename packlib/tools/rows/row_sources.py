@@ -1,12 +1,13 @@
 """Where a data set comes from: Arrow, Parquet, JSON lines, folders of them, or rows of Python; and its batches."""
 
 import glob
+import io
 import os
 import re
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +16,17 @@ from packlib.checks import listed, one_line, one_of, shown
 from packlib.files import WORK, arrow_errors, at_home, named, naming, parse_json
 from packlib.installed import needed_by
 from packlib.lengths.own_files import parquet_batches, parquet_file
+from packlib.tools.rows.loss_masks import drop_option
 
-FILES = (".parquet", ".pq", ".jsonl", ".ndjson")  # of a folder; its other files are something else
-_LINES = (".jsonl", ".ndjson", ".json")
-_JSON, _PARQUET = "file of JSON lines", "whole Parquet file of sequences"
+Format = Literal["lines", "arrow", "parquet"]
+_FORMATS: dict[str, Format] = {
+    ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow",
+    ".jsonl": "lines", ".ndjson": "lines", ".json": "lines",
+}  # fmt: skip
+_COMPRESSED = {".gz": "gzip", ".zst": "zstd"}  # of JSON lines, as Arrow names them
+_JSON, _PARQUET, _ARROW = "file of JSON lines", "whole Parquet file of sequences", "whole Arrow file of sequences"
 _ROWS = 4096  # sequences that are read at once
+_BYTES = 1 << 23  # of an Arrow file that are read at once
 
 
 class RowsByNumber(Protocol):
@@ -48,6 +55,21 @@ class ArrowRows(Protocol):
     @property
     def column_names(self) -> list[str]: ...
     def with_format(self, type: str | None, /) -> Any: ...
+
+
+class Origin(NamedTuple):
+    """The file that a batch comes from, and which row of the data set is its first."""
+
+    path: Path
+    first_row: int
+
+
+def format_of(path: str | os.PathLike[str]) -> Format | None:
+    """Return what kind of file of sequences a name ends like; None if like another file."""
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    if suffixes and suffixes[-1] in _COMPRESSED:
+        return "lines" if _FORMATS.get("".join(suffixes[-2:-1])) == "lines" else None
+    return _FORMATS.get("".join(suffixes[-1:]))
 
 
 def opened(dataset: Any, split: str | None = None, leave_out: Path | None = None) -> Any:
@@ -85,10 +107,7 @@ def opened(dataset: Any, split: str | None = None, leave_out: Path | None = None
 
 
 def _is_hub_name(name: str) -> bool:
-    return (
-        re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", name) is not None
-        and Path(name).suffix.lower() not in _LINES + FILES
-    )
+    return re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", name) is not None and format_of(name) is None
 
 
 def _from_hub(name: str, split: str) -> Any:
@@ -108,8 +127,11 @@ def _files(path: str | os.PathLike[str], leave_out: Path | None) -> list[Path]:
     Those in the folder `leave_out` are left out, and what a run has in its hidden folder of work.
     """
     if Path(path).is_dir():
-        found = [one for one in Path(path).rglob("*") if one.suffix.lower() in FILES and one.is_file()]
-        where = f"The folder {named(path)} holds no .parquet and no .jsonl file, and save_to_disk did not write it."
+        found = [one for one in Path(path).rglob("*") if _is_data(one) and one.is_file()]
+        where = (
+            f"The folder {named(path)} holds no .parquet, no .jsonl and no .arrow file, and save_to_disk did not write "
+            "it."
+        )
     elif not os.path.lexists(path) and glob.has_magic(os.fspath(path)):
         found = [Path(one) for one in glob.glob(os.fspath(path), recursive=True)]
         where = f"No file fits {named(path)}."
@@ -121,6 +143,11 @@ def _files(path: str | os.PathLike[str], leave_out: Path | None) -> list[Path]:
     if not found:
         raise FileNotFoundError(where)
     return sorted(found)
+
+
+def _is_data(path: Path) -> bool:
+    """Whether a file of a folder is one of sequences; .json is mostly something else there."""
+    return format_of(path) is not None and path.suffix.lower() != ".json"
 
 
 def part(dataset: Any, number: int, of: int) -> tuple[Any, str]:
@@ -143,9 +170,25 @@ def batches(dataset: Any, only: Collection[str] | None = None) -> Iterator[pa.Re
     Args:
         only: the columns to read, where they are; by default all.
     """
+    for _, batch in batches_with_origin(dataset, only):
+        yield batch
+
+
+def batches_with_origin(
+    dataset: Any, only: Collection[str] | None = None, leave_out: dict[str, bool] | None = None
+) -> Iterator[tuple[Origin | None, pa.RecordBatch]]:
+    """The same as `batches`, each with the file that it comes from, if it comes from one.
+
+    Args:
+        leave_out: columns that rows of Python may have or not; what is found of these is set to True, and left out.
+    """
     if isinstance(dataset, list) and dataset and all(isinstance(one, Path) for one in dataset):
+        row = 0
         for path in dataset:
-            yield from _batches_of_file(path, only)
+            origin = Origin(path, row)
+            for batch in _batches_of_file(path, only, leave_out):
+                yield origin, batch
+                row += len(batch)
         return
     import datasets
 
@@ -153,10 +196,12 @@ def batches(dataset: Any, only: Collection[str] | None = None) -> Iterator[pa.Re
         if only is not None:
             dataset = dataset.select_columns([name for name in dataset.column_names if name in only])
         for table in dataset.with_format("arrow").iter(_ROWS):
-            yield from table.combine_chunks().to_batches()  # each row that was selected is a chunk by itself
+            for batch in table.combine_chunks().to_batches():  # each row that was selected is a chunk by itself
+                yield None, batch
     elif not isinstance(dataset, Mapping) and (hasattr(dataset, "__iter__") or hasattr(dataset, "__getitem__")):
         rows = dataset if hasattr(dataset, "__iter__") else map(dataset.__getitem__, range(len(dataset)))
-        yield from of_rows(rows, _ROWS, only)
+        for batch in of_rows(rows, _ROWS, only, leave_out=leave_out):
+            yield None, batch
     else:
         it = f"the splits {listed(dataset)}: pass one" if isinstance(dataset, Mapping) else shown(dataset)
         raise TypeError(
@@ -165,54 +210,143 @@ def batches(dataset: Any, only: Collection[str] | None = None) -> Iterator[pa.Re
         )
 
 
-def _batches_of_file(path: Path, only: Collection[str] | None) -> Iterator[pa.RecordBatch]:
-    if path.suffix.lower() in _LINES:
-        with naming(path, _JSON) as path, path.open(encoding="utf-8") as file:
-            yield from of_rows(_rows(file), _ROWS, only)
-        return
-    with naming(path, _PARQUET) as path:
-        with arrow_errors(), parquet_file(path) as file:
-            there = file.schema_arrow.names
-            names = there if only is None else [name for name in there if name in only]
-            if not names:
-                raise ValueError(f"it has {listed(there) or 'no column'}, and not the columns of the other files.")
-            yield from parquet_batches(file, names)
+def _batches_of_file(
+    path: Path, only: Collection[str] | None, leave_out: dict[str, bool] | None
+) -> Iterator[pa.RecordBatch]:
+    kind = format_of(path)
+    if kind == "lines":
+        yield from of_rows(_lines(path), _ROWS, only, named(path), leave_out)
+    elif kind == "arrow":
+        with naming(path, _ARROW) as path, arrow_errors():
+            yield from _arrow_batches(path, only)
+    elif path.suffix.lower() in _COMPRESSED and path.is_file():
+        raise ValueError(
+            f"{named(path)} is compressed, and only JSON lines are read so (.jsonl.gz, .jsonl.zst): unpack it."
+        )
+    else:
+        with naming(path, _PARQUET) as path, arrow_errors(), parquet_file(path) as file:
+            yield from parquet_batches(file, _wanted(file.schema_arrow.names, only))
+
+
+def _wanted(there: list[str], only: Collection[str] | None) -> list[str]:
+    """The columns of a file that are read."""
+    names = there if only is None else [name for name in there if name in only]
+    if not names:
+        raise ValueError(f"it has {listed(there) or 'no column'}, and not the columns of the other files.")
+    return names
+
+
+def _arrow_batches(path: Path, only: Collection[str] | None) -> Iterator[pa.RecordBatch]:
+    """The batches of Arrow's files and streams, some rows at a time, so that memory is bounded."""
+    begin = path.open("rb").read(6)
+    if begin.startswith(b"FEA1"):
+        raise ValueError("it is Feather of version 1: write it again with version 2.")
+    with pa.memory_map(str(path)) as source:
+        is_file = begin == b"ARROW1"
+        reader: Any = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
+        names = _wanted(reader.schema.names, only)
+        stored = map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader
+        for batch in stored:
+            batch.validate()
+            step = max(1, min(_ROWS, _BYTES * len(batch) // max(1, batch.nbytes)))
+            for at in range(0, len(batch), step):
+                yield batch.slice(at, step).select(names)
+
+
+def _lines(path: Path) -> Iterator[Any]:
+    """The rows of a file of JSON lines, which may be compressed."""
+    with naming(path, _JSON) as path, arrow_errors(), _text(path) as file:
+        yield from _rows(file)
+
+
+def _text(path: Path) -> io.TextIOWrapper:
+    compression = _COMPRESSED.get(path.suffix.lower())
+    if compression is None:
+        return path.open(encoding="utf-8-sig")
+    if not pa.Codec.is_available(compression):
+        raise ValueError(f"it is compressed by {compression}, which this pyarrow cannot read: unpack it.")
+    return io.TextIOWrapper(pa.input_stream(str(path), compression=compression), encoding="utf-8-sig")
 
 
 def _rows(file: Iterable[str]) -> Iterator[Any]:
     """The rows of JSON lines; blank lines are none."""
     for number, line in enumerate(file, start=1):
-        if line.strip():
-            try:
-                yield parse_json(line)
-            except ValueError as error:
-                raise ValueError(f"Line {number}: {error}") from None
+        if not line.strip():
+            continue
+        if line.lstrip().startswith("["):
+            raise ValueError(
+                f"Line {number} begins a JSON list, where an object for one row is needed on each line, as "
+                "jq -c '.[]' makes them of a list."
+            )
+        try:
+            row = parse_json(line)
+        except ValueError as error:
+            raise ValueError(f"Line {number}: {error}") from None
+        yield row
 
 
-def of_rows(rows: Iterable[Any], at_once: int, only: Container[str] | None = None) -> Iterator[pa.RecordBatch]:
+def of_rows(
+    rows: Iterable[Any],
+    at_once: int,
+    only: Container[str] | None = None,
+    holder: str = "the data set",
+    leave_out: dict[str, bool] | None = None,
+) -> Iterator[pa.RecordBatch]:
     """Rows of Python as batches of Arrow, of the columns in `only` or of all.
+
+    Args:
+        holder: what they are the rows of, in errors.
+        leave_out: as in `batches_with_origin`.
 
     Raises:
         TypeError, ValueError: naming the row or the column that does not fit the others.
     """
     numbered = enumerate(rows)
-    while some := [_plain(row, number, only) for number, row in islice(numbered, at_once)]:
-        for row in some:
+    leave_out = {} if leave_out is None else leave_out
+    first = 0
+    while some := [_plain(row, number, only, holder, leave_out) for number, row in islice(numbered, at_once)]:
+        for number, row in enumerate(some, start=first):
             if odd := set(row) ^ set(some[0]):  # Arrow would leave them out
-                raise ValueError(f"The column {shown(min(odd))} is in some rows only; all rows must have it, or none.")
+                has, lacks = (number, first) if min(odd) in row else (first, number)
+                raise ValueError(
+                    f"The column {shown(min(odd))} is in some rows only: row {has} of {holder} has it, row {lacks} "
+                    f"does not; all rows must have it, or none: {drop_option(min(odd))}."
+                )
+        first += len(some)
         try:
             yield pa.RecordBatch.from_pylist(some)
         except (pa.ArrowException, OverflowError) as error:  # the latter of a number beyond 64 bits
             said = one_line(str(error), 200)
-            raise TypeError(f"The rows of the data set do not fit together: {said}") from None
+            where = next((f" in the column {shown(name)}" for name in some[0] if not _fits(some, name)), "")
+            cure = "; each content must be a text, and no list of parts" if _has_parts(some) else ""
+            raise TypeError(f"The rows of {holder} do not fit together{where}: {said}{cure}.") from None
 
 
-def _plain(row: Any, number: int, only: Container[str] | None = None) -> dict[str, Any]:
+def _fits(rows: list[dict[str, Any]], name: str) -> bool:
+    """Whether the values of a column can be in one array."""
+    try:
+        pa.array([row[name] for row in rows])
+    except (pa.ArrowException, OverflowError):
+        return False
+    return True
+
+
+def _has_parts(rows: list[dict[str, Any]]) -> bool:
+    """Whether some message of a chat has parts, as of text and images, in place of a text."""
+    chats = (value for row in rows for value in row.values() if isinstance(value, list))
+    return any(isinstance(one, dict) and isinstance(one.get("content"), list) for chat in chats for one in chat)
+
+
+def _plain(
+    row: Any, number: int, only: Container[str] | None, holder: str, leave_out: dict[str, bool]
+) -> dict[str, Any]:
     """A row without tensors, of the columns in `only` or of all."""
     if not isinstance(row, Mapping):
-        raise TypeError(f"Row {number} of the data set must be a mapping with input_ids, not {shown(row)}.")
+        raise TypeError(f"Row {number} of {holder} must be a mapping with input_ids, not {shown(row)}.")
+    for name in leave_out:
+        leave_out[name] = leave_out[name] or name in row
     return {
         name: np.asarray(value) if hasattr(value, "__array__") else value
         for name, value in row.items()
-        if only is None or name in only
+        if (only is None or name in only) and name not in leave_out
     }

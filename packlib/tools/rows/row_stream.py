@@ -12,13 +12,16 @@ from torch.utils.data import IterableDataset, get_worker_info
 from packlib.checks import flag, one_of, shown, whole_number
 from packlib.collectives import Collectives
 from packlib.packing import StreamPacker
+from packlib.tools.rows.books import Books
 from packlib.tools.rows.loss_masks import MaskWord, mask_words
 from packlib.tools.rows.row_columns import OVERLONG, Columns, Overlong, with_labels
 from packlib.tools.rows.row_sources import StreamedRows, of_rows
 
 _ROWS = 100  # sequences that are read at once
 _FROM_THE_START: dict[str, Any] = {"source": None, "packs": 0}
-_SETTING = ("max_length", "max_sequences_per_pack", "overlong", "window", "empty_every")  # what packs depend on
+_SETTING = (  # what packs depend on
+    "max_length", "max_sequences_per_pack", "overlong", "drop_unlabeled", "window", "empty_every",
+)  # fmt: skip
 
 
 class PackedStream(IterableDataset):
@@ -33,11 +36,15 @@ class PackedStream(IterableDataset):
 
     Args:
         dataset: a `datasets.IterableDataset` of tokenized sequences.
-        max_length, max_sequences_per_pack, overlong, labels, window, tokenizer, masks: as in `pack_dataset`.
+        max_length, max_sequences_per_pack, overlong, labels, window, tokenizer, masks, drop_unlabeled: as in
+            `pack_dataset`.
         empty_every: sequences after which all open packs are closed, as at the end. A smaller number makes more packs,
             and resuming quicker.
         even: end a pass on all ranks of the process group when it ends on the first of them. What the others have left
             is not handed out. All ranks take their packs together, each in its main process, without workers.
+
+    Attributes:
+        books: the sequences, tokens and labels that the last pass has read until now, and those that it packs of them.
 
     Raises:
         TypeError, ValueError: for bad arguments; as it streams, naming the column or the length that is wrong.
@@ -62,6 +69,7 @@ class PackedStream(IterableDataset):
         tokenizer: Any = None,
         even: bool = False,
         masks: Mapping[str, MaskWord] | None = None,
+        drop_unlabeled: bool = False,
     ) -> None:
         StreamPacker(max_length, window, max_sequences_per_pack)  # refuses bad arguments now
         self.dataset, self.max_length, self.window = dataset, max_length, window
@@ -69,7 +77,8 @@ class PackedStream(IterableDataset):
         self.overlong = one_of("overlong", overlong, OVERLONG)
         self.empty_every = whole_number("empty_every", empty_every, 1)
         self.tokenizer, self.even = tokenizer, flag("even", even)
-        self.masks = mask_words(masks)
+        self.masks, self.drop_unlabeled = mask_words(masks), flag("drop_unlabeled", drop_unlabeled)
+        self.books: Books | None = None
         self._state = self._next = _FROM_THE_START
 
     def __iter__(self) -> Iterator[dict[str, list[Any]]]:
@@ -94,7 +103,8 @@ class PackedStream(IterableDataset):
         if start["source"] is not None:
             source.load_state_dict(start["source"])
         origin, handed_out, rows = start["source"], start["packs"], iter(source)
-        columns = Columns(self.tokenizer, self.labels, self.max_length, self.overlong, self.masks)
+        columns = Columns(self.tokenizer, self.labels, self.max_length, self.overlong, self.masks, self.drop_unlabeled)
+        self.books = columns.books
         while some := list(islice(rows, 1)):
             packs = enumerate(self._packs(chain(some, islice(rows, self.empty_every - 1)), columns), start=1)
             for number, pack in packs:
@@ -132,7 +142,9 @@ class PackedStream(IterableDataset):
         packer = StreamPacker(self.max_length, self.window, self.max_sequences_per_pack)
         waiting = dict[int, dict[str, list[Any]]]()
         for number, piece in enumerate(
-            piece for batch in of_rows(rows, _ROWS) for piece in self._pieces(batch, columns)
+            piece
+            for batch in of_rows(rows, _ROWS, leave_out=columns.leave_out)
+            for piece in self._pieces(batch, columns)
         ):
             closed = packer.add(len(piece["input_ids"]))
             waiting[number] = piece
@@ -141,7 +153,8 @@ class PackedStream(IterableDataset):
 
     def _pieces(self, batch: pa.RecordBatch, columns: Columns) -> Iterator[dict[str, list[Any]]]:
         """What is packed of sequences: by column, a list with a value for each token, or with one for the sequence."""
-        lengths, read = columns.read(batch)
+        lengths, read, _ = columns.read(batch)
+        columns.ask()
         starts = np.cumsum(lengths) - lengths
         read = with_labels(read, starts, self.labels)
         lists = {name: (column.to_pylist(), by_token) for name, (column, by_token) in read.items()}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from packlib.tools.rows.row_columns import Read, is_text
+from packlib.tools.rows.row_columns import Read, Sequences, is_text
 
 
 class ColumnFile:
@@ -70,25 +70,27 @@ class Spool:
 
     Attributes:
         columns: by name.
-        lengths: tokens of each sequence, when it is finished; int64, shape (number of sequences,).
+        lengths, labels: of each sequence, when it is finished; int64, shape (number of sequences,).
         digest: the same for the same sequences with the same columns, when it is finished.
     """
 
     def __init__(self, folder: Path, named: bool) -> None:
         self._folder, self._named = folder, named
         self.columns, self.digest = dict[str, ColumnFile](), ""
-        self._lengths = [np.zeros(0, np.int64)]
+        self._lengths, self._labels = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
 
-    def add(self, lengths: np.ndarray, read: Read) -> None:
-        for name, (values, by_token) in read.items():
+    def add(self, read: Sequences) -> None:
+        for name, (values, by_token) in read.columns.items():
             if name not in self.columns:
                 file = str(len(self.columns)) if self._named else None
                 self.columns[name] = ColumnFile(values.type, by_token, self._folder, file)
             self.columns[name].add(values)
-        self._lengths.append(lengths)
+        self._lengths.append(read.lengths)
+        self._labels.append(read.labels)
 
     def finish(self) -> None:
-        self.lengths = np.concatenate(self._lengths)
+        self.lengths, self.labels = np.concatenate(self._lengths), np.concatenate(self._labels)
+        self._lengths, self._labels = [], []
         digests = [f"{name!r} {column.finish()}" for name, column in self.columns.items()]
         self.digest = " ".join([_digest(self.lengths), *digests])
 
@@ -97,11 +99,12 @@ class StoredColumns:
     """The sequences that one process or several have read, one process after the other.
 
     Attributes:
-        lengths: tokens of each sequence; int64, shape (number of sequences,).
+        lengths, labels: of each sequence; int64, shape (number of sequences,).
     """
 
     def __init__(self, spools: Sequence[Spool]) -> None:
         self.lengths = np.concatenate([spool.lengths for spool in spools])
+        self.labels = np.concatenate([spool.labels for spool in spools])
         spools = [spool for spool in spools if len(spool.lengths)]
         if not spools:
             raise ValueError("The data set has no sequence to pack.")

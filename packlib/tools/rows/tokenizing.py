@@ -12,15 +12,21 @@ import pyarrow as pa
 from packlib.checks import listed, one_line, shown
 from packlib.files import named
 from packlib.installed import needed_by
+from packlib.tools.rows.loss_masks import drop_option
 
-SOURCES = ("messages", "text")
+SOURCES = ("messages", "conversations", "completion", "text")  # a completion has a prompt beside it
+_ROLES = {  # of ShareGPT, as chat templates have them
+    "human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "chatgpt": "assistant",
+    "model": "assistant", "system": "system", "tool": "tool", "observation": "tool",
+}  # fmt: skip
 _WEIGHTS = ("weight", "train", "training")  # of a message, as OpenAI and axolotl have them
 _UNREAD_WEIGHTS = ("train_detail", "loss", "loss_weight", "trainable")  # of a message too, and not honored here
 _MARKS = re.compile(r"\{%-?\s*generation\s*-?%\}")  # as transformers looks for it
 
 
 def tokenized(batch: pa.RecordBatch, tokenizer: Any, labels: bool, row: int) -> tuple[pa.RecordBatch, dict[str, str]]:
-    """A batch with `input_ids` in place of `messages` or `text`; for chats `assistant_masks` too, if `labels` are made.
+    """A batch with `input_ids` in place of chats or texts; with a mask of the loss too, if `labels` are made and the
+    data says what is answered.
 
     Args:
         row: the number of the first row of the batch.
@@ -34,26 +40,164 @@ def tokenized(batch: pa.RecordBatch, tokenizer: Any, labels: bool, row: int) -> 
     names = batch.schema.names
     if "input_ids" in names:
         raise ValueError("tokenizer must be left out: the data set has input_ids.")
-    source = next((name for name in SOURCES if name in names), None)
-    if source is None:
-        raise ValueError(f"The data set has no column messages or text for the tokenizer; it has {listed(names)}.")
-    if (column := batch.column(source)).null_count:
-        at = row + int(np.asarray(column.is_null()).argmax())
-        raise ValueError(f"The column {shown(source)} has no value in row {at}.")
-    kept = {name: batch.column(name) for name in names if name != source}
-    if source == "messages":
-        tools = kept.pop("tools", None)
-        made = _chats(column.to_pylist(), tools.to_pylist() if tools else [None] * len(column), tokenizer, labels, row)
-        said = {"messages": "tokenized by the chat template and left out"}
-        said |= {"tools": "shown to the chat template and left out"} if tools else {}
+    source = _source(names)
+    taken = ["prompt", "completion"] if source == "completion" else [source]
+    for name in taken:
+        if (column := batch.column(name)).null_count:
+            at = row + int(np.asarray(column.is_null()).argmax())
+            raise ValueError(f"The column {shown(name)} has no value in row {at}.")
+    kept = {name: batch.column(name) for name in names if name not in taken}
+    columns = [batch.column(name) for name in taken]
+    values = [column.to_pylist() for column in columns]
+    are_texts = all(pa.types.is_string(column.type) or pa.types.is_large_string(column.type) for column in columns)
+    if source == "text" and not are_texts:
+        raise TypeError(f"The column 'text' must hold texts, not {one_line(str(columns[0].type))}.")
+    if are_texts and source in ("completion", "text"):
+        if source == "text":
+            made = {"input_ids": _ended(values[0], tokenizer)}
+        else:
+            made = _answers(values[0], values[1], tokenizer, labels)
+        end = "" if tokenizer.eos_token_id is None else f"each to end with {tokenizer.eos_token}, "
+        said = dict.fromkeys(taken, f"tokenized, {end}and left out")
     else:
-        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-            raise TypeError(f"The column 'text' must hold texts, not {one_line(str(column.type))}.")
-        ids, end = tokenizer(column.to_pylist())["input_ids"], tokenizer.eos_token_id
-        made = {"input_ids": [one if end is None or one[-1:] == [end] else [*one, end] for one in ids]}
-        said = {"text": f"tokenized, {'' if end is None else f'each to end with {tokenizer.eos_token}, '}and left out"}
+        tools = kept.pop("tools", None)
+        offered = tools.to_pylist() if tools else [None] * len(batch)
+        if source == "completion":
+            made = _chat_answers(values[0], values[1], offered, tokenizer, labels, row)
+        else:
+            made = _chats(values[0], source, offered, tokenizer, labels, row)
+        said = dict.fromkeys(taken, "tokenized by the chat template and left out")
+        said |= {"tools": "shown to the chat template and left out"} if tools else {}
     lists = {name: pa.array(values, pa.list_(pa.int32())) for name, values in made.items()}
     return pa.RecordBatch.from_pydict(kept | lists), said
+
+
+def _source(names: list[str]) -> str:
+    """The column that tokens are made of; "completion" stands for it and its prompt.
+
+    Raises:
+        ValueError: if there is none, or several; or if a column beside it says more than packs can keep.
+    """
+    there = [name for name in SOURCES if name in names and (name != "completion" or "prompt" in names)]
+    if not there:
+        if {"instruction", "output"} <= set(names):
+            raise ValueError(
+                "The data set has the columns of Alpaca, instruction and output, of which there are many templates: "
+                "write them as prompt, all that your model reads before it answers, and completion, its answer."
+            )
+        raise ValueError(
+            "The data set has no column messages, conversations or text for the tokenizer, and no prompt with a "
+            f"completion; it has {listed(names)}."
+        )
+    source, *others = there
+    if others:
+        raise ValueError(
+            f"The data set has {listed(there)}, and tokens are made of one of them: say which others to leave out, as "
+            f"in masks={{{others[0]!r}: 'drop'}} (--drop {others[0]})."
+        )
+    if source == "completion" and "label" in names:
+        raise ValueError(
+            "The column 'label' beside prompt and completion says which answers are good (KTO), and all of them would "
+            f"be trained on: take the good ones, and {drop_option('label')}."
+        )
+    if source in ("messages", "conversations") and "system" in names:
+        raise ValueError(
+            f"The column 'system' is not shown to the chat template: make it the first of the {source}, or "
+            f"{drop_option('system')}."
+        )
+    return source
+
+
+def _ended(texts: list[str], tokenizer: Any) -> list[list[int]]:
+    """The tokens of texts, each with the tokenizer's last token at its end."""
+    ids, end = tokenizer(texts)["input_ids"], tokenizer.eos_token_id
+    return [one if end is None or one[-1:] == [end] else [*one, end] for one in ids]
+
+
+def _answers(prompts: list, completions: list, tokenizer: Any, labels: bool) -> dict[str, list]:
+    """The tokens of prompts with their completions, and which are the completion's."""
+    whole = _ended([one + other for one, other in zip(prompts, completions, strict=True)], tokenizer)
+    begins = tokenizer(prompts)["input_ids"]
+    return _with_masks(whole, begins, labels)
+
+
+def _chat_answers(
+    prompts: list, completions: list, tools: list, tokenizer: Any, labels: bool, row: int
+) -> dict[str, list]:
+    """The tokens of chats, and which are those of the completion, the last messages."""
+    whole, begins = [], []
+    for at, (prompt, completion, offered) in enumerate(zip(prompts, completions, tools, strict=True), row):
+        if isinstance(prompt, str) or isinstance(completion, str):
+            raise ValueError(
+                f"The prompt and the completion of row {at} must both be texts, or both lists of messages."
+            )
+        chat = _as_messages([*prompt, *completion], "prompt and completion", at)
+        weights = _weights(chat, at, labels)
+        if any(weights.get(number) == 0 for number in range(len(prompt), len(chat))):
+            raise ValueError(f"The weight of 0 in the completion of row {at} is not read: give the chat as messages.")
+        whole.append(_applied(chat, offered, tokenizer, at)["input_ids"])
+        begins.append(_applied(chat[: len(prompt)], offered, tokenizer, at, add_generation_prompt=True)["input_ids"])
+    return _with_masks(whole, begins, labels)
+
+
+def _with_masks(whole: list[list[int]], begins: list[list[int]], labels: bool) -> dict[str, list]:
+    """The tokens, and a mask that is 0 for those with which a prompt begins too, as TRL has it."""
+    made = {"input_ids": whole}
+    if labels:
+        shared = [_common(one, begin) for one, begin in zip(whole, begins, strict=True)]
+        made["completion_mask"] = [
+            [0] * same + [1] * (len(one) - same) for one, same in zip(whole, shared, strict=True)
+        ]
+    return made
+
+
+def _common(one: list[int], other: list[int]) -> int:
+    """How many tokens two sequences begin with alike."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (mine, its) in pairs if mine != its), min(len(one), len(other)))
+
+
+def _applied(chat: list, tools: Any, tokenizer: Any, row: int, **options: Any) -> Any:
+    """What the chat template makes of a chat."""
+    tools = json.loads(tools) if isinstance(tools, str) else tools
+    options = {"tokenize": True, "return_dict": True} | options
+    try:
+        return tokenizer.apply_chat_template(_without_nulls(chat), tools=_without_nulls(tools), **options)
+    except Exception as error:  # a template raises what its author chose
+        raise ValueError(
+            f"The messages of row {row} do not fit the chat template: {one_line(str(error), 200)}"
+        ) from error
+
+
+def _as_messages(chat: Any, column: str, row: int) -> list[dict[str, Any]]:
+    """A chat with role and content for each message, also if it has from and value, as ShareGPT has.
+
+    Raises:
+        ValueError: naming the row, and the message that is none of text.
+    """
+    if not isinstance(chat, list) or not all(isinstance(message, dict) for message in chat):
+        raise ValueError(
+            f"The {column} of row {row} must be a list of messages with role and content, not {shown(chat)}."
+        )
+    messages = []
+    for number, message in enumerate(chat):
+        if (sender := message.get("from")) is not None and message.get("role") is None:
+            if sender not in _ROLES:
+                known = listed(_ROLES)
+                raise ValueError(f"Message {number} of row {row} is from {shown(sender)}; known are {known}.")
+            rest = {name: value for name, value in message.items() if name not in ("from", "value")}
+            message = {"role": _ROLES[sender], "content": message.get("value")} | {
+                name: value for name, value in rest.items() if value is not None
+            }
+        if isinstance(message.get("content"), list):
+            raise ValueError(
+                f"The content of message {number} of row {row} is a list of parts, and only texts are packed: give "
+                "the text itself."
+            )
+        if all(value is None for name, value in message.items() if name not in ("role", *_WEIGHTS)):
+            raise ValueError(f"Message {number} of row {row} has no content.")
+        messages.append(message)
+    return messages
 
 
 def tokenizer_of(folder: str | os.PathLike[str]) -> Any:
@@ -72,22 +216,17 @@ def tokenizer_of(folder: str | os.PathLike[str]) -> Any:
         raise ValueError(f"{named(folder)} holds no tokenizer: {one_line(str(error), 200)}") from None
 
 
-def _chats(chats: list, tools: list, tokenizer: Any, labels: bool, row: int) -> dict[str, list]:
+def _chats(chats: list, column: str, tools: list, tokenizer: Any, labels: bool, row: int) -> dict[str, list]:
     if labels and not _MARKS.search(tokenizer.get_chat_template(tools=tools[0])):
         raise ValueError(
             "The tokenizer's chat template does not say which tokens are the assistant's (it has no {% generation %}), "
             "so that prompts would be trained on: give it a template that does, or the chats as a column text."
         )
-    options = {"tokenize": True, "return_dict": True, "return_assistant_tokens_mask": labels}
     made: dict[str, list] = {"input_ids": []} | ({"assistant_masks": []} if labels else {})
-    for at, (chat, offered) in enumerate(zip(chats, tools, strict=True), row):
+    for at, (given, offered) in enumerate(zip(chats, tools, strict=True), row):
+        chat = _as_messages(given, column, at)
         offered = json.loads(offered) if isinstance(offered, str) else offered
-        try:
-            found = tokenizer.apply_chat_template(_without_nulls(chat), tools=_without_nulls(offered), **options)
-        except Exception as error:  # a template raises what its author chose
-            raise ValueError(
-                f"The messages of row {at} do not fit the chat template: {one_line(str(error), 200)}"
-            ) from error
+        found = _applied(chat, offered, tokenizer, at, return_assistant_tokens_mask=labels)
         weights = _weights(chat, at, labels)
         if any(weight == 0 for weight in weights.values()):
             prefixes = [_without_nulls(chat[: number + 1]) for number in weights]

@@ -89,9 +89,9 @@ def test_the_summary_says_what_became_of_each_column():
 @pytest.mark.parametrize("borders", [["seq_lengths"], ["position_ids"], ["position_ids", "seq_lengths"]])
 def test_packs_are_packed_anew(source, borders):
     rng = np.random.default_rng(0)
-    rows = [{"input_ids": rng.integers(0, 99, n).tolist(), "who": f"é{n}", "weight": n / 7} for n in range(1, 30)]
+    rows = [{"input_ids": rng.integers(0, 99, n).tolist(), "who": f"é{n}", "rating": n / 7} for n in range(1, 30)]
     once = pack_dataset(rows, 40)
-    kept = once.select_columns(["input_ids", "labels", "who", "weight", *borders]).to_list()
+    kept = once.select_columns(["input_ids", "labels", "who", "rating", *borders]).to_list()
     again = pack_dataset(of(source, kept), 32)
     if "seq_lengths" in borders:
         key = operator.itemgetter("who")
@@ -136,7 +136,7 @@ def test_texts_are_tokenized_and_end(source):
 @pytest.mark.parametrize("says, rows, options", [
     ("it has no {% generation %}", [{"messages": CHATS[0]}], {"template": "{{ messages[0].content }}"}),
     ("tokenizer must be left out: the data set has input_ids.", [{"input_ids": [1], "text": "a"}], {}),
-    ("no column messages or text for the tokenizer; it has prompt", [{"prompt": "a"}], {}),
+    ("and no prompt with a completion; it has prompt", [{"prompt": "a"}], {}),
     ("The column 'text' must hold texts, not int64", [{"text": 3}], {}),
     ("The column 'text' has no value in row 1", [{"text": "a"}, {"text": None}], {}),
     ("The messages of row 1 do not fit the chat template: ", [{"messages": CHATS[0]}, {"messages": []}], {}),

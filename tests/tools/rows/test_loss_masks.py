@@ -121,7 +121,7 @@ def test_the_shell_asks_for_a_word_and_takes_it(tmp_path, capsys):
 
 @pytest.mark.parametrize("column", [
     {"special_tokens_mask": ANSWER}, {"attention_mask": [1] * 6}, {"document_mask": [1, 1, 1, 2, 2, 2]},
-    {"mask": 1}, {"masked": ANSWER}, {"loss_weights": [0.0, 1.0] * 3},
+    {"mask": 1}, {"masked": [1, 2, 1, 2, 1, 2]}, {"token_type_ids": ANSWER}, {"score": [0.0, 0.5] * 3}, {"kept": 1},
 ])  # fmt: skip
 def test_what_is_no_mask_of_the_loss_asks_for_nothing(column):
     assert labels_in(pack_dataset([{"input_ids": IDS} | column] * 3, 16)) == [[-100, *IDS[1:]]] * 3

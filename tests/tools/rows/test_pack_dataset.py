@@ -38,10 +38,10 @@ def samples(count=60, longest=40, seed=0):
     for i in range(count):
         n = int(rng.integers(1, longest + 1))
         ids = rng.integers(5, 1000, n).tolist()
-        scores, learned = rng.normal(size=n).astype(np.float32).tolist(), rng.random(n) < 0.5
+        scores, learned = rng.normal(size=n).astype(np.float32).tolist(), rng.integers(0, 3, n)
         yield {
             "input_ids": ids, "attention_mask": [1] * n, "labels": [-100] * (n // 3) + ids[n // 3 :], "score": scores,
-            "learned": learned.tolist(), "name": f"é{i}" * (i % 4), "weight": i / 7, "kept": i % 3 == 0,
+            "learned": learned.tolist(), "name": f"é{i}" * (i % 4), "rating": i / 7, "kept": i % 3 == 0,
         }  # fmt: skip
 
 
@@ -181,7 +181,8 @@ def wrong_data():
     yield "The column 'input_ids' has no value in row 1.", [{"input_ids": [1]}, {"input_ids": [None, 2]}]
     yield "The column 'input_ids' must hold lists of whole numbers, not list<item: double>.", [{"input_ids": [0.5]}]
     yield "The column 'input_ids' must hold numbers of 32 bits", [{"input_ids": [1 << 31]}]
-    yield "The rows of the data set do not fit together: ", [{"input_ids": [1]}, {"input_ids": [1 << 70]}]
+    said = "The rows of the data set do not fit together in the column 'input_ids': "
+    yield said, [{"input_ids": [1]}, {"input_ids": [1 << 70]}]
     yield "must hold numbers from 0 up, not -1 as in row 1.", [{"input_ids": [1, 2]}, {"input_ids": [7, -1, 5]}]
     yield "Row 1 of the data set has 9 tokens; the maximum is 8", [{"input_ids": [1] * n} for n in (8, 9)]
     yield "'name' holds null, which no pack can carry", [{"input_ids": [1], "name": None}]
@@ -198,10 +199,10 @@ def wrong_data():
     yield "The column 'rejected_ids' belongs to pairs of answers", [{"prompt_ids": [1], "rejected_ids": [1]}]
     yield "The column 'pixel_values' belongs to images", [{"input_ids": [1], "pixel_values": [[0.5]]}]
     yield "must hold 0 and 1, not 2 as in row 1.", [{"input_ids": [1], "assistant_masks": [n]} for n in (1, 2)]
-    for mask, kind in (([0.5], "double"), (1, "int64")):
-        yield f"must hold lists of 0 and 1, not {kind}", [{"input_ids": [1], "completion_mask": mask}]
+    yield "must hold lists of 0 and 1, not int64", [{"input_ids": [1], "completion_mask": 1}]
+    yield "must hold 0 and 1, not 0.5 as in row 0.", [{"input_ids": [1], "completion_mask": [0.5]}]
     yield "The column 'completion_mask' is 0 for all tokens", [{"input_ids": [1, 2], "completion_mask": [0, 0]}]
-    yield "it has text; a tokenizer makes them of messages or text.", [{"text": "a"}]
+    yield "it has text; a tokenizer (--tokenizer) makes them of chats and texts.", [{"text": "a"}]
     yield "The column 'b' is in some rows only", [{"input_ids": [1]}, {"input_ids": [1], "b": 1}]
     yield "not the splits train, test: pass one.", {"train": [], "test": []}
     yield "dataset must be a datasets.Dataset", 3
@@ -323,7 +324,7 @@ def test_a_stream_packs_as_the_stream_packer_does_with_a_bounded_window():
     rows = list(samples(300))
     stream = pack_dataset(Dataset.from_list(rows).to_iterable_dataset(num_shards=3), 64, window=5)
     expected = StreamPacker(64, 5).pack(len(row["input_ids"]) for row in rows)
-    assert [row["weight"] for row in stream] == [[rows[i]["weight"] for i in ids] for ids in expected]
+    assert [row["rating"] for row in stream] == [[rows[i]["rating"] for i in ids] for ids in expected]
 
 
 @pytest.mark.parametrize("empty_every", [7, 100, 100_000])

@@ -204,16 +204,6 @@ def test_another_plan_for_the_same_lengths_is_refused(capsys, finished):
     assert ", of another plan: " in capsys.readouterr().err and contents("out") == before
 
 
-def test_a_whole_file_with_another_number_of_packs_is_written_anew():
-    assert cli.main(["pack", "a.parquet", *INTO]) == 0
-    before = contents("out")
-    for path in sorted(Path("out").glob("*.parquet"))[:2]:
-        table = pq.read_table(path)
-        pq.write_table(table.slice(1), path)
-    assert cli.main(["pack", "a.parquet", *INTO]) == 0
-    assert contents("out") == before
-
-
 def test_files_that_come_before_the_lock_is_had_are_not_taken_for_packs(monkeypatch, capsys):
     """Such as those of an earlier version of packlib, which kept no record."""
     look = parquet_packs.opened

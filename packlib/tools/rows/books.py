@@ -1,0 +1,148 @@
+"""The books of packing: the sequences, tokens and labels of a data set, and those of its packs.
+
+A label is a token that the model is trained to predict. The first token of a sequence is none, since nothing predicts
+it, but where labels are those of a masked model.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from packlib.checks import percent
+from packlib.packing.documents import drop, split, truncate
+
+Overlong = Literal["error", "truncate", "drop", "split"]
+CUTS = {"split": split, "truncate": truncate, "drop": drop}
+
+
+class LabeledTokens:
+    """Counts the labels in any pieces of sequences that are laid end to end.
+
+    Args:
+        labeled: whether each token has a label; bool, shape (tokens,). None: all tokens have one.
+        predicted: for the first tokens of pieces, given where they are, whether a label there is predicted after all;
+            bool. By default none is.
+    """
+
+    def __init__(
+        self, labeled: np.ndarray | None, predicted: Callable[[np.ndarray], np.ndarray] | None = None
+    ) -> None:
+        self._labeled, self._predicted = labeled, predicted
+        self._before = None if labeled is None else np.concatenate([[0], np.cumsum(labeled)])
+
+    def of(self, starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+        """Labels of the pieces that begin at tokens `starts`, with `sizes` tokens each; int64, shape (pieces,)."""
+        if self._labeled is None or self._before is None:
+            return sizes - 1
+        unpredicted = self._labeled[starts]
+        if self._predicted is not None:
+            unpredicted = unpredicted & ~self._predicted(starts)
+        return self._before[starts + sizes] - self._before[starts] - unpredicted
+
+
+@dataclass
+class Amounts:
+    """How much there is of sequences.
+
+    Attributes:
+        without_label: sequences without a label.
+    """
+
+    sequences: int = 0
+    tokens: int = 0
+    labels: int = 0
+    without_label: int = 0
+
+    def add(self, lengths: np.ndarray, labels: np.ndarray) -> None:
+        """Count sequences, by the tokens and the labels of each."""
+        self.sequences += len(lengths)
+        self.tokens += int(lengths.sum())
+        self.labels += int(labels.sum())
+        self.without_label += int(np.count_nonzero(labels == 0))
+
+    def __iadd__(self, other: "Amounts") -> "Amounts":
+        for name, value in asdict(other).items():
+            setattr(self, name, getattr(self, name) + value)
+        return self
+
+    def as_dict(self, labeled: bool) -> dict[str, int | None]:
+        """The amounts by name; None for those that are unknown without labels."""
+        found: dict[str, int | None] = dict(asdict(self))
+        return found if labeled else found | {"labels": None, "without_label": None}
+
+
+@dataclass
+class Books:
+    """What a data set has, and what is packed of it.
+
+    Attributes:
+        data: of the data set.
+        packed: of the packs.
+        kept_by_rule: how many labels each rule for sequences that are too long keeps.
+        left_out: sequences (or parts of split ones) that were left out, since they have no label.
+        labeled: whether there are labels at all.
+        packs_without_label: of the packs, once they are made.
+    """
+
+    data: Amounts = field(default_factory=Amounts)
+    packed: Amounts = field(default_factory=Amounts)
+    kept_by_rule: dict[str, int] = field(default_factory=lambda: dict.fromkeys(CUTS, 0))
+    left_out: int = 0
+    labeled: bool = True
+    packs_without_label: int = 0
+
+    def add(self, other: "Books") -> None:
+        """Count what another process has read."""
+        self.data += other.data
+        self.packed += other.packed
+        self.left_out += other.left_out
+        for rule, labels in other.kept_by_rule.items():
+            self.kept_by_rule[rule] += labels
+
+    def as_dict(self) -> dict[str, Any]:
+        """The books as JSON has them; None for what is unknown without labels."""
+        known = {
+            "labels_kept_by_rule": self.kept_by_rule,
+            "packs_without_label": self.packs_without_label,
+            "left_out_without_label": self.left_out,
+        }
+        found: dict[str, Any] = {"data": self.data.as_dict(self.labeled), "packed": self.packed.as_dict(self.labeled)}
+        return found | (known if self.labeled else dict.fromkeys(known))
+
+
+def sentences(books: Mapping[str, Any], packs: int, overlong: int) -> list[str]:
+    """What the books say, in plain sentences.
+
+    Args:
+        books: as `Books.as_dict` returns them.
+        packs: how many packs were made.
+        overlong: how many sequences were too long.
+    """
+    data, packed, kept = books["data"], books["packed"], books["labels_kept_by_rule"]
+    said = []
+    if overlong:
+        words = _share(packed["tokens"], data["tokens"], "tokens")
+        if kept is not None:
+            words += f" and {_share(packed['labels'], data['labels'], 'labels')}"
+        said.append(f"The packs keep {words}.")
+        if kept is not None and data["labels"]:
+            shares = ", ".join(f"{rule} {percent(labels / data['labels'])}" for rule, labels in kept.items())
+            said.append(f"Labels that each rule of --overlong keeps: {shares}.")
+    elif kept is not None:
+        words = _share(packed["labels"], packed["tokens"], "tokens")
+        said.append(f"{words} are labels, which a model must predict.")
+    if packed["without_label"]:
+        words = f"{packed['without_label']:,} of the {packed['sequences']:,} packed sequences and "
+        words += f"{books['packs_without_label']:,} of the {packs:,} packs have no label and train on nothing"
+        if overlong:
+            words += f" ({data['without_label']:,} sequences had none before the cut)"
+        said.append(f"{words}: --drop-unlabeled leaves such sequences out.")
+    if books["left_out_without_label"]:
+        said.append(f"{books['left_out_without_label']:,} sequences without a label were left out.")
+    return said
+
+
+def _share(some: int, of: int, what: str) -> str:
+    return f"{some:,} of {of:,} {what} ({percent(some / of if of else 0.0)})"
