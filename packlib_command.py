@@ -28,8 +28,8 @@ def _call(program: str, module: str) -> int:
     keep_answers_apart()
     command = importlib.import_module(module).main
     for number in (signal.SIGINT, signal.SIGTERM):
-        # The command listens to both. Once it has ended, all is written, or it has said what is not; while Python ends, a
-        # signal would be a traceback, or an exit code that says that the command had not ended.
+        # The command listens to both. Once it has ended, all is written, or it has said what is not; while Python ends,
+        # a signal would be a traceback, or an exit code that says that the command had not ended.
         signal.signal(number, signal.SIG_IGN)
     return command()
 

@@ -98,8 +98,8 @@ def labels_of(loss: Loss, elsewhere: np.ndarray) -> Finding:
         "picked": picked,
         "labels": wrong or (lost and crosses and loss.given),
         "prompts": prompts and loss.known,
-        "prompts besides": prompts and loss.given and not loss.known,
         "trained padding": padding > len(loss.pieces),  # one after each sequence is an end token
+        "prompts besides": prompts and loss.given and not loss.known,
         "aside": aside,
     }
     name = next((name for name, failed in names.items() if failed), None)

@@ -551,7 +551,7 @@ def test_a_refusal_of_what_is_cut_is_tried_again_uncut():
 def test_checkpointing_that_takes_no_gradients_of_parts_is_refused():
     model = llama()
     model.activation_checkpointing_enable({"use_reentrant": True})
-    with pytest.raises(ValueError, match=r"so checkpoint with use_reentrant=False \(.*\)\. Detail: RuntimeError"):
+    with pytest.raises(ValueError, match=r"so checkpoint with use_reentrant=False\. Detail: RuntimeError"):
         check_packing(model.train(), FLAT, ROWS)
 
 
