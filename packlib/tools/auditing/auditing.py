@@ -275,23 +275,21 @@ class _Seen:
     def notes(self, source: LengthHistogram | None) -> list[str]:
         """What else was seen, and what was not looked at."""
         padding, cut = self.stored - self.tokens, self._at_the_longest()
-        rows, idle_rows, idle = (self.marked[name] for name in ("rows", "idle rows", "idle sequences"))
         if source is not None and self.counts is not None and len(source.counts) >= len(self.counts):
             cut = cut if cut > source.counts[len(self.counts) - 1] else 0
         label = "A sequence of n tokens counts as n - 1: as NeMo has it, the last one is a label only."
         as_if = "as if longer ones had been cut or split there. What was cut is not in the file."
+        rows, sequences = self.marked["rows"], self.marked["sequences"]
+        idle_rows, idle_sequences = self.marked["idle rows"], self.marked["idle sequences"]
+        ahead = self.marked["ahead"] if self.marked["ahead"] > self.marked["in place"] else 0
         said = {
             label: self.packed.kind == NEMO,
             f"The rows themselves hold {padding:,} tokens of padding.": padding,
             f"Sequences of exactly the longest length: {cut:,}, {as_if}": cut,
             "Labels are those of a masked model.": self.masked,
+            f"Labels are the next tokens in {ahead:,} rows, for a model that does not shift them itself.": ahead,
             f"Rows without any label: {idle_rows:,} of {rows:,}.": 0 < idle_rows < rows,
-            f"Sequences without any label: {idle:,} of {self.marked['sequences']:,}.": 0
-            < idle
-            < self.marked["sequences"],
-            f"Labels are the next tokens, in {self.marked['ahead']:,} rows: they were shifted beforehand, for models that "
-            "do not shift them.": self.marked["ahead"] > self.marked["in place"]
-            and self.packed.columns.get("labels") == "labels",
+            f"Sequences without any label: {idle_sequences:,} of {sequences:,}.": 0 < idle_sequences < sequences,
             f"Not looked at: the columns {listed(self.packed.unread)}.": self.packed.unread,
         }
         return [sentence for sentence, true in said.items() if true]
@@ -307,7 +305,7 @@ class _Seen:
 def _labels_beside(
     source: OpenSource, read: ReadSource, seen: _Seen, compared: bool
 ) -> tuple[list[str], list[str], list[str]]:
-    """Problems, unknowns and notes of which tokens are trained on, where one side says nothing, or shifts its labels."""
+    """Problems, unknowns and notes about labels: where one side has none, or has shifted its own."""
     packs = seen.trained
     if compared:
         return _shifted(read, seen), [], []

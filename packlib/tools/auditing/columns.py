@@ -105,13 +105,14 @@ def read_rows(kinds: list[str], columns: Columns, at: int, masks: Mapping[str, s
     widths = used if kind == NEMO or sizes is None else sizes
     _refuse(used > widths, at, f"has more tokens by its {kind} than input_ids")
     whole = mine.lengths + (kind == NEMO)
-    slots = None if sizes is None else ranges(mine.starts, whole)
+    gaps = sizes is not None and bool(whole.sum() < sizes.sum())
+    slots = ranges(mine.starts, whole) if gaps else None
     sequences = {kind: mine}
     for name in kinds[1:]:
         other = _sequences(name, columns, sizes, real, ids, asked, at)
         if NEMO not in (name, kind):
             differ = _differ(mine, other)
-            if real is None and slots is not None and len(slots) < len(ids) and name in by_slot and differ.any():
+            if real is None and slots is not None and len(ids) and name in by_slot and differ.any():
                 where = _all_but_padding(sizes, ids, slots)
                 other = _sequences(name, columns, sizes, where, ids, asked, at)
                 differ = _differ(mine, other)
@@ -124,8 +125,8 @@ def read_rows(kinds: list[str], columns: Columns, at: int, masks: Mapping[str, s
         say(f"attention_mask has not as many tokens as {kind}", sums(real, widths) != used)
     trained = _trained(columns, masks, short, asked, sizes, ids, mine._replace(lengths=whole), kind, counts, say)
     contents = None
-    if slots is not None and (trained or kept):
-        if len(slots) < sizes.sum():
+    if sizes is not None and (trained or kept):
+        if slots is not None:
             ids, trained = ids[slots] if len(ids) else ids, {name: its[slots] for name, its in trained.items()}
         if trained:
             counts |= _untrained(trained, mine._replace(lengths=whole, starts=np.cumsum(whole) - whole))
@@ -207,20 +208,30 @@ def trained_by_masks(
 
 
 def _untrained(trained: Mapping[str, np.ndarray], sequences: _Sequences) -> dict[str, int]:
-    """How many rows and sequences train on nothing, of how many with tokens."""
-    together = (
-        np.logical_and.reduce(list(trained.values())) if len(trained) > 1 else next(iter(trained.values())).copy()
-    )
-    together[sequences.starts[sequences.lengths > 0]] = False
-    before = np.concatenate([[0], np.cumsum(together, dtype=np.int64)])
-    each = before[sequences.starts + sequences.lengths] - before[sequences.starts]
-    rows = sums(each, sequences.depths)
+    """How many rows and sequences train on nothing, of how many with tokens.
+
+    Args:
+        sequences: that follow one another without a gap.
+    """
+    together = np.logical_and.reduce(list(trained.values()))
+    some = sequences.lengths > 0
+    together[sequences.starts[some]] = False
+    trains = _any(together, sequences.lengths)
+    rows = _any(trains, sequences.depths)
     return {
-        "sequences": len(each),
-        "idle sequences": int(np.count_nonzero(each == 0)),
+        "sequences": int(np.count_nonzero(some)),
+        "idle sequences": int(np.count_nonzero(some & ~trains)),
         "rows": int(np.count_nonzero(sequences.depths)),
-        "idle rows": int(np.count_nonzero((rows == 0) & (sequences.depths > 0))),
+        "idle rows": int(np.count_nonzero(~rows & (sequences.depths > 0))),
     }
+
+
+def _any(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Whether one of the first `sizes[0]` values is true, of the next `sizes[1]`, and so on; bool."""
+    found, some = np.zeros(len(sizes), bool), sizes > 0
+    if some.any():
+        found[some] = np.logical_or.reduceat(values, (np.cumsum(sizes) - sizes)[some])
+    return found
 
 
 def _sequences(
@@ -332,15 +343,17 @@ def padding_at_ends(
         return none
     rows = ids.reshape(len(sizes), -1)
     token = rows[:, -1]
-    other = rows != token[:, None]
+    twice = rows[:, -2:].min(axis=1) == rows[:, -2:].max(axis=1)
     if asked is not None:
-        other |= asked.reshape(rows.shape)
-    run = np.where(other.any(axis=1), other[:, ::-1].argmax(axis=1), 0)
-    kinds, times = np.unique(token[run > 1], return_counts=True)
-    if not len(kinds):
+        twice &= ~asked.reshape(rows.shape)[:, -2:].any(axis=1)
+    kinds, times = np.unique(token[twice], return_counts=True)
+    if rows.shape[1] < 2 or not len(kinds):
         return none
     padding = kinds[times.argmax()]
-    run = np.where(token == padding, run, 0)
+    other = rows[:, ::-1] != padding
+    if asked is not None:
+        other |= asked.reshape(rows.shape)[:, ::-1]
+    run = np.where(other.any(axis=1), other.argmax(axis=1), 0)
     elsewhere = int(np.count_nonzero(ids == padding)) - int(run.sum())
     if padding == 0 or not elsewhere:
         return run
@@ -433,10 +446,14 @@ def labels_trained(
         And which rows are neither.
     """
     (sizes, ids), (_, labels) = columns["input_ids"], columns["labels"]
-    other, later = asked & (labels != ids), asked & (labels != np.append(ids[1:], -1))
+    other, asked_of = asked & (labels != ids), _any(asked, sizes)
+    if not other.any():
+        labeled, none = int(np.count_nonzero(asked_of)), np.zeros(len(sizes), bool)
+        return asked, {"labeled": labeled, "others": 0, "masked": 0, "in place": labeled, "ahead": 0}, none
+    later = asked & (labels != np.append(ids[1:], -1))
     later[np.cumsum(sizes)[sizes > 0] - 1] = False  # the token after the row is not known
     later[ends] = False
-    asked_of, other_of, later_of = (sums(which, sizes) > 0 for which in (asked, other, later))
+    other_of, later_of = _any(other, sizes), _any(later, sizes)
     off = other_of & later_of
     at_them = ids[other & np.repeat(off, sizes)]
     masked = int(np.unique(at_them, return_counts=True)[1].max(initial=0))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from packlib.packing.ragged import ranges
-from packlib.tools.auditing.hashing import hashes, keys_of, marks
+from packlib.tools.auditing.hashing import hashes, marks
 
 TOGETHER = "(all)"  # what all columns of one side train on together
 
@@ -20,8 +20,7 @@ class Chunk(NamedTuple):
         lengths: tokens of each; int64, shape (sequences,).
         tokens: a number for the tokens of each; uint64, shape (sequences,).
         marked: by column, a number for which tokens of each are trained on.
-        bits: by column, whether each token is trained on, eight to a byte.
-        counts: by column, how many tokens of each are trained on; int32. The first token of a sequence never is.
+        bits: by column, whether each token is trained on, eight to a byte. The first of a sequence never is.
         documents: the number of each in its file; None where that is its place here.
         starts: the slot in its row at which each begins; None for sequences that are in no row.
         depths: how many sequences each row has; None for sequences that are in no row.
@@ -32,7 +31,6 @@ class Chunk(NamedTuple):
     tokens: np.ndarray
     marked: dict[str, np.ndarray]
     bits: dict[str, np.ndarray]
-    counts: dict[str, np.ndarray]
     documents: np.ndarray | None = None
     starts: np.ndarray | None = None
     depths: np.ndarray | None = None
@@ -49,18 +47,15 @@ def chunk_of(ids: np.ndarray, lengths: np.ndarray, trained: Mapping[str, np.ndar
         trained: by column, whether each token is trained on. The first token of a sequence is left out of it, since
             nothing predicts it: packlib masks its label, and others let it stand.
     """
-    keys, begins = keys_of(lengths), np.cumsum(lengths) - lengths
-    trained = dict(trained)
+    trained, begins = dict(trained), (np.cumsum(lengths) - lengths)[lengths > 0]
     if len(trained) > 1:
         trained[TOGETHER] = np.logical_and.reduce(list(trained.values()))
-    marked, bits, counts = {}, {}, {}
+    marked, bits = {}, {}
     for name, its in trained.items():
-        its = its.copy()
-        its[begins[lengths > 0]] = False
-        marked[name], bits[name] = marks(its, lengths, keys), np.packbits(its)
-        before = np.concatenate([[0], np.cumsum(its, dtype=np.int32)])
-        counts[name] = before[begins + lengths] - before[begins]
-    return Chunk(lengths, hashes(ids, lengths, keys), marked, bits, counts)
+        but_first = its.copy()
+        but_first[begins] = False
+        marked[name], bits[name] = marks(but_first, lengths), np.packbits(but_first)
+    return Chunk(lengths, hashes(ids, lengths), marked, bits)
 
 
 class Contents:
@@ -95,9 +90,18 @@ class Contents:
         return self.tokens + self._joined([chunk.marked[name] for chunk in self._chunks], np.uint64)
 
     def trained(self, column: str = TOGETHER) -> np.ndarray:
-        """How many tokens of each sequence are trained on; int32."""
+        """How many tokens of each sequence are trained on; int64."""
+        name, counts = self._name(column), []
+        for chunk in self._chunks:
+            before = np.concatenate([[0], np.cumsum(np.unpackbits(chunk.bits[name]), dtype=np.int64)])
+            ends = np.cumsum(chunk.lengths)
+            counts.append(before[ends] - before[ends - chunk.lengths])
+        return self._joined(counts, np.int64)
+
+    def total(self, column: str) -> int:
+        """How many tokens of all sequences are trained on."""
         name = self._name(column)
-        return self._joined([chunk.counts[name] for chunk in self._chunks], np.int32)
+        return sum(int(np.bitwise_count(chunk.bits[name]).sum(dtype=np.int64)) for chunk in self._chunks)
 
     def lengths(self) -> np.ndarray:
         """Tokens of each sequence; int64."""

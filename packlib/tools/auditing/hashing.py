@@ -5,41 +5,38 @@ from functools import cache
 
 import numpy as np
 
-from packlib.packing.ragged import ranges
-
-_SEED = secrets.randbits(63)  # drawn anew in each process, so that nobody can write a file with equal numbers
+_BITS = 1 << 64
+_BASE = secrets.randbits(63) << 1 | 1  # odd, so that it has an inverse; drawn anew in each process
 MARKED = np.uint64(secrets.randbits(63) << 1 | 1)  # what a trained token adds to a token's number
 
 
 @cache
-def _keys(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """A random number for each of the first `count` positions, and the sum of those before each; uint64."""
-    keys = np.random.PCG64(_SEED).random_raw(count)
-    return keys, np.concatenate([[np.uint64(0)], np.cumsum(keys, dtype=np.uint64)])
+def _powers(base: int, count: int) -> np.ndarray:
+    """The powers of a base from 0 to `count - 1`; uint64."""
+    powers = np.full(count, base, np.uint64)
+    powers[0] = 1
+    return np.cumprod(powers, dtype=np.uint64)
 
 
-def keys_of(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return a random number for each place in lists of these sizes, and one for each size; uint64."""
-    longest = int(sizes.max(initial=1))
-    keys, before = _keys(1 << (longest - 1).bit_length())
-    return keys[ranges(np.zeros_like(sizes), sizes)], before[sizes]
+def _of_places(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """For each list, the sum of its values times the powers of the base at their places in it; uint64."""
+    ends = np.cumsum(sizes)
+    count = 1 << int(ends[-1] if len(ends) else 0).bit_length()
+    summed = _sums(np.multiply(values, _powers(_BASE, count)[: len(values)], dtype=np.uint64, casting="unsafe"), sizes)
+    return summed * _powers(pow(_BASE, -1, _BITS), count)[ends - sizes]  # as if each list began at place 0
 
 
-def hashes(values: np.ndarray, sizes: np.ndarray, keys: tuple[np.ndarray, np.ndarray] | None = None) -> np.ndarray:
+def hashes(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Return a number for the first `sizes[0]` values, for the next `sizes[1]`, and so on; uint64.
 
-    It is the sum of each value and 1, times the random number of its place.
-
-    Args:
-        keys: of `keys_of`, where the caller has them.
+    It is a polynomial whose coefficients are the values, at a random point, beside a number for how many they are.
     """
-    of_places, of_sizes = keys or keys_of(sizes)
-    return _sums(np.multiply(values, of_places, dtype=np.uint64, casting="unsafe"), sizes) + of_sizes
+    return _of_places(values, sizes) + sizes.astype(np.uint64) * np.uint64(_BASE ^ 0x9E3779B97F4A7C14)
 
 
-def marks(marked: np.ndarray, sizes: np.ndarray, keys: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """Return a number for which of the first `sizes[0]` places are marked, of the next `sizes[1]`, and so on; uint64."""
-    return _sums(np.multiply(marked, keys[0], dtype=np.uint64), sizes) * MARKED
+def marks(marked: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return a number for which of the first `sizes[0]` places are marked, of the next `sizes[1]`, …; uint64."""
+    return _of_places(marked, sizes) * MARKED
 
 
 def _sums(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:

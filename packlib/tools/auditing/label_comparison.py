@@ -63,11 +63,17 @@ class LabelDifference:
         )
 
 
+def equal(source: Contents, packs: Contents) -> bool:
+    """Return whether both sides hold the same sequences, and train on the same tokens of each by every column."""
+    return all(_equal(source.marked(name), packs.marked(column)) for column, name in _pairs(source, packs))
+
+
 def differences(source: Contents, packs: Contents) -> list[LabelDifference]:
     """Compare which tokens are trained on, for sequences with equal tokens.
 
     A column of the packs must be that of the same name in the source, or what all columns of the source train on
-    together. If the packs lack a column of the source, what all of theirs train on must be that too.
+    together. If the packs lack a column of the source, what all of theirs train on must be that too, since a mask that
+    was dropped trains on what it hid.
     """
     found = []
     for column in packs.columns:
@@ -75,16 +81,24 @@ def differences(source: Contents, packs: Contents) -> list[LabelDifference]:
         pairs = {name: _differing(source, packs, name, column) for name in names}
         least = min(names, key=lambda name: len(pairs[name][0]))
         found += _difference(source, packs, least, column, *pairs[least])
-    if not found and len(packs.columns) > 1 and set(source.columns) - set(packs.columns):
+    if not found and set(source.columns) - set(packs.columns):
         found += _difference(source, packs, TOGETHER, TOGETHER, *_differing(source, packs, TOGETHER, TOGETHER))
     return found
+
+
+def _pairs(source: Contents, packs: Contents) -> list[tuple[str, str]]:
+    """The columns of the packs, and of the source, that are compared first."""
+    pairs = [(column, column if column in source.columns else TOGETHER) for column in packs.columns]
+    return pairs + [(TOGETHER, TOGETHER)] * bool(set(source.columns) - set(packs.columns))
+
+
+def _equal(before: np.ndarray, after: np.ndarray) -> bool:
+    return len(before) == len(after) and np.array_equal(np.sort(before), np.sort(after))
 
 
 def _differing(source: Contents, packs: Contents, of_source: str, column: str) -> tuple[np.ndarray, np.ndarray]:
     """Sequences of the source and of the packs with equal tokens and other labels, in pairs."""
     before, after = source.marked(of_source), packs.marked(column)
-    if len(before) == len(after) and np.array_equal(np.sort(before), np.sort(after)):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
     kinds, inverse = np.unique(np.concatenate([before, after]), return_inverse=True)
     had, has = inverse[: len(before)], inverse[len(before) :]
     both = np.minimum(np.bincount(had, minlength=len(kinds)), np.bincount(has, minlength=len(kinds)))
@@ -140,7 +154,7 @@ def _difference(
             moved=int(moved[whole].sum()),
             early=int(np.count_nonzero(shifted & (early > 0))),
             late=int(np.count_nonzero(shifted & (late > 0) & (early == 0))),
-            labels=int(source.trained(of_source).sum(dtype=np.int64)),
+            labels=source.total(of_source),
             row=row,
             position=start + token,
             source_sequence=source.document(int(before[0])),

@@ -7,7 +7,7 @@ import numpy as np
 from packlib.checks import percent
 from packlib.tools.auditing.audited_source import Cut, ReadSource
 from packlib.tools.auditing.contents import Contents
-from packlib.tools.auditing.label_comparison import LabelDifference, differences
+from packlib.tools.auditing.label_comparison import LabelDifference, differences, equal
 
 _NOTHING = "nothing was lost, cut or repeated"
 _MEANT = {
@@ -127,13 +127,14 @@ def compare(
         whole = int(np.minimum(before, after).sum())
         missing, more = lengths.num_sequences - whole, sequences - whole
         return SourceComparison(*totals, lost, missing, more, as_if, cut=source.cut)
-    not_whole, extra, again, first = _by_content(source.contents.tokens, packs.tokens)
     compared = source.contents.columns and packs.columns
+    same = compared and equal(source.contents, packs)
+    not_whole, extra, again, first = (0, 0, 0, None) if same else _by_content(source.contents.tokens, packs.tokens)
     return SourceComparison(
         *totals, lost, not_whole, extra, as_if, again,
         first_missing=None if first is None else source.contents.document(first),
         cut=source.cut,
-        labels=tuple(differences(source.contents, packs)) if compared else None,
+        labels=None if not compared else () if same else tuple(differences(source.contents, packs)),
     )  # fmt: skip
 
 
