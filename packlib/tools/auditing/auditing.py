@@ -142,11 +142,13 @@ def audit(
     if opened is None or read is None:
         notes.append("What was lost, cut or repeated before packing cannot be told without the source lengths.")
     else:
-        if seen.counts is None and not joined:  # nothing tells which of the slots at the ends of rows are padding
-            tokens_known = min(max(read.lengths.num_tokens, seen.stored - seen.marked["may be padding"]), seen.stored)
-        else:
-            tokens_known = seen.tokens
-        against = compare(read, tokens_known, seen.sequences, seen.counts, Contents(seen.contents) if kept else None)
+        against = compare(
+            read,
+            seen.tokens_beside(read.lengths),
+            seen.sequences,
+            seen.counts,
+            Contents(seen.contents) if kept else None,
+        )
         problems += against.problems
         unknown += against.unknown
         notes += against.notes
@@ -232,6 +234,15 @@ class _Seen:
                         squares = sums(rows.lengths.astype(np.int64) ** 2, rows.depths)
                         self.work.append(work.total(rows.used, squares)[rows.depths > 0])
                     yield rows.lengths
+
+    def tokens_beside(self, source: LengthHistogram) -> int:
+        """How many tokens the packs hold. Where nothing tells which slots at the ends of rows are padding, those of the
+        source decide, as far as they can.
+        """
+        spare = self.marked["may be padding"]
+        if not spare or self.tokens < self.stored != source.num_tokens:
+            return self.tokens
+        return min(max(source.num_tokens, self.stored - spare), self.stored)
 
     @property
     def trained(self) -> list[str]:

@@ -319,10 +319,13 @@ def _padded_starts(
     sizes, bounds = columns[name]
     padded, padded_depths = _between(name, sizes, bounds.astype(np.int64), widths, at)
     padded, padded_depths = padded[padded > 0], sums(padded > 0, padded_depths)
-    _refuse(padded_depths != depths, at, f"has not as many sequences by its {name} as by its bare bounds")
+    _refuse(padded_depths < depths, at, f"has fewer sequences by its {name} than by its bare bounds")
+    number = ranges(np.zeros_like(padded_depths), padded_depths)
+    rest = sums(padded * (number >= np.repeat(depths, padded_depths)), padded_depths)  # which may be padding alone
+    padded = padded[number < np.repeat(depths, padded_depths)]
     _refuse(sums(padded < lengths, depths) > 0, at, f"has sequences that are shorter by their {name} than bare")
     free = widths - sums(padded, depths)
-    _refuse(free < 0, at, f"has more tokens by its {name} than input_ids")
+    _refuse(free < rest, at, f"has more tokens by its {name} than input_ids")
     return np.cumsum(padded) - padded + np.repeat(np.cumsum(free) - free, depths)
 
 

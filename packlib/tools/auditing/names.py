@@ -81,6 +81,8 @@ def names_in(there: Iterable[str], asked: Mapping[str, str], masks: Mapping[str,
     """
     there = list(there)
     found = {name: column for name, column in asked.items() if column in there}
+    if "cu_seqlens_unpadded" in there:  # as Megatron Bridge has them: the others are those of padded sequences
+        found = {"cu_seqlens": "cu_seqlens_unpadded", "cu_seqlens_padded": "cu_seqlens"} | found
     taken = set(found.values())
     words = MASKS | dict(masks)
     found |= {name: name for name in (*READ, *masks) if name in there and name not in {*found, *taken}}

@@ -146,7 +146,9 @@ def _packed(name: str, tables: list[Table], columns: Mapping[str, str], masks: M
             with table.naming():
                 for batch in table.read(list(dict.fromkeys(wanted.values()))):
                     read = columns_of(batch, wanted, loss, at)
-                    yield read_rows(kinds, read, at, loss, kept)._replace(file=file)
+                    some = read_rows(kinds, read, at, loss, kept)
+                    contents = some.contents and some.contents._replace(file=file)
+                    yield some._replace(file=file, contents=contents)
                     at += batch.num_rows
 
     return PackedData(
