@@ -122,7 +122,12 @@ def audit(
     if packs < 1 or not seen.tokens:
         raise ValueError(f"{packed.name} must fill a pack, not hold {seen.packs:,} rows with {seen.tokens:,} tokens.")
     tokens = packs * top if joined else seen.tokens
-    bound, lpfhp, problems, notes = -(-tokens // top), None, seen.problems(top), seen.notes(read and read.lengths)
+    bound, lpfhp, problems, notes = (
+        -(-tokens // top),
+        None,
+        seen.problems(top),
+        seen.notes(None if read is None else read.lengths),
+    )
     unknown = seen.unknown()
     if joined:
         notes.append(
@@ -142,22 +147,14 @@ def audit(
     if opened is None or read is None:
         notes.append("What was lost, cut or repeated before packing cannot be told without the source lengths.")
     else:
-        against = compare(
-            read,
-            seen.tokens_beside(read.lengths),
-            seen.sequences,
-            seen.counts,
-            Contents(seen.contents) if kept else None,
-        )
-        problems += against.problems
-        unknown += against.unknown
-        notes += against.notes
-        more_problems, more_unknown, more_notes = _labels_beside(opened, read, seen, against.labels is not None)
+        packs_contents = Contents(seen.contents) if kept else None
+        against = compare(read, seen.tokens_beside(read.lengths), seen.sequences, seen.counts, packs_contents)
+        shifted, one_sided, not_compared = _labels_beside(opened, read, seen, against.labels is not None)
+        problems += against.problems + shifted
+        unknown += against.unknown + one_sided
+        notes += against.notes + not_compared
         if opened.unread:
             notes.append(f"Not looked at: the columns {listed(opened.unread)} of the source.")
-        problems += more_problems
-        unknown += more_unknown
-        notes += more_notes
     if batch_size is not None:
         loaded = batch_size * ranks
         rows = loaded * gradient_accumulation_steps
@@ -240,9 +237,9 @@ class _Seen:
         source decide, as far as they can.
         """
         spare = self.marked["may be padding"]
-        if not spare or self.tokens < self.stored != source.num_tokens:
-            return self.tokens
-        return min(max(source.num_tokens, self.stored - spare), self.stored)
+        if spare and source.num_tokens == self.stored:
+            return self.stored
+        return min(max(source.num_tokens, self.stored - spare), self.tokens) if spare else self.tokens
 
     @property
     def trained(self) -> list[str]:

@@ -112,7 +112,8 @@ def read_rows(kinds: list[str], columns: Columns, at: int, masks: Mapping[str, s
         other = _sequences(name, columns, sizes, real, ids, asked, at)
         if NEMO not in (name, kind):
             differ = _differ(mine, other)
-            if real is None and slots is not None and len(ids) and name in by_slot and differ.any():
+            by_slots = real is None and name in by_slot and len(ids) > 0 and differ.any()
+            if by_slots and sizes is not None and slots is not None:  # their padding may look like a sequence
                 where = _all_but_padding(sizes, ids, slots)
                 other = _sequences(name, columns, sizes, where, ids, asked, at)
                 differ = _differ(mine, other)
