@@ -87,9 +87,17 @@ def read_rows(kinds: list[str], columns: Columns, at: int, masks: Mapping[str, s
     asked = None  # which labels are trained on
     if sizes is not None and len(ids) == sizes.sum() and "labels" in columns and "labels" not in short:
         asked = asked_labels(columns, short)
+    no_padding = [] if asked is None else [asked]  # slots that are surely none
+    if sizes is not None and len(ids) == sizes.sum():
+        no_padding += [
+            columns[name][1] != 0
+            for name, word in masks.items()
+            if name in columns and word != "prompt" and name not in short
+        ]
+    trains = np.logical_or.reduce(no_padding) if len(no_padding) > 1 else next(iter(no_padding), None)
     if kind == "input_ids":
         widths = columns[kind][0]
-        used = widths - padding_at_ends(widths, ids, asked) if real is None else sums(real, widths)
+        used = widths - padding_at_ends(widths, ids, trains) if real is None else sums(real, widths)
         counts["may be padding"] = _runs_at_ends(widths, ids) if real is None else 0
         alone = _Sequences(np.cumsum(widths) - widths, widths, np.ones_like(widths))
         trained = _trained(columns, masks, short, asked, sizes, ids, alone, kind, counts, say)
@@ -100,7 +108,7 @@ def read_rows(kinds: list[str], columns: Columns, at: int, masks: Mapping[str, s
     if real is not None and kind != "attention_mask" and mask is not None and mask[1].max(initial=0) > 1:
         kinds = [*kinds, "attention_mask"]  # it numbers the sequences, as LLaMA-Factory has it
     kinds = [name for name in kinds if name != "input_ids" and name not in short]
-    mine = _sequences(kind, columns, sizes, real, ids, asked, at)
+    mine = _sequences(kind, columns, sizes, real, ids, trains, at)
     used = sums(mine.lengths, mine.depths)
     widths = used if kind == NEMO or sizes is None else sizes
     _refuse(used > widths, at, f"has more tokens by its {kind} than input_ids")
@@ -109,13 +117,13 @@ def read_rows(kinds: list[str], columns: Columns, at: int, masks: Mapping[str, s
     slots = ranges(mine.starts, whole) if gaps else None
     sequences = {kind: mine}
     for name in kinds[1:]:
-        other = _sequences(name, columns, sizes, real, ids, asked, at)
+        other = _sequences(name, columns, sizes, real, ids, trains, at)
         if NEMO not in (name, kind):
             differ = _differ(mine, other)
             by_slots = real is None and name in by_slot and len(ids) > 0 and differ.any()
             if by_slots and sizes is not None and slots is not None:  # their padding may look like a sequence
                 where = _all_but_padding(sizes, ids, slots)
-                other = _sequences(name, columns, sizes, where, ids, asked, at)
+                other = _sequences(name, columns, sizes, where, ids, trains, at)
                 differ = _differ(mine, other)
             say(f"{kind} and {name} tell other sequences", differ)
         sequences[name] = other
@@ -241,7 +249,7 @@ def _sequences(
     widths: np.ndarray | None,
     real: np.ndarray | None,
     ids: np.ndarray,
-    asked: np.ndarray | None,
+    trains: np.ndarray | None,
     at: int,
 ) -> _Sequences:
     """The sequences that one column tells, without padding."""
@@ -280,11 +288,12 @@ def _sequences(
         keep = ~_blank(values[where], depths)
     elif real is None and len(ids) and len(lengths) and kind != NEMO and not _padded_beside(kind, columns):
         row_sizes = columns["input_ids"][0]
-        full = kind != "seq_lengths" or ((sums(lengths, depths) == row_sizes) & (row_sizes == row_sizes[0])).all()
-        if full:
-            keep = ~_padding(np.cumsum(row_sizes) - row_sizes, lengths, depths, ids, asked)
+        of_one_size = bool((row_sizes == row_sizes[0]).all())
+        to_the_end = bool((sums(lengths, depths) == row_sizes).all())
+        if kind == "position_ids" or (of_one_size and to_the_end):
+            keep = ~_padding(np.cumsum(row_sizes) - row_sizes, lengths, depths, ids, trains, of_one_size)
         if kind == "position_ids":
-            tails = padding_at_ends(row_sizes, ids, asked, starts + lengths - 1)
+            tails = padding_at_ends(row_sizes, ids, trains, starts + lengths - 1)
             last = np.repeat(np.cumsum(row_sizes) - tails, depths)
             lengths = np.clip(last - starts, 0, lengths)
             keep &= lengths > 0
@@ -331,7 +340,7 @@ def _padded_starts(
 
 
 def padding_at_ends(
-    sizes: np.ndarray, ids: np.ndarray, asked: np.ndarray | None = None, ends: np.ndarray | None = None
+    sizes: np.ndarray, ids: np.ndarray, trains: np.ndarray | None = None, ends: np.ndarray | None = None
 ) -> np.ndarray:
     """How many slots at the end of each row are padding that no mask tells, where all rows are of one size.
 
@@ -339,7 +348,7 @@ def padding_at_ends(
     comes nowhere else, or the one that ends sequences: then the first of each run is the end of the last sequence.
 
     Args:
-        asked: which slots have a label; None where there are none.
+        trains: which slots have a label, or are trained on by a mask; None where nothing says so.
         ends: the last slot of each sequence, if that is known. Without it, 0 and what comes nowhere else is padding.
     """
     none = np.zeros_like(sizes)
@@ -348,22 +357,22 @@ def padding_at_ends(
     rows = ids.reshape(len(sizes), -1)
     token = rows[:, -1]
     twice = rows[:, -2:].min(axis=1) == rows[:, -2:].max(axis=1)
-    if asked is not None:
-        twice &= ~asked.reshape(rows.shape)[:, -2:].any(axis=1)
+    if trains is not None:
+        twice &= ~trains.reshape(rows.shape)[:, -2:].any(axis=1)
     kinds, times = np.unique(token[twice], return_counts=True)
     if rows.shape[1] < 2 or not len(kinds):
         return none
     padding = kinds[times.argmax()]
     other = rows[:, ::-1] != padding
-    if asked is not None:
-        other |= asked.reshape(rows.shape)[:, ::-1]
+    if trains is not None:
+        other |= trains.reshape(rows.shape)[:, ::-1]
     run = np.where(other.any(axis=1), other.argmax(axis=1), 0)
     elsewhere = int(np.count_nonzero(ids == padding)) - int(run.sum())
     if padding == 0 or not elsewhere:
         return run
     inner = np.empty(0, int) if ends is None else ends[~np.isin(ends, np.cumsum(sizes) - 1)]
     if len(inner) and np.count_nonzero(ids[inner] == padding) > len(inner) / 2:
-        return np.maximum(run - 1, 0) if asked is None else run
+        return np.maximum(run - 1, 0) if trains is None else run
     return none
 
 
@@ -381,12 +390,18 @@ def _runs_at_ends(sizes: np.ndarray, ids: np.ndarray) -> int:
 
 
 def _padding(
-    begins: np.ndarray, lengths: np.ndarray, depths: np.ndarray, ids: np.ndarray, asked: np.ndarray | None
+    begins: np.ndarray,
+    lengths: np.ndarray,
+    depths: np.ndarray,
+    ids: np.ndarray,
+    trains: np.ndarray | None,
+    of_one_size: bool,
 ) -> np.ndarray:
     """Which sequences are padding that no mask tells: the last ones of a row, if they hold the id of padding alone.
 
-    Rows begin at the slots `begins`. The id is that of most rows that end in two such slots or more. The first piece
-    of a row is none, nor is any where the whole row is of one id, nor any with a label.
+    Rows begin at the slots `begins`. The id is that of most rows that end in two such slots or more; it is 0 where rows
+    are of several sizes and nothing says what is trained on. The first piece of a row is none, nor is any where the
+    whole row is of one id, nor any with a token that is trained on.
     """
     padding = np.zeros(len(lengths), bool)
     begins, depths = begins[depths > 0], depths[depths > 0]
@@ -400,12 +415,12 @@ def _padding(
     lengths, token = lengths[among], ids[ends - 1]
     inside = ranges(begins, ends - begins)
     other_id = ids[inside] != token.repeat(ends - begins)
-    other = other_id if asked is None else other_id | asked[inside]
+    other = other_id if trains is None else other_id | trains[inside]
     number, first = np.arange(len(lengths)), np.cumsum(depths) - depths
     last_other = np.maximum.reduceat(np.where(sums(other, lengths) > 0, number, first.repeat(depths)), first)
     found = (number > last_other.repeat(depths)) & (sums(other_id, ends - begins) > 0).repeat(depths)
     kinds, times = np.unique(token[sums(lengths * found, depths) > 1], return_counts=True)
-    if len(kinds):
+    if len(kinds) and (of_one_size or trains is not None or kinds[times.argmax()] == 0):
         padding[among] = found & (token == kinds[times.argmax()]).repeat(depths)
     return padding
 
