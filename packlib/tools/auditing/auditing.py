@@ -287,6 +287,7 @@ class _Seen:
             cut = cut if cut > source.counts[len(self.counts) - 1] else 0
         label = "A sequence of n tokens counts as n - 1: as NeMo has it, the last one is a label only."
         as_if = "as if longer ones had been cut or split there. What was cut is not in the file."
+        borders = 0 if self.masked else self.marked["over borders"]
         rows, sequences = self.marked["rows"], self.marked["sequences"]
         idle_rows, idle_sequences = self.marked["idle rows"], self.marked["idle sequences"]
         ahead = self.marked["ahead"] if self.marked["ahead"] > self.marked["in place"] else 0
@@ -296,6 +297,10 @@ class _Seen:
             f"Sequences of exactly the longest length: {cut:,}, {as_if}": cut,
             "Labels are those of a masked model.": self.masked,
             f"Labels are the next tokens in {ahead:,} rows, for a model that does not shift them itself.": ahead,
+            f"The first token of {borders:,} sequences has a label, though the token before it is another sequence's: "
+            "it is trained on, unless a collator masks it, as that of transformers for padding-free batches does.": (
+                borders
+            ),
             f"Rows without any label: {idle_rows:,} of {rows:,}.": 0 < idle_rows < rows,
             f"Sequences without any label: {idle_sequences:,} of {sequences:,}.": 0 < idle_sequences < sequences,
             f"Not looked at: the columns {listed(self.packed.unread)}.": self.packed.unread,
@@ -337,8 +342,8 @@ def _labels_beside(
 
 def _shifted(read: ReadSource, seen: _Seen) -> list[str]:
     """Whether the labels of the packs stand at other tokens than those of the source, all of them."""
-    if seen.packed.columns.get("labels") != "labels":
-        return []  # targets are the next tokens by their name
+    if (seen.packed.columns.get("labels"), seen.packed.columns.get("input_ids")) != ("labels", "input_ids"):
+        return []  # targets are the next tokens by their name, and the labels of torchtune are
     ahead, in_place = seen.marked["ahead"], seen.marked["in place"]
     where = f"labels of the source are the tokens {{}}, those of the packs {{}}, in {max(ahead, in_place):,} rows"
     if read.in_place > read.ahead and ahead > in_place:

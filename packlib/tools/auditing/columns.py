@@ -187,11 +187,19 @@ def _trained(
     if asked is not None:
         ends = (sequences.starts + sequences.lengths - 1)[sequences.lengths > 0]
         found["labels"], numbers, others = labels_trained(asked, columns, begins, ends)
-        counts |= numbers
+        counts |= numbers | {"over borders": _over_borders(asked, sizes, begins, numbers)}
         say(OTHER_LABELS, others)
     if kind == NEMO and "loss_mask" in masks:
         masks = {**masks, "loss_mask": "next"}
     return found | trained_by_masks(columns, masks, begins, short)
+
+
+def _over_borders(asked: np.ndarray, sizes: np.ndarray, begins: np.ndarray, numbers: Mapping[str, int]) -> int:
+    """How many sequences that are not the first of their row have a label for their first token: at this token, or at
+    the one before, where labels are the next tokens.
+    """
+    inner = begins[~np.isin(begins, np.cumsum(sizes) - sizes)]
+    return int(np.count_nonzero(asked[inner - (numbers["ahead"] > numbers["in place"])]))
 
 
 def asked_labels(columns: Columns, left_out: Container[str] = ()) -> np.ndarray:
@@ -399,9 +407,9 @@ def _padding(
 ) -> np.ndarray:
     """Which sequences are padding that no mask tells: the last ones of a row, if they hold the id of padding alone.
 
-    Rows begin at the slots `begins`. The id is that of most rows that end in two such slots or more; it is 0 where rows
-    are of several sizes and nothing says what is trained on. The first piece of a row is none, nor is any where the
-    whole row is of one id, nor any with a token that is trained on.
+    Rows begin at the slots `begins`. The id is that of most rows that end in two such slots or more, or 0 if none does.
+    It is 0 where rows are of several sizes and nothing says what is trained on. The first piece of a row is none, nor
+    is any where the whole row is of one id, nor any with a token that is trained on.
     """
     padding = np.zeros(len(lengths), bool)
     begins, depths = begins[depths > 0], depths[depths > 0]
@@ -420,8 +428,9 @@ def _padding(
     last_other = np.maximum.reduceat(np.where(sums(other, lengths) > 0, number, first.repeat(depths)), first)
     found = (number > last_other.repeat(depths)) & (sums(other_id, ends - begins) > 0).repeat(depths)
     kinds, times = np.unique(token[sums(lengths * found, depths) > 1], return_counts=True)
-    if len(kinds) and (of_one_size or trains is not None or kinds[times.argmax()] == 0):
-        padding[among] = found & (token == kinds[times.argmax()]).repeat(depths)
+    most = kinds[times.argmax()] if len(kinds) else 0
+    if of_one_size or trains is not None or most == 0:
+        padding[among] = found & (token == most).repeat(depths)
     return padding
 
 

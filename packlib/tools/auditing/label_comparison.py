@@ -46,19 +46,15 @@ class LabelDifference:
     @property
     def sentence(self) -> str:
         """What differs, how often, and where first."""
-        counts = {"lost": self.lost, "added": self.added, "moved to another token": self.moved}
+        share = f"lost ({percent(self.lost / max(1, self.labels))} of the {self.labels:,} in the source)"
+        counts = {share: self.lost, "added": self.added, "moved to another token": self.moved}
         said = [f"{count:,} {what}" for what, count in counts.items() if count]
         shifts = {"earlier": self.early, "later": self.late}
         for where, count in shifts.items():
-            said += (
-                [f"all labels of {count:,} sequences are one token {where} (shifted once too often)"] if count else []
-            )
-        share = f" ({percent(self.lost / self.labels)} of the {self.labels:,} in the source are lost)" * bool(
-            self.lost
-        )
+            said += [f"all labels of {count:,} sequences one token {where} (shifted once too often)"] * (count > 0)
         return (
             f"Labels differ from the source in {self.sequences:,} of {self.of:,} sequences ({self.column} beside "
-            f"{self.against} of the source): {', '.join(said)}{share}. The first is at position {self.position} of "
+            f"{self.against} of the source): {', '.join(said)}. The first is at position {self.position} of "
             f"{self.row}: token {self.token} of sequence {self.source_sequence} of the source."
         )
 

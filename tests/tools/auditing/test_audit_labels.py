@@ -141,7 +141,7 @@ def test_turns_that_stand_one_token_later_are_shifted():
     later = [[False, *its[:-1]] for its in turns]
     (one,) = audit(packs(trained=later), source("loss_mask", trained=turns), max_length=TOP).source.labels
     assert (one.late, one.early, one.lost) == (8, 0, 2)  # two are too short for a label to stand at another token
-    assert "all labels of 8 sequences are one token later" in one.sentence
+    assert "all labels of 8 sequences one token later (shifted once too often)" in one.sentence
 
 
 def test_labels_whose_values_are_the_next_tokens_are_shifted():
@@ -309,3 +309,55 @@ def test_labels_of_the_source_that_do_not_fit_its_tokens_are_refused(tmp_path):
     (tmp_path / "source.jsonl").write_text("\n".join(map(json.dumps, rows)))
     with pytest.raises(ValueError, match=r"source\.jsonl .* row 1 has 1 numbers in labels, and 2 tokens"):
         audit(packs(), tmp_path / "source.jsonl")
+
+
+def rows_of(make, rows=ROWS):
+    return [flat(make(number) for number in row) for row in rows]
+
+
+def answers(number):
+    return labels_of(SEQUENCES[number], TRAINED[number])
+
+
+LENGTHS_OF = [[LENGTHS[n] for n in row] for row in ROWS]
+REPORTS = {  # what users of other libraries met, and words of the problem, of the note, or of what is inconclusive
+    # https://github.com/NVIDIA-NeMo/Megatron-Bridge/pull/4660: the end token is also the padding, and lost its label
+    "end tokens without a label": (
+        {"labels": rows_of(lambda n: [*answers(n)[:-1], -100]), "seq_lengths": LENGTHS_OF}, 1, "10 lost"),
+    # https://github.com/huggingface/trl/issues/3728: the mask is gone after packing
+    "a mask that is gone": ({"seq_lengths": LENGTHS_OF}, 3, "packs have neither labels nor a mask"),
+    # https://github.com/karpathy/nanochat/pull/582: labels are the tokens, whatever the mask said
+    "labels that are the tokens": (
+        {"labels": rows_of(SEQUENCES.__getitem__), "seq_lengths": LENGTHS_OF}, 1, "20 added"),
+    # https://github.com/meta-pytorch/torchtune/pull/2613: labels were shifted over the borders of the row
+    "labels shifted over borders": (
+        {"labels": [[*row[1:], -100] for row in rows_of(SEQUENCES.__getitem__)], "seq_lengths": LENGTHS_OF}, 1,
+        "The first token of 6 sequences has a label, though the token before it is another sequence's"),
+    # https://github.com/NVIDIA-NeMo/RL/pull/4070: the bounds of padded sequences stand for the bare ones too
+    "padding inside the bounds": (
+        {"input_ids": rows_of(lambda n: [*SEQUENCES[n], 0, 0]), "labels": rows_of(lambda n: [*answers(n), -100, -100]),
+         "seq_lengths": [[length + 2 for length in row] for row in LENGTHS_OF]}, 1, "20 tokens more than there were"),
+    # https://github.com/NVIDIA/Megatron-LM/pull/5298: a segment of no token at the end of the bounds
+    "bounds of nothing": (
+        {"labels": rows_of(answers), "cu_seqlens": [np.cumsum([0, *row, 0]).tolist() for row in LENGTHS_OF]}, 0,
+        "and the same tokens are trained on"),
+    # https://github.com/PrimeIntellect-ai/prime-rl/pull/2944: padding is a segment of its own
+    "padding with a length": (
+        {"input_ids": [row + [0] * (30 - len(row)) for row in rows_of(SEQUENCES.__getitem__)],
+         "loss_mask": [row + [0] * (30 - len(row)) for row in rows_of(lambda n: ones(TRAINED[n]))],
+         "seq_lens": [[*row, 30 - sum(row)] for row in LENGTHS_OF]}, 0, "and the same tokens are trained on"),
+    # https://github.com/hiyouga/LlamaFactory/issues/5271: sequences of odd lengths are dropped
+    "sequences of odd lengths": (
+        {"input_ids": rows_of(SEQUENCES.__getitem__, [[5, 6, 7], [8, 9, 4]]),
+         "labels": rows_of(answers, [[5, 6, 7], [8, 9, 4]]), "seq_lengths": [[4, 6, 2], [8, 8, 12]]}, 1,
+        "4 or more sequences in no pack"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_what_users_of_other_libraries_met(name):
+    columns, code, words = REPORTS[name]
+    packed = Dataset.from_dict({"input_ids": rows_of(SEQUENCES.__getitem__)} | columns)
+    found = audit(packed, source("completion_mask", "labels"), tolerance=9)
+    assert (1 if found.problems else 3 if found.unknown else 0) == code, found
+    assert words in " ".join([*found.problems, *found.unknown, *found.notes])
