@@ -1,22 +1,21 @@
 """The files of packs or of a source, as tables that are read in batches: Parquet, JSON lines, Arrow, or a data set."""
 
-import gzip
 import os
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from packlib.checks import one_line
-from packlib.files import arrow_errors, named, naming
+from packlib.files import arrow_errors, named, naming, parse_json
 from packlib.lengths.own_files import parquet_batches, parquet_file
-from packlib.tools.rows.row_sources import batches, json_rows, of_rows, opened
+from packlib.tools.rows.row_sources import batches, of_rows, opened
 
 _ROWS = 4096  # of JSON lines that are read at once
-_PARQUET, _GZIP, _ARROW_FILE, _ARROW_STREAM = b"PAR1", b"\x1f\x8b", b"ARROW1", b"\xff\xff\xff\xff"
+_PARQUET, _ARROW_FILE, _ARROW_STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
+_COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}  # as Arrow names them
 _LINES = (".jsonl", ".ndjson")
 
 
@@ -90,14 +89,15 @@ def _table(path: Path, needed: str) -> Table | None:
             start, line = file.read(8), b""
             if start.lstrip().startswith(b"{"):
                 line = start + file.readline()
+        compression = next((name for magic, name in _COMPRESSED.items() if start.startswith(magic)), None)
         is_lines = path.suffix.lower() in _LINES or line.rstrip().endswith(b"}")
         with arrow_errors():
             if start.startswith(_PARQUET):
                 table = _parquet(path)
             elif start.startswith((_ARROW_FILE, _ARROW_STREAM)):
                 table = _arrow(path)
-            elif start.startswith(_GZIP) or is_lines:
-                table = _json_lines(path)
+            elif compression or is_lines:
+                table = _json_lines(path, compression)
             else:
                 return None
     return table._replace(path=path, needed=needed)
@@ -133,15 +133,20 @@ def _arrow(path: Path) -> Table:
     return Table(named(path), schema, None, read)
 
 
-def _json_lines(path: Path) -> Table:
+def _json_lines(path: Path, compression: str | None) -> Table:
     def read(names: list[str] | None) -> Iterator[pa.RecordBatch]:
-        with path.open("rb") as raw:
-            packed = raw.read(2) == _GZIP
-        try:
-            with gzip.open(path, "rt", encoding="utf-8") if packed else path.open(encoding="utf-8") as file:
-                yield from of_rows(json_rows(file), _ROWS, names)
-        except (EOFError, zlib.error) as error:
-            raise ValueError(f"its compressed text is damaged: {one_line(str(error), 200)}.") from None
+        with TextIOWrapper(pa.input_stream(os.fspath(path), compression), encoding="utf-8-sig") as file:
+            yield from of_rows(_rows(file), _ROWS, names)
 
     first = next(read(None), None)
     return Table(named(path), pa.schema([]) if first is None else first.schema, None, read)
+
+
+def _rows(file: Iterable[str]) -> Iterator[Any]:
+    """The rows of JSON lines; blank lines are none."""
+    for number, line in enumerate(file, start=1):
+        if line.strip():
+            try:
+                yield parse_json(line)
+            except ValueError as error:
+                raise ValueError(f"Line {number}: {error}") from None

@@ -168,7 +168,7 @@ def batches(dataset: Any, only: Collection[str] | None = None) -> Iterator[pa.Re
 def _batches_of_file(path: Path, only: Collection[str] | None) -> Iterator[pa.RecordBatch]:
     if path.suffix.lower() in _LINES:
         with naming(path, _JSON) as path, path.open(encoding="utf-8") as file:
-            yield from of_rows(json_rows(file), _ROWS, only)
+            yield from of_rows(_rows(file), _ROWS, only)
         return
     with naming(path, _PARQUET) as path:
         with arrow_errors(), parquet_file(path) as file:
@@ -179,7 +179,7 @@ def _batches_of_file(path: Path, only: Collection[str] | None) -> Iterator[pa.Re
             yield from parquet_batches(file, names)
 
 
-def json_rows(file: Iterable[str]) -> Iterator[Any]:
+def _rows(file: Iterable[str]) -> Iterator[Any]:
     """The rows of JSON lines; blank lines are none."""
     for number, line in enumerate(file, start=1):
         if line.strip():

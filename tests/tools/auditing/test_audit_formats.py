@@ -137,6 +137,9 @@ def written(path, columns):
         pq.write_table(table, path, row_group_size=3)
     elif path.suffix == ".gz":
         path.write_bytes(gzip.compress(lines.encode()))
+    elif path.suffix == ".zst":
+        with pa.CompressedOutputStream(str(path), "zstd") as file:
+            file.write(lines.encode())
     elif path.suffix == ".arrow":
         make = pa.ipc.new_stream if path.stem.startswith("stream") else pa.ipc.new_file
         with make(path, table.schema) as file:
@@ -181,7 +184,8 @@ def test_a_changed_token_and_a_lost_label_are_found_in_each_format(tmp_path, sou
 
 
 @pytest.mark.parametrize(
-    "suffix", ["packs.jsonl", "packs.jsonl.gz", "packs.arrow", "stream.arrow", "lines_without_suffix"]
+    "suffix",
+    ["packs.jsonl", "packs.jsonl.gz", "packs.jsonl.zst", "packs.arrow", "stream.arrow", "lines_without_suffix"],
 )
 def test_json_lines_and_arrow_are_read_on_both_sides(tmp_path, suffix):
     columns = {"input_ids": TOKENS, "labels": IN_PLACE, "seq_lengths": LENGTHS_OF}
@@ -238,7 +242,7 @@ def test_json_lines_that_are_damaged_or_lack_a_column_are_refused_in_a_sentence(
     empty.write_text("")
     for arguments, said in {
         (broken,): "broken.jsonl is no whole file of packs that can be audited: Line 4: It is not JSON",
-        (cut,): "cut.jsonl.gz is no whole file of packs that can be audited: its compressed text is damaged",
+        (cut,): "cut.jsonl.gz is no whole file of packs that can be audited: Truncated compressed stream",
         (words,): "words.jsonl must have one of seq_lengths",
         (empty,): "empty.jsonl must have one of seq_lengths",
         (packs, "--source", broken): "broken.jsonl is no whole file of sequences: Line 4: It is not JSON",
