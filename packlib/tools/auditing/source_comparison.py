@@ -10,6 +10,7 @@ from packlib.tools.auditing.contents import Contents
 from packlib.tools.auditing.label_comparison import LabelDifference, differences, equal
 
 _NOTHING = "nothing was lost, cut or repeated"
+_AS_IF_CUT = {" were cut to it": "truncate", " pieces of it": "split", " were left out": "drop"}
 _MEANT = {
     "split": "are split into pieces of {:,}",
     "truncate": "are cut to {:,} tokens",
@@ -70,6 +71,9 @@ class SourceComparison:
         }
         said = [f"{count:,} {what}" for what, count in counts.items() if count]
         as_if = f" It is as if {self.as_if}." * bool(self.as_if)
+        rule = next((rule for words, rule in _AS_IF_CUT.items() if self.as_if.endswith(words)), None)
+        if rule is not None and self.cut is None:
+            as_if += f" If that was meant, say so by overlong={rule!r} (--overlong {rule})."
         if self.as_if == _NOTHING and said:
             as_if = (
                 " The lengths are all there: other sequences of the same lengths are, or their tokens were changed."

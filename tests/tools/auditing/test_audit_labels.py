@@ -238,7 +238,7 @@ def test_what_was_meant_of_long_sequences_is_no_problem(rule, tmp_path, capsys):
     command = ["audit", str(tmp_path / "packs.parquet"), "--source", str(tmp_path / "source.parquet")]
     capsys.readouterr()
     assert main([*command, "--no-progress"]) == 1
-    capsys.readouterr()
+    assert f"If that was meant, say so by overlong='{rule}' (--overlong {rule})." in capsys.readouterr().out
     assert main([*command, *arguments]) == 0
     assert "As was meant, the 3 longer sequences" in capsys.readouterr().out
     other = {"split": "truncate", "truncate": "drop", "drop": "split"}[rule]
