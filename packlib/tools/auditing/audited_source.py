@@ -14,7 +14,7 @@ from packlib.lengths import LengthHistogram, load
 from packlib.lengths.counting import as_lengths
 from packlib.packing.documents import Pieces, drop, split, truncate
 from packlib.packing.ragged import ranges
-from packlib.tools.auditing.columns import Columns, asked_labels, labels_trained, trained_by_masks
+from packlib.tools.auditing.columns import Columns, asked_labels, labels_trained, sums, trained_by_masks
 from packlib.tools.auditing.contents import Chunk, Contents, chunk_of
 from packlib.tools.auditing.names import MASKS, names_in
 from packlib.tools.auditing.packed_files import columns_of, open_packed
@@ -25,6 +25,7 @@ Overlong: TypeAlias = Literal["split", "truncate", "drop"]
 OVERLONG: tuple[Overlong, ...] = get_args(Overlong)
 _CUTS = {"truncate": truncate, "drop": drop, "split": split}
 _SEQUENCES = "whole file of sequences"
+_SHAPE = ("attention_mask", "seq_lengths")  # which tell padding and sequences, and not what is trained on
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,9 @@ class OpenSource:
             tokens = column or names.get("input_ids") or packs_columns.get("input_ids", "input_ids")
             lists = {its for its in table.schema.names if is_list(table.schema.field(its).type)}
             names = {
-                name: its for name, its in names.items() if its in lists and (name == "labels" or name in self._words)
+                name: its
+                for name, its in names.items()
+                if its in lists and (name in ("labels", *_SHAPE) or name in self._words)
             }
             names = {"input_ids": tokens} | {name: its for name, its in names.items() if its != tokens}
             if tokens not in table.schema.names and (
@@ -119,12 +122,12 @@ class OpenSource:
                 has, lacks = (table, self._tables[0]) if odd in names else (self._tables[0], table)
                 raise ValueError(f"{lacks.name} has no column {odd}, which {has.name} has: all need the same.")
             self._names = names
-            passed_over = {*names.values(), "attention_mask"}
-            self.unread = [its for its in table.schema.names if its not in passed_over]
+            self.unread = [its for its in table.schema.names if its not in names.values()]
         self.has_tokens = bool(self._tables) and all(
             _holds_tokens(table, self._names["input_ids"]) for table in self._tables
         )
-        self.trained = [name for name in self._names if name != "input_ids"] if self.has_tokens else []
+        which = [name for name in self._names if name not in ("input_ids", *_SHAPE)]
+        self.trained = which if self.has_tokens else []
 
     def read(self, kept: bool, rule: Overlong | None, max_length: int) -> ReadSource:
         """Read all sequences.
@@ -142,9 +145,10 @@ class OpenSource:
             with table.naming():
                 for batch in table.read(list(dict.fromkeys(self._names.values()))):
                     columns = columns_of(batch, self._names, self._words, at)
+                    self._refuse_empty(columns["input_ids"][0], at, table.name if len(self._tables) > 1 else "source")
+                    columns = self._sequences(columns, at)
                     sizes, ids = columns["input_ids"]
-                    self._refuse_empty(sizes, at, table.name if len(self._tables) > 1 else "source")
-                    trained = self._trained(columns, at, total)
+                    trained = self._trained(columns, total)
                     pieces = None if rule is None else _CUTS[rule](sizes, max_length)
                     lengths, chunk = self._chunk(sizes, ids, trained, pieces, max_length, total, kept)
                     found.append(lengths)
@@ -166,15 +170,29 @@ class OpenSource:
     def _refuse_empty(self, sizes: np.ndarray, at: int, name: str) -> None:
         as_lengths(sizes, lambda i: f"row {at + i} of {name}")
 
-    def _trained(self, columns: Columns, at: int, total: "_Totals") -> dict[str, np.ndarray]:
-        """Which tokens are trained on, by column."""
+    def _sequences(self, columns: Columns, at: int) -> Columns:
+        """The columns by token, without padding, of rows that are taken apart where they hold several sequences."""
         sizes, _ = columns["input_ids"]
-        for name in self.trained:
-            if name in columns and (odd := columns[name][0] != sizes).any():
+        by_token = [name for name in columns if name != "seq_lengths"]
+        for name in by_token:
+            if (odd := columns[name][0] != sizes).any():
                 row = int(odd.argmax())
                 raise ValueError(
                     f"row {at + row} has {columns[name][0][row]} numbers in {name}, and {sizes[row]} tokens."
                 )
+        if "attention_mask" in columns and not (real := columns["attention_mask"][1] != 0).all():
+            sizes = sums(real, sizes)
+            columns = columns | {name: (sizes, columns[name][1][real]) for name in by_token}
+        if "seq_lengths" in columns:
+            depths, lengths = columns["seq_lengths"]
+            if (odd := sums(lengths, depths) != sizes).any():
+                raise ValueError(f"row {at + int(odd.argmax())} has other tokens than its seq_lengths say.")
+            columns = columns | {name: (lengths.astype(np.int64), columns[name][1]) for name in by_token}
+        return columns
+
+    def _trained(self, columns: Columns, total: "_Totals") -> dict[str, np.ndarray]:
+        """Which tokens are trained on, by column."""
+        sizes, _ = columns["input_ids"]
         begins, found = np.cumsum(sizes) - sizes, dict[str, np.ndarray]()
         if "labels" in columns:
             found["labels"], numbers, _ = labels_trained(asked_labels(columns), columns, begins, begins + sizes - 1)

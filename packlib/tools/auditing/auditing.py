@@ -327,7 +327,7 @@ def _labels_beside(
         return [], [], [note] * source.has_tokens
     what = "Which tokens are trained on is inconclusive: "
     if packs and source.trained:
-        return [], [what + "labels are compared by sequences, and the packs do not tell the tokens of each."], []
+        return [], [what + "the packs do not tell it of each token of each sequence."], []
     if packs:
         has, lacks, those = "packs have", "the source has", packs
     else:

@@ -259,3 +259,19 @@ def test_lengths_in_json_lines_are_read(tmp_path):
     packs = written(tmp_path / "packs.jsonl", {"input_ids": TOKENS, "seq_lengths": LENGTHS_OF})
     lengths = written(tmp_path / "lengths.jsonl", {"tokens": [LENGTHS[n] for n in HELD]})
     assert audit(packs, lengths, column="tokens", tolerance=9).source.as_if == "nothing was lost, cut or repeated"
+
+
+def test_packs_and_padded_rows_as_a_source_are_taken_apart(tmp_path):
+    packs = written(tmp_path / "packs.parquet", {"input_ids": TOKENS, "labels": IN_PLACE, "seq_lengths": LENGTHS_OF})
+    assert audit(packs, packs, tolerance=9).source.labels == ()
+    padded = {"input_ids": [], "attention_mask": [], "completion_mask": []}
+    for number in HELD:
+        more = TOP - LENGTHS[number]
+        padded["input_ids"].append(SEQUENCES[number] + [0] * more)
+        padded["attention_mask"].append([1] * LENGTHS[number] + [0] * more)
+        padded["completion_mask"].append([int(its) for its in TRAINED[number]] + [0] * more)
+    found = audit(packs, written(tmp_path / "source.jsonl", padded), tolerance=9)
+    assert (found.problems, found.unknown, found.source.tokens) == ((), (), sum(USED))
+    wrong = written(tmp_path / "wrong.jsonl", {"input_ids": TOKENS, "seq_lengths": [[3]] * 4})
+    with pytest.raises(ValueError, match="row 0 has other tokens than its seq_lengths say"):
+        audit(packs, wrong)
