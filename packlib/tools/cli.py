@@ -275,9 +275,26 @@ def _pack(
 
 
 @_command("audit")
-@click.argument("data", metavar="FILE", type=_path)
-@click.option("--source", metavar="LENGTHS", help="What was packed: tokens in Parquet, lengths, or .idx.")
-@click.option("--column", metavar="NAME", help="Of the source.")
+@click.argument("data", metavar="PACKS...", type=_path, nargs=-1, required=True)
+@click.option(
+    "--source",
+    multiple=True,
+    metavar="TOKENS|LENGTHS",
+    help="What was packed: sequences with tokens and labels, or their lengths. May be repeated.",
+)
+@click.option("--column", metavar="NAME", help="Column of the tokens or lengths in the source.")
+@click.option(
+    "--columns",
+    metavar="NAME=COLUMN,...",
+    help="What columns of other names hold, such as input_ids=tokens,segment_ids=doc_ids.",
+)
+@_masks
+@click.option(
+    "--overlong",
+    type=click.Choice(_OVERLONG[1:]),
+    show_default="none may be cut",
+    help="What was meant to become of sequences longer than --max-length.",
+)
 @click.option("--max-length", type=int, show_default="the widest row's", help="Tokens in a pack.")
 @click.option("--max-sequences-per-pack", **_depth)
 @click.option("--batch-size", type=int, help="Packs in a batch of one rank.")
@@ -288,24 +305,47 @@ def _pack(
 @click.option("--tolerance", type=float, default=0.05, help="Share of packs above lpfhp's that is no problem.")
 @_json
 @_quiet
-def _audit(data: Path, model: str | None, script: bool, **values: Any) -> int:
-    """What packed data that others made costs, and what became of its sequences; 1 if there is a problem, 3 if there
-    is none, but not all can be told.
+def _audit(
+    data: tuple[Path, ...],
+    source: tuple[str, ...],
+    columns: str | None,
+    model: str | None,
+    script: bool,
+    **values: Any,
+) -> int:
+    """What packed data that others made costs, and what became of its sequences and their labels; 1 if there is a
+    problem, 3 if there is none, but not all can be told.
 
-    FILE is Parquet with seq_lengths, cu_seqlens, seq_start_id, segment_ids, document_ids or position_ids that start
-    again; NeMo's .npy; or Megatron's .idx. A source in Parquet with tokens is compared by content.
+    PACKS is Parquet, JSON lines (also .jsonl.gz) or Arrow: files, a folder of them, or a pattern in quotes. They have
+    seq_lengths, cu_seqlens, seq_start_id, segment_ids, document_ids, position_ids that start again, or the columns of
+    torchtune, Grain, MaxText, seqio or LLaMA-Factory; other names are given by --columns. Or NeMo's .npy, or Megatron's
+    .idx. A source with tokens is compared by the content of each sequence, and by which of its tokens are trained on.
 
     \b
     Examples:
       packlib audit packed.parquet --max-length 2048
       packlib audit packed.parquet --source my_lengths.csv --batch-size 4 --ranks 8 --steps 3000 --json
+      packlib audit packed_folder --source tokens.parquet --overlong split
+      packlib audit packed.jsonl --columns input_ids=tokens,segment_ids=doc_ids --source tokens.jsonl.gz
     """
     from packlib.tools.advice.memory import model_shape
     from packlib.tools.auditing.auditing import audit
 
-    found = audit(data, work=None if model is None else model_shape(model).work, **values)
+    values["columns"] = columns and _pairs(columns)
+    values["masks"] = dict(values["masks"])
+    packs = data[0] if len(data) == 1 else data
+    packed = source[0] if len(source) == 1 else source or None
+    found = audit(packs, packed, work=None if model is None else model_shape(model).work, **values)
     print(found.to_json() if script else found)
     return 1 if found.problems else 3 if found.unknown else 0
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """What `NAME=COLUMN,NAME=COLUMN` says."""
+    pairs = [pair.partition("=") for pair in text.split(",")]
+    if odd := [name + sign + column for name, sign, column in pairs if not (name and column)]:
+        raise ValueError(f"--columns must be NAME=COLUMN, and several with commas between them, not {odd[0]!r}.")
+    return {name.strip(): column.strip() for name, _, column in pairs}
 
 
 @_command("adjust")

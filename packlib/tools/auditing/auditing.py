@@ -2,26 +2,28 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tqdm.auto import tqdm
 
-from packlib.checks import depth_limit, flag, number, percent, shown, whole_number
-from packlib.files import at_home
-from packlib.lengths import LengthHistogram, load
-from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, as_lengths, count_lengths
+from packlib.checks import depth_limit, flag, listed, number, one_of, percent, shown, whole_number
+from packlib.lengths import LengthHistogram
+from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, count_lengths
 from packlib.packing import plan
 from packlib.packing.search.bound import direct_bound
 from packlib.tools.auditing.audit_waits import waiting_of
-from packlib.tools.auditing.columns import NEMO, OTHER_LABELS, hashes, sums
-from packlib.tools.auditing.packed_files import MEGATRON, PackedData, open_packed, token_lists
+from packlib.tools.auditing.audited_source import OVERLONG, OpenSource, Overlong, ReadSource
+from packlib.tools.auditing.columns import OTHER_LABELS, sums
+from packlib.tools.auditing.contents import Chunk, Contents
+from packlib.tools.auditing.names import MASKS, NEMO, columns_asked
+from packlib.tools.auditing.packed_files import MEGATRON, PackedData, open_packed
 from packlib.tools.auditing.packing_audit import PackingAudit, Updates
 from packlib.tools.auditing.source_comparison import compare
-from packlib.tools.rows.loss_masks import LOSS_MASKS, UNTRAINED
+from packlib.tools.rows.loss_masks import UNTRAINED, MaskWord, mask_words
 from packlib.tools.rows.row_sources import ArrowRows
 from packlib.work import Work
 
@@ -29,10 +31,13 @@ _NO_WAITS = "How long ranks wait cannot be told: that takes the lengths in each 
 
 
 def audit(
-    data: str | os.PathLike[str] | ArrowRows,
-    source: str | os.PathLike[str] | ArrowRows | LengthHistogram | Iterable[int] | None = None,
+    data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | ArrowRows,
+    source: str | os.PathLike[str] | Sequence[str] | ArrowRows | LengthHistogram | Iterable[int] | None = None,
     *,
     column: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    masks: Mapping[str, MaskWord] | None = None,
+    overlong: Overlong | None = None,
     max_length: int | None = None,
     max_sequences_per_pack: int | None = None,
     batch_size: int | None = None,
@@ -53,13 +58,23 @@ def audit(
     (2, 2, 2, 1, 'the 1 longer than 8 were cut to it')
 
     Args:
-        data: a `datasets.Dataset` or a file: Parquet or Arrow with `seq_lengths` (as TRL writes), `cu_seqlens`,
-            `seq_start_id` (NeMo), `position_ids` that start again, `segment_ids`, `document_ids` or `seq_idx`; NeMo's
-            `.npy`; Megatron's `.idx`. All of these columns must agree. It is read in chunks, but for NeMo's `.npy`.
-        source: what was packed: a Parquet file or a `datasets.Dataset` with tokens, which are compared by their
-            content; or lengths: an array, a `LengthHistogram`, a file or data set as `packlib.lengths.load` takes, a
-            Megatron `.idx`.
+        data: a `datasets.Dataset`; or a file of Parquet, JSON lines (also compressed, `.jsonl.gz`) or Arrow, several, a
+            folder of them, or a pattern such as `packs/*.parquet`. It has `seq_lengths` (as TRL writes), `cu_seqlens`,
+            `seq_start_id` (NeMo), `position_ids` that start again, `segment_ids`, `document_ids`, `seq_idx` or an
+            `attention_mask` that numbers sequences (LLaMA-Factory), or the columns of torchtune, Grain, MaxText or
+            seqio. All of these columns must agree. Or NeMo's `.npy`, or Megatron's `.idx`. It is read in chunks, but
+            for NeMo's `.npy`.
+        source: what was packed: sequences with tokens, in the same kinds of files, which are compared by their tokens
+            and by which of these are trained on; or lengths: an array, a `LengthHistogram`, a file or data set as
+            `packlib.lengths.load` takes, a Megatron `.idx`.
         column: of the source file; by default `input_ids` if it has that.
+        columns: the columns of a file whose names are not known, by the names that they have here, such as
+            `{"input_ids": "tokens", "segment_ids": "doc_ids"}`. The source is read so as well, where it has them.
+        masks: what columns mean, as in `pack_dataset`: "loss" where tokens with 1 are trained on, "prompt" where those
+            with 0 are, "next" where 1 says that the next token is, "keep" or "drop" for no mask of the loss. Known are
+            the names that `pack_dataset` knows, and `weights` and `loss_weights`, where 0 trains on nothing.
+        overlong: what was meant to become of sequences longer than `max_length`: "split", as `bfd_split` of TRL does,
+            "truncate" or "drop". By default none was to be cut. Without `max_length` it is that of the longest packed.
         max_length: slots of a pack; by default those of the widest row, padding included. A `.idx` needs it.
         max_sequences_per_pack: the depth limit of the proven least, or None.
         batch_size, gradient_accumulation_steps, ranks: packs in a batch of one rank, batches in an update, ranks.
@@ -86,22 +101,33 @@ def audit(
         raise ValueError("ranks must be at least 2 where the work of a model is given, not 1.")
     if column is not None and source is None:
         raise ValueError(f"column must be left out without a source, not {shown(column)}.")
-    packed = open_packed(data)
+    if overlong is not None:
+        one_of("overlong", overlong, OVERLONG)
+        if source is None:
+            raise ValueError(f"overlong must be left out without a source, not {shown(overlong)}.")
+    asked, words = columns_asked(columns), mask_words(masks)
+    packed = open_packed(data, asked, words)
     joined = packed.kind == MEGATRON
     if joined and top is None:
         raise ValueError("max_length must be given for Megatron's .idx, which is cut when it is loaded, not left out.")
-    wanted, contents = (None, None) if source is None else _lengths_of_source(source, column)
-    if wanted is not None and packed.kind == NEMO:
-        wanted = LengthHistogram(np.concatenate([[0], wanted.counts[2:]]))
-    contents = contents if packed.tokens else None
+    opened = None if source is None else OpenSource(source, column, asked, words, packed.columns)
+    kept = opened is not None and opened.has_tokens and packed.tokens
     given, work = top is not None, (work or Work.decoder()) if ranks > 1 and not joined else None
-    seen = _Seen(packed, None if joined else top, flag("progress", progress), work, contents is not None)
+    seen = _Seen(packed, None if joined else top, flag("progress", progress), work, kept, {**MASKS, **words})
+    read = None if opened is None else opened.read(kept, overlong, top or seen.longest)
+    if read is not None and packed.kind == NEMO:
+        read = replace(read, lengths=LengthHistogram(np.concatenate([[0], read.lengths.counts[2:]])))
     top = top or seen.widest
     packs = (seen.tokens - 1) // top if joined and seen.tokens else seen.packs
     if packs < 1 or not seen.tokens:
         raise ValueError(f"{packed.name} must fill a pack, not hold {seen.packs:,} rows with {seen.tokens:,} tokens.")
     tokens = packs * top if joined else seen.tokens
-    bound, lpfhp, problems, notes = -(-tokens // top), None, seen.problems(top), seen.notes(wanted)
+    bound, lpfhp, problems, notes = (
+        -(-tokens // top),
+        None,
+        seen.problems(top),
+        seen.notes(None if read is None else read.lengths),
+    )
     unknown = seen.unknown()
     if joined:
         notes.append(
@@ -118,14 +144,17 @@ def audit(
             more = f"{percent(packs / lpfhp - 1)} more than the {lpfhp:,} that lpfhp makes of the same sequences"
             problems.append(f"There are {packs:,} packs, {more}.{alone}")
     against = updates = waiting = balanced = None
-    if wanted is None:
+    if opened is None or read is None:
         notes.append("What was lost, cut or repeated before packing cannot be told without the source lengths.")
     else:
-        both = None if contents is None else (contents, np.concatenate(seen.hashes))
-        against = compare(wanted, seen.tokens, seen.sequences, seen.counts, both)
-        problems += against.problems
-        unknown += against.unknown
-        notes += against.notes
+        packs_contents = Contents(seen.contents) if kept else None
+        against = compare(read, seen.tokens_beside(read.lengths), seen.sequences, seen.counts, packs_contents)
+        shifted, one_sided, not_compared = _labels_beside(opened, read, seen, against.labels is not None)
+        problems += against.problems + shifted
+        unknown += against.unknown + one_sided
+        notes += against.notes + not_compared
+        if opened.unread:
+            notes.append(f"Not looked at: the columns {listed(opened.unread)} of the source.")
     if batch_size is not None:
         loaded = batch_size * ranks
         rows = loaded * gradient_accumulation_steps
@@ -144,25 +173,33 @@ def audit(
 class _Seen:
     """All that is counted, in one pass over the rows; with `work`, that of each pack is kept."""
 
-    def __init__(self, packed: PackedData, max_length: int | None, progress: bool, work: Work | None, hashed: bool):
-        self.packed, self.max_length = packed, max_length
-        self.hashes, self.work = list[np.ndarray](), list[np.ndarray]()
-        self.wrong: dict[str, tuple[int, int]] = {}  # how many rows, and the first
+    def __init__(
+        self,
+        packed: PackedData,
+        max_length: int | None,
+        progress: bool,
+        work: Work | None,
+        kept: bool,
+        masks: Mapping[str, str],
+    ):
+        self.packed, self.max_length, self._masks = packed, max_length, masks
+        self.contents, self.work = list[Chunk](), list[np.ndarray]()
+        self.wrong: dict[str, tuple[int, str]] = {}  # how many rows, and the first
         self.packs = self.tokens = self.stored = self.widest = self.over = self.depths = self.depth = 0
         self.marked, self.starts = Counter[str](), Counter[int]()  # `Rows.counts`; positions that sequences start at
-        chunks = self._lengths(progress, work, hashed)
+        chunks = self._lengths(progress, work, kept)
         first = next(chunks, None)  # where no lengths are known, this goes through all rows
         self.counts = None if first is None else count_lengths(chain([first], chunks), None, "error")[0]
         known = packed.kind != "input_ids"
         self.sequences: int | None = self.depths if known else None
         self.deepest: int | None = self.depth if known else None
-        other_labels, _ = self.wrong.get(OTHER_LABELS, (0, 0))
+        other_labels, _ = self.wrong.get(OTHER_LABELS, (0, ""))
         most = other_labels > self.marked["labeled"] / 2
         self.masked = most and self.marked["masked"] > self.marked["others"] / 2  # they stand where one token does
         if self.masked:
             del self.wrong[OTHER_LABELS]
 
-    def _lengths(self, progress: bool, work: Work | None, hashed: bool) -> Iterator[np.ndarray]:
+    def _lengths(self, progress: bool, work: Work | None, kept: bool) -> Iterator[np.ndarray]:
         # each chunk is drawn, the last too, after which the bar is taken away
         options: dict[str, Any] = {
             "leave": False,
@@ -172,12 +209,12 @@ class _Seen:
             "miniters": 1,
         }
         with tqdm(total=self.packed.num_rows, desc="audit", unit=" rows", **options) as bar:
-            for rows in self.packed.rows(hashed):
+            for rows in self.packed.rows(kept):
                 for sentence, at in rows.wrong.items():
-                    count, first = self.wrong.get(sentence, (0, int(at[0])))
+                    count, first = self.wrong.get(sentence, (0, f"{at[0]}{rows.file}"))
                     self.wrong[sentence] = count + len(at), first
                 self.marked.update(rows.counts)
-                self.hashes += [] if rows.hashes is None else [rows.hashes]
+                self.contents += [] if rows.contents is None else [rows.contents]
                 self.packs += len(rows.used)
                 self.tokens += int(rows.used.sum(dtype=np.int64))
                 self.stored += int(rows.widths.sum(dtype=np.int64))
@@ -195,6 +232,27 @@ class _Seen:
                         self.work.append(work.total(rows.used, squares)[rows.depths > 0])
                     yield rows.lengths
 
+    def tokens_beside(self, source: LengthHistogram) -> int:
+        """How many tokens the packs hold. Where nothing tells which slots at the ends of rows are padding, those of the
+        source decide, as far as they can.
+        """
+        spare = self.marked["may be padding"]
+        if spare and source.num_tokens == self.stored:
+            return self.stored
+        return min(max(source.num_tokens, self.stored - spare), self.tokens) if spare else self.tokens
+
+    @property
+    def trained(self) -> list[str]:
+        """The columns that say which tokens are trained on."""
+        return ["labels"] * ("labeled" in self.marked) + [name for name in self._masks if name in self.marked]
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest sequence; of the widest row where sequences are not known."""
+        if self.counts is None or len(self.counts) < 2:
+            return max(self.widest, 1)
+        return len(self.counts) - 1 + (self.packed.kind == NEMO)
+
     def problems(self, top: int) -> list[str]:
         first = min(self.starts, default=0)
         resumed = self.starts.total() - self.starts[first]
@@ -205,7 +263,7 @@ class _Seen:
             f"Sequences start at position {first}: models number from 0 (RoBERTa from 2).": first not in (0, 2),
             "All labels are -100: nothing would be trained on.": self.marked.get("labeled", 1) == 0,
         }
-        untrained = {name: UNTRAINED[word] for name, word in LOSS_MASKS.items() if self.marked.get(name, 1) == 0}
+        untrained = {name: UNTRAINED[word] for name, word in self._masks.items() if self.marked.get(name, 1) == 0}
         said |= {
             f"{name} is {number} for all tokens: nothing would be trained on.": True
             for name, number in untrained.items()
@@ -224,18 +282,28 @@ class _Seen:
 
     def notes(self, source: LengthHistogram | None) -> list[str]:
         """What else was seen, and what was not looked at."""
-        padding, labeled, cut = self.stored - self.tokens, self.marked["labeled"], self._at_the_longest()
+        padding, cut = self.stored - self.tokens, self._at_the_longest()
         if source is not None and self.counts is not None and len(source.counts) >= len(self.counts):
             cut = cut if cut > source.counts[len(self.counts) - 1] else 0
         label = "A sequence of n tokens counts as n - 1: as NeMo has it, the last one is a label only."
         as_if = "as if longer ones had been cut or split there. What was cut is not in the file."
+        borders = 0 if self.masked else self.marked["over borders"]
+        rows, sequences = self.marked["rows"], self.marked["sequences"]
+        idle_rows, idle_sequences = self.marked["idle rows"], self.marked["idle sequences"]
+        ahead = self.marked["ahead"] if self.marked["ahead"] > self.marked["in place"] else 0
         said = {
             label: self.packed.kind == NEMO,
             f"The rows themselves hold {padding:,} tokens of padding.": padding,
             f"Sequences of exactly the longest length: {cut:,}, {as_if}": cut,
             "Labels are those of a masked model.": self.masked,
-            f"Rows without any label: {self.packs - labeled:,} of {self.packs:,}.": 0 < labeled < self.packs,
-            f"Not looked at: the columns {', '.join(self.packed.unread)}.": self.packed.unread,
+            f"Labels are the next tokens in {ahead:,} rows, for a model that does not shift them itself.": ahead,
+            f"The first token of {borders:,} sequences has a label, though the token before it is another sequence's: "
+            "it is trained on, unless a collator masks it, as that of transformers for padding-free batches does.": (
+                borders
+            ),
+            f"Rows without any label: {idle_rows:,} of {rows:,}.": 0 < idle_rows < rows,
+            f"Sequences without any label: {idle_sequences:,} of {sequences:,}.": 0 < idle_sequences < sequences,
+            f"Not looked at: the columns {listed(self.packed.unread)}.": self.packed.unread,
         }
         return [sentence for sentence, true in said.items() if true]
 
@@ -247,15 +315,43 @@ class _Seen:
         return most if most >= max(2, 0.005 * self.depths, 10 * near.mean()) else 0
 
 
-def _lengths_of_source(source: Any, column: str | None) -> tuple[LengthHistogram, np.ndarray | None]:
-    """The lengths of the source, and a hash of each of its sequences where it has tokens."""
-    lengths, contents = source, None
-    source = at_home(source) if isinstance(source, str | os.PathLike) else source
-    if chunks := [(sizes, hashes(values, sizes)) for sizes, values in token_lists(source, column)]:
-        lengths, contents = (np.concatenate(part) for part in zip(*chunks, strict=True))
-        lengths = as_lengths(lengths, lambda i: f"row {i} of source")
-    elif isinstance(source, Path) and source.suffix == ".idx":
-        lengths = np.concatenate([rows.used for rows in open_packed(source).rows(False)])
-    elif isinstance(source, Path):
-        lengths = load(lengths, column=column)
-    return lengths if isinstance(lengths, LengthHistogram) else LengthHistogram.from_lengths(lengths), contents
+def _labels_beside(
+    source: OpenSource, read: ReadSource, seen: _Seen, compared: bool
+) -> tuple[list[str], list[str], list[str]]:
+    """Problems, unknowns and notes about labels: where one side has none, or has shifted its own."""
+    packs = seen.trained
+    if compared:
+        return _shifted(read, seen), [], []
+    if not packs and not source.trained:
+        note = "Which tokens are trained on was not compared: neither side has labels or a mask of the loss."
+        return [], [], [note] * source.has_tokens
+    what = "Which tokens are trained on is inconclusive: "
+    if packs and source.trained:
+        return [], [what + "the packs do not tell it of each token of each sequence."], []
+    if packs:
+        has, lacks, those = "packs have", "the source has", packs
+    else:
+        has, lacks, those = "source has", "the packs have", source.trained
+    more = ""
+    if packs and not source.has_tokens:
+        more = " Give the tokens with their labels as source, not their lengths."
+    elif other := source.unread if packs else seen.packed.unread:
+        more = f" Not looked at there: {listed(other)}; a mask of the loss is named by masks (--mask COLUMN WORD)."
+    return [], [f"{what}the {has} {listed(those)}, and {lacks} neither labels nor a mask of the loss.{more}"], []
+
+
+def _shifted(read: ReadSource, seen: _Seen) -> list[str]:
+    """Whether the labels of the packs stand at other tokens than those of the source, all of them."""
+    if (seen.packed.columns.get("labels"), seen.packed.columns.get("input_ids")) != ("labels", "input_ids"):
+        return []  # targets are the next tokens by their name, and the labels of torchtune are
+    ahead, in_place = seen.marked["ahead"], seen.marked["in place"]
+    where = f"labels of the source are the tokens {{}}, those of the packs {{}}, in {max(ahead, in_place):,} rows"
+    if read.in_place > read.ahead and ahead > in_place:
+        said = where.format("themselves", "the next ones")
+        return [f"Labels were shifted: {said}. A model that shifts labels itself would shift them once too often."]
+    if read.ahead > read.in_place and in_place > ahead:
+        said = where.format("that follow", "themselves")
+        return [
+            f"Labels were shifted back: {said}. A model that does not shift labels would not predict the next token."
+        ]
+    return []

@@ -1,18 +1,17 @@
 """What the columns of some rows of packs say: where sequences begin, what is padding, and whether columns agree."""
 
+from collections.abc import Container, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from packlib.packing.ragged import ranges
-from packlib.tools.rows.loss_masks import LOSS_MASKS, trained_tokens
+from packlib.tools.auditing.contents import Chunk, chunk_of
+from packlib.tools.auditing.hashing import hashes
+from packlib.tools.auditing.names import NEMO, PADDED_BOUNDS, SEGMENTS, TARGETS
+from packlib.tools.rows.loss_masks import trained_tokens
 from packlib.tools.rows.row_columns import IGNORED
 
-NEMO = "seq_start_id"
-SEGMENTS = "segment_ids", "document_ids", "seq_idx"
-KINDS = ("seq_lengths", "cu_seqlens", "cu_seq_lens_q", "cu_seq_lens", NEMO, "position_ids", *SEGMENTS, "input_ids")
-BY_TOKEN = ("labels", "attention_mask", *LOSS_MASKS, "token_type_ids", "position_ids", *SEGMENTS)
-READ = tuple(dict.fromkeys((*KINDS, *BY_TOKEN)))
 OTHER_LABELS = "Labels are neither the tokens of their row nor the next ones"
 Columns = dict[str, tuple[np.ndarray, np.ndarray]]  # how many numbers each row has, and all of them
 
@@ -26,8 +25,10 @@ class Rows(NamedTuple):
         used, widths: slots that sequences fill, and all that the row has; shape (packs,).
         firsts: the position at which each sequence starts; None where there are no positions.
         wrong: sentences about rows, and the numbers of the rows that they are true of.
-        hashes: of the tokens of each sequence; None unless they are asked for.
-        counts: for each mask of the loss, how many tokens it lets be trained on; and what `_labels` counts.
+        contents: of the sequences; None unless they are asked for.
+        counts: for each mask of the loss, how many tokens it lets be trained on; and what `labels_trained` and
+            `_untrained` count.
+        file: of these rows, in words, where there are several files.
     """
 
     lengths: np.ndarray | None
@@ -36,8 +37,9 @@ class Rows(NamedTuple):
     widths: np.ndarray
     firsts: np.ndarray | None = None
     wrong: dict[str, np.ndarray] = {}  # noqa: RUF012
-    hashes: np.ndarray | None = None
+    contents: Chunk | None = None
     counts: dict[str, int] = {}  # noqa: RUF012
+    file: str = ""
 
 
 class _Sequences(NamedTuple):
@@ -49,8 +51,12 @@ class _Sequences(NamedTuple):
     firsts: np.ndarray | None = None
 
 
-def read_rows(kinds: list[str], columns: Columns, at: int, hashed: bool) -> Rows:
+def read_rows(kinds: list[str], columns: Columns, at: int, masks: Mapping[str, str], kept: bool) -> Rows:
     """The sequences of some rows, the first of which is row `at` of the file, by the first of `kinds`.
+
+    Args:
+        masks: the columns that are masks of the loss, with the word for what each means.
+        kept: whether to return the contents of the sequences.
 
     Raises:
         ValueError: naming a row in which a column of bounds cannot be right.
@@ -63,50 +69,186 @@ def read_rows(kinds: list[str], columns: Columns, at: int, hashed: bool) -> Rows
 
     sizes, ids = columns.get("input_ids", (None, np.empty(0)))
     mask = columns.get("attention_mask")
-    if kind in ("position_ids", *SEGMENTS, "input_ids"):
+    by_slot = ("position_ids", "attention_mask", *SEGMENTS, "input_ids")
+    if kind in by_slot:
         for name, given in (("input_ids", sizes), ("attention_mask", None if mask is None else mask[0])):
             _refuse([] if given is None else given != columns[kind][0], at, f"has not as many {name} as {kind}")
         sizes = columns[kind][0]
-    for name in BY_TOKEN if sizes is not None else ():
-        if name in columns:
-            say(f"{name} has not as many numbers as input_ids", columns[name][0] != sizes)
-    real = None if mask is None or sizes is None or (mask[0] != sizes).any() else mask[1] != 0
+    by_token = [name for name in ("labels", *masks, "token_type_ids", *by_slot[:-1]) if name in columns]
+    for name in by_token if sizes is not None else ():
+        say(f"{name} has not as many numbers as input_ids", columns[name][0] != sizes)
     short = {sentence.split()[0] for sentence in wrong}
+    real = None if mask is None or sizes is None or (mask[0] != sizes).any() else mask[1] != 0
     counts = {
         name: int(np.count_nonzero(trained_tokens(word, columns[name][1], np.empty(0, int))))
-        for name, word in LOSS_MASKS.items()
+        for name, word in masks.items()
         if name in columns
     }
-    if sizes is not None and len(ids) and "labels" in columns and "labels" not in short:
-        found, others = _labels(sizes, ids, columns["labels"][1])
-        counts |= found
-        say(OTHER_LABELS, others)
+    asked = None  # which labels are trained on
+    if sizes is not None and len(ids) == sizes.sum() and "labels" in columns and "labels" not in short:
+        asked = asked_labels(columns, short)
+    no_padding = [] if asked is None else [asked]  # slots that are surely none
+    if sizes is not None and len(ids) == sizes.sum():
+        no_padding += [
+            columns[name][1] != 0
+            for name, word in masks.items()
+            if name in columns and word != "prompt" and name not in short
+        ]
+    trains = np.logical_or.reduce(no_padding) if len(no_padding) > 1 else next(iter(no_padding), None)
     if kind == "input_ids":
         widths = columns[kind][0]
-        used = widths if real is None else sums(real, widths)
+        used = widths - padding_at_ends(widths, ids, trains) if real is None else sums(real, widths)
+        counts["may be padding"] = _runs_at_ends(widths, ids) if real is None else 0
+        alone = _Sequences(np.cumsum(widths) - widths, widths, np.ones_like(widths))
+        trained = _trained(columns, masks, short, asked, sizes, ids, alone, kind, counts, say)
+        if trained:
+            counts |= _untrained(trained, alone)
+            del counts["sequences"], counts["idle sequences"]
         return Rows(None, np.zeros_like(used), used, widths, wrong=wrong, counts=counts)
-    sequences = {
-        name: _sequences(name, columns, sizes, real, ids, at) for name in kinds if name not in ("input_ids", *short)
-    }
-    mine = sequences[kind]
-    for name, other in sequences.items():
-        if name != kind and NEMO not in (name, kind):
-            same = hashes(mine.lengths, mine.depths) == hashes(other.lengths, other.depths)
-            say(f"{kind} and {name} tell other sequences", (mine.depths != other.depths) | ~same)
-        if name in SEGMENTS:
-            say(f"{name} give two sequences of the row the same number", _again(other, columns[name][1]))
+    if real is not None and kind != "attention_mask" and mask is not None and mask[1].max(initial=0) > 1:
+        kinds = [*kinds, "attention_mask"]  # it numbers the sequences, as LLaMA-Factory has it
+    kinds = [name for name in kinds if name != "input_ids" and name not in short]
+    mine = _sequences(kind, columns, sizes, real, ids, trains, at)
     used = sums(mine.lengths, mine.depths)
     widths = used if kind == NEMO or sizes is None else sizes
     _refuse(used > widths, at, f"has more tokens by its {kind} than input_ids")
+    whole = mine.lengths + (kind == NEMO)
+    gaps = sizes is not None and bool(whole.sum() < sizes.sum())
+    slots = ranges(mine.starts, whole) if gaps else None
+    sequences = {kind: mine}
+    for name in kinds[1:]:
+        other = _sequences(name, columns, sizes, real, ids, trains, at)
+        if NEMO not in (name, kind):
+            differ = _differ(mine, other)
+            by_slots = real is None and name in by_slot and len(ids) > 0 and differ.any()
+            if by_slots and sizes is not None and slots is not None:  # their padding may look like a sequence
+                where = _all_but_padding(sizes, ids, slots)
+                other = _sequences(name, columns, sizes, where, ids, trains, at)
+                differ = _differ(mine, other)
+            say(f"{kind} and {name} tell other sequences", differ)
+        sequences[name] = other
+    for name, its in sequences.items():
+        if name in SEGMENTS or name == "attention_mask":
+            say(f"{name} give two sequences of the row the same number", _again(its, columns[name][1]))
     if real is not None and kind != NEMO:
         say(f"attention_mask has not as many tokens as {kind}", sums(real, widths) != used)
-    tokens = None
-    if hashed:
-        whole = mine.lengths + (kind == NEMO)
-        slots = ranges(mine.starts, whole)
-        tokens = hashes(ids[slots] if len(slots) < len(ids) else ids, whole)
+    trained = _trained(columns, masks, short, asked, sizes, ids, mine._replace(lengths=whole), kind, counts, say)
+    contents = None
+    if sizes is not None and (trained or kept):
+        if slots is not None:
+            ids, trained = ids[slots] if len(ids) else ids, {name: its[slots] for name, its in trained.items()}
+        if trained:
+            counts |= _untrained(trained, mine._replace(lengths=whole, starts=np.cumsum(whole) - whole))
+        if kept:
+            row_begins = np.cumsum(sizes) - sizes
+            contents = chunk_of(ids, whole, trained)._replace(
+                starts=(mine.starts - np.repeat(row_begins, mine.depths)).astype(np.int32),
+                depths=mine.depths.astype(np.int32),
+                first_row=at,
+            )
     firsts = sequences["position_ids"].firsts if "position_ids" in sequences else None
-    return Rows(mine.lengths, mine.depths, used, widths, firsts, wrong, tokens, counts)
+    return Rows(mine.lengths, mine.depths, used, widths, firsts, wrong, contents, counts)
+
+
+def _differ(mine: _Sequences, other: _Sequences) -> np.ndarray:
+    """Which rows have other sequences by one column than by another."""
+    same = hashes(mine.lengths, mine.depths) == hashes(other.lengths, other.depths)
+    return (mine.depths != other.depths) | ~same
+
+
+def _all_but_padding(sizes: np.ndarray, ids: np.ndarray, used: np.ndarray) -> np.ndarray:
+    """Which slots are not padding, where those that are not `used` are padding if a row has one id in all of them."""
+    unused = np.ones(len(ids), bool)
+    unused[used] = False
+    row = np.repeat(np.arange(len(sizes)), sizes)[unused]
+    lowest, highest = np.full(len(sizes), np.iinfo(np.int64).max), np.full(len(sizes), -1, np.int64)
+    np.minimum.at(lowest, row, ids[unused])
+    np.maximum.at(highest, row, ids[unused])
+    return ~(unused & np.repeat(lowest == highest, sizes))
+
+
+def _trained(
+    columns: Columns,
+    masks: Mapping[str, str],
+    short: set[str],
+    asked: np.ndarray | None,
+    sizes: np.ndarray | None,
+    ids: np.ndarray,
+    sequences: _Sequences,
+    kind: str,
+    counts: dict[str, int],
+    say: Any,
+) -> dict[str, np.ndarray]:
+    """Which slots hold a token that is trained on, by column; what `labels_trained` finds is counted and said."""
+    found = dict[str, np.ndarray]()
+    if sizes is None:
+        return found
+    begins = sequences.starts[sequences.lengths > 0]
+    if asked is not None:
+        ends = (sequences.starts + sequences.lengths - 1)[sequences.lengths > 0]
+        found["labels"], numbers, others = labels_trained(asked, columns, begins, ends)
+        counts |= numbers | {"over borders": _over_borders(asked, sizes, begins, numbers)}
+        say(OTHER_LABELS, others)
+    if kind == NEMO and "loss_mask" in masks:
+        masks = {**masks, "loss_mask": "next"}
+    return found | trained_by_masks(columns, masks, begins, short)
+
+
+def _over_borders(asked: np.ndarray, sizes: np.ndarray, begins: np.ndarray, numbers: Mapping[str, int]) -> int:
+    """How many sequences that are not the first of their row have a label for their first token: at this token, or at
+    the one before, where labels are the next tokens.
+    """
+    inner = begins[~np.isin(begins, np.cumsum(sizes) - sizes)]
+    return int(np.count_nonzero(asked[inner - (numbers["ahead"] > numbers["in place"])]))
+
+
+def asked_labels(columns: Columns, left_out: Container[str] = ()) -> np.ndarray:
+    """Which slots have a label that is trained on; bool."""
+    asked = columns["labels"][1] != IGNORED
+    return asked & (columns[TARGETS][1] != 0) if TARGETS in columns and TARGETS not in left_out else asked
+
+
+def trained_by_masks(
+    columns: Columns, masks: Mapping[str, str], begins: np.ndarray, left_out: Container[str] = ()
+) -> dict[str, np.ndarray]:
+    """Which slots hold a token that is trained on, by each mask of the loss.
+
+    Args:
+        begins: the first slot of each sequence.
+        left_out: masks that are not read. That of targets is part of the labels, where there are some.
+    """
+    return {
+        name: trained_tokens(word, columns[name][1], begins)
+        for name, word in masks.items()
+        if name in columns and name not in left_out and not (name == TARGETS and "labels" in columns)
+    }
+
+
+def _untrained(trained: Mapping[str, np.ndarray], sequences: _Sequences) -> dict[str, int]:
+    """How many rows and sequences train on nothing, of how many with tokens.
+
+    Args:
+        sequences: that follow one another without a gap.
+    """
+    together = np.logical_and.reduce(list(trained.values()))
+    some = sequences.lengths > 0
+    together[sequences.starts[some]] = False
+    trains = _any(together, sequences.lengths)
+    rows = _any(trains, sequences.depths)
+    return {
+        "sequences": int(np.count_nonzero(some)),
+        "idle sequences": int(np.count_nonzero(some & ~trains)),
+        "rows": int(np.count_nonzero(sequences.depths)),
+        "idle rows": int(np.count_nonzero(~rows & (sequences.depths > 0))),
+    }
+
+
+def _any(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Whether one of the first `sizes[0]` values is true, of the next `sizes[1]`, and so on; bool."""
+    found, some = np.zeros(len(sizes), bool), sizes > 0
+    if some.any():
+        found[some] = np.logical_or.reduceat(values, (np.cumsum(sizes) - sizes)[some])
+    return found
 
 
 def _sequences(
@@ -115,12 +257,13 @@ def _sequences(
     widths: np.ndarray | None,
     real: np.ndarray | None,
     ids: np.ndarray,
+    trains: np.ndarray | None,
     at: int,
 ) -> _Sequences:
     """The sequences that one column tells, without padding."""
     sizes, values = columns[kind]
-    firsts = None
-    if kind == "position_ids" or kind in SEGMENTS:
+    firsts, numbered = None, kind in SEGMENTS or kind == "attention_mask"
+    if kind == "position_ids" or numbered:
         slots = np.arange(len(values)) if real is None else np.flatnonzero(real)
         if real is not None:
             sizes, values = sums(real, sizes), values[slots]
@@ -144,12 +287,24 @@ def _sequences(
             whole = lengths + (kind == NEMO)
             free = widths - sums(whole, depths)  # slots at the end of each row
             starts = np.cumsum(whole) - whole + np.repeat(np.cumsum(free) - free, depths)
+            if beside := _padded_beside(kind, columns):
+                starts = _padded_starts(beside, columns, lengths, depths, widths, at)
+            elif real is not None and kind != NEMO and (sums(lengths, depths) == sums(real, widths)).all():
+                starts = np.append(np.flatnonzero(real), len(real))[np.cumsum(lengths) - lengths]
     keep = np.ones(len(lengths), bool)
-    if real is None and kind in SEGMENTS:
+    if real is None and numbered:
         keep = ~_blank(values[where], depths)
-    elif real is None and len(ids) and len(lengths) and (kind == "position_ids" or kind.startswith("cu_")):
-        ends = np.cumsum(columns["input_ids"][0])
-        keep = ~_padding(ends - columns["input_ids"][0], lengths, depths, ids)
+    elif real is None and len(ids) and len(lengths) and kind != NEMO and not _padded_beside(kind, columns):
+        row_sizes = columns["input_ids"][0]
+        of_one_size = bool((row_sizes == row_sizes[0]).all())
+        to_the_end = bool((sums(lengths, depths) == row_sizes).all())
+        if kind == "position_ids" or (of_one_size and to_the_end):
+            keep = ~_padding(np.cumsum(row_sizes) - row_sizes, lengths, depths, ids, trains, of_one_size)
+        if kind == "position_ids":
+            tails = padding_at_ends(row_sizes, ids, trains, starts + lengths - 1)
+            last = np.repeat(np.cumsum(row_sizes) - tails, depths)
+            lengths = np.clip(last - starts, 0, lengths)
+            keep &= lengths > 0
     elif real is not None and kind.startswith("cu_"):
         seen = np.concatenate([[0], np.cumsum(real)])
         keep = seen[np.minimum(starts + lengths, len(real))] > seen[np.minimum(starts, len(real))]
@@ -166,14 +321,95 @@ def _blank(values: np.ndarray, depths: np.ndarray) -> np.ndarray:
     last = np.zeros(len(values), bool)
     last[ends[depths > 0] - 1] = True
     begins = np.repeat(values[(ends - depths)[depths > 0]], depths[depths > 0])
-    return (values == -1) | (last & (values == 0) & (begins != 0))
+    lonely = np.repeat(depths == 1, depths) & (begins == 0) & (begins != 0).any()  # a row of padding alone
+    return (values == -1) | (last & (values == 0) & (begins != 0)) | lonely
 
 
-def _padding(begins: np.ndarray, lengths: np.ndarray, depths: np.ndarray, ids: np.ndarray) -> np.ndarray:
+def _padded_beside(kind: str, columns: Columns) -> str:
+    """The column with the bounds of padded sequences beside those of `kind`, or nothing."""
+    return next((name for name, bare in PADDED_BOUNDS.items() if bare == kind and name in columns), "")
+
+
+def _padded_starts(
+    name: str, columns: Columns, lengths: np.ndarray, depths: np.ndarray, widths: np.ndarray, at: int
+) -> np.ndarray:
+    """The slots at which sequences begin that are padded one by one, by the bounds of the padded ones."""
+    sizes, bounds = columns[name]
+    padded, padded_depths = _between(name, sizes, bounds.astype(np.int64), widths, at)
+    padded, padded_depths = padded[padded > 0], sums(padded > 0, padded_depths)
+    _refuse(padded_depths < depths, at, f"has fewer sequences by its {name} than by its bare bounds")
+    number = ranges(np.zeros_like(padded_depths), padded_depths)
+    rest = sums(padded * (number >= np.repeat(depths, padded_depths)), padded_depths)  # which may be padding alone
+    padded = padded[number < np.repeat(depths, padded_depths)]
+    _refuse(sums(padded < lengths, depths) > 0, at, f"has sequences that are shorter by their {name} than bare")
+    free = widths - sums(padded, depths)
+    _refuse(free < rest, at, f"has more tokens by its {name} than input_ids")
+    return np.cumsum(padded) - padded + np.repeat(np.cumsum(free) - free, depths)
+
+
+def padding_at_ends(
+    sizes: np.ndarray, ids: np.ndarray, trains: np.ndarray | None = None, ends: np.ndarray | None = None
+) -> np.ndarray:
+    """How many slots at the end of each row are padding that no mask tells, where all rows are of one size.
+
+    Padding is one id alone. It ends rows in runs of two slots or more, and has no label. The id is 0, or one that
+    comes nowhere else, or the one that ends sequences: then the first of each run is the end of the last sequence.
+
+    Args:
+        trains: which slots have a label, or are trained on by a mask; None where nothing says so.
+        ends: the last slot of each sequence, if that is known. Without it, 0 and what comes nowhere else is padding.
+    """
+    none = np.zeros_like(sizes)
+    if not len(ids) or (sizes != sizes[0]).any() or len(ids) != sizes.sum():
+        return none
+    rows = ids.reshape(len(sizes), -1)
+    token = rows[:, -1]
+    twice = rows[:, -2:].min(axis=1) == rows[:, -2:].max(axis=1)
+    if trains is not None:
+        twice &= ~trains.reshape(rows.shape)[:, -2:].any(axis=1)
+    kinds, times = np.unique(token[twice], return_counts=True)
+    if rows.shape[1] < 2 or not len(kinds):
+        return none
+    padding = kinds[times.argmax()]
+    other = rows[:, ::-1] != padding
+    if trains is not None:
+        other |= trains.reshape(rows.shape)[:, ::-1]
+    run = np.where(other.any(axis=1), other.argmax(axis=1), 0)
+    elsewhere = int(np.count_nonzero(ids == padding)) - int(run.sum())
+    if padding == 0 or not elsewhere:
+        return run
+    inner = np.empty(0, int) if ends is None else ends[~np.isin(ends, np.cumsum(sizes) - 1)]
+    if len(inner) and np.count_nonzero(ids[inner] == padding) > len(inner) / 2:
+        return np.maximum(run - 1, 0) if trains is None else run
+    return none
+
+
+def _runs_at_ends(sizes: np.ndarray, ids: np.ndarray) -> int:
+    """How many slots at the ends of rows repeat the last token of their row, if that is the most frequent such token
+    of the rows: all that may be padding where nothing tells it.
+    """
+    row_ends = np.cumsum(sizes)[sizes > 0]
+    if not len(row_ends):
+        return 0
+    kinds, times = np.unique(ids[row_ends - 1], return_counts=True)
+    other = np.where(ids != kinds[times.argmax()], np.arange(len(ids)), -1)
+    last_other = np.maximum(np.maximum.reduceat(other, row_ends - sizes[sizes > 0]), row_ends - sizes[sizes > 0] - 1)
+    return int((row_ends - 1 - last_other).sum())
+
+
+def _padding(
+    begins: np.ndarray,
+    lengths: np.ndarray,
+    depths: np.ndarray,
+    ids: np.ndarray,
+    trains: np.ndarray | None,
+    of_one_size: bool,
+) -> np.ndarray:
     """Which sequences are padding that no mask tells: the last ones of a row, if they hold the id of padding alone.
 
-    Rows begin at the slots `begins`. The id is that of most rows that end in two such slots or more. The first piece
-    of a row is none, nor is any where the whole row is of one id.
+    Rows begin at the slots `begins`. The id is that of most rows that end in two such slots or more, or 0 if none does.
+    It is 0 where rows are of several sizes and nothing says what is trained on. The first piece of a row is none, nor
+    is any where the whole row is of one id, nor any with a token that is trained on.
     """
     padding = np.zeros(len(lengths), bool)
     begins, depths = begins[depths > 0], depths[depths > 0]
@@ -185,18 +421,26 @@ def _padding(begins: np.ndarray, lengths: np.ndarray, depths: np.ndarray, ids: n
     )  # the only rows that may have it
     among, begins, ends, depths = some.repeat(depths), begins[some], ends[some], depths[some]
     lengths, token = lengths[among], ids[ends - 1]
-    other = ids[ranges(begins, ends - begins)] != token.repeat(ends - begins)
+    inside = ranges(begins, ends - begins)
+    other_id = ids[inside] != token.repeat(ends - begins)
+    other = other_id if trains is None else other_id | trains[inside]
     number, first = np.arange(len(lengths)), np.cumsum(depths) - depths
     last_other = np.maximum.reduceat(np.where(sums(other, lengths) > 0, number, first.repeat(depths)), first)
-    found = (number > last_other.repeat(depths)) & (sums(other, ends - begins) > 0).repeat(depths)
+    found = (number > last_other.repeat(depths)) & (sums(other_id, ends - begins) > 0).repeat(depths)
     kinds, times = np.unique(token[sums(lengths * found, depths) > 1], return_counts=True)
-    if len(kinds):
-        padding[among] = found & (token == kinds[times.argmax()]).repeat(depths)
+    most = kinds[times.argmax()] if len(kinds) else 0
+    if of_one_size or trains is not None or most == 0:
+        padding[among] = found & (token == most).repeat(depths)
     return padding
 
 
 def _between(kind: str, sizes: np.ndarray, values: np.ndarray, widths: np.ndarray | None, at: int) -> tuple:
-    """Lengths between bounds: all are given, or where sequences start, and the row's end is the last."""
+    """Lengths between bounds: all are given, or where sequences start, and the row's end is the last.
+
+    Bounds may be filled up to the same number for each row, by repeating the last, or by -1 as Megatron has it.
+    """
+    if kind != NEMO and (filled := values == -1).any():
+        sizes, values = sums(~filled, sizes), values[~filled]
     ends = np.cumsum(sizes)
     _refuse(sizes < 1, at, f"has no {kind}")
     _refuse(values[ends - sizes] != 0, at, f"has {kind} that do not start at 0")
@@ -214,30 +458,38 @@ def _again(sequences: _Sequences, values: np.ndarray) -> np.ndarray:
     return np.bincount(pairs[0], minlength=len(sequences.depths)) < sequences.depths
 
 
-def _labels(sizes: np.ndarray, ids: np.ndarray, labels: np.ndarray) -> tuple[dict[str, int], np.ndarray]:
-    """Whether labels are the tokens, or the next ones.
+def labels_trained(
+    asked: np.ndarray, columns: Columns, begins: np.ndarray, ends: np.ndarray
+) -> tuple[np.ndarray, dict[str, int], np.ndarray]:
+    """Which slots hold a token that is trained on by its label, and whether labels are the tokens, or the next ones.
+
+    Args:
+        asked: which labels are trained on.
+        begins, ends: the first and the last slot of each sequence; the token after the last is another's.
 
     Returns:
-        How many rows are "labeled"; how many labels of those that are neither stand at another token ("others"), and
-        how many of these at the one token that has most, as those of a mask do ("masked"). And which rows are neither.
+        Which slots do. How many rows are "labeled"; how many labels of rows that are neither stand at another token
+        ("others"), and how many of these at the one token that has most, as those of a mask do ("masked"); how many
+        rows have labels that are their tokens and not the next ones ("in place"), or the other way round ("ahead").
+        And which rows are neither.
     """
-    asked = labels != IGNORED
-    other, later = asked & (labels != ids), asked & (labels != np.append(ids[1:], -1))
+    (sizes, ids), (_, labels) = columns["input_ids"], columns["labels"]
+    other, asked_of = asked & (labels != ids), _any(asked, sizes)
+    if not other.any():
+        labeled, none = int(np.count_nonzero(asked_of)), np.zeros(len(sizes), bool)
+        return asked, {"labeled": labeled, "others": 0, "masked": 0, "in place": labeled, "ahead": 0}, none
+    later = asked & (labels != np.append(ids[1:], -1))
     later[np.cumsum(sizes)[sizes > 0] - 1] = False  # the token after the row is not known
-    labeled, off = sums(asked, sizes) > 0, (sums(other, sizes) > 0) & (sums(later, sizes) > 0)
+    later[ends] = False
+    other_of, later_of = _any(other, sizes), _any(later, sizes)
+    off = other_of & later_of
     at_them = ids[other & np.repeat(off, sizes)]
     masked = int(np.unique(at_them, return_counts=True)[1].max(initial=0))
-    return {"labeled": int(labeled.sum()), "others": len(at_them), "masked": masked}, off
-
-
-def hashes(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """A number of 64 bits for the first `sizes[0]` values, for the next `sizes[1]`, and so on.
-
-    Equal lists have equal numbers in this process; another one has others, since Python's hash is drawn anew.
-    """
-    data, ends = values.astype(np.int64).tobytes(), 8 * np.cumsum(sizes)
-    spans = zip((ends - 8 * sizes).tolist(), ends.tolist(), strict=True)
-    return np.fromiter((hash(data[start:end]) for start, end in spans), np.int64, len(sizes))
+    counts = {"labeled": asked_of, "in place": later_of & ~other_of, "ahead": other_of & ~later_of}
+    found = {name: int(np.count_nonzero(rows)) for name, rows in counts.items()}
+    found |= {"others": len(at_them), "masked": masked}
+    trained = trained_tokens("next" if found["ahead"] > found["in place"] else "loss", asked, begins)
+    return trained, found, off
 
 
 def sums(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:

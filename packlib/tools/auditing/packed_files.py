@@ -8,7 +8,14 @@ What is known of the formats comes from the programs that write and read them:
 - NeMo (nemo/utils/sequence_packing_utils.py: `create_hist`, `fill_packing_strategy`) saves a list of `input_ids`,
   `loss_mask` and `seq_start_id` with `np.save`; Megatron Bridge (data/datasets/packed_parquet.py) has the same columns
   in Parquet. A sequence of n tokens fills n - 1 slots there, for the last one is only a label.
-- Grain and MaxText (`segment_ids`), and others (`document_ids`, `seq_idx`), number the sequences of a row by slot.
+- Grain and MaxText (grain/_src/python/experimental/example_packing; MaxText/input_pipeline) number the sequences of a
+  row by slot, from 1, in `inputs_segmentation` beside `inputs`, `inputs_position` and `targets`, the next tokens;
+  seqio (seqio/feature_converters.py) does so in `encoder_segment_ids` or `decoder_segment_ids`, others in
+  `segment_ids`, `document_ids` or `seq_idx`, and LLaMA-Factory in the `attention_mask` itself (1 1 2 2 0).
+- torchtune (torchtune/datasets/_packed.py) has `tokens`, `labels`, `input_pos` and `seq_lens`, whose last is the
+  padding; `input_pos` runs on over it.
+- Megatron Core and Transformer Engine fill bounds up by repeating the last or by -1, and pad sequences one by one:
+  `cu_seqlens_q_padded` beside `cu_seqlens_q`.
 - Megatron Core (core/datasets/indexed_dataset.py) keeps sequences end to end in a `.bin`, their lengths in an
   `.idx`. They are not packed: `GPTDataset` shuffles and joins them, and cuts that every
   `sequence_length` tokens (core/datasets/helpers.cpp, `build_sample_idx`).
@@ -17,21 +24,25 @@ What is known of the formats comes from the programs that write and read them:
 import os
 import pickle
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from packlib.checks import listed, one_line, shown
-from packlib.files import arrow_errors, at_home, named, naming
-from packlib.lengths.own_files import npy_header, parquet_batches, parquet_file, refuse_doubles
-from packlib.tools.auditing.columns import KINDS, NEMO, READ, Rows, read_rows
-from packlib.tools.rows.row_columns import whole_numbers
-from packlib.tools.rows.row_sources import batches
+from packlib.files import at_home, named, naming
+from packlib.lengths.own_files import npy_header, refuse_doubles
+from packlib.tools.auditing.columns import Columns, Rows, read_rows
+from packlib.tools.auditing.names import KINDS, MASKS, NEMO, WEIGHTS, names_in, without_borders
+from packlib.tools.auditing.tables import Table, tables_of
+from packlib.tools.rows.row_columns import is_list, whole_numbers
 
 MEGATRON = "Megatron's index"
+_PACKS = "whole file of packs that can be audited"
 _ROWS = 1 << 16  # that are read at once
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 8, 7: 4, 8: 2}  # bytes of a token by Megatron's code of its dtype
 
@@ -42,98 +53,144 @@ class PackedData(NamedTuple):
     Attributes:
         name: what errors and the audit call it.
         kind: the column or format that tells where sequences begin; for "input_ids", nothing does.
-        num_rows: its rows; for Megatron's index, its sequences.
-        rows: reads the rows in chunks; its argument says whether to hash the tokens of each sequence.
+        num_rows: its rows, or None where that takes reading them; for Megatron's index, its sequences.
+        rows: reads the rows in chunks; its argument says whether to keep the contents of the sequences.
         tokens: whether the tokens of single sequences are known, so that they can be compared with a source.
         unread: columns that are not looked at.
+        columns: what its columns are called here, with their names in the file.
     """
 
     name: str
     kind: str
-    num_rows: int
+    num_rows: int | None
     rows: Callable[[bool], Iterator[Rows]]
     tokens: bool = False
     unread: tuple[str, ...] = ()
+    columns: Mapping[str, str] = {}
 
 
-def open_packed(data: Any) -> PackedData:
-    """Open a file by its first bytes, or a `datasets.Dataset`; it is read when the rows are.
+def open_packed(
+    data: Any, columns: Mapping[str, str] | None = None, masks: Mapping[str, Any] | None = None
+) -> PackedData:
+    """Open files by their first bytes, or a `datasets.Dataset`; they are read when the rows are.
+
+    Args:
+        columns: names of columns in the file, by their names here.
+        masks: words for columns that are masks of the loss, or not.
 
     Raises:
         FileNotFoundError, TypeError, ValueError: naming the file, and what is wrong with it.
     """
-    if hasattr(data, "with_format") and isinstance(getattr(data, "num_rows", None), int):
-        return _columns("the data set", data.column_names, data.num_rows, lambda names: batches(data, names))
-    if not isinstance(data, str | os.PathLike):
+    if isinstance(data, str | os.PathLike):
+        path = at_home(data)
+        if path.suffix == ".bin" and path.with_suffix(".idx").is_file():
+            path = path.with_suffix(".idx")
+        if path.is_file() and (special := _special(path, columns or {}, masks or {})):
+            return special
+    elif not (hasattr(data, "with_format") or (isinstance(data, (list, tuple)) and data)):
         raise TypeError(f"data must be the path of a file of packs or a datasets.Dataset, not {shown(data)}.")
-    path = at_home(data)
-    if path.suffix == ".bin" and path.with_suffix(".idx").is_file():
-        path = path.with_suffix(".idx")
-    with _naming(path), path.open("rb") as file:
+    found = tables_of(data, _PACKS)
+    if found is None and isinstance(data, str | os.PathLike):
+        raise ValueError(
+            f"{named(path)} is no {_PACKS}: it is neither Parquet, JSON lines, Arrow, NeMo's .npy, nor Megatron's .idx."
+        )
+    if found is None:
+        raise TypeError(f"data must be the path of a file of packs or a datasets.Dataset, not {shown(data)}.")
+    name = found[0].name if len(found) == 1 else f"{len(found):,} files, {found[0].name} to {found[-1].name}"
+    return _packed(name, found, columns or {}, masks or {})
+
+
+def _special(path: Path, columns: Mapping[str, str], masks: Mapping[str, Any]) -> PackedData | None:
+    """What NeMo's or Megatron's own formats hold; None for other files."""
+    with naming(path, _PACKS), path.open("rb") as file:
         start = file.read(64)
         opens = next((opens for magic, opens in _MAGIC.items() if start.startswith(magic)), None)
         if opens is None:
-            raise ValueError("it is neither Parquet, NeMo's .npy, nor Megatron's .idx.")
-        found = opens(path)
-    return found._replace(rows=lambda hashed: _named_rows(path, found.rows(hashed)))
-
-
-def _naming(path: Path) -> Any:
-    return naming(path, "whole file of packs that can be audited")
+            return None
+        found = opens(path, columns, masks)
+    return found._replace(rows=lambda kept: _named_rows(path, found.rows(kept)))
 
 
 def _named_rows(path: Path, rows: Iterator[Rows]) -> Iterator[Rows]:
-    with _naming(path):
+    with naming(path, _PACKS):
         yield from rows
 
 
-def _columns(name: str, names: list[str], num_rows: int, read: Callable) -> PackedData:
-    kind = next((kind for kind in KINDS if kind in names), None)
-    if kind is None or (kind == NEMO and "input_ids" not in names):
-        raise ValueError(f"{name} must have one of {', '.join(KINDS)}, not {listed(names) or 'no column'}.")
-    wanted = [other for other in READ if other in names]
-    refuse_doubles(name, [other for other in names if other in wanted])
-    unread = tuple(dict.fromkeys(other for other in names if other not in wanted))
+def _packed(name: str, tables: list[Table], columns: Mapping[str, str], masks: Mapping[str, Any]) -> PackedData:
+    """Tables of packs, all with the columns of the first."""
+    of_tables = [names_in(table.schema.names, columns, masks) for table in tables]
+    wanted, words = of_tables[0], {**MASKS, **masks}
+    for table, its in zip(tables, of_tables, strict=True):
+        refuse_doubles(table.name, [column for column in table.schema.names if column in its.values()])
+        if odd := set(its.items()) ^ set(wanted.items()):
+            its_name, other = min(odd)
+            has, lacks = (table, tables[0]) if its_name in its else (tables[0], table)
+            raise ValueError(f"{lacks.name} has no column {named(other)}, which {has.name} has: all need the same.")
+    if missing := [other for other in columns.values() if other not in tables[0].schema.names]:
+        there = listed(tables[0].schema.names)
+        raise ValueError(f"columns names {shown(missing[0])}, which {tables[0].name} has not; it has {there}.")
+    if "attention_mask" in wanted and not any(kind in wanted for kind in KINDS[: KINDS.index("attention_mask")]):
+        numbered = _is_numbered(tables, wanted["attention_mask"])
+    else:
+        numbered = False
+    kinds = [kind for kind in KINDS if kind in wanted and (kind != "attention_mask" or numbered)]
+    if not kinds or (kinds[0] == NEMO and "input_ids" not in wanted):
+        raise without_borders(tables[0].name, tables[0].schema.names)
+    names = tables[0].schema.names
+    unread = tuple(dict.fromkeys(other for other in names if other not in wanted.values()))
+    loss = {its: words[its] for its in wanted if its in words}
 
-    def rows(hashed: bool) -> Iterator[Rows]:
-        kinds, at = [kind for kind in KINDS if kind in names], 0
-        with arrow_errors():
-            for batch in read(wanted):
-                columns = {name: whole_numbers(name, batch.column(name), at) for name in wanted}
-                yield read_rows(kinds, columns, at, hashed)
-                at += batch.num_rows
+    def rows(kept: bool) -> Iterator[Rows]:
+        for table in tables:
+            file, at = f" of {table.name}" * (len(tables) > 1), 0
+            with table.naming():
+                for batch in table.read(list(dict.fromkeys(wanted.values()))):
+                    read = columns_of(batch, wanted, loss, at)
+                    some = read_rows(kinds, read, at, loss, kept)
+                    contents = some.contents and some.contents._replace(file=file)
+                    yield some._replace(file=file, contents=contents)
+                    at += batch.num_rows
 
-    return PackedData(name, kind, num_rows, rows, "input_ids" in names and kind != "input_ids", unread)
-
-
-def _parquet(path: Path) -> PackedData:
-    def rows(names: list[str]) -> Iterator[Any]:
-        with parquet_file(path) as file:
-            yield from parquet_batches(file, names)
-
-    with arrow_errors(), parquet_file(path) as file:
-        return _columns(named(path), file.schema_arrow.names, file.metadata.num_rows, rows)
+    return PackedData(
+        name, kinds[0], _total(tables), rows, "input_ids" in wanted and kinds[0] != "input_ids", unread, wanted
+    )
 
 
-def token_lists(source: Any, column: str | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """How many tokens each sequence of a source has, and all of them, in chunks; nothing if it holds no tokens.
+def _total(tables: list[Table]) -> int | None:
+    counts = [table.num_rows for table in tables]
+    return None if None in counts else sum(count for count in counts if count is not None)
+
+
+def _is_numbered(tables: list[Table], column: str) -> bool:
+    """Whether an attention mask numbers the sequences of a row."""
+    for table in tables:
+        with table.naming():
+            for batch in table.read([column]):
+                _, values = whole_numbers(column, batch.column(column), 0)
+                if values.max(initial=0) > 1:
+                    return True
+    return False
+
+
+def columns_of(batch: pa.RecordBatch, names: Mapping[str, str], masks: Mapping[str, Any], at: int) -> Columns:
+    """The columns of a batch, by their names here. The weights of a loss may be fractions; all but 0 train.
 
     Args:
-        source: a Parquet file or a `datasets.Dataset`; what is neither holds none.
-        column: of the tokens; by default `input_ids`.
+        at: the first row of the batch.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    name, at, held = column or "input_ids", 0, source if hasattr(source, "with_format") else None
-    if isinstance(source, Path) and source.suffix in (".parquet", ".pq") and source.is_file():
-        with arrow_errors():
-            schema = pq.read_schema(source)
-        if name in schema.names and pa.types.is_integer(getattr(schema.field(name).type, "value_type", pa.null())):
-            held = [source]
-    for batch in () if held is None else batches(held, [name]):
-        yield whole_numbers(name, batch.column(name), at)
-        at += batch.num_rows
+    found = {}
+    for name, column in names.items():
+        values = batch.column(column)
+        if name in WEIGHTS and not is_list(values.type):
+            continue  # one weight for each sequence
+        if name in masks and is_list(values.type) and pa.types.is_floating(values.type.value_type):
+            values = pc.cast(values, pa.large_list(pa.float64()))
+            ones = pc.not_equal(values.flatten(), 0).cast(pa.int8())
+            sizes = pc.list_value_length(values).fill_null(0)
+            offsets = np.concatenate([[0], np.cumsum(sizes.to_numpy(zero_copy_only=False))]).astype(np.int64)
+            values = pa.LargeListArray.from_arrays(pa.array(offsets), ones)
+        found[name] = whole_numbers(column, values, at)
+    return found
 
 
 class _Plain:
@@ -153,24 +210,24 @@ class _Lists(pickle.Unpickler):
         raise ValueError(f"it has a pickled {module}.{name}, which is never run.")
 
 
-def _nemo(path: Path) -> PackedData:
+def _nemo(path: Path, columns: Mapping[str, str], masks: Mapping[str, Any]) -> PackedData:
     """All packs are in memory, as NeMo holds them too: a pickle cannot be read in parts."""
-    import pyarrow as pa
-
     with path.open("rb") as file:
         _, dtype = npy_header(file)
         if not dtype.hasobject:
             raise ValueError(f"it is an array of {dtype}, and not the list of packs that NeMo saves.")
         try:
             packs = _Lists(file).load().state[-1]
-            lists = {name: [pack[name] for pack in packs] for name in (NEMO, "input_ids")}
+            names = [NEMO, "input_ids", *["loss_mask"] * all("loss_mask" in pack for pack in packs)]
+            lists = {name: [pack[name] for pack in packs] for name in names}
             _refuse_nested(chain.from_iterable(lists.values()), path.stat().st_size)
             table = pa.table(lists)
         except MemoryError:
             raise
         except Exception as error:  # what is damaged raises any of a dozen kinds
             raise ValueError(f"it is no list of packs as NeMo saves it: {one_line(str(error), 200)}") from None
-    return _columns(named(path), table.column_names, len(table), lambda names: table.to_batches(1000))
+    of_file = Table(named(path), table.schema, len(table), lambda names: table.select(names).to_batches(1000))
+    return _packed(named(path), [of_file], columns, masks)
 
 
 def _refuse_nested(lists: Iterable[Any], size: int) -> None:
@@ -180,14 +237,14 @@ def _refuse_nested(lists: Iterable[Any], size: int) -> None:
         size: bytes of the file, which are more than the numbers in it.
     """
     for one in lists:
-        if not (isinstance(one, list) and all(type(item) is int for item in one)):
+        if not (isinstance(one, list) and all(type(item) in (int, bool, float) for item in one)):
             raise ValueError(f"{NEMO} and input_ids must be lists of whole numbers.")
         size -= len(one)
         if size < 0:
             raise ValueError("it repeats lists by reference, and stands for more numbers than it has bytes.")
 
 
-def _megatron(path: Path) -> PackedData:
+def _megatron(path: Path, *_: Any) -> PackedData:
     """The lengths of the sequences, each as a row of its own."""
     with path.open("rb") as file:
         head = file.read(34).ljust(34, b"\0")
@@ -207,4 +264,4 @@ def _alone(lengths: np.ndarray) -> Iterator[Rows]:
         yield Rows(part, np.ones_like(part), part, part)
 
 
-_MAGIC = {b"PAR1": _parquet, b"\x93NUMPY": _nemo, b"MMIDIDX": _megatron}
+_MAGIC = {b"\x93NUMPY": _nemo, b"MMIDIDX": _megatron}

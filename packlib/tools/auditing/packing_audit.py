@@ -125,7 +125,10 @@ class PackingAudit:
         found = self._found
         names = "borders packs max_length sequences deepest tokens padding_slots lower_bound gap lpfhp_packs".split()
         rows = {name: found[name] for name in names}
-        rows |= {f"source: {name}": value for name, value in (found["source"] or {}).items() if name != "as_if"}
+        of_source = found["source"] or {}
+        rows |= {
+            f"source: {name}": value for name, value in of_source.items() if name not in ("as_if", "cut", "labels")
+        }
         rows |= found["updates"] or {}
         empty = self.padding_slots
         more = {
@@ -146,7 +149,8 @@ class PackingAudit:
 
     @property
     def _sentences(self) -> list[str]:
-        problems = [f"Problem: {text}" for text in self.problems] or ["No problem was found."]
+        none = "No problem was found in what could be compared." if self.unknown else "No problem was found."
+        problems = [f"Problem: {text}" for text in self.problems] or [none]
         problems += [f"Cannot be told: {text}" for text in self.unknown]
         return [*problems, *(f"Note: {text}" for text in self.notes)]
 

@@ -5,9 +5,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from packlib.checks import percent
-from packlib.lengths import LengthHistogram
+from packlib.tools.auditing.audited_source import Cut, ReadSource
+from packlib.tools.auditing.contents import Contents
+from packlib.tools.auditing.label_comparison import LabelDifference, differences, equal
 
 _NOTHING = "nothing was lost, cut or repeated"
+_AS_IF_CUT = {" were cut to it": "truncate", " pieces of it": "split", " were left out": "drop"}
+_MEANT = {
+    "split": "are split into pieces of {:,}",
+    "truncate": "are cut to {:,} tokens",
+    "drop": "of more than {:,} tokens are left out",
+}
 
 
 @dataclass(frozen=True)
@@ -25,6 +33,9 @@ class SourceComparison:
         as_if: the one simple cause that gives these lengths exactly; empty if there is none.
         repeats: packed sequences that come again; None by lengths.
         first_missing: the first of the source, counted from 0, that is not whole; None if all are, or by lengths.
+        cut: what of the source need not be in the packs, since it was too long; None if nothing was said of that. All
+            numbers above but the first two are beside what the packs should hold then.
+        labels: where the packs train on other tokens than the source; None if that could not be compared.
 
     The sequences are None where the packs do not tell them apart.
     """
@@ -39,10 +50,17 @@ class SourceComparison:
     as_if: str
     repeats: int | None = None
     first_missing: int | None = None
+    cut: Cut | None = None
+    labels: tuple[LabelDifference, ...] | None = None
 
     @property
     def problems(self) -> list[str]:
-        """What differs, in one sentence or none."""
+        """What differs, in sentences."""
+        return self._tokens + [difference.sentence for difference in self.labels or ()]
+
+    @property
+    def _tokens(self) -> list[str]:
+        """Which tokens and sequences differ, in one sentence or none."""
         least = "or more " * (self.repeats is None)
         counts = {
             f"tokens of {self.tokens:,} in no pack ({percent(self.tokens_lost / self.tokens, 2)})": self.tokens_lost,
@@ -53,64 +71,83 @@ class SourceComparison:
         }
         said = [f"{count:,} {what}" for what, count in counts.items() if count]
         as_if = f" It is as if {self.as_if}." * bool(self.as_if)
+        rule = next((rule for words, rule in _AS_IF_CUT.items() if self.as_if.endswith(words)), None)
+        if rule is not None and self.cut is None:
+            as_if += f" If that was meant, say so by overlong={rule!r} (--overlong {rule})."
         if self.as_if == _NOTHING and said:
             as_if = (
                 " The lengths are all there: other sequences of the same lengths are, or their tokens were changed."
             )
         first = f" The first that is not whole is sequence {self.first_missing}." * (self.first_missing is not None)
-        return [f"Beside the source: {', '.join(said)}.{as_if}{first}"] if said else []
+        meant = f", where the longer sequences {_MEANT[self.cut.rule].format(self.cut.max_length)}" if self.cut else ""
+        return [f"Beside the source{meant}: {', '.join(said)}.{as_if}{first}"] if said else []
 
     @property
     def unknown(self) -> list[str]:
         """What cannot be told."""
-        if self.problems or self.sequences_not_whole is not None:
+        if self._tokens or self.sequences_not_whole is not None:
             return []
         return ["There are as many tokens as in the source; which sequences were cut cannot be told."]
 
     @property
     def notes(self) -> list[str]:
-        """What may be said where nothing differs."""
-        if self.problems or self.unknown:
-            return []
+        """What was meant, and what may be said where nothing differs."""
+        said = [] if self.cut is None or not self.cut.sequences else [_of_cut(self.cut, self.tokens)]
+        if self._tokens or self.unknown:
+            return said
         if self.repeats is not None:
-            return ["Each sequence of the source is there once, with all its tokens."]
+            whole = " or is cut as was meant" * bool(said)
+            labels = ", and the same tokens are trained on" if self.labels == () else ""
+            return [f"Each sequence of the source is there once, with all its tokens{whole}{labels}.", *said]
         return [
+            *said,
             "Each length is there as often as in the source: by the lengths, nothing was lost, cut or repeated. That "
-            "these are the same sequences cannot be seen without tokens on both sides."
+            "these are the same sequences cannot be seen without tokens on both sides.",
         ]
 
 
 def compare(
-    source: LengthHistogram,
+    source: ReadSource,
     tokens: int,
     sequences: int | None,
     counts: np.ndarray | None,
-    contents: tuple[np.ndarray, np.ndarray] | None,
+    packs: Contents | None,
 ) -> SourceComparison:
     """The packed sequences beside those of the source.
 
     Args:
         tokens, sequences, counts: of the packs, the last by length; None where they do not tell sequences apart.
-        contents: a hash of each sequence of the source, and of each of the packs; None if one side has no tokens.
+        packs: the contents of the packs; None if one side has no tokens.
     """
-    added = tokens - source.num_tokens
-    totals = source.num_sequences, source.num_tokens, max(0, -added), max(0, added)
+    lengths = source.lengths
+    added = tokens - lengths.num_tokens
+    totals = source.sequences, source.tokens, max(0, -added), max(0, added)
     if counts is None or sequences is None:
-        return SourceComparison(*totals, None, None, None, "")
-    size = max(len(source.counts), len(counts))
-    before, after = (np.pad(some, (0, size - len(some))) for some in (source.counts, counts))
-    lost, as_if = max(0, source.num_sequences - sequences), _as_if(before, after, len(counts) - 1)
-    if contents is None:
+        return SourceComparison(*totals, None, None, None, "", cut=source.cut)
+    size = max(len(lengths.counts), len(counts))
+    before, after = (np.pad(some, (0, size - len(some))) for some in (lengths.counts, counts))
+    lost, as_if = max(0, lengths.num_sequences - sequences), _as_if(before, after, len(counts) - 1)
+    if packs is None or source.contents is None:
         whole = int(np.minimum(before, after).sum())
-        return SourceComparison(*totals, lost, source.num_sequences - whole, sequences - whole, as_if)
-    not_whole, extra, again, first = _by_content(*contents)
-    return SourceComparison(*totals, lost, not_whole, extra, as_if, again, first)
+        missing, more = lengths.num_sequences - whole, sequences - whole
+        return SourceComparison(*totals, lost, missing, more, as_if, cut=source.cut)
+    compared = source.contents.columns and packs.columns
+    same = compared and equal(source.contents, packs)
+    not_whole, extra, again, first = (0, 0, 0, None) if same else _by_content(source.contents.tokens, packs.tokens)
+    return SourceComparison(
+        *totals, lost, not_whole, extra, as_if, again,
+        first_missing=None if first is None else source.contents.document(first),
+        cut=source.cut,
+        labels=None if not compared else () if same else tuple(differences(source.contents, packs)),
+    )  # fmt: skip
 
 
 def _by_content(before: np.ndarray, after: np.ndarray) -> tuple[int, int, int, int | None]:
     """How many of the source are whole in no pack, how many packed ones are more than the source has, and how many
     of these come again; and the first of the source that is missing.
     """
+    if len(before) == len(after) and np.array_equal(np.sort(before), np.sort(after)):
+        return 0, 0, 0, None
     kinds, inverse = np.unique(np.concatenate([before, after]), return_inverse=True)
     had, has = (np.bincount(part, minlength=len(kinds)) for part in (inverse[: len(before)], inverse[len(before) :]))
     missing, more = np.maximum(had - has, 0), np.maximum(has - had, 0)
@@ -135,3 +172,15 @@ def _as_if(before: np.ndarray, after: np.ndarray, top: int) -> str:
         f"the {long:,} longer than {top:,} were left out": kept,
     }
     return next((cause for cause, counts in causes.items() if np.array_equal(counts, after)), "")
+
+
+def _of_cut(cut: Cut, tokens: int) -> str:
+    """What became of the sequences that were too long, in one sentence."""
+    meant = _MEANT[cut.rule].format(cut.max_length)
+    said = f"As was meant, the {cut.sequences:,} longer sequences {meant}"
+    if cut.tokens:
+        said += f": {cut.tokens:,} tokens of {tokens:,} are lost by that ({percent(cut.tokens / tokens)})"
+    if cut.labels is not None:
+        said += f"{',' if cut.tokens else ':'} {cut.labels:,} labels are no longer trained on"
+        said += f", and {cut.unlabeled:,} sequences have no label left" * bool(cut.unlabeled)
+    return said + "."

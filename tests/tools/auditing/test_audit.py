@@ -151,6 +151,26 @@ def test_trl_wrapped_cannot_tell_sequences_apart():
     assert any("Where sequences begin cannot be told" in sentence for sentence in found.unknown)
 
 
+@pytest.mark.parametrize("column", ["labels", "completion_mask", "assistant_masks"])
+def test_packs_of_trl_keep_the_labels_of_first_tokens_and_pass(column):
+    rng = np.random.default_rng(4)
+    ids = [rng.integers(5, 900, length).tolist() for length in rng.integers(1, 30, 60)]
+    trained = [(rng.random(len(row)) < 0.6).astype(int).tolist() for row in ids]
+    labels = [[t if its else -100 for t, its in zip(*pair, strict=True)] for pair in zip(ids, trained, strict=True)]
+    rows = Dataset.from_dict({"input_ids": ids, column: labels if column == "labels" else trained})
+    for strategy, rule in (("bfd", "truncate"), ("bfd_split", "split")):
+        packed = pack_dataset(rows, 20, strategy)
+        found = audit(packed, rows, max_length=20, overlong=rule)
+        assert (found.problems, found.unknown, found.source.labels) == ((), (), ())
+        assert found.source.cut.sequences == sum(len(row) > 20 for row in ids)
+        assert audit(packed, rows, max_length=20).problems
+    changed = packed.to_dict()
+    changed[column] = [[-100 if column == "labels" else 0] * len(row) for row in changed[column]]
+    changed[column][0] = packed[0][column]
+    found = audit(Dataset.from_dict(changed), rows, max_length=20, overlong="split")
+    assert f"({column} beside {column} of the source)" in found.problems[0]
+
+
 def test_marin_7130_epochs_of_packs():
     # https://github.com/marin-community/marin/issues/7130: steps of one epoch of rows were 6.5 epochs of packs
     packs = [[2] * 13, [2] * 13] * 64

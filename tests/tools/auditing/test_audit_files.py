@@ -93,8 +93,6 @@ RIGHT = {
     "segment_ids, 0 on padding": lambda: padded({}, "segment_ids"),
     "document_ids from 0": lambda: only(
         document_ids=[[at - 1 for at in row] for row in columns()["segment_ids"]]),
-    "labels of the next token": lambda: only(
-        "seq_lengths", labels=[[*row[1:], -100] for row in columns()["labels"]]),
 }  # fmt: skip
 
 
@@ -162,6 +160,9 @@ FAULTS = {
     "labels one shorter": (lambda: edit("labels", lambda row: row[:-1], "seq_lengths"), "labels has not as many"),
     "labels all -100": (
         lambda: only("seq_lengths", labels=[[-100] * len(row) for row in columns()["input_ids"]]), "nothing would be"),
+    "labels of the next token": (
+        lambda: only("seq_lengths", labels=[[*row[1:], -100] for row in columns()["labels"]]),
+        "Labels were shifted: labels of the source are the tokens themselves, those of the packs the next ones"),
     "labels of the token after the next": (
         lambda: only("seq_lengths", labels=[[*row[2:], -100, -100] for row in columns()["labels"]]), "neither"),
     "a mask one shorter": (
@@ -182,10 +183,16 @@ FAULTS = {
 }  # fmt: skip
 
 
+def source(labels):
+    found = {"input_ids": SOURCE}
+    return found | {"labels": [[-100] * PROMPT + ids[PROMPT:] for ids in SOURCE]} if labels else found
+
+
 def said(found):
     """All that an audit says of a file, or the sentence in which it refuses it."""
+    beside = source(labels=not {"labels", "loss_mask"}.isdisjoint(found))
     try:
-        seen = audit(Dataset.from_dict(found), Dataset.from_dict({"input_ids": SOURCE}), max_length=TOP)
+        seen = audit(Dataset.from_dict(found), Dataset.from_dict(beside), max_length=TOP)
     except (ValueError, TypeError) as error:
         return str(error)
     return " ".join([*seen.problems, *seen.unknown])
@@ -223,7 +230,7 @@ def test_sequences_of_one_token_are_no_padding():
 
 
 def test_the_command_compares_by_content_and_says_what_it_did_not_look_at(tmp_path, capsys):
-    pq.write_table(pa.table({"input_ids": SOURCE}), tmp_path / "source.parquet")
+    pq.write_table(pa.table(source(labels=True)), tmp_path / "source.parquet")
     pq.write_table(pa.table(columns() | {"topic": ["x"] * len(packs())}), tmp_path / "right.parquet")
     pq.write_table(pa.table(exchanged()), tmp_path / "wrong.parquet")
     pq.write_table(pa.table(only()), tmp_path / "unknown.parquet")
@@ -231,7 +238,7 @@ def test_the_command_compares_by_content_and_says_what_it_did_not_look_at(tmp_pa
     for name, code in {"right": 0, "wrong": 1, "unknown": 3}.items():
         assert main(["audit", str(tmp_path / f"{name}.parquet"), *beside]) == code
     printed = capsys.readouterr().out
-    assert "Each sequence of the source is there once, with all its tokens." in printed
+    assert "Each sequence of the source is there once, with all its tokens, and the same" in printed
     assert "Not looked at: the columns topic." in printed and "Cannot be told: Where sequences begin" in printed
 
 

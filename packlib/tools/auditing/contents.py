@@ -1,0 +1,137 @@
+"""The contents of many sequences, small enough to keep: a number for the tokens of each, and a bit for each token
+that says whether it is trained on.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from packlib.packing.ragged import ranges
+from packlib.tools.auditing.hashing import hashes, marks
+
+TOGETHER = "(all)"  # what all columns of one side train on together
+
+
+class Chunk(NamedTuple):
+    """Some sequences.
+
+    Attributes:
+        lengths: tokens of each; int64, shape (sequences,).
+        tokens: a number for the tokens of each; uint64, shape (sequences,).
+        marked: by column, a number for which tokens of each are trained on.
+        bits: by column, whether each token is trained on, eight to a byte. The first of a sequence never is.
+        documents: the number of each in its file; None where that is its place here.
+        starts: the slot in its row at which each begins; None for sequences that are in no row.
+        depths: how many sequences each row has; None for sequences that are in no row.
+        first_row, file: the row that comes first, and its file in words; empty where there is one.
+    """
+
+    lengths: np.ndarray
+    tokens: np.ndarray
+    marked: dict[str, np.ndarray]
+    bits: dict[str, np.ndarray]
+    documents: np.ndarray | None = None
+    starts: np.ndarray | None = None
+    depths: np.ndarray | None = None
+    first_row: int = 0
+    file: str = ""
+
+
+def chunk_of(ids: np.ndarray, lengths: np.ndarray, trained: Mapping[str, np.ndarray]) -> Chunk:
+    """Return what is kept of sequences.
+
+    Args:
+        ids: the tokens of all, one sequence after the other.
+        lengths: of each sequence.
+        trained: by column, whether each token is trained on. The first token of a sequence is left out of it, since
+            nothing predicts it: packlib masks its label, and others let it stand.
+    """
+    trained, begins = dict(trained), (np.cumsum(lengths) - lengths)[lengths > 0]
+    if len(trained) > 1:
+        trained[TOGETHER] = np.logical_and.reduce(list(trained.values()))
+    marked, bits = {}, {}
+    for name, its in trained.items():
+        but_first = its.copy()
+        but_first[begins] = False
+        marked[name], bits[name] = marks(but_first, lengths), np.packbits(but_first)
+    return Chunk(lengths, hashes(ids, lengths), marked, bits)
+
+
+class Contents:
+    """All sequences of one side, in their order.
+
+    Attributes:
+        columns: those that say which tokens are trained on.
+    """
+
+    def __init__(self, chunks: list[Chunk]) -> None:
+        self._chunks = [chunk for chunk in chunks if len(chunk.lengths)]
+        shared = set.intersection(*(set(chunk.bits) for chunk in self._chunks)) if self._chunks else set()
+        self.columns = [name for name in (self._chunks[0].bits if self._chunks else ()) if name in shared - {TOGETHER}]
+        self._together = TOGETHER if TOGETHER in shared else "".join(self.columns[:1])
+        self._begins = np.cumsum([0, *(len(chunk.lengths) for chunk in self._chunks)])
+        self.tokens = self._joined([chunk.tokens for chunk in self._chunks], np.uint64)
+
+    def __len__(self) -> int:
+        return int(self._begins[-1])
+
+    @staticmethod
+    def _joined(parts: list[np.ndarray], kind: type) -> np.ndarray:
+        return np.concatenate(parts) if parts else np.empty(0, kind)
+
+    def _name(self, column: str) -> str:
+        """The column itself where it is the only one."""
+        return self._together if column == TOGETHER else column
+
+    def marked(self, column: str) -> np.ndarray:
+        """A number for the tokens of each sequence and which of them are trained on; uint64."""
+        name = self._name(column)
+        return self.tokens + self._joined([chunk.marked[name] for chunk in self._chunks], np.uint64)
+
+    def trained(self, column: str = TOGETHER) -> np.ndarray:
+        """How many tokens of each sequence are trained on; int64."""
+        name, counts = self._name(column), []
+        for chunk in self._chunks:
+            before = np.concatenate([[0], np.cumsum(np.unpackbits(chunk.bits[name]), dtype=np.int64)])
+            ends = np.cumsum(chunk.lengths)
+            counts.append(before[ends] - before[ends - chunk.lengths])
+        return self._joined(counts, np.int64)
+
+    def total(self, column: str) -> int:
+        """How many tokens of all sequences are trained on."""
+        name = self._name(column)
+        return sum(int(np.bitwise_count(chunk.bits[name]).sum(dtype=np.int64)) for chunk in self._chunks)
+
+    def lengths(self) -> np.ndarray:
+        """Tokens of each sequence; int64."""
+        return self._joined([chunk.lengths for chunk in self._chunks], np.int64)
+
+    def bits(self, column: str, sequences: np.ndarray) -> np.ndarray:
+        """Whether each token of some sequences is trained on, one sequence after the other; bool."""
+        name = self._name(column)
+        bits = self._joined([chunk.bits[name] for chunk in self._chunks], np.uint8)
+        first_byte = np.cumsum([0, *(len(chunk.bits[name]) for chunk in self._chunks)])
+        lengths = self.lengths()
+        begins = np.cumsum(lengths) - lengths
+        of_chunk = np.searchsorted(self._begins, sequences, side="right") - 1
+        in_chunk = begins[sequences] - begins[self._begins[:-1]][of_chunk]
+        at = ranges(first_byte[of_chunk] * 8 + in_chunk, lengths[sequences])
+        return (bits[at >> 3] >> (7 - (at & 7)).astype(np.uint8) & 1).astype(bool)
+
+    def document(self, sequence: int) -> int:
+        """The number in its file of the document that a sequence is, or is a piece of."""
+        chunk, at = self._chunk(sequence)
+        return sequence if chunk.documents is None else int(chunk.documents[at])
+
+    def place(self, sequence: int) -> tuple[str, int]:
+        """The row of a sequence, in words, and the slot there at which it begins."""
+        chunk, at = self._chunk(sequence)
+        if chunk.starts is None or chunk.depths is None:
+            return f"row {sequence}", 0
+        row = chunk.first_row + int(np.searchsorted(np.cumsum(chunk.depths), at, side="right"))
+        return f"row {row}{chunk.file}", int(chunk.starts[at])
+
+    def _chunk(self, sequence: int) -> tuple[Chunk, int]:
+        number = int(np.searchsorted(self._begins, sequence, side="right")) - 1
+        return self._chunks[number], sequence - int(self._begins[number])

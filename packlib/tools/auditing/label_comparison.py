@@ -1,0 +1,192 @@
+"""Which tokens packs train on, beside those that their source trains on: lost, added, moved or shifted labels."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from packlib.checks import listed, percent
+from packlib.tools.auditing.contents import TOGETHER, Contents
+
+_TOKENS = 1 << 21  # of the sequences that are compared token by token at once
+
+
+@dataclass(frozen=True)
+class LabelDifference:
+    """How one column of the packs differs from the source, in sequences whose tokens are the same.
+
+    Attributes:
+        column: of the packs; "all columns" for what all of them train on together.
+        against: the column of the source, or "all columns".
+        sequences, of: how many sequences differ, and how many were compared.
+        lost, added: labels that the packs lack, and labels that only the packs have.
+        moved: labels that stand at another token; these are in neither of the two.
+        early, late: sequences whose labels are those of the source one token earlier, or one later; their labels are in
+            none of the three.
+        labels: of the source, in all that was compared.
+        row, position: where the first of them is: the row of the packs, in words, and the slot in it.
+        source_sequence, token: the same place in the source: the number of its sequence, and the token in that.
+    """
+
+    column: str
+    against: str
+    sequences: int
+    of: int
+    lost: int
+    added: int
+    moved: int
+    early: int
+    late: int
+    labels: int
+    row: str
+    position: int
+    source_sequence: int
+    token: int
+
+    @property
+    def sentence(self) -> str:
+        """What differs, how often, and where first."""
+        share = f"lost ({percent(self.lost / max(1, self.labels))} of the {self.labels:,} in the source)"
+        counts = {share: self.lost, "added": self.added, "moved to another token": self.moved}
+        said = [f"{count:,} {what}" for what, count in counts.items() if count]
+        shifts = {"earlier": self.early, "later": self.late}
+        for where, count in shifts.items():
+            said += [f"all labels of {count:,} sequences one token {where} (shifted once too often)"] * (count > 0)
+        return (
+            f"Labels differ from the source in {self.sequences:,} of {self.of:,} sequences ({self.column} beside "
+            f"{self.against} of the source): {', '.join(said)}. The first is at position {self.position} of "
+            f"{self.row}: token {self.token} of sequence {self.source_sequence} of the source."
+        )
+
+
+def equal(source: Contents, packs: Contents) -> bool:
+    """Return whether both sides hold the same sequences, and train on the same tokens of each by every column."""
+    return all(_equal(source.marked(name), packs.marked(column)) for column, name in _pairs(source, packs))
+
+
+def differences(source: Contents, packs: Contents) -> list[LabelDifference]:
+    """Compare which tokens are trained on, for sequences with equal tokens.
+
+    A column of the packs must be that of the same name in the source, or what all columns of the source train on
+    together. If the packs lack a column of the source, what all of theirs train on must be that too, since a mask that
+    was dropped trains on what it hid.
+    """
+    found = []
+    for column in packs.columns:
+        names = [column] * (column in source.columns) + [TOGETHER]
+        pairs = {name: _differing(source, packs, name, column) for name in names}
+        least = min(names, key=lambda name: len(pairs[name][0]))
+        found += _difference(source, packs, least, column, *pairs[least])
+    if not found and set(source.columns) - set(packs.columns):
+        found += _difference(source, packs, TOGETHER, TOGETHER, *_differing(source, packs, TOGETHER, TOGETHER))
+    return found
+
+
+def _pairs(source: Contents, packs: Contents) -> list[tuple[str, str]]:
+    """The columns of the packs, and of the source, that are compared first."""
+    pairs = [(column, column if column in source.columns else TOGETHER) for column in packs.columns]
+    return pairs + [(TOGETHER, TOGETHER)] * bool(set(source.columns) - set(packs.columns))
+
+
+def _equal(before: np.ndarray, after: np.ndarray) -> bool:
+    return len(before) == len(after) and np.array_equal(np.sort(before), np.sort(after))
+
+
+def _differing(source: Contents, packs: Contents, of_source: str, column: str) -> tuple[np.ndarray, np.ndarray]:
+    """Sequences of the source and of the packs with equal tokens and other labels, in pairs."""
+    before, after = source.marked(of_source), packs.marked(column)
+    kinds, inverse = np.unique(np.concatenate([before, after]), return_inverse=True)
+    had, has = inverse[: len(before)], inverse[len(before) :]
+    both = np.minimum(np.bincount(had, minlength=len(kinds)), np.bincount(has, minlength=len(kinds)))
+    left, right = np.flatnonzero(_ranks(had) >= both[had]), np.flatnonzero(_ranks(has) >= both[has])
+    _, inverse = np.unique(np.concatenate([source.tokens[left], packs.tokens[right]]), return_inverse=True)
+    had, has = inverse[: len(left)], inverse[len(left) :]
+    had_rank, has_rank = _ranks(had), _ranks(has)
+    most = int(max(had_rank.max(initial=0), has_rank.max(initial=0))) + 1
+    _, one, other = np.intersect1d(had * most + had_rank, has * most + has_rank, True, return_indices=True)
+    return left[one], right[other]
+
+
+def _ranks(kinds: np.ndarray) -> np.ndarray:
+    """How many of the same kind come before each."""
+    order = np.argsort(kinds, kind="stable")
+    sizes = np.bincount(kinds)
+    ranks = np.empty(len(kinds), np.int64)
+    ranks[order] = np.arange(len(kinds)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return ranks
+
+
+def _difference(
+    source: Contents, packs: Contents, of_source: str, column: str, before: np.ndarray, after: np.ndarray
+) -> list[LabelDifference]:
+    """What differs in pairs of sequences, or nothing."""
+    if not len(before):
+        return []
+    order = np.argsort(after)
+    before, after = before[order], after[order]
+    lengths = packs.lengths()[after]
+    lost, added, early, late = (np.zeros(len(after), np.int64) for _ in range(4))
+    for part in _parts(lengths):
+        sizes = lengths[part]
+        had, has = source.bits(of_source, before[part]), packs.bits(column, after[part])
+        lost[part], added[part] = (np.add.reduceat(some, np.cumsum(sizes) - sizes, dtype=np.int64)
+                                   for some in (had & ~has, has & ~had))  # fmt: skip
+        early[part], late[part] = _shifts(had, has, sizes)
+    shifted = ((early | late) > 0) & (lost > 0) & (added > 0)
+    moved = np.minimum(lost, added)
+    first = slice(0, 1)
+    where = source.bits(of_source, before[first]) != packs.bits(column, after[first])
+    token = int(where.argmax())
+    row, start = packs.place(int(after[0]))
+    whole = ~shifted
+    return [
+        LabelDifference(
+            column=_said(column, packs.columns),
+            against=_said(of_source, source.columns),
+            sequences=len(after),
+            of=min(len(source), len(packs)),
+            lost=int((lost - moved)[whole].sum()),
+            added=int((added - moved)[whole].sum()),
+            moved=int(moved[whole].sum()),
+            early=int(np.count_nonzero(shifted & (early > 0))),
+            late=int(np.count_nonzero(shifted & (late > 0) & (early == 0))),
+            labels=source.total(of_source),
+            row=row,
+            position=start + token,
+            source_sequence=source.document(int(before[0])),
+            token=token,
+        )
+    ]
+
+
+def _parts(lengths: np.ndarray) -> Iterator[slice]:
+    """Sequences with about `_TOKENS` tokens at a time, one at least."""
+    ends, at = np.cumsum(lengths), 0
+    while at < len(lengths):
+        done = int(ends[at - 1]) if at else 0
+        end = max(at + 1, int(np.searchsorted(ends, done + _TOKENS, side="right")))
+        yield slice(at, end)
+        at = end
+
+
+def _shifts(had: np.ndarray, has: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which sequences have the labels of the source one token earlier, and which one token later.
+
+    The first token of a sequence has none by definition, and what a shift pushes over the end is not known.
+    """
+    ends = np.cumsum(sizes)
+    begins = ends - sizes
+    edge = np.zeros(len(had), bool)
+    edge[begins] = edge[ends - 1] = True
+    earlier = (has != np.append(had[1:], False)) & ~edge
+    edge = np.zeros(len(had), bool)
+    edge[begins] = True
+    edge[np.minimum(begins + 1, ends - 1)] = True
+    later = (has != np.append(False, had[:-1])) & ~edge
+    return tuple((np.add.reduceat(wrong, begins, dtype=np.int64) == 0).astype(np.int64) for wrong in (earlier, later))
+
+
+def _said(column: str, columns: list[str]) -> str:
+    if column != TOGETHER:
+        return column
+    return columns[0] if len(columns) == 1 else f"all of {listed(columns)}"

@@ -1,0 +1,152 @@
+"""The files of packs or of a source, as tables that are read in batches: Parquet, JSON lines, Arrow, or a data set."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from packlib.files import arrow_errors, named, naming, parse_json
+from packlib.lengths.own_files import parquet_batches, parquet_file
+from packlib.tools.rows.row_sources import batches, of_rows, opened
+
+_ROWS = 4096  # of JSON lines that are read at once
+_PARQUET, _ARROW_FILE, _ARROW_STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
+_COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}  # as Arrow names them
+_LINES = (".jsonl", ".ndjson")
+
+
+class Table(NamedTuple):
+    """One file, or a data set.
+
+    Attributes:
+        name: what errors call it.
+        schema: its columns with their types.
+        num_rows: None where that takes reading it.
+        read: reads the columns of these names, in batches.
+        path, needed: its file, and what that should be, in words; None for a data set.
+    """
+
+    name: str
+    schema: pa.Schema
+    num_rows: int | None
+    read: Callable[[list[str]], Iterator[pa.RecordBatch]]
+    path: Path | None = None
+    needed: str = ""
+
+    @contextmanager
+    def naming(self) -> Iterator[None]:
+        """Let what is wrong with its content be one sentence that names the file."""
+        with nullcontext() if self.path is None else naming(self.path, self.needed), arrow_errors():
+            yield
+
+
+def tables_of(data: Any, needed: str) -> list[Table] | None:
+    """The tables that `data` is: a data set, files, a folder of files, or a pattern that files fit.
+
+    Args:
+        needed: what each file should be, in words, such as "whole file of packs".
+
+    Returns:
+        The tables; None if `data` is one file of another kind, or no file at all.
+
+    Raises:
+        OSError, ValueError: naming the file, and what is wrong with it.
+    """
+    if isinstance(data, (str, os.PathLike, list, tuple)):
+        data = opened(data)
+    if isinstance(data, list) and all(isinstance(one, Path) for one in data):
+        found = [_table(path, needed) for path in data]
+        if len(found) == 1:
+            return None if found[0] is None else [found[0]]
+        for path, table in zip(data, found, strict=True):
+            if table is None:
+                raise ValueError(
+                    f"{named(path)} is no {needed}: of several files, each is Parquet, JSON lines or Arrow."
+                )
+        return [table for table in found if table is not None]
+    if hasattr(data, "with_format") and isinstance(getattr(data, "num_rows", None), int):
+        return [_data_set(data)]
+    return None
+
+
+def _data_set(data: Any) -> Table:
+    schema = (
+        data.with_format("arrow")[:1].schema
+        if data.num_rows
+        else pa.schema([(name, pa.null()) for name in data.column_names])
+    )
+    return Table("the data set", schema, data.num_rows, lambda names: batches(data, names))
+
+
+def _table(path: Path, needed: str) -> Table | None:
+    """The table in a file, by its first bytes and its suffix; None if it is of another kind."""
+    with naming(path, needed) as path:
+        with path.open("rb") as file:
+            start, line = file.read(8), b""
+            if start.lstrip().startswith(b"{"):
+                line = start + file.readline()
+        compression = next((name for magic, name in _COMPRESSED.items() if start.startswith(magic)), None)
+        is_lines = path.suffix.lower() in _LINES or line.rstrip().endswith(b"}")
+        with arrow_errors():
+            if start.startswith(_PARQUET):
+                table = _parquet(path)
+            elif start.startswith((_ARROW_FILE, _ARROW_STREAM)):
+                table = _arrow(path)
+            elif compression or is_lines:
+                table = _json_lines(path, compression)
+            else:
+                return None
+    return table._replace(path=path, needed=needed)
+
+
+def _parquet(path: Path) -> Table:
+    def read(names: list[str]) -> Iterator[pa.RecordBatch]:
+        with parquet_file(path) as file:
+            yield from parquet_batches(file, names)
+
+    with parquet_file(path) as file:
+        return Table(named(path), file.schema_arrow, file.metadata.num_rows, read)
+
+
+def _arrow(path: Path) -> Table:
+    def all_batches() -> Iterator[pa.RecordBatch]:
+        with pa.memory_map(os.fspath(path)) as file:
+            try:
+                found = pa.ipc.open_file(file)
+            except pa.ArrowInvalid:  # what `datasets` writes is a stream, which does not say how long it is
+                yield from pa.ipc.open_stream(file)
+            else:
+                yield from map(found.get_batch, range(found.num_record_batches))
+
+    def read(names: list[str]) -> Iterator[pa.RecordBatch]:
+        return (batch.select(names) for batch in all_batches())
+
+    with pa.memory_map(os.fspath(path)) as file:
+        try:
+            schema = pa.ipc.open_file(file).schema
+        except pa.ArrowInvalid:
+            schema = pa.ipc.open_stream(file).schema
+    return Table(named(path), schema, None, read)
+
+
+def _json_lines(path: Path, compression: str | None) -> Table:
+    def read(names: list[str] | None) -> Iterator[pa.RecordBatch]:
+        with TextIOWrapper(pa.input_stream(os.fspath(path), compression), encoding="utf-8-sig") as file:
+            yield from of_rows(_rows(file), _ROWS, names)
+
+    first = next(read(None), None)
+    return Table(named(path), pa.schema([]) if first is None else first.schema, None, read)
+
+
+def _rows(file: Iterable[str]) -> Iterator[Any]:
+    """The rows of JSON lines; blank lines are none."""
+    for number, line in enumerate(file, start=1):
+        if line.strip():
+            try:
+                yield parse_json(line)
+            except ValueError as error:
+                raise ValueError(f"Line {number}: {error}") from None
