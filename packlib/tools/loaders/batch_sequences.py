@@ -8,7 +8,8 @@ import numpy as np
 
 from packlib.batches.batch import IGNORED
 from packlib.checks import listed, shown
-from packlib.tools.auditing.columns import SEGMENTS, read_rows
+from packlib.tools.auditing.columns import read_rows
+from packlib.tools.auditing.names import SEGMENTS
 from packlib.tools.rows.loss_masks import LOSS_MASKS, trained_tokens
 
 TOKENS = ("input_ids", "tokens", "inputs")  # what others call the column of tokens
@@ -325,14 +326,16 @@ def _pieces(part: dict[str, Any], sizes: np.ndarray, flat: np.ndarray) -> list[t
     if columns:  # a number for each slot: without padding, each row begins with its first sequence
         slots = np.flatnonzero(real)
         widths = np.add.reduceat(real, begins, dtype=np.int64) if len(sizes) else sizes
-        read = read_rows([kind], {kind: (widths, columns[kind][slots]), "input_ids": (widths, flat[slots])}, 0, False)
+        read = read_rows(
+            [kind], {kind: (widths, columns[kind][slots]), "input_ids": (widths, flat[slots])}, 0, {}, False
+        )
     else:
         slots = np.arange(len(flat))
         bounds, widths = _bounds(part[kind], kind, sizes)
         given = {kind: bounds, "input_ids": (widths, flat)}
         if mask is not None:
             given["attention_mask"] = (widths, mask)
-        read = read_rows([kind], given, 0, False)
+        read = read_rows([kind], given, 0, {}, False)
     assert read.lengths is not None
     firsts = np.cumsum(widths) - widths
     pieces, at = [], 0
