@@ -13,6 +13,7 @@ from packbook.guesses import said
 from packbook.n00_tour.figures import draw_rows
 from packbook.questions import Questions, compare
 from packbook.shared.glosses import wordnet_texts
+from packlib.checks import shown, whole_number
 from packlib.lengths import LengthHistogram
 from packlib.packing import assign, plan
 
@@ -25,9 +26,13 @@ class RowsExplorer(Explorer):
 
     def __init__(self, lengths: Sequence[int] | None = None) -> None:
         given = wordnet_texts().definition_tokens if lengths is None else lengths
-        self.lengths = np.asarray(given, np.int64)[:80]
-        if not len(self.lengths) or self.lengths.min() < 1:
-            raise ValueError(f"lengths must be whole numbers from 1, at least one of them, not {lengths!r}.")
+        try:
+            self.lengths = np.array([whole_number("lengths", length, 1) for length in list(given)[:80]])
+        except (TypeError, ValueError):
+            self.lengths = np.array([])
+        if not len(self.lengths):
+            wanted = "lengths must be whole numbers from 1, at least one of them, not"
+            raise ValueError(f"{wanted} {shown(lengths)}.")
         super().__init__()
 
     def controls(self):
