@@ -82,5 +82,6 @@ def show_looks(segment_ids: "torch.Tensor") -> None:
     draw_mask(axes[1], ids, own, "Mask: each text sees itself")
     axes[0].set(xlabel="token that is looked at", ylabel="token that looks")
     axes[1].set(xlabel="token that is looked at")
-    alt = f"Which token looks at which in a pack of {said(int(ids.max()), 'texts')}. Without a mask, {percent(share)} of "
-    show(fig, alt=alt + "all pairs are of two texts; with it only the blocks of each text are left.", name="mask")
+    held = said(int(ids.max()), "texts")
+    alt = f"Which token looks at which in a pack of {held}. Without a mask, {percent(share)} of all pairs are of two texts; "
+    show(fig, alt=alt + "with it only the blocks of each text are left.", name="mask")
