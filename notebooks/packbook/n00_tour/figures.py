@@ -83,5 +83,5 @@ def show_looks(segment_ids: "torch.Tensor") -> None:
     axes[0].set(xlabel="token that is looked at", ylabel="token that looks")
     axes[1].set(xlabel="token that is looked at")
     held = said(int(ids.max()), "texts")
-    alt = f"Which token looks at which in a pack of {held}. Without a mask, {percent(share)} of all pairs are of two texts; "
-    show(fig, alt=alt + "with it only the blocks of each text are left.", name="mask")
+    alt = f"Which token looks at which in a pack of {held}. Without a mask, {percent(share)} of all pairs are of two "
+    show(fig, alt=alt + "texts; with it only the blocks of each text are left.", name="mask")

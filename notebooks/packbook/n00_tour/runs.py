@@ -1,7 +1,7 @@
 """Notebook 00's race of four: the same sentences padded in two ways, packed, and packed without a mask."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -41,7 +41,7 @@ def answers(model: PackedBert, batch: PackedBatch, mask: bool = True) -> torch.T
     return model(**spoiled(batch, mask)).hidden[batch.segment_ids > 0]
 
 
-def lay_out(way: str, sentences: TokenStore, slots: int, seed: int) -> dict:
+def lay_out(way: str, sentences: TokenStore, slots: int, seed: int) -> Mapping[str, Any]:
     """The sentences of one update as a batch: what differs between the runs, and all that does."""
     if way == "padded to the maximum":
         return two_word_batch(sentences, seed, slots, packed=False)

@@ -10,6 +10,7 @@ from packbook.shared.habits import HABIT_NAMES
 from packbook.shared.histograms import shown_name
 from packlib.checks import one_line
 from packlib.lengths import LengthHistogram, padding_waste
+from packlib.lengths.waste import BatchingHabit
 
 
 def draw_batches(ax: Axes, batches: Sequence[np.ndarray], widths: Sequence[int], max_length: int) -> None:
@@ -88,11 +89,11 @@ def show_habits(sets: Sequence[LengthHistogram], batch_size: int) -> None:
     show(fig, alt=f"Share of padding of {len(sets)} data sets under five habits. {listed}.", name="sets-and-habits")
 
 
-def show_tradeoff(waste: Mapping[str, float], times: Mapping[str, float]) -> None:
+def show_tradeoff(waste: Mapping[BatchingHabit, float], times: Mapping[BatchingHabit, float]) -> None:
     """For each habit its padding, and how many times as large a large batch is as a small one; packs beside them."""
     fig, ax = new_figure()
     top = max(1.5, *times.values())
-    groups: list[list[str]] = []  # habits whose marks are so near that one label names them
+    groups: list[list[BatchingHabit]] = []  # habits whose marks are so near that one label names them
     for habit, share in sorted(waste.items(), key=lambda item: item[1]):
         ax.plot(100 * share, times[habit], **{**series(habit), "linestyle": "", "markersize": 12})
         last = groups[-1][-1] if groups else None
@@ -101,20 +102,18 @@ def show_tradeoff(waste: Mapping[str, float], times: Mapping[str, float]) -> Non
         else:
             groups.append([habit])
     ax.plot(0, 1, **{**series("packed"), "linestyle": "", "markersize": 12})
-    for habits in [*groups, ["packed"]]:
-        at = (100 * waste[habits[-1]], times[habits[-1]]) if habits != ["packed"] else (0, 1)
-        names = " and\n".join(HABIT_NAMES.get(habit, "full packs") for habit in habits)
-        ax.annotate(names, at, xytext=(12, 6), textcoords="offset points", va="bottom")
+    labels = {" and\n".join(map(HABIT_NAMES.__getitem__, group)): group[-1] for group in groups}
+    places = {name: (100 * waste[habit], times[habit]) for name, habit in labels.items()} | {"full packs": (0.0, 1.0)}
+    for name, place in places.items():
+        ax.annotate(name, place, xytext=(12, 6), textcoords="offset points", va="bottom")
     ax.set(xlim=(-2, 135 * max(waste.values()) + 8), ylim=(0, 1.25 * top), xlabel="padding, % of all slots")
     ax.set_ylabel("large batch ÷ small batch, slots")
     sorts, shuffled = times["megabatches"], times["random"]
     title = f"Sorted windows avoid padding; their batches differ {sorts:.1f} times in size"
     if sorts < 1.1 * shuffled:
-        title = (
-            "Sorted or not, batches are alike"
-            if sorts < 1.1
-            else f"Sorted or not, batches differ {sorts:.1f} times in size"
-        )
+        title = f"Sorted or not, batches differ {sorts:.1f} times in size"
+    if sorts < 1.1:
+        title = "Sorted or not, batches are alike"
     ax.set_title(title)
     listed = "; ".join(f"{HABIT_NAMES[h]} {percent(share)}, {times[h]:.1f} times" for h, share in waste.items())
     alt = "Padding, and how many times as large a batch of the 95th percentile is as one of the 5th: "
