@@ -171,6 +171,11 @@ class Exercises(dict[str, Exercise]):
         if verdict.state == "right" and exercise.level:
             self.solution(name)
 
+    def or_reference(self, name: str, answer: Any) -> Any:
+        """The learner's `answer` once it is right, and the solution before: what the next cells go on with."""
+        exercise = self[one_of("exercise", name, self)]
+        return answer if exercise.judge(answer).state == "right" else exercise.solution
+
     def solution(self, name: str) -> None:
         """Show one way to solve an exercise, folded."""
         from IPython.display import display

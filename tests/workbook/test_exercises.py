@@ -273,3 +273,17 @@ def test_a_hint_comes_after_the_second_miss(check, capsys):
 )
 def test_same_compares_like_a_teacher(got, expected, agree):
     assert exercises.same(got, expected) is agree
+
+
+def test_the_next_cells_go_on_with_the_answer_once_it_is_right_and_with_the_reference_before(check):
+    def mine(lengths):
+        return sum(lengths)
+
+    def blank(lengths):
+        return ...
+
+    assert check.or_reference("total", mine) is mine
+    assert [check.or_reference("total", one) for one in (max, blank, ..., 7)] == [total] * 4
+    assert check.or_reference("factor", ...) == 2.0
+    with pytest.raises(ValueError, match="exercise must be"):
+        check.or_reference("totals", mine)

@@ -240,3 +240,14 @@ def test_on_the_site_an_explorer_starts_as_in_its_notebook(means, monkeypatch):
         assert len(written["data"]) == len(pictures) == 2
         first = written["data"]["-".join(str(control["at"]) for control in written["controls"])]
         assert first == {"alt": explorer.alt, "src": "1.png"}
+
+
+@pytest.mark.parametrize("lengths", [[5.5, 3], "5 30", [], [0, 4], 7, [[3]]])
+def test_explorers_of_lengths_refuse_what_are_no_whole_numbers(lengths):
+    """[5.5, 3] became [5, 3] without a word, and a text ended in an error of `int`."""
+    from packbook.n00_tour.lesson import RowsExplorer
+    from packbook.n05_packed_attention.lesson import LeakExplorer
+
+    for explorer in (RowsExplorer, LeakExplorer):
+        with pytest.raises(ValueError, match="lengths must be whole numbers from 1"):
+            explorer(lengths)

@@ -46,13 +46,12 @@ def short(text: str) -> str:
     return textwrap.shorten(text, 90, placeholder=" …")
 
 
-def show_padded(lengths: np.ndarray, max_length: int, mark: Callable[..., None]) -> None:
-    """The first texts, each in a row of its own, with the guess that `mark` draws."""
+def show_padded(lengths: np.ndarray, max_length: int) -> None:
+    """The first texts, each in a row of its own."""
     fig, ax = new_figure()
     draw_rows(ax, [[i] for i in range(FEW)], lengths, max_length, FEW)
     empty = 1 - lengths[:FEW].mean() / max_length
     ax.set(title=f"{FEW} texts in {FEW} rows: {percent(empty, 0)} of the slots are empty")
-    mark(ax, "waste", at=lambda share: max_length * (1 - share / 100))
     alt = f"{FEW} real texts as rows of {max_length} slots. The colored part of each row is text, "
     show(fig, alt=alt + f"the gray part is padding: {percent(empty)} of all slots.", name="waste")
 
@@ -83,5 +82,6 @@ def show_looks(segment_ids: "torch.Tensor") -> None:
     draw_mask(axes[1], ids, own, "Mask: each text sees itself")
     axes[0].set(xlabel="token that is looked at", ylabel="token that looks")
     axes[1].set(xlabel="token that is looked at")
-    alt = f"Which token looks at which in a pack of {int(ids.max())} texts. Without a mask, {percent(share)} of all "
-    show(fig, alt=alt + "pairs are of two texts; with it only the blocks of each text are left.", name="mask")
+    held = said(int(ids.max()), "texts")
+    alt = f"Which token looks at which in a pack of {held}. Without a mask, {percent(share)} of all pairs are of two "
+    show(fig, alt=alt + "texts; with it only the blocks of each text are left.", name="mask")

@@ -1,14 +1,15 @@
-"""Notebook 00's race: the same sentences padded, packed, and packed without a mask, in a picture that follows them."""
+"""Notebook 00's race of four: the same sentences padded in two ways, packed, and packed without a mask."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
 from typing import Any
 
 import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from packbook.figures import label_ends, new_figure, percent, picture, png, publish, series
+from packbook.figures import new_figure, percent, picture, png, publish, series
 from packbook.shared.glosses import wordnet_texts
 from packbook.shared.segments import spoiled
 from packbook.shared.two_words import two_word_batch, two_words
@@ -16,10 +17,13 @@ from packlib.batches import PackedBatch, TokenStore, tokenize, wordnet_tokenizer
 from packlib.model import PackedBert
 
 BATCH = 40  # sentences behind an update
+RACED = ("sentences in a row", "slots of an update", "CPU s")  # columns of the recorded race
+LEAST, MOST = 6, 64  # tokens of a sentence in the race: both words occur twice, and a run takes seconds
 WAYS: dict[str, dict[str, Any]] = {  # how a run's line looks
-    "padded": {**series("unpacked"), "marker": ""},
-    "packed": {**series("packed"), "marker": "", "linestyle": (0, (3, 3))},  # so that a line below it is seen
-    "no mask": {"color": "#777777", "linestyle": ":"},
+    "padded to the maximum": {**series("unpacked"), "marker": "", "linestyle": "-", "linewidth": 5, "alpha": 0.35},
+    "padded to the longest": {**series("random"), "marker": "", "linestyle": "-"},
+    "packed": {**series("packed"), "marker": "", "linestyle": (0, (4, 4))},  # so that lines below it are seen
+    "packed, no mask": {"color": "#777777", "linestyle": ":"},
 }
 
 
@@ -37,68 +41,98 @@ def answers(model: PackedBert, batch: PackedBatch, mask: bool = True) -> torch.T
     return model(**spoiled(batch, mask)).hidden[batch.segment_ids > 0]
 
 
+def lay_out(way: str, sentences: TokenStore, slots: int, seed: int) -> Mapping[str, Any]:
+    """The sentences of one update as a batch: what differs between the runs, and all that does."""
+    if way == "padded to the maximum":
+        return two_word_batch(sentences, seed, slots, packed=False)
+    if way == "padded to the longest":
+        return two_word_batch(sentences, seed, int(sentences.lengths.max()), packed=False)
+    packs = two_word_batch(sentences, seed, slots)
+    if way == "packed, no mask":
+        return {**packs, "segment_ids": (packs.segment_ids > 0).long()}  # all tokens of a row are one text
+    return packs
+
+
+def medians(rows: list[dict]) -> list[tuple]:
+    """For each run of the recorded race: sentences in a row, slots, seconds, and these over the packed run's."""
+    found = {way: [median(row[column] for row in rows if row["run"] == way) for column in RACED] for way in WAYS}
+    return [(way, *numbers, round(numbers[-1] / found["packed"][-1], 1)) for way, numbers in found.items()]
+
+
 class Race:
     """Runs that learn from the same sentences, tested every few updates on new ones, in a picture that follows them.
 
     Args:
+        lengths: of real texts, in tokens; the sentences have lengths drawn from them, from `LEAST` to `slots`.
+        slots: of a row.
         updates: of each run, from `BATCH` sentences each.
         every: updates between two tests.
+        watched: whether a picture follows the runs.
 
     Attributes:
         points: by run, rows of (sentences learned from, seconds of computing, share of hidden words that are right).
     """
 
-    def __init__(self, updates: int, seed: int, every: int = 10) -> None:
-        self.updates, self.seed, self.every = updates, seed, every
-        self.learned, others = two_words(BATCH * updates, seed), two_words(400, 10**6 + seed)
+    def __init__(
+        self,
+        lengths: Sequence[int] | np.ndarray,
+        slots: int,
+        updates: int,
+        seed: int,
+        every: int = 10,
+        watched: bool = True,
+    ) -> None:
+        self.slots, self.updates, self.seed, self.every, self.watched = slots, updates, seed, every, watched
+        some = np.asarray(lengths).clip(LEAST, slots)
+        self.learned, others = two_words(BATCH * updates, seed, some), two_words(200, 10**6 + seed, some)
         known = {row["input_ids"].tobytes() for row in self.learned}
         new = [i for i, row in enumerate(others) if row["input_ids"].tobytes() not in known]
-        self.held_out = two_word_batch(others.take(np.array(new)), seed, slots=16, packed=False)
+        self.held_out = others.take(np.array(new))
+        self.test = two_word_batch(self.held_out, seed, int(self.held_out.lengths.max()), packed=False)
         self.points: dict[str, list[tuple[int, float, float]]] = {}
         self._handle = None
 
-    def batches(self, name: str, model: PackedBert) -> Iterator[dict]:
-        """The fields of one batch for each update, laid out as `name` in `WAYS` says; tests the model in between.
+    def sentences(self, way: str, model: PackedBert) -> Iterator[TokenStore]:
+        """The sentences of each update of a run, one of `WAYS`; tests the model in between.
 
-        The clock counts processor time, so that other programs do not matter, and stands still during a test.
+        The clock counts processor time, so that other programs do not matter, and stands still during a test. It runs
+        while the caller lays sentences out and learns from them.
         """
         seconds = shown = 0.0
-        points = self.points[name] = [(0, 0.0, self.right(model))]
+        points = self.points[way] = [(0, 0.0, self.right(model))]
         for update in range(1, self.updates + 1):
             since = time.process_time()
-            sentences = self.learned.take(np.arange(BATCH * (update - 1), BATCH * update))
-            yield spoiled(two_word_batch(sentences, self.seed, packed=name != "padded"), mask=name != "no mask")
+            yield self.learned.take(np.arange(BATCH * (update - 1), BATCH * update))
             seconds += time.process_time() - since
             if update % self.every == 0 or update == self.updates:
                 points.append((BATCH * update, seconds, self.right(model)))
-                if seconds > shown + 1:  # else drawing would hide how fast a quick run is
+                if self.watched and seconds > shown + 1:  # else drawing would hide how fast a quick run is
                     shown = seconds
-                    self._show(*self.draw(f"{name}: {BATCH * update:,} of {BATCH * self.updates:,} sentences"))
+                    self._show(*self.draw(f"{way}: {BATCH * update:,} of {BATCH * self.updates:,} sentences"))
 
     @torch.no_grad()
     def right(self, model: PackedBert) -> float:
         """The share of the hidden words of sentences in rows of their own that the model gets right."""
-        said = model(**self.held_out)
+        said = model(**self.test)
         there = said.token_labels >= 0
         return float((said.token_logits.argmax(-1) == said.token_labels)[there].double().mean())
 
-    def finish(self, name: str, mark: Callable[..., None] | None = None) -> None:
-        """Leave the last picture, under `name` in a folder of figures too; the next run begins another one.
-
-        Args:
-            mark: draws the guess at what is right without a mask.
-        """
-        (_, slow, padded), (_, fast, packed) = (self.points[run][-1] for run in ("padded", "packed"))
-        what = "what" if abs(padded - packed) < 0.01 else "about what"
-        title = f"Packed learns {what} padded learns, {slow / fast:.1f} times as fast"
-        if "no mask" in self.points:
-            right = percent(self.points["no mask"][-1][2], 0)
-            title = f"Without the mask {right} are right, with it {percent(packed, 0)}"
-        fig, alt = self.draw(title)
-        if mark:
-            mark(fig.axes[0], "unmasked", "y")
-        self._show(fig, alt, name)
+    def finish(self, name: str) -> None:
+        """Leave the last picture, under `name` in a folder of figures too; the next run begins another one."""
+        self._show(*self.draw(self.title()), name)
         self._handle = None
+
+    def title(self) -> str:
+        """What the runs so far show."""
+        (_, slow, padded), (_, fast, packed) = (self.points[way][-1] for way in ("padded to the longest", "packed"))
+        if "packed, no mask" in self.points:
+            right = percent(self.points["packed, no mask"][-1][2], 0)
+            return f"Without the mask {right} are right, with it {percent(packed, 0)}"
+        if abs(padded - packed) >= 0.01:
+            return f"Packed {percent(packed, 0)} are right, padded {percent(padded, 0)}"
+        if slow < 1.1 * fast:
+            return "Packed learns the same as padded to the longest, in about the same time"
+        return f"Packed learns the same, {slow / fast:.1f} times as fast as padded to the longest"
 
     def draw(self, title: str) -> tuple[Figure, str]:
         """Hidden words that are right over sentences, and over seconds, as far as the runs have come."""
@@ -107,18 +141,19 @@ class Race:
         pace = max((points[-1][1] / max(points[-1][0], 1) for points in self.points.values()), default=0.0)
         columns = {"sentences": total, "seconds of computing": max(pace * total, 1.0)}
         for column, (ax, (label, end)) in enumerate(zip(axes, columns.items(), strict=True)):
-            lines = {}
-            for run, points in self.points.items():
-                data = np.array(points)
-                lines[ax.plot(data[:, column], 100 * data[:, 2], **WAYS[run])[0]] = run
-            ax.set(xlim=(0, 1.4 * end), xlabel=label, ylim=(0, 104))  # room for the labels
-            label_ends(lines)
+            for way in [way for way in WAYS if way in self.points]:
+                data = np.array(self.points[way])
+                name = f"{way}: {data[-1, 1]:.1f} s"
+                ax.plot(data[:, column], 100 * data[:, 2], **WAYS[way], label=name)
+            ax.set(xlim=(0, 1.02 * end), xlabel=label, ylim=(0, 104))
+        axes[1].set_xlim(0, 1.7 * end)  # room for the names
+        axes[1].legend(loc="lower right", fontsize=11)
         axes[0].set_ylabel("hidden words that are right, %")
         axes[0].xaxis.set_major_formatter("{x:,.0f}")
         fig.suptitle(title, x=0.02, ha="left", fontsize=15)
         listed = "; ".join(
-            f"{run} {percent(p[-1][2], 0)} with {p[-1][0]:,} sentences in {p[-1][1]:.1f} seconds"
-            for run, p in self.points.items()
+            f"{way} {percent(p[-1][2], 0)} with {p[-1][0]:,} sentences in {p[-1][1]:.1f} seconds"
+            for way, p in self.points.items()
         )
         return fig, f"{title}. Hidden words that are right while models train: {listed}."
 

@@ -1,6 +1,6 @@
 """What notebook 01 draws: batches, histograms and padding."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,6 +10,7 @@ from packbook.shared.habits import HABIT_NAMES
 from packbook.shared.histograms import shown_name
 from packlib.checks import one_line
 from packlib.lengths import LengthHistogram, padding_waste
+from packlib.lengths.waste import BatchingHabit
 
 
 def draw_batches(ax: Axes, batches: Sequence[np.ndarray], widths: Sequence[int], max_length: int) -> None:
@@ -24,15 +25,14 @@ def draw_batches(ax: Axes, batches: Sequence[np.ndarray], widths: Sequence[int],
     ax.spines["left"].set_visible(False)
 
 
-def show_batch(lengths: Sequence[int], max_length: int, mark: Callable[..., None]) -> None:
-    """A batch as a rectangle, up to the longest row and up to the maximum, with the guess that `mark` draws."""
+def show_batch(lengths: Sequence[int], max_length: int) -> None:
+    """A batch as a rectangle, up to the longest row and up to the maximum."""
     widths = {"the longest": max(lengths), str(max_length): max_length}
     shares = [1 - sum(lengths) / (len(lengths) * wide) for wide in widths.values()]
     fig, axes = new_figure(1, 2)
     for ax, (what, wide), share in zip(axes, widths.items(), shares, strict=True):
         draw_batches(ax, [np.array(lengths)], [wide], max_length)
         ax.set_title(f"Up to {what}: {percent(share, 0)} padding")
-    mark(axes[1], "eight_rows", at=lambda share: max_length * (1 - share / 100))
     alt = f"{len(lengths)} sequences of {', '.join(map(str, lengths))} tokens as rows of one rectangle. Padded to "
     alt += f"the longest, {percent(shares[0])} of the slots are padding; padded to {max_length}, {percent(shares[1])}."
     show(fig, alt=alt, name="batch-rectangle")
@@ -87,6 +87,37 @@ def show_habits(sets: Sequence[LengthHistogram], batch_size: int) -> None:
         for name, row in waste.items()
     )
     show(fig, alt=f"Share of padding of {len(sets)} data sets under five habits. {listed}.", name="sets-and-habits")
+
+
+def show_tradeoff(waste: Mapping[BatchingHabit, float], times: Mapping[BatchingHabit, float]) -> None:
+    """For each habit its padding, and how many times as large a large batch is as a small one; packs beside them."""
+    fig, ax = new_figure()
+    top = max(1.5, *times.values())
+    groups: list[list[BatchingHabit]] = []  # habits whose marks are so near that one label names them
+    for habit, share in sorted(waste.items(), key=lambda item: item[1]):
+        ax.plot(100 * share, times[habit], **{**series(habit), "linestyle": "", "markersize": 12})
+        last = groups[-1][-1] if groups else None
+        if last and abs(share - waste[last]) < 0.06 and abs(times[habit] - times[last]) < 0.15 * top:
+            groups[-1].append(habit)
+        else:
+            groups.append([habit])
+    ax.plot(0, 1, **{**series("packed"), "linestyle": "", "markersize": 12})
+    labels = {" and\n".join(map(HABIT_NAMES.__getitem__, group)): group[-1] for group in groups}
+    places = {name: (100 * waste[habit], times[habit]) for name, habit in labels.items()} | {"full packs": (0.0, 1.0)}
+    for name, place in places.items():
+        ax.annotate(name, place, xytext=(12, 6), textcoords="offset points", va="bottom")
+    ax.set(xlim=(-2, 135 * max(waste.values()) + 8), ylim=(0, 1.25 * top), xlabel="padding, % of all slots")
+    ax.set_ylabel("large batch ÷ small batch, slots")
+    sorts, shuffled = times["megabatches"], times["random"]
+    title = f"Sorted windows avoid padding; their batches differ {sorts:.1f} times in size"
+    if sorts < 1.1 * shuffled:
+        title = f"Sorted or not, batches differ {sorts:.1f} times in size"
+    if sorts < 1.1:
+        title = "Sorted or not, batches are alike"
+    ax.set_title(title)
+    listed = "; ".join(f"{HABIT_NAMES[h]} {percent(share)}, {times[h]:.1f} times" for h, share in waste.items())
+    alt = "Padding, and how many times as large a batch of the 95th percentile is as one of the 5th: "
+    show(fig, alt=f"{alt}{listed}.", name="trade-off")
 
 
 def show_factors(histograms: Sequence[LengthHistogram]) -> None:

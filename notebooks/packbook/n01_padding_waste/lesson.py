@@ -75,7 +75,6 @@ QUESTIONS = Questions.beside(
             documents, shortened, "random shortening", "neither", "documents that end", within=0.01
         ),
         "random_batches": lambda saved, full: round(100 * saved, 1) + 0.0,
-        "windows": lambda ratio: round(ratio, 1),
         "best_factor": lambda uniform, wikipedia: compare(
             uniform, wikipedia, "wikipedia", "neither", "uniform", within=0.1
         ),
@@ -91,7 +90,7 @@ QUESTIONS = Questions.beside(
         ),
     },
 )
-reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
+reveal = QUESTIONS.reveal
 
 
 # Exercises

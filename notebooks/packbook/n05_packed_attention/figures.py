@@ -1,13 +1,13 @@
 """What notebook 05 draws: masks, and who moves whom."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.patches import Patch
 from torch import Tensor
 
-from packbook.figures import INK, OKABE_ITO, label_ends, name_rows, new_figure, percent, show
+from packbook.figures import INK, OKABE_ITO, PADDING, label_ends, name_rows, new_figure, percent, show
 from packbook.results import show_recorded
 from packbook.shared.segments import OWN, STRANGER, draw_mask
 from packlib.model.attention import allowed_pairs
@@ -37,12 +37,41 @@ def show_masks(segment_ids: Tensor, padding_mask: Tensor) -> None:
     show(fig, alt=alt, name="two-masks")
 
 
+def show_flat_row(tokens: Tensor, bounds: Sequence[int], tokenizer: Any) -> None:
+    """The sequences of a pack padded, as a row of the pack, and as one flat row, token by token."""
+    starts, ends = bounds[:-1], bounds[1:]
+    spans = [(a, b) for a, b in zip(starts, ends, strict=True) if tokens[a] != tokenizer.pad_token_id]
+    longest, slots, real = max(b - a for a, b in spans), len(tokens), spans[-1][1]
+    rows = [(name, longest, [(0, b - a)]) for name, (a, b) in zip("ABC", spans, strict=False)]
+    rows += [("a pack", slots, spans), ("a flat row", real, spans)]
+    heights = [0, 1, 2, 3.6, 5.2][-len(rows) :]
+    fig, ax = new_figure()
+    for height, (name, width, parts) in zip(heights, rows, strict=True):
+        ax.barh(height, width, 0.8, color=PADDING)
+        for at, (a, b) in enumerate(parts):
+            letter = name if len(name) == 1 else "ABC"[at]
+            ax.barh(height, b - a, 0.8, left=a, color=OKABE_ITO["ABC".index(letter)], edgecolor="white")
+            for place in range(a, b):
+                ax.text(place + 0.5, height, str(place - a), ha="center", va="center", color="white", fontsize=11)
+    ax.set_yticks(heights, [f"{name}, padded" if len(name) == 1 else name for name, _, _ in rows])
+    ax.set_xticks(list(bounds))
+    ax.set(
+        xlim=(0, slots), ylim=(heights[-1] + 0.8, -0.8), xlabel="slots; ticks are the bounds, numbers the positions"
+    )
+    ax.spines["left"].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    ax.set_title("A flat row has no padding: only positions and bounds")
+    alt = f"{len(spans)} sequences as padded rows of {longest} slots, as a pack of {slots}, and as one flat row "
+    alt += f"of {real} without padding. Positions restart at slots {', '.join(str(a) for a, _ in spans)}."
+    show(fig, alt=alt, name="flat-row")
+
+
 def show_influence(moved: Mapping[str, np.ndarray]) -> None:
-    """What moves the loss of each sequence, without the mask and with it."""
+    """What moves the loss of each sequence: without the mask, with positions that run on, and with both right."""
     stranger = from_strangers(moved["no mask"])
-    kept = moved["both right"][~np.eye(len(moved["both right"]), dtype=bool)]
-    fig, axes = new_figure(1, 2)
-    for ax, name in zip(axes, ("no mask", "both right"), strict=True):
+    kept = (moved["both right"] + moved["positions run on"])[~np.eye(len(moved["both right"]), dtype=bool)]
+    fig, axes = new_figure(1, 3)
+    for ax, name in zip(axes, ("no mask", "positions run on", "both right"), strict=True):
         shares = 100 * moved[name] / moved[name].sum(1, keepdims=True)
         ax.imshow(np.ma.masked_equal(shares, 0), vmin=0, vmax=100)  # an exact zero is white, so the least leak is seen
         for (row, column), share in np.ndenumerate(shares):
@@ -58,8 +87,10 @@ def show_influence(moved: Mapping[str, np.ndarray]) -> None:
     alt = (
         f"How much the loss of each of {len(moved['no mask'])} sequences moves with all embeddings. Without the mask "
     )
-    alt += f"{percent(stranger)} of it comes from strangers, with it from "
-    alt += f"{np.count_nonzero(kept)} of {kept.size} pairs."
+    alt += (
+        f"{percent(stranger)} of it comes from strangers, with it from {np.count_nonzero(kept)} of {kept.size} pairs, "
+    )
+    alt += "also where positions run on."
     show(fig, alt=alt, name="influence")
 
 
@@ -96,8 +127,8 @@ def show_leaks(
     show(fig, alt=f"Pairs of strangers through which layers of a pack leak: {listed}.", name="other-leaks")
 
 
-def show_pairs(ratios: Mapping[str, Mapping[str, float]], mark: Callable[..., None]) -> None:
-    """Pairs computed for one that is needed, with the guess that `mark` draws."""
+def show_pairs(ratios: Mapping[str, Mapping[str, float]]) -> None:
+    """Pairs computed for one that is needed."""
     fig, ax = new_figure()
     for column, (form, color) in enumerate(FORMS.items()):
         rows = np.arange(len(ratios)) + 0.27 * (column - 1)
@@ -109,7 +140,6 @@ def show_pairs(ratios: Mapping[str, Mapping[str, float]], mark: Callable[..., No
     ax.set_xlabel("pairs computed for one that is needed; packs of so many slots")
     ax.set_title("Only the bounds compute no more than needed")
     listed = "; ".join(f"{n}: " + ", ".join(f"{f} {v:.1f}" for f, v in r.items()) for n, r in ratios.items())
-    mark(ax, "pairs")
     show(fig, alt=f"Query-key pairs computed for one that is needed. {listed}.", name="pairs-computed")
 
 

@@ -13,10 +13,9 @@ from torch.nn.attention.flex_attention import flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import GPT2LMHeadModel, Lfm2Config, Lfm2ForCausalLM, LlamaConfig, LlamaForCausalLM
 
-from packbook.shared.segments import spoiled
 from packbook.shared.two_words import small_bert_of_words, two_word_batch, two_words
-from packlib.batches import PackedBatch, TokenStore, collate, pack_lengths
-from packlib.model import PackedBert, per_sequence
+from packlib.batches import TokenStore, collate, pack_lengths
+from packlib.model import PackedBert
 from packlib.model.attention import additive_mask, allowed_pairs, block_mask, cumulative_lengths
 from packlib.model.forms import table
 
@@ -34,19 +33,6 @@ def trained_on_two_words(layers: int, seed: int, updates: int = 200) -> PackedBe
         optimizer.step()
         optimizer.zero_grad()
     return model
-
-
-def influence(model: PackedBert, batch: PackedBatch, mask: bool = True, restart: bool = True) -> np.ndarray:
-    """How much each sequence's loss (rows) moves with each sequence's embeddings (columns); shape (S, S)."""
-    fields = spoiled(batch, mask, restart)
-    embeddings = model.get_input_embeddings()(fields.pop("input_ids")).detach().requires_grad_()
-    losses, _ = per_sequence(model(**fields, inputs_embeds=embeddings), batch)
-    rows = []
-    for loss in losses:
-        (gradient,) = torch.autograd.grad(loss, embeddings, retain_graph=True)
-        useful = gradient[batch.segment_ids > 0]  # shape (tokens, d), sequence after sequence
-        rows.append([part.norm().item() for part in useful.split(batch.lengths.tolist())])
-    return np.array(rows)
 
 
 def attention_maps(model: PackedBert, fields: dict[str, Tensor]) -> Tensor:

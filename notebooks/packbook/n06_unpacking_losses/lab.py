@@ -18,9 +18,10 @@ FAULTS = ["isolation", "positions", "mean", "accumulation"]  # tests hold them t
 
 
 def texts(number: int = 8, seed: int = 0) -> list[dict[str, list[int]]]:
-    """Some of WordNet's glosses of different lengths, with masked tokens to predict."""
-    lengths = wordnet_texts().definition_tokens
-    fitting = (np.flatnonzero(lengths == 6 + 2 * i) for i in range(number))
+    """Some of WordNet's definitions of 6, 8, 10, … tokens, with masked tokens to predict."""
+    glosses = wordnet_texts()
+    alone = glosses.pair_tokens == 0  # with no usage example behind the definition
+    fitting = (np.flatnonzero(alone & (glosses.definition_tokens == 6 + 2 * i)) for i in range(number))
     some = [found[seed % len(found)] for found in fitting]
     masked = MlmMasking.for_tokenizer(wordnet_tokenizer(), seed)(tokenized(np.array(some), seed, 64))
     return [{name: masked[i][name].tolist() for name in ("input_ids", "labels")} for i in range(number)]

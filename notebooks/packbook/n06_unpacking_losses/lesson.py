@@ -79,31 +79,29 @@ QUESTIONS = Questions.beside(
             "the mean over tokens",
             "neither",
             "the mean over sequences",
-            1e-10,
+            within=0.1 * max(abs(pack - token), abs(pack - sequence)),
         ),
-        "beyond_eight": lambda sizes: 100 * np.maximum(sizes - 8, 0).sum() / sizes.sum(),
         "first_tokens": lambda packs, sequences: "the first of each pack" if packs < sequences else "all of them",
-        "gradient_off": lambda off, losses: 100 * off,
-        "accumulated": lambda off, counts: 100 * off,
+        "mean_of_means": lambda three, alone: compare(
+            three, alone, "the one alone", "both the same", "one of the three"
+        ),
     },
     reasons={
         "closer": lambda token, sequence, pack: (
             f"It is {abs(pack - token):.3f} from the mean over tokens, and {abs(pack - sequence):.3f} from the mean "
-            "over sequences. Rows that hold about equally many predicted tokens weigh tokens equally, and rows of one "
-            "sequence weigh sequences equally."
+            "over sequences. If all rows hold about the same number of predicted tokens, all tokens weigh about the "
+            "same; if each row holds one sequence, all sequences do."
         ),
-        "beyond_eight": lambda sizes: (
-            f"Some packs hold many short definitions, and the deepest holds {sizes.max()}. A pack of 20 alone has 12 "
-            "after its eighth."
-            if sizes.max() > 8
-            else f"With this limit no pack holds more than {sizes.max()}, so eight places are enough."
-        ),
-        "accumulated": lambda off, counts: (
-            f"The micro-batches hold {', '.join(map(str, counts))} sequences. A sequence counts more in a small one."
+        "first_tokens": lambda packs, sequences: (
+            f"Only {packs} of the {sequences} sequences begin at position 0 of a row. The head would never be trained "
+            "on the others, and no error would say so."
+            if packs < sequences
+            else "With this limit each row holds one sequence. As soon as rows hold more, all but the first of each "
+            "row are lost, and no error says so."
         ),
     },
 )
-reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
+reveal = QUESTIONS.reveal
 
 
 # Exercises
@@ -134,8 +132,6 @@ def _tensors(*given):
 
 check = Exercises.beside(
     __file__,
-    sequence_mean,
-    loss_factor,
     Exercise(
         "unpack",
         unpack,
@@ -147,5 +143,7 @@ check = Exercises.beside(
             _tensors([1, 2, 4], [2, 17, 18], [0, 5, 16, 19]),
         ),
     ),
+    sequence_mean,
+    loss_factor,
     Exercise("broken_trainer", FAULTS, fault=not_the_four),
 )

@@ -10,10 +10,13 @@ from packlib.model import PackedBert
 CLS, MASK, WORDS = 2, 4, 60  # its words come after the five special tokens
 
 
-def two_words(number: int, seed: int) -> TokenStore:
-    """Sentences of 8 to 16 tokens: [CLS] a b a b a b … A hidden word is known only from the words of its sentence."""
+def two_words(number: int, seed: int, lengths: np.ndarray | None = None) -> TokenStore:
+    """Sentences like [CLS] a b a b a b … A hidden word is known only from the words of its sentence.
+
+    Their lengths are drawn from `lengths`; without it they have 8 to 16 tokens.
+    """
     rng, samples = np.random.default_rng(seed), []
-    for length in rng.integers(8, 17, number):
+    for length in rng.integers(8, 17, number) if lengths is None else rng.choice(lengths, number):
         words = MASK + 1 + rng.choice(WORDS, 2, replace=False)
         samples.append({"input_ids": [CLS, *words[np.arange(length - 1) % 2].tolist()]})
     return TokenStore.from_samples(samples)
