@@ -30,7 +30,7 @@ class Fake:
     def __init__(self):
         self.ran = []
 
-    async def __call__(self, notebook, values, out, threads=None):
+    async def __call__(self, notebook, values, out, threads=None, **_):
         self.ran.append(values)
         depth = values["depth"]
         if depth == 13:
@@ -125,7 +125,7 @@ def test_a_damaged_record_is_named(small, swept, capsys):
 def test_cells_run_at_the_same_time(small, tmp_path, monkeypatch):
     fake, two = Fake(), asyncio.Barrier(2)
 
-    async def meet(notebook, values, out, threads):
+    async def meet(notebook, values, out, threads, **_):
         async with asyncio.timeout(30):
             await two.wait()
         assert threads == 1, "they share the cores"
@@ -140,7 +140,7 @@ def test_cells_run_at_the_same_time(small, tmp_path, monkeypatch):
 def test_an_interrupted_sweep_keeps_what_ended(small, swept, monkeypatch, capsys):
     fake, ended = Fake(), []
 
-    async def interrupted(notebook, values, out, threads):
+    async def interrupted(notebook, values, out, threads, **_):
         if values["depth"] == 3:
             raise KeyboardInterrupt
         try:
