@@ -388,7 +388,7 @@ def _check(
     if loader is not None:
         others = {"a model's MODULE:FUNCTION": target, "--collate": collate, **{f"--{name}": value for name, value in
                   asked.items()}}  # fmt: skip
-        if odd := [name for name, value in others.items() if value is not None]:
+        if odd := [name for name, value in others.items() if value not in (None, ())]:
             raise ValueError(f"--loader goes without {odd[0].replace('_', '-')}, which is about a model.")
         return _check_loader(loader, log, script, **about_loader)
     if about_loader:
