@@ -14,6 +14,7 @@ from packlib.tools.loaders import LoaderCheck
 
 PLAIN = {"color": OKABE_ITO[1], "marker": "s", "linestyle": "--"}  # cuts at splitters from samples
 COUNTED = {"color": OKABE_ITO[0], "marker": "o", "linestyle": "-"}  # cuts that are counted
+NEVER = {"color": OKABE_ITO[1], "marker": "x", "linestyle": "none", "markersize": 7, "markeredgewidth": 2}
 
 
 def draw_cells(
@@ -85,28 +86,36 @@ def draw_piling(ranks: Sequence[int], uneven: Sequence[float], jump: float) -> t
 
 def who_saw_what(found: LoaderCheck) -> tuple[Figure, str]:
     """How often all ranks together saw each sequence, a line for each epoch of a check, with holes and doubles."""
-    names = list(found.seen)
+    number = len(found.expected)
+    holes = {name: np.flatnonzero(seen < found.expected) for name, seen in found.seen.items()}
+    doubles = {name: np.flatnonzero(seen > found.expected) for name, seen in found.seen.items()}
+    wrong = {name: f"{len(holes[name]):,} never, {len(doubles[name]):,} too often" for name in found.seen}
     fig, ax = new_figure()
-    for row, name in enumerate(names):
-        seen = found.seen[name]
-        holes, doubles = np.flatnonzero(seen < found.expected), np.flatnonzero(seen > found.expected)
-        once = np.setdiff1d(np.arange(len(seen)), np.concatenate([holes, doubles]))
-        ax.bar(once, 0.5, width=1, bottom=row - 0.25, color=PADDING)
-        ax.bar(doubles, 0.9, width=1, bottom=row - 0.45, color=OKABE_ITO[0])
-        ax.plot(holes, np.full(len(holes), row), color=OKABE_ITO[1], marker="x", linestyle="none", markersize=5)
-        said = f"{len(holes):,} never, {len(doubles):,} too often"
-        ax.text(1.01, row, said, transform=ax.get_yaxis_transform(), va="center", color=INK)
-    name_rows(ax, [textwrap.fill(name, 16) for name in names])
-    ax.set(xlabel="sequence, in the order of the data", xlim=(-0.5, len(found.expected) - 0.5))
+    for row, name in enumerate(found.seen):
+        once = np.setdiff1d(np.arange(number), np.concatenate([holes[name], doubles[name]]))
+        ax.bar(once, 0.4, width=1, bottom=row - 0.2, color=PADDING, label="_" * row + "as often as it should")
+        ax.bar(doubles[name], 0.7, width=1, bottom=row - 0.35, color=OKABE_ITO[0], label="_" * row + "too often")
+        line = np.full(len(holes[name]), row)
+        ax.plot(holes[name], line, **NEVER, clip_on=False, label="_" * row + "never")
+        said = wrong[name].replace(", ", "\n") if len(holes[name]) + len(doubles[name]) else "complete"
+        ax.text(1.03, row, said, transform=ax.get_yaxis_transform(), va="center", color=INK)
+    name_rows(ax, [textwrap.fill(name, 16) for name in found.seen], above=1)
+    ax.set(xlabel="sequence, in the order of the data", xlim=(-0.5, number - 0.5))
     ax.spines[["left", "top", "right"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
-    right = sum(int((counts == found.expected).all()) for counts in found.seen.values())
-    ax.set_title(f"{right} of {len(names)} epochs hold each sequence as often as they should")
-    listed = "; ".join(
-        f"{name}: {int((counts < found.expected).sum()):,} never, {int((counts > found.expected).sum()):,} too often"
-        for name, counts in found.seen.items()
-    )
+    ax.legend(loc="upper left", ncols=3, handlelength=1, borderaxespad=0)
+    ax.set_title(_worst_epoch(holes, doubles, number))
+    listed = "; ".join(f"{name}: {said}" for name, said in wrong.items())
     return fig, (
-        f"A line for each epoch, a column for each of {len(found.expected):,} sequences. One that came as often as it "
+        f"A line for each epoch, a column for each of {number:,} sequences. One that came as often as it "
         f"should is a low gray bar, one that came too often a tall blue bar, one that is missing a cross. {listed}."
     )
+
+
+def _worst_epoch(holes: dict[str, np.ndarray], doubles: dict[str, np.ndarray], number: int) -> str:
+    """Say for a title which epoch lacks the most sequences, or, if all are there, has the most too often."""
+    for odd, said in ((holes, "never come"), (doubles, "come too often")):
+        worst = max(odd, key=lambda name: len(odd[name]))
+        if len(odd[worst]):
+            return f"{len(odd[worst]):,} of {number:,} sequences {said} in {worst}"
+    return f"All {len(holes)} epochs hold each sequence as often as they should"

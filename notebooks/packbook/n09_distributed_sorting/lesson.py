@@ -80,6 +80,8 @@ class BucketExplorer(Explorer):
         )
 
 
+_MISSED = (0, "none"), (15, "about 15"), (30, "about 30")
+
 QUESTIONS = Questions.beside(
     __file__,
     truths={
@@ -92,6 +94,7 @@ QUESTIONS = Questions.beside(
         "seconds": lambda seconds: (
             "under a second" if seconds < 1 else "over an hour" if seconds > 3600 else "about a minute"
         ),
+        "after_a_stop": lambda missed: min((abs(missed - about), said) for about, said in _MISSED)[1],
     },
     reasons={
         "pile": lambda imbalance, spike, jump, ranks: (
@@ -117,6 +120,12 @@ QUESTIONS = Questions.beside(
             "Each rank sends "
             + " and ".join(f"{size:,} bytes of {kind}" for kind, size in sent.items())
             + ". Each sample id goes to the rank of its pack; lengths follow from the histograms."
+        ),
+        "after_a_stop": lambda missed: (
+            f"The new process shuffles as at its start, so it goes on in the order of the first epoch. {missed} of the "
+            f"sequences in the rest of that order had come before the stop, and {missed} others never come."
+            if missed
+            else "The rest of the epoch comes in the order that it had before the stop."
         ),
     },
 )

@@ -454,6 +454,7 @@ def test_the_command_says_by_its_exit_code_what_was_found(tmp_path, monkeypatch,
     for arguments, words in {
         "--loader my_data.py:none": "has no 'none'",
         "--loader my_data.py:right --reduction token": "--loader goes without --reduction",
+        "--loader my_data.py:right --keep 60": "--loader goes without --keep",
         "my_data.py:right --steps 3": "--steps takes a loader",
         "": "must be MODULE:FUNCTION or a folder with a model, or --loader",
     }.items():
