@@ -1,12 +1,4 @@
-"""Packing from the shell: `packlib report my_lengths.csv` answers. What follows stands below each command's help.
-
-LENGTHS is the name of a data set (packlib list) or a file: text or CSV with one length a line, CSV with
-length,count lines, JSON lines, .npy, or Parquet.
-
-Exit codes: 0 done; 1 a check failed; 2 a wrong command, parameter or file, or a check that cannot tell;
-3 an audit that cannot tell, or an inconclusive check of a loader; 4 another rank has left; 130 interrupted;
-141 nobody reads what is printed; 143 terminated.
-"""
+"""Packing from the shell: `packlib report my_lengths.csv` answers."""
 
 import json
 import os
@@ -29,25 +21,38 @@ from packlib.lengths.sources import file_of
 from packlib.packing import METHODS, Method, PackingPlan, plan
 from packlib.tools.exits import Commands, call, first_interrupt_raised, sentence, uninterrupted
 
-_CODES = (__doc__ or "").partition("\n\n")[2].strip()
+_LENGTHS = """
+LENGTHS is the name of a data set (packlib list) or a file: text or CSV with one length a line, CSV with length,count
+lines, JSON lines, .npy, or Parquet.
+
+"""
 
 
-@click.group("packlib", cls=Commands, epilog=_CODES)
+def _ends(*own: str) -> str:
+    """The exit codes of a command, those of its own after 0."""
+    wrong = "2 a wrong command, parameter or file"
+    codes = sorted([*own, *([] if any(code.startswith("2") for code in own) else [wrong])])
+    common = "130 interrupted; 141 nobody reads what is printed; 143 terminated"
+    return f"Exit codes: {'; '.join(['0 done', *codes, common])}."
+
+
+@click.group("packlib", cls=Commands, epilog=_ends("1 a check or an audit found something wrong"))
 @click.version_option(package_name="packlib", message="%(prog)s %(version)s")
 def program() -> None:
     """Train on sequences of different lengths without paying for padding."""
 
 
 Out: TypeAlias = Path | None
-_command = partial(program.command, epilog=_CODES)
 _json = click.option("--json", "script", is_flag=True, help="Print JSON, for scripts.")
-_quiet = click.option("--no-progress", "progress", flag_value=False, default=True, show_default="a bar")
+_quiet = click.option(
+    "--no-progress", "progress", flag_value=False, default=True, show_default="a bar", help="Show no progress."
+)
 _path = click.Path(path_type=Path)
 _out = partial(click.option, "--out", type=_path)
 _replace = click.option("--replace", is_flag=True, help="Replace files that are there.")
 
 
-_depth: dict[str, Any] = {"type": int, "show_default": "none", "help": "Sequences in a pack at most."}
+_depth: dict[str, Any] = {"type": int, "show_default": "none", "help": "Put at most this many sequences into a pack."}
 _LAYOUTS = ("packlib", "nemo")  # as in packlib.tools.rows, which loads pyarrow
 _REDUCTIONS = ("token", "sequence", "group", "constant")  # as in packlib.tools.check, which loads torch
 _OVERLONG = ("error", "truncate", "drop", "split")
@@ -72,28 +77,20 @@ def _lengths(*overlong: str, default: str | None = None) -> list[click.Parameter
     """The lengths that a command works on, and what it makes of them."""
     return [
         click.Argument(["lengths"]),
-        click.Option(["--max-length"], type=int, show_default="the longest", help="Tokens in a row."),
+        click.Option(["--max-length"], type=int, show_default="the longest", help="Slots of a row, in tokens."),
         click.Option(["--max-sequences-per-pack"], **_depth),
-        click.Option(["--overlong"], type=click.Choice(overlong), default=default, help="For longer sequences."),
-        click.Option(["--column"], metavar="NAME", help="Of a file that has several."),
+        click.Option(
+            ["--overlong"],
+            type=click.Choice(overlong),
+            default=default,
+            help="What to do with sequences longer than --max-length.",
+        ),
+        click.Option(["--column"], metavar="NAME", help="Which column of the file holds the lengths or tokens."),
     ]
 
 
-@_command("list")
-@_json
-def _list(script: bool) -> None:
-    """The data sets whose lengths are at hand.
-
-    \b
-    Examples:
-      packlib list
-      packlib list --json
-    """
-    _print(script, {"data sets": available()}, f"data sets: {', '.join(available())}")
-
-
-@_command("report", params=_lengths("truncate", "drop", "split", default="truncate"))
-@click.option("--source", metavar="LENGTHS", help="The same from before it was cut, to weigh what that lost.")
+@program.command("report", epilog=_LENGTHS + _ends(), params=_lengths("truncate", "drop", "split", default="truncate"))
+@click.option("--source", metavar="LENGTHS", help="Lengths before the data was cut, to weigh what that lost.")
 @click.option(
     "--today", default="random", metavar="HABIT", help="How batches are made: random, sorted, fixed, packed."
 )
@@ -104,7 +101,7 @@ def _list(script: bool) -> None:
 @click.option("--memory", metavar="SIZE", help="Of one device, such as 80GB; it needs --model.")
 @click.option("--keep-max-length", is_flag=True, help="Keep --max-length, even where other rows save slots.")
 @_masks
-@click.option("--thorough", is_flag=True, help="Let the exact search end, which can take minutes.")
+@click.option("--thorough", is_flag=True, help="Run the exact search to its end, which can take minutes.")
 @_out(metavar="DIR", default="out/report", help="Folder of the report.")
 @_replace
 @_json
@@ -112,7 +109,7 @@ def _list(script: bool) -> None:
 def _report(
     lengths: str, recipe: str | None, out: Path, replace: bool, script: bool, progress: bool, **values: Any
 ) -> None:
-    """Decide which rows, which method and which micro batch, and say what that brings against today.
+    """Recommend row length, method and micro batch, and estimate the gain.
 
     LENGTHS is also what packlib pack takes: Parquet, JSON lines, a folder or a pattern in quotes of such files, or a
     folder that save_to_disk of datasets wrote. The column of tokens is input_ids, or the only one, or --column.
@@ -146,9 +143,11 @@ def _report(
     _print(script, advice.as_dict(), advice, *files)
 
 
-@_command("plan", params=_lengths("error", "truncate", "drop"))
+@program.command("plan", epilog=_LENGTHS + _ends(), params=_lengths("error", "truncate", "drop"))
 @click.option("--method", default="optimal", metavar="NAME", help=f"{', '.join(METHODS)}.")
-@click.option("--time-limit", type=float, show_default="none", help="Seconds for optimal.")
+@click.option(
+    "--time-limit", type=float, show_default="none", help="Stop the search of optimal after so many seconds."
+)
 @_out(metavar="PLAN.json", help="Write the plan there.")
 @_replace
 @_json
@@ -162,7 +161,9 @@ def _plan(
     progress: bool,
     **values: Any,
 ) -> None:
-    """Pack lengths by one method. During the search of optimal, Ctrl-C keeps the best plan so far, and a second Ctrl-C
+    """Pack lengths by one method.
+
+    During the search of optimal, Ctrl-C keeps the best plan so far, and a second Ctrl-C
     ends the command. Every other command ends at the first.
 
     \b
@@ -197,23 +198,42 @@ def _plan(
     _print(script, found, histogram, best, proof, *filter(None, [out]))
 
 
-@_command("pack")
+@program.command("pack", epilog=_ends("4 another rank has left"))
 @click.argument("data", type=_path, metavar="DATA...", nargs=-1, required=True)
-@click.option("--max-length", type=int, show_default="the plan's", help="Tokens in a pack.")
+@click.option("--max-length", type=int, show_default="the plan's", help="Slots of a pack, in tokens.")
 @click.option("--plan", type=_path, metavar="PLAN.json", help="Pack by this plan, such as that of a report.")
 @click.option("--max-sequences-per-pack", **_depth)
-@click.option("--overlong", type=click.Choice(_OVERLONG), default="error", help="For longer sequences.")
+@click.option(
+    "--overlong",
+    type=click.Choice(_OVERLONG),
+    default="error",
+    help="What to do with sequences longer than --max-length.",
+)
 @click.option("--method", metavar="NAME", show_default="chosen by the lengths", help=f"{', '.join(METHODS)}.")
-@click.option("--split", metavar="NAME", help="Of a data set of the hub, or of what save_to_disk wrote.")
-@click.option("--no-labels", "labels", flag_value=False, default=True, show_default="made", help="For masked models.")
+@click.option("--split", metavar="NAME", help="Which split of a data set of the hub, or of what save_to_disk wrote.")
+@click.option(
+    "--no-labels",
+    "labels",
+    flag_value=False,
+    default=True,
+    show_default="made",
+    help="Make no labels, as for masked models.",
+)
 @click.option("--tokenizer", type=_path, metavar="FOLDER", help="Make tokens of chats or texts with it.")
 @_masks
 @click.option("--drop", multiple=True, metavar="COLUMN", help="Leave this column out. May be repeated.")
 @click.option("--drop-unlabeled", is_flag=True, help="Leave out what has no label, also once it is cut.")
 @click.option("--window", type=int, show_default="any order", help="Packs open at a time, in order: 1 keeps it.")
-@click.option("--seed", type=int, default=0, help="Of the order of the packs.")
-@click.option("--layout", type=click.Choice(_LAYOUTS), default="packlib", help="Whose columns: NeMo's have no labels.")
-@click.option("--packs-per-file", type=int, show_default="one file", help="Write a folder of files of so many packs.")
+@click.option("--seed", type=int, default=0, help="Shuffle the packs by this seed.")
+@click.option(
+    "--layout",
+    type=click.Choice(_LAYOUTS),
+    default="packlib",
+    help="Write packlib's columns, or NeMo's, which have no labels.",
+)
+@click.option(
+    "--packs-per-file", type=int, show_default="one file", help="Write a folder of files with this many packs each."
+)
 @_out(metavar="PACKED", required=True, help="Write the packs there, to a Parquet file or a folder.")
 @_json
 @_quiet
@@ -274,7 +294,7 @@ def _pack(
         sys.stdout.flush()
 
 
-@_command("audit")
+@program.command("audit", epilog=_ends("1 a problem was found", "3 something is inconclusive"))
 @click.argument("data", metavar="PACKS...", type=_path, nargs=-1, required=True)
 @click.option(
     "--source",
@@ -295,14 +315,19 @@ def _pack(
     show_default="none may be cut",
     help="What was meant to become of sequences longer than --max-length.",
 )
-@click.option("--max-length", type=int, show_default="the widest row's", help="Tokens in a pack.")
+@click.option("--max-length", type=int, show_default="the widest row's", help="Slots of a pack, in tokens.")
 @click.option("--max-sequences-per-pack", **_depth)
 @click.option("--batch-size", type=int, help="Packs in a batch of one rank.")
 @click.option("--gradient-accumulation-steps", type=int, default=1, help="Batches in an update of one rank.")
 @click.option("--ranks", type=int, default=1, help="Ranks that share the packs.")
-@click.option("--steps", type=int, help="Updates that are meant.")
-@click.option("--model", metavar="CONFIG.json|SIZE", show_default="Llama 3 8B's shape", help="What a pack costs.")
-@click.option("--tolerance", type=float, default=0.05, help="Share of packs above lpfhp's that is no problem.")
+@click.option("--steps", type=int, help="Updates that you plan to make.")
+@click.option(
+    "--model",
+    metavar="CONFIG.json|SIZE",
+    show_default="Llama 3 8B's shape",
+    help="Weigh packs by the cost of this model.",
+)
+@click.option("--tolerance", type=float, default=0.05, help="Accept this share of packs more than lpfhp needs.")
 @_json
 @_quiet
 def _audit(
@@ -313,8 +338,9 @@ def _audit(
     script: bool,
     **values: Any,
 ) -> int:
-    """What packed data that others made costs, and what became of its sequences and their labels; 1 if there is a
-    problem, 3 if there is none, but not all can be told.
+    """Compare packed data with its source, and say what it costs.
+
+    Each sequence and its labels are looked for in packs that any library made.
 
     PACKS is Parquet, JSON lines (also .jsonl.gz) or Arrow: files, a folder of them, or a pattern in quotes. They have
     seq_lengths, cu_seqlens, seq_start_id, segment_ids, document_ids, position_ids that start again, or the columns of
@@ -348,30 +374,6 @@ def _pairs(text: str) -> dict[str, str]:
     return {name.strip(): column.strip() for name, _, column in pairs}
 
 
-@_command("adjust")
-@click.argument("recipe", metavar="RECIPE.json", type=_path)
-@click.option("--factor", type=float, required=True, help="The packing factor, such as 1.99.")
-@click.option("--how", default="accumulation", help="Or: batch, betas, linear_rate, sqrt_rate.")
-@_json
-def _adjust(recipe: Path, factor: float, how: Any, script: bool) -> None:
-    """What to change in a training recipe, that of the padded run, after packing.
-
-    \b
-    Examples:
-      packlib adjust recipe.json --factor 1.99
-      packlib adjust recipe.json --factor 1.99 --how betas --json
-    """
-    from dataclasses import asdict
-
-    from packlib.training.adjustment import adjust
-    from packlib.training.recipe import Recipe
-
-    before = Recipe.load(recipe)
-    after, reasons, error = adjust(before, factor, how)
-    found = {"before": asdict(before), "after": asdict(after), "reasons": reasons, "error": error}
-    _print(script, found, f"Before packing. {before}", f"After packing. {after}", "\n  ".join(["Why:", *reasons]))
-
-
 _OF_LOADERS: dict[str, dict[str, Any]] = {  # of `check`, and what check_loader calls them
     "--source": {"type": str, "metavar": "DATA", "help": "With --loader: the sequences that an epoch should have."},
     "--id": {"metavar": "COLUMN", "help": "With --loader: names a sequence, where tokens change."},
@@ -395,14 +397,29 @@ def _of_loaders(command: Any) -> Any:
     return command
 
 
-@_command("check")
+@program.command(
+    "check",
+    epilog=_ends(
+        "1 a question failed",
+        "2 a wrong command, parameter or file, or a question about a model could not be answered",
+        "3 a question about a loader is inconclusive",
+        "4 another rank has left",
+    ),
+)
 @click.argument("target", metavar="MODULE:FUNCTION|FOLDER", required=False)
 @click.option("--loader", metavar="MODULE:FUNCTION", help="Check a loader instead, that this function makes.")
 @_of_loaders
-@click.option("--collate", metavar="MODULE:FUNCTION", show_default="the function's, or padding-free", help="Your own.")
-@click.option("--reduction", type=click.Choice(_REDUCTIONS), show_default="any", help="The mean you want.")
-@click.option("--group", metavar="COLUMN", help="The same for sequences that belong together, as a pair.")
-@click.option("--max-tokens", type=int, show_default="300", help="Of a sequence, if longer ones must be cut.")
+@click.option(
+    "--collate",
+    metavar="MODULE:FUNCTION",
+    show_default="the function's, or padding-free",
+    help="Check with this collator.",
+)
+@click.option(
+    "--reduction", type=click.Choice(_REDUCTIONS), show_default="any", help="Expect the loss to be this mean."
+)
+@click.option("--group", metavar="COLUMN", help="Keep sequences with one value in this column together, as pairs.")
+@click.option("--max-tokens", type=int, show_default="300", help="Cut sequences longer than this for most questions.")
 @click.option(
     "--keep",
     type=int,
@@ -417,8 +434,9 @@ def _of_loaders(command: Any) -> Any:
 def _check(
     target: str | None, loader: str | None, collate: str | None, log: Out, script: bool, progress: bool, **asked: Any
 ) -> int:
-    """Whether a model computes for each sequence of a pack what it computes for it alone; 1 if a question fails, and
-    2 if one cannot be told, or nothing can be checked.
+    """Test that packing changes no result of your model, trainer or loader.
+
+    A model must compute for each sequence of a pack what it computes for it alone.
 
     The function returns model, collate and sequences, as check_packing takes them. A folder holds a model of
     transformers as configuration and safetensors.
@@ -517,6 +535,45 @@ def _group(ranks: int, hours: float = 0.5) -> AbstractContextManager:
     from packlib.distributed.torchrun import group  # it loads torch
 
     return group(hours)
+
+
+@program.command("adjust", epilog=_ends())
+@click.argument("recipe", metavar="RECIPE.json", type=_path)
+@click.option("--factor", type=float, required=True, help="The packing factor, such as 1.99.")
+@click.option("--how", default="accumulation", help="What to change.")
+@_json
+def _adjust(recipe: Path, factor: float, how: Any, script: bool) -> None:
+    """Adapt a training recipe to packed rows.
+
+    RECIPE.json is that of the padded run.
+
+    \b
+    Examples:
+      packlib adjust recipe.json --factor 1.99
+      packlib adjust recipe.json --factor 1.99 --how betas --json
+    """
+    from dataclasses import asdict
+
+    from packlib.training.adjustment import adjust
+    from packlib.training.recipe import Recipe
+
+    before = Recipe.load(recipe)
+    after, reasons, error = adjust(before, factor, how)
+    found = {"before": asdict(before), "after": asdict(after), "reasons": reasons, "error": error}
+    _print(script, found, f"Before packing. {before}", f"After packing. {after}", "\n  ".join(["Why:", *reasons]))
+
+
+@program.command("list", epilog=_ends())
+@_json
+def _list(script: bool) -> None:
+    """Name the data sets whose lengths are at hand.
+
+    \b
+    Examples:
+      packlib list
+      packlib list --json
+    """
+    _print(script, {"data sets": available()}, f"data sets: {', '.join(available())}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
