@@ -49,7 +49,7 @@ PROGRAMS = {
     "audit": Program("benchmarks.bench_audit", "data/benchmarks/audit.csv", "5 minutes"),
     "balance": Program("benchmarks.bench_balance", "data/benchmarks/balance*.csv", "5 minutes"),
     "groups": Program("benchmarks.bench_groups", "data/benchmarks/groups.csv", "5 minutes"),
-    "pairs": Program("benchmarks.bench_pairs", "data/benchmarks/pairs.csv", "20 minutes"),
+    "pairs": Program("benchmarks.bench_pairs", "data/benchmarks/pairs.csv", "15 minutes"),
     "hard": Program(
         "benchmarks.bench_hard",
         "data/benchmarks/packing_hard.csv, data/benchmarks/packing_slack.csv",

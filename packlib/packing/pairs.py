@@ -192,7 +192,7 @@ def _check(tokens: np.ndarray, patches: np.ndarray, max_length: int, max_patches
     ):
         if sizes.min() < least:
             at = int(np.argmax(sizes < least))
-            raise ValueError(f"Sample {at} has {sizes[at]} {noun}; at least {least} must be there.")
+            raise ValueError(f"Sample {at} has {sizes[at]} {noun}; it must have at least {least}.")
         if sizes.max() > budget:
             at = int(np.argmax(sizes > budget))
             raise ValueError(

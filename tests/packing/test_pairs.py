@@ -82,12 +82,12 @@ def draw(number, seed=0):
 
 def test_the_bound_is_that_of_the_scarcer_budget_and_says_what_proves_it():
     tokens, patches = draw(500)
-    packs = pack_pairs(tokens, patches, 1000, 250)
+    packs = pack_pairs(tokens, patches, 1000, 280)
     assert packs.token_bound == plan(tokens, 1000).lower_bound
-    assert packs.patch_bound == packs.lower_bound == plan(patches[patches > 0], 250).lower_bound
+    assert packs.patch_bound == packs.lower_bound == plan(patches[patches > 0], 280).lower_bound
     assert (packs.scarcer, packs.proven_by) == ("patches", "patches alone: the sum of all patches")
     assert "patches are scarcer" in repr(packs)
-    swapped = pack_pairs(patches + 1, tokens, 501, 1000)
+    swapped = pack_pairs(patches + 1, tokens, 281, 1000)
     assert swapped.scarcer == "tokens" and swapped.proven_by.startswith("tokens alone: ")
 
 
@@ -114,16 +114,22 @@ def test_without_any_patches_it_is_packing_as_ever():
     assert (packs.patch_bound, packs.patch_proof, packs.patch_efficiency, packs.scarcer) == (0, None, 0, "tokens")
 
 
-@pytest.mark.parametrize("number", [200, 12_000])
-def test_the_same_samples_give_the_same_packs(number):
-    given = *draw(number), 400, 300
+def large_and_small(number):
+    """As many samples that take over half of a row of 400 tokens as small ones."""
+    rng = np.random.default_rng(1)
+    tokens = np.concatenate([rng.integers(201, 300, number), rng.integers(1, 100, number)])
+    return tokens, rng.integers(0, 30, 2 * number)
+
+
+@pytest.mark.parametrize("given", [(*draw(200), 400, 300), (*large_and_small(2100), 400, 60)], ids=["one", "windows"])
+def test_the_same_samples_give_the_same_packs(given):
     once, again = pack_pairs(*given), pack_pairs(*map(np.ndarray.tolist, given[:2]), *given[2:])
     assert np.array_equal(once.sample_ids, again.sample_ids) and np.array_equal(once.offsets, again.offsets)
 
 
-def test_many_samples_in_windows_stay_near_the_bound():
-    tokens, patches = draw(12_000)
-    packs = pack_pairs(tokens, patches, 600, 300)
+@pytest.mark.parametrize("given", [(*draw(9_000), 600, 300), (*large_and_small(2100), 400, 60)], ids=["draw", "large"])
+def test_many_samples_in_windows_stay_near_the_bound(given):
+    packs = pack_pairs(*given)
     assert packs.lower_bound >= 2 * 1024  # at least two windows
     assert packs.num_packs <= 1.015 * packs.lower_bound
 
@@ -135,6 +141,29 @@ def test_a_sample_goes_where_the_room_points_its_way():
     tokens, patches = np.concatenate([share, 1000 - share]), np.concatenate([1000 - share, share])
     packs = pack_pairs(tokens, patches, 1000, 1000)
     assert packs.gap <= 0.02 * packs.lower_bound
+
+
+def opposed(seed, least, most, number=300):
+    """Samples that take such shares of both budgets: the more of one, the less of the other."""
+    rng = np.random.default_rng(seed)
+    of_tokens = rng.uniform(least, most, number)
+    of_patches = (least + most - of_tokens + rng.normal(0, 0.05, number)).clip(least, most)
+    return np.ceil(1000 * of_tokens).astype(int), np.ceil(1000 * of_patches).astype(int), 1000, 1000
+
+
+def test_samples_of_opposed_sizes_need_packs_that_are_all_open():
+    """Here every sorted fit takes at least 38 packs, and the bound is 35."""
+    assert pack_pairs(*opposed(3, 0.02, 0.2)).num_packs <= 36
+
+
+def test_large_samples_need_best_fit():
+    """Here first fit takes at least 112 packs, and packs that are all open take 138."""
+    assert pack_pairs(*opposed(11, 0.05, 0.6)).num_packs <= 110
+
+
+def test_packs_whose_room_is_just_enough_stay_open():
+    packs = pack_pairs([7] * 512 + [3] * 512, [0] * 1024, 10, 1)
+    assert packs.num_packs == packs.lower_bound == 512
 
 
 def test_the_packs_can_be_used_as_packs_and_written(tmp_path):
