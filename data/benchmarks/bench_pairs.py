@@ -272,8 +272,6 @@ def one_draw(draw: Callable[[np.random.Generator, int], Drawn], samples: int) ->
         "above": f"{len(packs) / least - 1:.2%}",
         "CPU s": f"{seconds:.1f}",
     }
-    if samples > PAIRS:
-        return row | dict.fromkeys(PEERS, "") | {TOKENS_ALONE: ""}
     for name, peer in PEERS.items():
         rows = peer(drawn) if least * 48 > len(drawn.tokens) or name != BUFFER else None
         row[name] = "" if rows is None else f"{rows} ({rows / least - 1:.2%})"
@@ -290,9 +288,9 @@ PEERS: dict[str, Callable[[Drawn], int]] = {
 
 
 def main() -> None:
-    """Record all draws; the last row is a million samples, packed in windows, without the peers.
+    """Record all draws. Of the hard case there are fewer samples.
 
-    A buffer of 48 fills no row that takes more samples: there it is left out. Of the hard case there are fewer samples.
+    A buffer of 48 fills no row that takes more samples: there it is left out.
     """
-    work = [(draw, PAIRS // 10 if draw is large else PAIRS) for draw in DRAWS] + [(internvl, 10 * PAIRS)]
+    work = [(draw, PAIRS // 10 if draw is large else PAIRS) for draw in DRAWS]
     record("pairs.csv", (one_draw(*one) for one in work), "python data/record.py pairs", ("numpy", "highspy"))
