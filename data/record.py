@@ -50,6 +50,7 @@ PROGRAMS = {
     "balance": Program("benchmarks.bench_balance", "data/benchmarks/balance*.csv", "5 minutes"),
     "groups": Program("benchmarks.bench_groups", "data/benchmarks/groups.csv", "5 minutes"),
     "race": Program("benchmarks.bench_race", "data/benchmarks/race.csv", "2 minutes"),
+    "pairs": Program("benchmarks.bench_pairs", "data/benchmarks/pairs.csv", "15 minutes"),
     "hard": Program(
         "benchmarks.bench_hard",
         "data/benchmarks/packing_hard.csv, data/benchmarks/packing_slack.csv",

@@ -125,7 +125,8 @@ def count_lengths(
                 what = f"{MAX_LENGTH}, the longest that a histogram can hold."
                 if max_length is not None:
                     way_out = (
-                        "truncate or drop it, as overlong of LengthHistogram and load does, or raise the maximum."
+                        'truncate or drop it by overlong="truncate" or "drop" (in the shell --overlong truncate), '
+                        "or raise the maximum."
                     )
                     what = f"the maximum length {limit}: {way_out}"
                 raise ValueError(f"Length {array[at]} at {place(start + at)} is over {what}")

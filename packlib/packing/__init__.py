@@ -4,7 +4,7 @@ Read first `greedy.py` (SPFHP and LPFHP), then `plans.py`: what a plan is. `meth
 new method gets into. `nnls.py` is packing by least squares; `search/` finds the fewest packs, and `proofs.py` names
 and checks what proves how few there can be. `packs.py` has packs of samples; `assigning.py` makes them of a plan, and
 `stream.py` of what passes by. `groups.py` lays answers that share a prompt into rows, and `search/group_bound.py`
-proves how few rows there can be.
+proves how few rows there can be. `pairs.py` packs samples that take of two budgets, tokens and patches.
 """
 
 from packlib.packing.documents import CUTTING_RULES, DocumentRows, document_rows, least_cuts
@@ -13,6 +13,7 @@ from packlib.packing.least_squares import nonnegative_least_squares
 from packlib.packing.methods import METHODS, Method, plan
 from packlib.packing.nnls import full_strategies, num_full_strategies, strategy_matrix
 from packlib.packing.packs import Packs
+from packlib.packing.pairs import PairPacks, pack_pairs
 from packlib.packing.plans import PackingPlan, assign
 from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound
 from packlib.packing.stream import StreamPacker
@@ -26,6 +27,7 @@ __all__ = [
     "Method",
     "PackingPlan",
     "Packs",
+    "PairPacks",
     "StreamPacker",
     "assign",
     "certified_bound",
@@ -35,6 +37,7 @@ __all__ = [
     "nonnegative_least_squares",
     "num_full_strategies",
     "pack_groups",
+    "pack_pairs",
     "plan",
     "strategy_matrix",
 ]
