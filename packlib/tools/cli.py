@@ -451,7 +451,7 @@ def _check(
       packlib check --loader my_data.py:make --source tokens.parquet --ranks 8
     """
     about_loader = {name: asked.pop(name) for name in (option[2:].replace("-", "_") for option in _OF_LOADERS)}
-    about_loader = {name: value for name, value in about_loader.items() if value not in (None, False, ())}
+    about_loader = {name: value for name, value in about_loader.items() if not _is_left_out(value)}
     if loader is not None:
         others = {"a model's MODULE:FUNCTION": target, "--collate": collate, **{f"--{name}": value for name, value in
                   asked.items()}}  # fmt: skip
@@ -480,6 +480,11 @@ def _check(
     print(found.to_json() if script else found)
     _append(log, target, found)
     return code
+
+
+def _is_left_out(value: Any) -> bool:
+    """Return whether this is what an option has if nobody gives it; 0 is not, though it equals False."""
+    return value is None or value is False or value == ()
 
 
 def _check_loader(target: str, log: Out, script: bool, **asked: Any) -> int:

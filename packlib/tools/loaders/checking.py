@@ -129,7 +129,7 @@ def check_loader(
         another_order(epochs, shuffled, third),
     ]
     seen = {epoch.name: reference.seen(epoch.orders, names) for epoch in epochs}
-    after, seen_after = _after_stops(caller, ranks, others, epochs, run, reference, names, shuffled)
+    after, seen_after = _after_stops(caller, ranks, others, epochs, run, reference, names, shuffled, repeats)
     limit = "" if all(epoch.ended for epoch in epochs) else f" Each pass was left after {most:,} steps: see --steps."
     expected = np.array([reference.expected[at] for at in reference.positions(names)], np.int64)
     return LoaderCheck((*findings, *after), reference.sentence + limit, expected, seen | seen_after)
@@ -144,9 +144,10 @@ def _after_stops(
     reference: Reference,
     names: SequenceNames,
     shuffled: bool,
+    repeats: bool,
 ) -> tuple[list[Finding], dict[str, np.ndarray]]:
     """The findings about stops and other numbers of ranks, and what was seen in an epoch with a stop."""
-    on_others = [_on_other_ranks(caller, count, run, reference, names) for count in others]
+    on_others = [_on_other_ranks(count, run, reference, names, repeats) for count in others]
     stops = [stops_of(epoch) for epoch in epochs]
     if not caller.takes_states:
         return [*_not_asked("make takes no state: make(rank, ranks, epoch, state=None)."), *on_others], {}
@@ -217,18 +218,16 @@ def _next(stopped: Stopped, saved: list[Epoch], stops: list[int], names: Sequenc
 
 
 def _on_other_ranks(
-    caller: Caller, count: int, run: Callable[..., list[Epoch]], reference: Reference, names: SequenceNames
+    count: int, run: Callable[..., list[Epoch]], reference: Reference, names: SequenceNames, repeats: bool
 ) -> Finding:
     """An epoch on another number of ranks holds each sequence once, in equal steps."""
     epochs = run(count)
     question = f"on {count} ranks"
-    for finding in (
-        once(epochs, reference, names, False, lambda: run(count, numbers=(0, 1, 2))[2]),
-        equal_steps(epochs),
-    ):
+    came = once(epochs, reference, names, repeats, lambda: run(count, numbers=(0, 1, 2))[2])
+    for finding in (came, equal_steps(epochs)):
         if finding.verdict not in (PASSED, NOT_ASKED):
             return replace(finding, question=question)
-    return Finding(question, PASSED, f"On {count} ranks each sequence comes once an epoch, in equal steps.")
+    return Finding(question, PASSED, f"On {count} ranks all make the same number of steps. {came.evidence}")
 
 
 def _resumed_on_others(

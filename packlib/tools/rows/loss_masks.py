@@ -95,6 +95,15 @@ def ask_about_weights(name: str) -> str:
     )
 
 
+def ask_about_labels(name: str) -> str:
+    """The sentence that asks what a column is that has the label of untrained tokens, and another name than labels."""
+    return (
+        f"The column {shown(name)} has -100 for some tokens, as labels have it where nothing is trained on, and "
+        f"packlib takes no labels from a column of this name: rename it to labels, {drop_option(name)}, or say that "
+        f"it is something else by masks={{{name!r}: 'keep'}} ({mask_option(name, 'keep')})."
+    )
+
+
 def ask_about_sequences(name: str) -> str:
     """The sentence that asks what a column is that may say which tokens of a sequence are trained on."""
     return (

@@ -16,6 +16,7 @@ from packlib.tools.rows.loss_masks import (
     LOSS_MASKS,
     UNTRAINED,
     MaskWord,
+    ask_about_labels,
     ask_about_sequences,
     ask_about_weights,
     ask_for_a_word,
@@ -330,6 +331,8 @@ class Columns:
         if self._binary.get(name, True):
             numbers = values.to_numpy(zero_copy_only=False)
             self._binary[name] = bool(((numbers == 0) | (numbers == 1)).all())
+        if pa.types.is_integer(kind) and pc.any(pc.equal(values, IGNORED)).as_py():
+            raise ValueError(ask_about_labels(name))
         if not self._binary[name] and holds_weights(name):
             raise ValueError(ask_about_weights(name))
 

@@ -327,6 +327,18 @@ def test_other_numbers_of_ranks_are_asked_about_where_they_are_promised():
     assert "The state is of a loader with ranks 2; this one has 3 (loader_cases.py" in fixed["on 3 ranks"].evidence
 
 
+def test_repeats_that_are_meant_are_meant_on_other_numbers_of_ranks_too():
+    rows = samples(64)
+
+    def make(rank, ranks, epoch):
+        return distributed(rank, ranks, epoch, rows=rows)
+
+    assert check_loader(make, source=rows, other_ranks=[5])["on 5 ranks"].verdict == "failed"
+    found = check_loader(make, source=rows, other_ranks=[5], repeats=True)["on 5 ranks"]
+    assert found.verdict == "passed"
+    assert "epoch 0: 1 repeated to fill the last step" in found.evidence
+
+
 def test_the_generators_of_the_caller_stay_as_they_are():
     torch.manual_seed(3)
     np.random.seed(3)  # noqa: NPY002
@@ -456,6 +468,10 @@ def test_the_command_says_by_its_exit_code_what_was_found(tmp_path, monkeypatch,
         "--loader my_data.py:right --reduction token": "--loader goes without --reduction",
         "--loader my_data.py:right --keep 60": "--loader goes without --keep",
         "my_data.py:right --steps 3": "--steps takes a loader",
+        "--loader my_data.py:right --ranks 0": "ranks must be",
+        "--loader my_data.py:right --steps 0": "steps must be",
+        "--loader my_data.py:right --time-limit 0": "time_limit must be",
+        "my_data.py:right --ranks 0": "--ranks takes a loader",
         "": "must be MODULE:FUNCTION or a folder with a model, or --loader",
     }.items():
         assert main(["check", *arguments.split()]) == 2

@@ -45,6 +45,22 @@ def test_a_column_of_0_and_1_asks_for_a_word_whatever_its_name_and_kind(source, 
     assert next(iter(pack_dataset(data, 4, masks={name: "keep"})))[name] == ANSWER
 
 
+@pytest.mark.parametrize("name", ["label_ids", "Labels", "targets", "y"])
+@pytest.mark.parametrize("source", ["dataset", "rows", "stream"])
+def test_a_column_with_labels_that_stand_for_none_asks_whatever_its_name(source, name):
+    """Labels of another name would be carried, and prompts trained on by labels that packlib makes."""
+    data = of(source, [{"input_ids": IDS, name: IDS}] * 5001 + [{"input_ids": IDS, name: WANTED}])
+    with pytest.raises(ValueError, match=f"The column '{name}' has -100 for some tokens.*rename it to labels"):
+        list(pack_dataset(data, 16))
+    assert "labels" in next(iter(pack_dataset(data, 16, masks={name: "drop"})))
+    assert next(iter(pack_dataset(data, 4, masks={name: "keep"})))[name] in (IDS, WANTED)
+
+
+def test_a_number_of_minus_100_that_is_no_label_asks_for_nothing():
+    rows = [{"input_ids": IDS, "logprobs": [-100.0, -1.5, -2.0, 0.0], "score": -100}]
+    assert pack_dataset(rows, 16)[0]["score"] == [-100]
+
+
 @pytest.mark.parametrize("others", [0, 5000, 5001])
 def test_whether_a_word_is_needed_does_not_depend_on_the_order_of_rows(others):
     """Rows are read some thousands at a time; one that holds a 2 says that this is no mask."""
