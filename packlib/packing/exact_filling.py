@@ -74,7 +74,7 @@ def fill_exactly(histogram: LengthHistogram, max_sequences_per_pack: int | None,
 
 def _fill_pack(left: "_LengthsLeft", limit: int, scarce: bool, evenly: bool) -> tuple[int, ...]:
     """Take a pack out of the sequences that are left: the longest, and what fills the space beside it."""
-    pack = (left.longest(left.max_length),)
+    pack: tuple[int, ...] = (left.longest(left.max_length),)
     left.take(pack, 1)
     space, places = left.max_length - pack[0], limit - 1
     while space and places and left.sequences:

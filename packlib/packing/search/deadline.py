@@ -25,7 +25,10 @@ class Deadline:
         """0 or less if the search must end."""
         if self._rounds <= 0:
             return 0.0
-        return math.inf if math.isinf(self._seconds) else self._seconds - self.seconds()
+        left = math.inf if math.isinf(self._seconds) else self._seconds - self.seconds()
+        if left <= 0:
+            self.stop()
+        return left
 
     def stop(self) -> None:
         """Let it be now."""

@@ -66,7 +66,7 @@ _WORK = 2 * 10**9  # steps of dives, of which at least the first few are made: s
 _NOISE = 0.3  # of the fractions, in all attempts but the first
 _STEPS_OF_REFILLING = 50_000  # in a round of it: some 50 ms
 _FIRST_PATIENCE, _PATIENCE = 20, 120  # rounds of refilling that save no pack: before another search, and at the end
-_REFILLED_FIRST, _REFILLED = 200_000, 2_000_000  # sequences at most, for refilling before and after other searches
+_REFILLED_FIRST, _REFILLED = 100_000, 2_000_000  # sequences at most, for refilling before and after other searches
 _WRITING = 3e-6  # seconds a sequence, a guess: writing the plan down and verifying it
 _FACTOR = 1000  # the largest by which a price multiplies the common denominator
 
@@ -121,7 +121,8 @@ class _Best:
     ) -> None:
         self.histogram, self.limit = histogram, max_sequences_per_pack
         self.progress, self.deadline = progress, deadline
-        self.lower_bound, self.proof = direct_bound(histogram.counts, max_sequences_per_pack), None
+        self.lower_bound = direct_bound(histogram.counts, max_sequences_per_pack)
+        self.proof: Proof | None = None
         self._set(lpfhp(histogram, max_sequences_per_pack))
 
     def _set(self, strategies: list[EqualPacks]) -> None:
