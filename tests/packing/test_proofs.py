@@ -274,5 +274,5 @@ def test_sums_are_proofs_for_huge_counts_and_rows():
 def test_a_plan_whose_proof_was_taken_away_is_refused():
     made = plan([5, 3, 3, 2, 8])
     object.__setattr__(made, "proof", None)
-    with pytest.raises(TypeError, match="proof must be Sums, Prices or PricesAndList .*, not None"):
+    with pytest.raises(TypeError, match="proof must be Sums, Prices or PricesAndList"):
         made.verify()
