@@ -1,10 +1,12 @@
 """Packing: a plan puts the lengths of a histogram together, packs put the samples together.
 
-Read first `greedy.py` (SPFHP and LPFHP), then `plans.py`: what a plan is. `methods.py` has `plan`, and the table that a
-new method gets into. `nnls.py` is packing by least squares; `search/` finds the fewest packs, and `proofs.py` names
-and checks what proves how few there can be. `packs.py` has packs of samples; `assigning.py` makes them of a plan, and
-`stream.py` of what passes by. `groups.py` lays answers that share a prompt into rows, and `search/group_bound.py`
-proves how few rows there can be. `pairs.py` packs samples that take of two budgets, tokens and patches.
+Read first `greedy.py` (SPFHP and LPFHP), then `exact_filling.py`, a third greedy method, and then `plans.py`: what a
+plan is. `methods.py` has `plan`, and the table that a new method gets into. `nnls.py` is packing by least squares;
+`search/` finds the fewest packs, and `proofs.py` names and checks what proves how few there can be. `packs.py` has
+packs of samples; `assigning.py` makes them of a plan, and `stream.py` of what passes by. `groups.py` lays answers that
+share a prompt into rows, and `search/group_bound.py` proves how few rows there can be. Exact filling and `groups.py`
+add up lengths with `bit_sets.py`. `pairs.py` packs samples that
+take of two budgets, tokens and patches.
 """
 
 from packlib.packing.documents import CUTTING_RULES, DocumentRows, document_rows, least_cuts

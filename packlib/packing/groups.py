@@ -19,6 +19,7 @@ import numpy as np
 
 from packlib.checks import whole_number
 from packlib.lengths.counting import MAX_LENGTH, as_int64
+from packlib.packing.bit_sets import chosen_for, highest, sums_up_to
 from packlib.packing.ragged import Ragged
 from packlib.packing.search.group_bound import group_bound
 
@@ -234,30 +235,30 @@ class _Filler:
         The shared tokens of that part do not count as filled, since they are to stand in another row too.
         """
         branches = [self.branches[first][i] for i in pool[first]]
-        reached = _reached(branches, self.max_length - self.shared[first])
-        held, _ = _chosen(branches, reached, _highest(reached[-1]))
+        reached = sums_up_to(self.max_length - self.shared[first], branches)
+        held, _ = chosen_for(highest(reached[-1]), branches, reached)
         row = {first: [pool[first][i] for i in held]}
         space = self.max_length - self.tokens(row)
         sizes = {group: self.size(group, own) for group, own in pool.items() if group != first}
         whole = sorted((group for group in sizes if sizes[group] <= space), key=sizes.__getitem__, reverse=True)
-        reached = _reached([sizes[group] for group in whole], space)
-        filled, part, taken = _highest(reached[-1]), None, Row()
+        reached = sums_up_to(space, [sizes[group] for group in whole])
+        filled, part, taken = highest(reached[-1]), None, Row()
         for group in sorted(sizes, key=self.shared.__getitem__) if filled < space else ():
             left = space - self.shared[group]
             if left <= filled:
                 break
             branches = [self.branches[group][i] for i in pool[group]]
-            if branches[-1] > left or _highest(_reached(branches, left, reached[-1])[-1]) <= filled:
+            if branches[-1] > left or highest(sums_up_to(left, branches, reached[-1])[-1]) <= filled:
                 continue
-            others = _reached([sizes[other] for other in whole if other != group], left)  # without itself, whole
-            sums = _reached(branches, left, others[-1])
-            if _highest(sums[-1]) > filled:
-                filled, part, beside, of_part = _highest(sums[-1]), group, others, sums
+            others = sums_up_to(left, [sizes[other] for other in whole if other != group])  # without itself, whole
+            sums = sums_up_to(left, branches, others[-1])
+            if highest(sums[-1]) > filled:
+                filled, part, beside, of_part = highest(sums[-1]), group, others, sums
         if part is not None:
             whole, reached = [group for group in whole if group != part], beside
-            held, filled = _chosen([self.branches[part][i] for i in pool[part]], of_part, filled)
+            held, filled = chosen_for(filled, [self.branches[part][i] for i in pool[part]], of_part)
             taken = {part: [pool[part][i] for i in held]} if held else {}
-        held, _ = _chosen([sizes[group] for group in whole], reached, filled)
+        held, _ = chosen_for(filled, [sizes[group] for group in whole], reached)
         row |= taken | {whole[i]: pool[whole[i]] for i in held}
         for group, own in row.items():
             gone = set(own)
@@ -311,31 +312,3 @@ def _some(rows: Sequence[Row], holders: dict[int, list[int]], number: int, rng: 
         if (at := rng.randrange(len(rows))) not in some:
             some.append(at)
     return some
-
-
-# Sums of sizes as the bits of one integer: bit n is set if some of the sizes add up to n.
-
-
-def _reached(sizes: Sequence[int], space: int, start: int = 1) -> list[int]:
-    """The sums up to `space` before the first size, after it, after the second, …, until one fills the space."""
-    every = (2 << space) - 1
-    found = [start & every]
-    for size in sizes:
-        if found[-1] >> space:
-            break
-        found.append(found[-1] | (found[-1] << size) & every)
-    return found
-
-
-def _highest(sums: int) -> int:
-    return sums.bit_length() - 1
-
-
-def _chosen(sizes: Sequence[int], reached: Sequence[int], total: int) -> tuple[list[int], int]:
-    """Which sizes make this total, and what of it they leave to where `reached` started."""
-    chosen = []
-    for i in range(len(reached) - 2, -1, -1):
-        if not reached[i] >> total & 1:
-            chosen.append(i)
-            total -= sizes[i]
-    return chosen, total

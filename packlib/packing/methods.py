@@ -10,7 +10,8 @@ lengths that share a pack, and how many such packs there are. This one gives eac
         return [((length,), count) for length, count in enumerate(histogram.counts.tolist()) if count]
 
 With its name in `MethodName` and a line in `METHODS`, `plan` finds it and verifies what it returns; the command line,
-the reports, the notebooks' tables and the tests of all methods include it, too. SPFHP and LPFHP are in `greedy.py`.
+the reports, the notebooks' tables and the tests of all methods include it, too. SPFHP and LPFHP are in `greedy.py`,
+exact filling in `exact_filling.py`.
 """
 
 import inspect
@@ -21,6 +22,7 @@ from packlib.checks import depth_limit, one_of, shown, whole_number
 from packlib.lengths.counting import MAX_LENGTH
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.baselines import next_fit, unpacked
+from packlib.packing.exact_filling import exact_filling
 from packlib.packing.greedy import EqualPacks, lpfhp, spfhp
 from packlib.packing.nnls import ennlshp, nnlshp
 from packlib.packing.plans import PackingPlan
@@ -29,7 +31,7 @@ from packlib.packing.search.lpt import lpt
 from packlib.packing.search.optimal import optimal
 from packlib.packing.search.progress import Progress
 
-MethodName = Literal["unpacked", "next_fit", "spfhp", "lpfhp", "lpt", "nnlshp", "ennlshp", "optimal"]
+MethodName = Literal["unpacked", "next_fit", "spfhp", "lpfhp", "exact_filling", "lpt", "nnlshp", "ennlshp", "optimal"]
 Method = MethodName | Literal["bfd"]
 
 
@@ -50,6 +52,7 @@ METHODS: Mapping[MethodName, PackingMethod] = {
     "next_fit": next_fit,
     "spfhp": spfhp,
     "lpfhp": lpfhp,
+    "exact_filling": exact_filling,
     "lpt": lpt,
     "nnlshp": nnlshp,
     "ennlshp": ennlshp,

@@ -178,8 +178,9 @@ class PackingPlan:
         proof.
 
         Raises:
-            ValueError: with the first thing that is wrong.
+            TypeError, ValueError: with the first thing that is wrong.
         """
+        check_proof(self.proof)
         self._check()
         if self.lower_bound != self._proven_bound():
             raise ValueError(f"The lower bound {self.lower_bound} is not proven by {self.proof}.")

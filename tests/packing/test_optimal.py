@@ -30,7 +30,7 @@ def drawn(pool, top, sequences):
     return LengthHistogram.from_lengths(rng.choice(pool(rng), sequences), top)
 
 
-LOG_NORMAL = drawn(lambda rng: np.clip(rng.lognormal(6.4, 1.2, 5000), 1, 4096).astype(int), 4096, 5000)
+LOG_NORMAL = drawn(lambda rng: np.clip(rng.lognormal(7.8, 1.0, 5000), 1, 4096).astype(int), 4096, 5000)
 THOUSAND = drawn(lambda rng: rng.integers(200, 16_385, 1000), 16_384, 20_000)
 
 

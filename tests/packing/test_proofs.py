@@ -269,3 +269,10 @@ def test_sums_are_proofs_for_huge_counts_and_rows():
         made = plan(histogram, method="lpfhp", max_sequences_per_pack=depth)
         assert made.prices.max() <= PRICE_OF_A_PACK and made.prices.min() >= 0
         assert PackingPlan.from_json(made.to_json()).lower_bound == made.lower_bound == 2
+
+
+def test_a_plan_whose_proof_was_taken_away_is_refused():
+    made = plan([5, 3, 3, 2, 8])
+    object.__setattr__(made, "proof", None)
+    with pytest.raises(TypeError, match="proof must be Sums, Prices or PricesAndList"):
+        made.verify()

@@ -1,5 +1,7 @@
 """What the exact search and the one for long rows have in common."""
 
+from typing import Any
+
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.proofs import Proof
 from packlib.packing.search.bound import direct_bound
@@ -20,6 +22,7 @@ class Search:
     """
 
     num_packs: int
+    best: Any  # the strategies, an attribute or a property
     master: MasterProblem
 
     def __init__(
@@ -30,6 +33,10 @@ class Search:
         self.counts, self.top = histogram.counts, histogram.max_length
         self.lower_bound = direct_bound(self.counts, max_sequences_per_pack)
         self.proof: Proof | None = None
+
+    def run(self) -> None:
+        """Search until the bound is met, or the deadline, or nothing more is found."""
+        raise NotImplementedError
 
     def report(self, stage: str) -> None:
         """Call back after a round; that may end the search."""

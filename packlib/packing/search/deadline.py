@@ -9,7 +9,7 @@ from packlib.packing.search.master import MasterProblem
 
 
 class Deadline:
-    """So many seconds from now, and so many linear programs, which are rounds.
+    """So many seconds from now, and so many rounds: linear programs, or as much work of another kind.
 
     The plan of a search has as many packs on a busy machine as on an idle one if only rounds end it.
     """
@@ -25,11 +25,20 @@ class Deadline:
         """0 or less if the search must end."""
         if self._rounds <= 0:
             return 0.0
-        return math.inf if math.isinf(self._seconds) else self._seconds - self.seconds()
+        left = math.inf if math.isinf(self._seconds) else self._seconds - self.seconds()
+        if left <= 0:
+            self.stop()
+        return left
 
     def stop(self) -> None:
         """Let it be now."""
         self._rounds = 0
+
+    def next_round(self) -> bool:
+        """Begin a round that solves no linear program; False if there is no round or time left for it."""
+        begins = self.seconds_left() > 0
+        self._rounds -= 1
+        return begins
 
     def solve(self, master: MasterProblem, counts: np.ndarray, kept: float = 0.0) -> bool:
         """Solve the linear program for `counts`, which is a round; False if there is no round or time left for it.

@@ -12,8 +12,9 @@ strategies are generated that can be filled with these alone, and an integer pro
 Sadykov, Vanderbeck, Pessoa, Tahiri and Uchoa, Primal heuristics for branch and price: the assets of diving methods
 (INFORMS Journal on Computing 31, 2019). Where dives leave a gap, and the packs that can matter are few enough to be
 listed, another integer program finds a plan that meets the bound, or proves that there is none
-(`packlib.packing.search.whole_packs`). Rows that are too long for the exact knapsack go another way
-(`packlib.packing.search.long_rows`).
+(`packlib.packing.search.whole_packs`). Rows that are too long for the exact knapsack go another way:
+a few packs at a time are filled again (`packlib.packing.search.refilling`), and a linear program on few lengths proves
+more (`packlib.packing.search.long_rows`).
 """
 
 import itertools
@@ -21,6 +22,7 @@ import math
 import time
 import warnings
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from typing import Literal
 
@@ -29,22 +31,32 @@ import numpy as np
 from packlib.checks import number, whole_number
 from packlib.lengths.counting import float_unit
 from packlib.lengths.histogram import LengthHistogram
+from packlib.packing.exact_filling import fill_exactly
 from packlib.packing.filling import fill_places
 from packlib.packing.greedy import EqualPacks, lpfhp, spread_evenly
 from packlib.packing.proofs import Prices, PricesAndList, Proof
 from packlib.packing.search.base import Search
-from packlib.packing.search.bound import EXACT_STEPS, PRICE_OF_A_PACK, exact_dot, exact_size, needs_relaxation
+from packlib.packing.search.bound import (
+    EXACT_STEPS,
+    PRICE_OF_A_PACK,
+    direct_bound,
+    exact_dot,
+    exact_size,
+    needs_relaxation,
+)
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.knapsack import NOT_FOR_SALE, Knapsack, Multiset, fillable, fillable_packs, solve_knapsack
 from packlib.packing.search.long_rows import LongSearch
 from packlib.packing.search.lpt import lpt_until
 from packlib.packing.search.master import TOLERANCE, MasterProblem
-from packlib.packing.search.progress import Callback, shown
+from packlib.packing.search.progress import Callback, Progress, shown
+from packlib.packing.search.refilling import Refilling
 from packlib.packing.search.whole_packs import FEW_NODES, LISTED, NODES, WHOLE, choose, flat
 
 _SLACK = PRICE_OF_A_PACK >> 28  # a pack must be worth so much more than it costs
 _STEPS_A_ROUND = 10**7  # of the exact knapsack, above which prices are found on few lengths
 _FEW_LENGTHS = 1100  # ten times as many steps are taken for at most so many different lengths
+_MOST_LENGTHS = 2100  # the same, once refilling has left a gap
 _STEP = 2e-9  # seconds of the exact knapsack
 _DIVES, _FIRST_DIVES = 400, 12  # attempts at rounding; so many come before packs are listed
 _FEW = 1000  # strategies are looked for, and packs are listed, for at most so many sequences
@@ -52,6 +64,10 @@ _LEFT, _FEW_STRATEGIES = 0.45, 200  # of the sequences, and strategies of them, 
 _CLOSE = 1e-6  # of a pack: a pack that is worth so much more than it costs is new
 _WORK = 2 * 10**9  # steps of dives, of which at least the first few are made: some ten seconds
 _NOISE = 0.3  # of the fractions, in all attempts but the first
+_STEPS_OF_REFILLING = 50_000  # in a round of it: some 50 ms
+_FIRST_PATIENCE, _PATIENCE = 20, 120  # rounds of refilling that save no pack: before another search, and at the end
+_REFILLED_FIRST, _REFILLED = 100_000, 2_000_000  # sequences at most, for refilling before and after other searches
+_WRITING = 3e-6  # seconds a sequence, a guess: writing the plan down and verifying it
 _FACTOR = 1000  # the largest by which a price multiplies the common denominator
 
 
@@ -79,20 +95,110 @@ def optimal(
     """
     limit = math.inf if time_limit is None else number("time_limit", time_limit, at_least=0)
     most = math.inf if rounds is None else whole_number("rounds", rounds, 0)
-    depth, few = max_sequences_per_pack, np.count_nonzero(histogram.counts) <= _FEW_LENGTHS
-    takes_long = needs_relaxation(histogram.counts, depth, EXACT_STEPS if few else _STEPS_A_ROUND)
-    kind = LongSearch if takes_long else _Search
     with shown(progress) as callback:
-        search = kind(histogram, depth, callback, Deadline(limit, most))
+        best = _Best(histogram, max_sequences_per_pack, callback, Deadline(limit, most))
         try:
-            search.run()
+            best.search()
         except KeyboardInterrupt as stop:
             if on_interrupt == "raise" or type(stop) is not KeyboardInterrupt:  # a command's own ends the command
                 raise
-            found = f"of {search.num_packs:,} packs; the proven minimum is {search.lower_bound:,}"
+            found = f"of {best.num_packs:,} packs; the proven minimum is {best.lower_bound:,}"
             said = f"The search was interrupted: this is the best plan so far, {found}."
             warnings.warn(said, RuntimeWarning, stacklevel=3)  # where `plan` was called
-        return search.best, search.proof
+        return best.strategies, best.proof
+
+
+class _Best:
+    """The best plan and bound of all searches; each search that is made gives its own to `keep`.
+
+    Attributes:
+        strategies, num_packs: the plan, and its packs.
+        lower_bound, proof: the bound, and what proves it; None where sums do.
+    """
+
+    def __init__(
+        self, histogram: LengthHistogram, max_sequences_per_pack: int | None, progress: Callback, deadline: Deadline
+    ) -> None:
+        self.histogram, self.limit = histogram, max_sequences_per_pack
+        self.progress, self.deadline = progress, deadline
+        self.lower_bound = direct_bound(histogram.counts, max_sequences_per_pack)
+        self.proof: Proof | None = None
+        self._set(lpfhp(histogram, max_sequences_per_pack))
+
+    def _set(self, strategies: list[EqualPacks]) -> None:
+        self.strategies, self.num_packs = strategies, _packs(strategies)
+
+    def search(self) -> None:
+        """Fill exactly; search exactly where the tables are small; else refill, search long rows, and refill again."""
+        self.fill()
+        if self.done():
+            return
+        counts, sequences = self.histogram.counts, self.histogram.num_sequences
+        lengths = np.count_nonzero(counts)
+        small = not needs_relaxation(counts, self.limit, EXACT_STEPS if lengths <= _FEW_LENGTHS else _STEPS_A_ROUND)
+        if not small and sequences <= _REFILLED_FIRST:
+            self.fill_evenly()
+            self.refill(_FIRST_PATIENCE)
+        if not self.done():
+            exact = small or (lengths <= _MOST_LENGTHS and not needs_relaxation(counts, self.limit))
+            self.take(_Search if exact else LongSearch)
+        if sequences <= _REFILLED:
+            self.refill(_PATIENCE)
+
+    def done(self) -> bool:
+        return self.num_packs == self.lower_bound or self.deadline.seconds_left() <= 0
+
+    def fill(self) -> None:
+        """Keep an exact filling that is better than best fit."""
+        for evenly in (False, True) if self.limit else (False,):
+            if not self.done():
+                filled = fill_exactly(self.histogram, self.limit, evenly)
+                if _packs(filled) < self.num_packs:
+                    self._set(filled)
+
+    def fill_evenly(self) -> None:
+        """Keep a plan by `lpt`, for scarce places, if it is better."""
+        if self.limit and not self.done():
+            filled = lpt_until(self.deadline, self.histogram, self.limit)
+            if _packs(filled) < self.num_packs:
+                self._set(filled)
+
+    def take(self, kind: type[Search]) -> None:
+        """Make a search of this kind, and keep what it finds, also if it is interrupted."""
+        search = kind(self.histogram, self.limit, self.report_of, self.deadline)
+        try:
+            search.run()
+        finally:
+            if search.lower_bound > self.lower_bound or (search.lower_bound == self.lower_bound and search.proof):
+                self.lower_bound, self.proof = search.lower_bound, search.proof
+            if search.num_packs < self.num_packs:
+                self._set(search.best)
+
+    def report_of(self, now: Progress) -> bool | None:
+        """Report what a search says as part of the whole."""
+        packs, bound = min(now.num_packs, self.num_packs), max(now.lower_bound, self.lower_bound)
+        return self.progress(replace(now, num_packs=packs, lower_bound=bound)) if self.progress else None
+
+    def refill(self, patience: int) -> None:
+        """Refill a few packs at a time, until the bound is met or `patience` rounds save no pack."""
+        if self.done():
+            return
+        refilling, idle = Refilling(self.strategies, self.histogram.max_length, self.limit), 0
+        writing = self.histogram.num_sequences * _WRITING
+        while idle < patience and len(refilling.packs) > self.lower_bound:
+            if self.deadline.seconds_left() <= writing or not self.deadline.next_round():
+                break
+            before, until = len(refilling.packs), refilling.steps + _STEPS_OF_REFILLING
+            while refilling.steps < until and len(refilling.packs) > self.lower_bound:
+                refilling.attempt()
+            idle = 0 if len(refilling.packs) < before else idle + 1
+            if len(refilling.packs) < self.num_packs:
+                self._set([(pack, 1) for pack in refilling.packs])
+            now = Progress(
+                "refilling", len(self.strategies), self.num_packs, self.lower_bound, self.deadline.seconds()
+            )
+            if self.progress and self.progress(now) is False:
+                self.deadline.stop()
 
 
 class _Search(Search):

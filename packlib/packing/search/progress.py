@@ -12,7 +12,7 @@ from packlib.checks import percent
 class Progress:
     """What is known after a round; given to the `progress` callback of `optimal`."""
 
-    stage: str  # "pricing" or "rounding"
+    stage: str  # "pricing", "rounding" or "refilling"
     strategies: int
     num_packs: int
     lower_bound: int

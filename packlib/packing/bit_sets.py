@@ -1,0 +1,66 @@
+"""Sets of whole numbers as the bits of one of Python's integers: bit n is 1 if n is in the set.
+
+Such integers have any number of bits, and Python works on 30 of them at a time. One AND, OR or shift therefore treats
+all numbers of a set at once: shifted by 5, a set holds each of its numbers plus 5. `exact_filling.py` looks for
+sequences that fill a space in this way, and `groups.py` adds up groups.
+"""
+
+from collections.abc import Iterable, Sequence
+
+
+def set_of(numbers: Iterable[int], below: int) -> int:
+    """Return the set of these numbers, each from 0 to `below` less 1.
+
+    >>> bin(set_of([0, 2, 3], below=8))
+    '0b1101'
+    """
+    as_bytes = bytearray(below // 8 + 1)  # one bit after the other in an integer would copy it each time
+    for number in numbers:
+        as_bytes[number >> 3] |= 1 << (number & 7)
+    return int.from_bytes(as_bytes, "little")
+
+
+def up_to(most: int, numbers: int) -> int:
+    """Return the set of those of `numbers` that are `most` or less."""
+    return numbers & ((2 << most) - 1)
+
+
+def highest(numbers: int) -> int:
+    """Return the highest number of a set; -1 if the set is empty."""
+    return numbers.bit_length() - 1
+
+
+def lowest(numbers: int) -> int:
+    """Return the lowest number of a set; -1 if the set is empty."""
+    return (numbers & -numbers).bit_length() - 1
+
+
+def sums_up_to(space: int, sizes: Sequence[int], start: int = 1) -> list[int]:
+    """Return the sets of sums up to `space`: those of `start`, with the first size, with the first two, and so on.
+
+    The list ends early once a sum fills the space. By default `start` is {0}, which is the integer 1.
+
+    >>> [bin(sums) for sums in sums_up_to(5, [2, 3])]
+    ['0b1', '0b101', '0b101101']
+    """
+    found = [up_to(space, start)]
+    for size in sizes:
+        if found[-1] >> space:
+            break
+        found.append(up_to(space, found[-1] | found[-1] << size))
+    return found
+
+
+def chosen_for(total: int, sizes: Sequence[int], sums: Sequence[int]) -> tuple[list[int], int]:
+    """Return which of `sizes` add up to `total`, by their places, and the number of `start` that they are added to.
+
+    Args:
+        total: a number of the last set in `sums`.
+        sizes, sums: what `sums_up_to` was given, and what it returned.
+    """
+    chosen = []
+    for place in range(len(sums) - 2, -1, -1):
+        if not sums[place] >> total & 1:
+            chosen.append(place)
+            total -= sizes[place]
+    return chosen, total

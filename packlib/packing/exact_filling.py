@@ -1,0 +1,204 @@
+"""Exact filling: a greedy method that looks for sequences which fill a pack to the last slot.
+
+Best fit (`greedy.py`) puts each sequence where little space is left; exact filling asks which sequences would leave
+none. It fills one pack after the other. Each begins with the longest sequence that is left. Then, until nothing fits,
+
+1. two sequences that fill the space exactly complete the pack; if there are none, three;
+2. otherwise the longest sequence that fits goes into the pack, and the question comes up again for the smaller space.
+
+Looking at all pairs takes no loop. The lengths that are left are a set of bits (`bit_sets.py`), and the same lengths
+mirrored, `max_length - length`, are another. Shifted to the right by the slots that are used, the mirrored set holds
+`space - length`. The AND of both sets therefore holds every length x for which `space - x` is left, too, which is every
+pair. With 5 slots free and the lengths 1, 2 and 4:
+
+    lengths       1 2 . 4       bits 1, 2, 4
+    5 - lengths   1 . 3 4       bits 5 - 4, 5 - 2, 5 - 1
+    both          1 . . 4       1 + 4 = 5
+
+A depth limit makes places scarce as well as slots. Once the sequences left are so short that packs would run out of
+places before they run out of slots, a pack takes shorter ones first, as short as still lets the last two fill it.
+
+Filling one pack at a time as full as can be is known as minimum bin slack: Gupta and Ho, A new heuristic algorithm for
+the one-dimensional bin-packing problem (Production Planning & Control 10, 1999); with the longest sequence fixed, as
+here, Fleszar and Hindi, New heuristics for one-dimensional bin-packing (Computers & Operations Research 29, 2002). They
+search all subsets. Here only ones, pairs and triples are tried, which is enough where different lengths are many.
+"""
+
+from collections import Counter
+
+from packlib.lengths.histogram import LengthHistogram
+from packlib.packing.bit_sets import highest, lowest, set_of, up_to
+from packlib.packing.greedy import EqualPacks
+
+_TRIPLES = 40  # lengths that are tried as the longest of three
+_NEARLY = 48  # slots that the last two sequences of a pack may leave free
+_LONG = 0.9  # of the longest sequence left: what a place of the pack can be expected to take
+# Places are scarce where the sequences left average at most so many times a place's share of a pack.
+_SCARCE, _EVENLY = 1.05, 1.15
+
+
+def exact_filling(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -> list[EqualPacks]:
+    """Fill pack after pack, longest sequence first, to the last slot where one, two or three others can do that.
+
+    A pack is repeated as long as there are sequences for it, so the time depends on the different lengths and not on
+    the number of sequences.
+
+    >>> from packlib.packing import plan
+    >>> lengths = [6, 5, 4, 3, 3, 3]
+    >>> plan(lengths, 12, "lpfhp").strategies
+    [(6, 5), (4, 3, 3), (3,)]
+    >>> plan(lengths, 12, "exact_filling").strategies
+    [(6, 3, 3), (5, 4, 3)]
+    """
+    return fill_exactly(histogram, max_sequences_per_pack, evenly=False)
+
+
+def fill_exactly(histogram: LengthHistogram, max_sequences_per_pack: int | None, evenly: bool) -> list[EqualPacks]:
+    """Do the same, with a choice of what a pack takes while places are scarce.
+
+    Args:
+        evenly: whether each place then takes the longest sequence up to an equal share of the space; or else the
+            shortest one that lets the places after it fill the space.
+    """
+    left = _LengthsLeft(histogram)
+    limit = min(max_sequences_per_pack or histogram.max_length, histogram.num_sequences)
+    packs = []
+    while left.sequences:
+        scarce = max_sequences_per_pack is not None and left.has_scarce_places(limit, _EVENLY if evenly else _SCARCE)
+        pack = _fill_pack(left, limit, scarce, evenly)
+        more = left.times(pack)
+        left.take(pack, more)
+        packs.append((pack, 1 + more))
+    return packs
+
+
+def _fill_pack(left: "_LengthsLeft", limit: int, scarce: bool, evenly: bool) -> tuple[int, ...]:
+    """Take a pack out of the sequences that are left: the longest, and what fills the space beside it."""
+    pack: tuple[int, ...] = (left.longest(left.max_length),)
+    left.take(pack, 1)
+    space, places = left.max_length - pack[0], limit - 1
+    while space and places and left.sequences:
+        if scarce and places > 2:
+            more = left.even_share(space, places) if evenly else left.short(space, places)
+        else:
+            more = left.filling(space, places)
+        if not more:
+            break
+        left.take(more, 1)
+        pack += more
+        space -= sum(more)
+        places -= len(more)
+    return pack
+
+
+class _LengthsLeft:
+    """The sequences that no pack holds yet. What looks for some of them returns their lengths, () if there are none.
+
+    Attributes:
+        max_length: slots of a pack.
+        counts: how many sequences of each length are left; shape (max_length + 1,).
+        lengths, mirrored: the set of lengths of which a sequence is left, and of `max_length - length` for each.
+        sequences, tokens: how many are left.
+    """
+
+    def __init__(self, histogram: LengthHistogram) -> None:
+        top = self.max_length = histogram.max_length
+        used = histogram.counts.nonzero()[0].tolist()
+        self.counts = histogram.counts.tolist()
+        self.lengths = set_of(used, top + 1)
+        self.mirrored = set_of([top - length for length in used], top + 1)
+        self.sequences, self.tokens = histogram.num_sequences, histogram.num_tokens
+
+    def take(self, pack: tuple[int, ...], times: int) -> None:
+        """Remove the sequences of this many equal packs."""
+        if not times:
+            return
+        for length, copies in Counter(pack).items():
+            self.counts[length] -= copies * times
+            if not self.counts[length]:
+                self.lengths ^= 1 << length
+                self.mirrored ^= 1 << (self.max_length - length)
+        self.sequences -= len(pack) * times
+        self.tokens -= sum(pack) * times
+
+    def times(self, pack: tuple[int, ...]) -> int:
+        """Return how many packs like this one the sequences left are enough for."""
+        return min(self.counts[length] // copies for length, copies in Counter(pack).items())
+
+    def has(self, lengths: tuple[int, ...]) -> bool:
+        """Return whether enough sequences are left for all of these lengths together."""
+        return all(self.counts[length] >= lengths.count(length) for length in lengths)
+
+    def has_scarce_places(self, limit: int, scarce: float) -> bool:
+        """Return whether packs of `limit` sequences would run out of places before they run out of slots."""
+        return self.tokens * limit <= scarce * self.max_length * self.sequences
+
+    def longest(self, space: int) -> int:
+        """Return the longest length that fits; 0 or less if none does."""
+        return highest(up_to(space, self.lengths))
+
+    def filling(self, space: int, places: int) -> tuple[int, ...]:
+        """What comes next into a pack: what fills its space, or else the longest that fits."""
+        longest = self.longest(space)
+        if longest <= 0:
+            return ()
+        if longest == space or places == 1:
+            return (longest,)
+        if 3 * longest < space:  # three cannot fill it yet: as many of the longest as keep that so, at once
+            copies = min(space // longest - 2, places, self.counts[longest])
+            return (longest,) * max(copies, 1)
+        found = self.pair(space)
+        if not found and places > 2:
+            found = self.triple(space)
+        if not found and places == 2:
+            found = self.near_pair(space, longest)
+        return found or (longest,)
+
+    def pair(self, space: int, beside: tuple[int, ...] = ()) -> tuple[int, ...]:
+        """The two that fill a space, with the longest one that can be in such a pair.
+
+        Args:
+            beside: lengths that are taken together with the two, so that enough must be left for all.
+        """
+        both = self.lengths & (self.mirrored >> (self.max_length - space))
+        while (longer := highest(both)) * 2 >= space:
+            found = (*beside, longer, space - longer)
+            if self.has(found):
+                return found
+            both ^= 1 << longer
+        return ()
+
+    def triple(self, space: int) -> tuple[int, ...]:
+        """Three that fill a space, with the longest one that can be in such a triple, of the first few tried."""
+        candidates = up_to(space, self.lengths)
+        for _ in range(_TRIPLES):
+            first = highest(candidates)
+            if first * 3 < space:
+                break
+            if found := self.pair(space - first, (first,)):
+                return found
+            candidates ^= 1 << first
+        return ()
+
+    def near_pair(self, space: int, longest: int) -> tuple[int, ...]:
+        """The last two of a pack: those that leave the fewest slots free, if they fill more than the longest alone."""
+        for filled in range(space - 1, max(space - _NEARLY, longest), -1):
+            if found := self.pair(filled):
+                return found
+        return ()
+
+    def short(self, space: int, places: int) -> tuple[int, ...]:
+        """The shortest that lets the places after it fill the space, if each of them takes a long sequence."""
+        later = int((places - 1) * _LONG * self.longest(self.max_length))
+        least = max(1, space - later)
+        found = least + lowest(self.lengths >> least)
+        return (found,) if least <= found <= space else self.one(space)
+
+    def even_share(self, space: int, places: int) -> tuple[int, ...]:
+        """The longest that takes at most its share of the space."""
+        return self.one(space // places) or self.one(space)
+
+    def one(self, space: int) -> tuple[int, ...]:
+        """The longest that fits."""
+        longest = self.longest(space)
+        return (longest,) if longest > 0 else ()

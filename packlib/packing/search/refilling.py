@@ -1,0 +1,136 @@
+"""Save packs by filling a few of them again, over and over: a local search.
+
+A plan that is a few packs above its bound wastes little in most packs, but that adds up to a few packs in all. Take a
+few packs apart and fill them again, one after the other, each as full as its sequences can fill it. Keep the new packs
+if their free slots are at least as much in one place as before, measured by the sum of squares of the free slots. The
+free slots then gather in fewer and fewer packs, until one of these packs has nothing left to hold.
+
+Filling a pack as full as can be is a subset sum. The sums that sequences can make are a set of bits (`bit_sets.py`);
+under a depth limit there is a set for each number of sequences. See Fleszar and Hindi, New heuristics for
+one-dimensional bin-packing (Computers & Operations Research 29, 2002), and, for squares as what such a search should
+raise, Falkenauer, A hybrid grouping genetic algorithm for bin packing (Journal of Heuristics 2, 1996).
+"""
+
+import random
+from collections.abc import Sequence
+
+from packlib.packing.bit_sets import chosen_for, highest, sums_up_to, up_to
+from packlib.packing.greedy import EqualPacks
+
+_FEWEST, _MOST = 2, 6  # packs that are taken apart at a time
+_ROOMY = 0.9  # of these, those that are chosen by their free slots; the others are any
+_LONGEST_FIRST = 0.7  # of the packs, those that begin with the longest sequence; the others begin with any
+_IN_ORDER = 0.5  # of the packs, those for which longer sequences are preferred; for the others any are
+_LISTED = 500  # attempts until packs with free slots are listed again, at least
+_SCARCE = 0.9  # of all places, the share that is taken where a free place counts like its share of the slots
+_SLOTS_A_STEP = 1 << 14  # of a set of bits; the steps of longer ones count for more
+
+
+class Refilling:
+    """Packs, some of which are taken apart and filled again at a time.
+
+    Attributes:
+        packs: the lengths in each pack.
+        steps: additions of sets of bits so far, which take a microsecond or less each. They are the same on every
+            machine, so a search that ends after so many of them finds the same plan everywhere.
+    """
+
+    def __init__(self, strategies: Sequence[EqualPacks], max_length: int, max_sequences_per_pack: int | None) -> None:
+        self.packs = [pack for pack, repeats in strategies for _ in range(repeats)]
+        self.steps = 0
+        self._max_length, self._limit = max_length, max_sequences_per_pack
+        self._place = 0  # what a free place counts for, in slots
+        if max_sequences_per_pack:
+            taken = sum(map(len, self.packs)) / (len(self.packs) * max_sequences_per_pack)
+            self._place = max_length // max_sequences_per_pack if taken > _SCARCE else 0
+        self._free = [self._free_of(pack) for pack in self.packs]
+        self._roomy, self._listed = list[int](), 0  # packs with free slots, and the attempts until they are listed
+        self._random = random.Random(0)
+
+    def attempt(self) -> bool:
+        """Take a few packs apart and fill them again; return whether that saved a pack."""
+        some = self._choose()
+        before = sum(self._free[at] ** 2 for at in some)
+        if not before:
+            return False
+        pool = sorted([length for at in some for length in self.packs[at]], reverse=True)
+        filled = list[tuple[int, ...]]()
+        while pool and len(filled) < len(some):
+            pack, pool = self._fill(pool)
+            filled.append(pack)
+        free = [self._free_of(pack) for pack in filled]
+        saved = len(some) - len(filled)
+        if pool or sum(n * n for n in free) + saved * self._free_of(()) ** 2 < before:
+            return False
+        for at, pack, n in zip(some, filled, free, strict=False):
+            self.packs[at], self._free[at] = pack, n
+        for at in sorted(some[len(filled) :], reverse=True):  # the last pack takes the place of a saved one
+            self.packs[at], self._free[at] = self.packs[-1], self._free[-1]
+            self.packs.pop()
+            self._free.pop()
+        return saved > 0
+
+    def _free_of(self, pack: tuple[int, ...]) -> int:
+        """The slots that a pack leaves free; where places are scarce, its free places count, too."""
+        free_places = self._limit - len(pack) if self._limit else 0
+        return self._max_length - sum(pack) + self._place * free_places
+
+    def _choose(self) -> list[int]:
+        """Choose packs to take apart: some because they have free slots, the others by chance."""
+        draw, number = self._random, len(self.packs)
+        if self._listed <= 0:
+            self._roomy = [at for at, free in enumerate(self._free) if free]
+            self._listed = max(_LISTED, number // 100)
+        self._listed -= 1
+        wanted, some = min(_FEWEST + int(draw.random() * (_MOST - _FEWEST + 1)), number), dict[int, None]()
+        while len(some) < wanted:
+            at = int(draw.random() * number)
+            if draw.random() < _ROOMY and self._roomy:
+                at = self._roomy[int(draw.random() * len(self._roomy))]
+                if at >= number or draw.random() * self._max_length > 4 * self._free[at] + self._max_length // 20:
+                    continue
+            some[at] = None
+        return list(some)
+
+    def _fill(self, pool: list[int]) -> tuple[tuple[int, ...], list[int]]:
+        """Fill a pack from these sequences (from long to short); return it, and the sequences that are left."""
+        chance = self._random.random
+        first = pool.pop(0 if chance() < _LONGEST_FIRST else int(chance() * len(pool)))
+        space, places = self._max_length - first, self._limit - 1 if self._limit else len(pool)
+        shortest = pool[-1 - places :]  # if they do not fit together, no set of so many does
+        enough_places = len(shortest) <= places or sum(shortest) > space
+        lengths = pool
+        if chance() >= _IN_ORDER:
+            lengths = sorted(pool, key=lambda _: chance())
+        chosen = self._fullest(lengths, space) if enough_places else self._fullest_of_few(lengths, space, places)
+        pack = [first]
+        for at in chosen:
+            pack.append(lengths[at])
+        for length in pack[1:]:
+            pool.remove(length)
+        return tuple(pack), pool
+
+    def _fullest(self, lengths: list[int], space: int) -> list[int]:
+        """Which of these sequences fill the space best, by their places in the list."""
+        sums = sums_up_to(space, lengths)
+        self.steps += len(sums) * (1 + space // _SLOTS_A_STEP)
+        return chosen_for(highest(sums[-1]), lengths, sums)[0]
+
+    def _fullest_of_few(self, lengths: list[int], space: int, places: int) -> list[int]:
+        """The same where no more than so many sequences may be chosen."""
+        sums = [1] + [0] * places  # of each number of sequences
+        before = [sums]
+        for length in lengths:
+            more = (up_to(space, found << length) for found in sums[:-1])
+            sums = [sums[0], *[found | one_more for found, one_more in zip(sums[1:], more, strict=True)]]
+            before.append(sums)
+            if sums[-1] >> space:
+                break
+        self.steps += len(before) * places * (1 + space // _SLOTS_A_STEP)
+        taken = max(range(places + 1), key=lambda n: highest(sums[n]) - self._place * (places - n) if sums[n] else -1)
+        total, chosen = highest(sums[taken]), list[int]()
+        for at in range(len(before) - 2, -1, -1):
+            if not before[at][taken] >> total & 1:
+                chosen.append(at)
+                total, taken = total - lengths[at], taken - 1
+        return chosen
