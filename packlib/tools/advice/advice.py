@@ -1,4 +1,4 @@
-"""The advice: what was found in numbers, the decisions in sentences, the code that applies them, and all of it as JSON."""
+"""The advice: what was found in numbers, decisions in sentences, the code that applies them, and all of it as JSON."""
 
 import json
 import os
@@ -142,14 +142,16 @@ class Advice:
         top, found = self.row_length, dict[Overlong, Lost]()
         for rule in OVERLONG:
             tokens = 0 if rule == "split" else count_cut(self.whole, top, rule)[1]
-            labels = self.labels and self.labels.number - self.labels.kept(top, rule)
-            found[rule] = Lost(tokens, labels, self.labels and self.labels.emptied(top, rule))
+            labels = emptied = None
+            if self.labels is not None:
+                labels, emptied = self.labels.number - self.labels.kept(top, rule), self.labels.emptied(top, rule)
+            found[rule] = Lost(tokens, labels, emptied)
         return found
 
     @property
     def trained(self) -> int | None:
         """Tokens that are trained on in the packs; None where nothing says it."""
-        return self.labels and self.labels.kept(self.row_length, self.overlong)
+        return None if self.labels is None else self.labels.kept(self.row_length, self.overlong)
 
     @property
     def packed_recipe(self) -> Recipe | None:
@@ -185,7 +187,9 @@ class Advice:
     @property
     def tokens_an_update(self) -> float | None:
         """Tokens of an average update; None if today's update is not known."""
-        return self.update and self.update.after.global_batch * self.histogram.num_tokens / self.plan.num_packs
+        if self.update is None:
+            return None
+        return self.update.after.global_batch * self.histogram.num_tokens / self.plan.num_packs
 
     @cached_property
     def waiting(self) -> Waiting | None:
@@ -248,7 +252,7 @@ class Advice:
             attention="flash_attention_2" if self.form == "bounds" else "sdpa",
             recompute=bool(fit and fit.recompute),
             shared=bool(fit and fit.shards > 1),
-            batch=self.update and self.update.after,
+            batch=None if self.update is None else self.update.after,
             epochs=self.epochs,
             packing_factor=self.plan.packing_factor,
             replicas=self.replicas,

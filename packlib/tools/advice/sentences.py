@@ -22,7 +22,6 @@ from packlib.tools.advice.row_lengths import (
     cuts_less,
     next_best,
 )
-from packlib.tools.advice.today import Today
 from packlib.tools.advice.words import compared, gigabytes, large, longest, plural, share_of, signed
 from packlib.training.recipe import Recipe
 
@@ -174,7 +173,8 @@ def _longer_sequences(found: Advice) -> Decision:
 def _how_many(found: Advice, row: RowLength) -> str:
     over, all_of_them = row.overlong, found.whole.num_sequences
     verb = "is" if over == 1 else "are"
-    return f"{plural(over, 'sequence')} of {all_of_them:,} ({share_of(over, all_of_them)}) {verb} longer than {row.max_length:,}"
+    share = share_of(over, all_of_them)
+    return f"{plural(over, 'sequence')} of {all_of_them:,} ({share}) {verb} longer than {row.max_length:,}"
 
 
 def _loses(found: Advice, lost: Lost) -> str:
@@ -288,7 +288,8 @@ def _other_row(found: Advice, other: RowLength | None) -> str:
         return f"None: every other length that was tried {verb} more tokens."
     off = other.work(found.form) / found.chosen.work(found.form) - 1
     if not other.counted:
-        return f"{other.max_length:,} tokens: at least {share_of(abs(off))} {'more' if off > 0 else 'less'} work per token."
+        bound = f"at least {share_of(off)} more" if off > 0 else f"at most {share_of(-off)} less"
+        return f"{other.max_length:,} tokens: {bound} work per token."
     work = f"{share_of(abs(off))} {'more' if off > 0 else 'less'} work" if abs(off) >= 0.00005 else "the same work"
     return f"{other.max_length:,} tokens: {work} per token, and {_slots_off(other, found.chosen)}."
 
@@ -436,11 +437,13 @@ def _memory(found: Advice) -> str:
         fits = "1 pack fits" if update.most == 1 else f"up to {update.most:,} packs fit"
         return f" {fits[0].upper()}{fits[1:]} into {batch}."
     rows = update.after.micro_batch if update else 1
-    said = f" {plural(rows, 'pack')} {'takes' if rows == 1 else 'take'} about {gigabytes(memory.total)} of {gigabytes(fit.room)}"
+    verb = "takes" if rows == 1 else "take"
+    said = f" {plural(rows, 'pack')} {verb} about {gigabytes(memory.total)} of {gigabytes(fit.room)}"
     if fit.recompute:
         said += " with each layer computed twice"
     if fit.shards > 1:
-        said += f" {'and' if fit.recompute else 'with'} weights, gradients and moments shared by {fit.shards:,} devices (FSDP)"
+        said += " and" if fit.recompute else " with"
+        said += f" weights, gradients and moments shared by {fit.shards:,} devices (FSDP)"
     said += f", and at most {plural(fit.rows, 'pack')} {'fits' if fit.rows == 1 else 'fit'}."
     return said + _one_device(found)
 
@@ -490,7 +493,8 @@ def _other_update(found: Advice, update: Update) -> str:
         if accumulation != update.after.gradient_accumulation_steps:
             steps = update.after.gradient_accumulation_steps
             passes = f"{plural(accumulation, 'forward pass')} per update instead of {steps:,}"
-        return f"{micro_batch:,} × {accumulation:,}: {signed(update.off_with(micro_batch, accumulation))} sequences, and {passes}."
+        off = signed(update.off_with(micro_batch, accumulation))
+        return f"{micro_batch:,} × {accumulation:,}: {off} sequences, and {passes}."
     if update.exact or update.all_packs:
         return "There is no other."
     tokens = int(update.before.sequences_per_update / update.after.replicas * found.histogram.mean_length)
@@ -531,7 +535,8 @@ def _attention_note(found: Advice) -> str:
     )
     if found.form == "bounds":
         return f"Use attention that skips pairs of different sequences (flash_attention_2, on a GPU): {saves}"
-    return f"Use scaled_dot_product_attention with a dense mask. A kernel that skips pairs of different sequences: {saves}"
+    kernel = "A kernel that skips pairs of different sequences is not worth its trouble"
+    return f"Use scaled_dot_product_attention with a dense mask. {kernel}: {saves}"
 
 
 def _memory_note(found: Advice) -> str:
@@ -589,8 +594,8 @@ def code_note(found: Advice) -> str:
     given = ["dataset", "folder (of the model)", "tokenizer (for TRL)"]
     given += ["learning_rate"] * (found.recipe is None) + ["sequences_per_update"] * (found.update is None)
     said = (
-        f"Each trainer's code follows the first two parts, and takes as given: {', '.join(given)}. It runs as it is, on "
-        "a GPU or a CPU, and is in advice.json too."
+        f"Each trainer's code follows the first two parts, and takes as given: {', '.join(given)}. It runs on a GPU or "
+        "a CPU, and is in advice.json too."
     )
     if found.fit and not found.fit.rows:
         said += " It fits into no device's memory before several share a row."
