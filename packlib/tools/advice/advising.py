@@ -52,11 +52,11 @@ def advise(
     >>> from packlib import advise
     >>> advice = advise([90] * 600 + [1250] * 600, max_length=2048)
     >>> advice.decisions[1].choice
-    '1,280 tokens instead of 2,048'
+    'Take rows of 1,256 tokens instead of 2,048'
     >>> advice.plan.num_packs, f"{advice.plan.efficiency:.1%}", f"{advice.times_fewer:.2f}"
-    (643, '97.7%', '1.82')
+    (647, '98.9%', '1.85')
     >>> advice.decisions[-1].choice
-    "Divide the sequences of today's update by 1.866"
+    "Divide the sequences of today's update by 1.85"
 
     Args:
         lengths: in tokens, a histogram of them, or the name or the files of a data set, as `uncut` reads them. They

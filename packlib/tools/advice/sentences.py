@@ -367,7 +367,7 @@ def _too_few(devices: int) -> str:
 
 def _fitted(found: Advice, update: Update) -> Decision:
     after, before = update.after, update.before
-    choice = f"Take {after.micro_batch:,} × {after.gradient_accumulation_steps:,} packs"
+    choice = f"Take {after.micro_batch:,} × {after.gradient_accumulation_steps:,} packs{_on_devices(found)}"
     sequences = (
         f"An update has {after.sequences_per_update:,.1f} sequences instead of {before.sequences_per_update:,.6g} "
         f"({signed(update.off)}){_pieces(found)}"
@@ -385,7 +385,7 @@ def _fitted(found: Advice, update: Update) -> Decision:
         reason = f"{sequences}{_recipe_stays(found, update)}"
     return Decision(
         "Packs per update",
-        choice + _on_devices(found),
+        choice,
         f"{reason} {_passes(found)}{_memory(found)}",
         _other_update(found, update),
     )

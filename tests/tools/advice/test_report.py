@@ -71,7 +71,8 @@ def test_the_plan_packs_the_lengths_that_were_given_and_the_advice_agrees_with_i
     assert sorted(assign(plan, lengths).sample_ids.tolist()) == np.flatnonzero(lengths <= 48).tolist()
     assert advice["data"]["name"] == one_line(FILE_NAME) and advice["plan"]["packs"] == plan.num_packs
     over = lengths[lengths > 48]
-    said = f"{len(over)} sequences of 2,000 ({100 * len(over) / 2000:.1f} %) are longer than 48, and {over.sum():,} tokens"
+    said = f"{len(over)} sequences of 2,000 ({100 * len(over) / 2000:.1f} %) are longer than 48, and "
+    said += f"{over.sum():,} tokens"
     assert said in advice["decisions"][0]["reason"]  # more than 2 % are lost, so this comes first
     assert advice["plan"]["depth"] == 4 and advice["recipe"]["after"]["learning_rate"] == 1e-3
     assert advice["update"]["before"]["micro_batch"] == 16
