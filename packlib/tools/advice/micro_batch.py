@@ -128,7 +128,8 @@ def fit_update(
 
 
 def packed_recipe(before: Recipe, update: Update) -> Recipe:
-    """The recipe for packed rows. The learning rate stays, and so do the betas, unless an update differs by over 10 %.
+    """The recipe for packed rows. The learning rate stays, and so do the betas, unless an update differs by over 10 %
+    though there are enough packs.
 
     Then AdamW's betas are raised to the power of the ratio of new to old sequences per update; LAMB's betas stay.
     """
@@ -141,6 +142,6 @@ def packed_recipe(before: Recipe, update: Update) -> Recipe:
         packing_factor=after.packing_factor,
         max_length=None,
     )
-    if abs(update.off) <= MATTERS or before.optimizer != "adamw":
+    if abs(update.off) <= MATTERS or update.all_packs or before.optimizer != "adamw":
         return packed
     return replace(packed, betas=tuple(beta ** (1 + update.off) for beta in before.betas))

@@ -379,7 +379,8 @@ def _fitted(found: Advice, update: Update) -> Decision:
         reason = (
             f"Today's update has {before.sequences_per_update:,.6g} sequences, and one pass over the data has "
             f"{found.histogram.num_sequences:,}{_pieces(found)}: an update takes "
-            f"{'all packs' if not found.left_out else 'all packs that the devices share equally'}."
+            f"{'all packs' if not found.left_out else 'all packs that the devices share equally'}. Learning rate and "
+            "betas stay."
         )
     else:
         reason = f"{sequences}{_recipe_stays(found, update)}"

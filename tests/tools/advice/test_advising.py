@@ -240,6 +240,8 @@ def test_there_are_no_more_packs_in_an_update_than_in_the_data():
     found = advise(few, 1024, batch_size=32, accumulation=8)
     assert found.update.after.global_batch == found.plan.num_packs == 2 and found.updates == 1
     assert "256 sequences, and one pass over the data has 5: an update takes all packs" in repr(found)
+    mine = advise(few, 1024, recipe=Recipe(32, 1e-3, 1000, gradient_accumulation_steps=8))
+    assert mine.packed_recipe.betas == (0.9, 0.999) and "Learning rate and betas stay." in repr(mine)
     lonely = advise(few, 1024, batch_size=2, ranks=4)
     assert about(lonely, "Packs per update").choice == "The 2 packs for 4 devices: too few"
 
