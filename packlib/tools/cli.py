@@ -73,7 +73,7 @@ def _print(script: bool, found: Any, *said: Any) -> None:
     print(*([json.dumps(found, indent=2, ensure_ascii=False)] if script else said), sep="\n")
 
 
-def _lengths(*overlong: str, default: str | None = None) -> list[click.Parameter]:
+def _lengths(*overlong: str, shown: str | bool = True) -> list[click.Parameter]:
     """The lengths that a command works on, and what it makes of them."""
     return [
         click.Argument(["lengths"]),
@@ -82,24 +82,35 @@ def _lengths(*overlong: str, default: str | None = None) -> list[click.Parameter
         click.Option(
             ["--overlong"],
             type=click.Choice(overlong),
-            default=default,
+            show_default=shown,
             help="What to do with sequences longer than --max-length.",
         ),
         click.Option(["--column"], metavar="NAME", help="Which column of the file holds the lengths or tokens."),
     ]
 
 
-@program.command("report", epilog=_LENGTHS + _ends(), params=_lengths("truncate", "drop", "split", default="truncate"))
-@click.option("--source", metavar="LENGTHS", help="Lengths before the data was cut, to weigh what that lost.")
+@program.command("report", epilog=_LENGTHS + _ends(), params=_lengths("split", "truncate", "drop", shown="split"))
+@click.option(
+    "--source", metavar="LENGTHS", help="Lengths before the data was cut, to report how many tokens that lost."
+)
 @click.option(
     "--today", default="random", metavar="HABIT", help="How batches are made: random, sorted, fixed, packed."
 )
-@click.option("--batch-size", type=int, show_default="the recipe's, or 32", help="Sequences in a batch now.")
-@click.option("--recipe", metavar="RECIPE.json", show_default="an example", help="Your training's recipe.")
+@click.option("--batch-size", type=int, help="Sequences in a batch of one device now. Without it, 32 is assumed.")
+@click.option("--accumulation", type=int, help="Batches of one device behind an update now; 1 beside --batch-size.")
+@click.option("--epochs", type=int, show_default="1", help="Passes over the data.")
+@click.option("--recipe", metavar="RECIPE.json", help="Your training's recipe, in place of these.")
 @click.option("--ranks", type=int, show_default="the recipe's, or 1", help="Devices that share an update.")
 @click.option("--model", metavar="CONFIG.json|FOLDER|SIZE", help="Your model: a configuration, or 7B.")
 @click.option("--memory", metavar="SIZE", help="Of one device, such as 80GB; it needs --model.")
-@click.option("--keep-max-length", is_flag=True, help="Keep --max-length, even where other rows save slots.")
+@click.option("--keep-max-length", is_flag=True, help="Keep --max-length, even if other rows save work.")
+@click.option(
+    "--attention",
+    type=click.Choice(("bounds", "dense")),  # as in packlib.tools.advice, which loads jinja2
+    show_default="bounds, if they save over 5 % of the work",
+    help="What your model gets: the bounds of sequences, for a flash kernel, or a dense mask.",
+)
+@click.option("--tokenizer", type=_path, metavar="FOLDER", help="Make tokens of the column messages or text with it.")
 @_masks
 @click.option("--thorough", is_flag=True, help="Run the exact search to its end, which can take minutes.")
 @_out(metavar="DIR", default="out/report", help="Folder of the report.")
@@ -109,18 +120,21 @@ def _lengths(*overlong: str, default: str | None = None) -> list[click.Parameter
 def _report(
     lengths: str, recipe: str | None, out: Path, replace: bool, script: bool, progress: bool, **values: Any
 ) -> None:
-    """Recommend row length, method and micro batch, and estimate the gain.
+    """Recommend row length, method and packs per update, and estimate the savings.
 
     LENGTHS is also what packlib pack takes: Parquet, JSON lines, a folder or a pattern in quotes of such files, or a
-    folder that save_to_disk of datasets wrote. The column of tokens is input_ids, or the only one, or --column.
+    folder that save_to_disk of datasets wrote. The column of tokens is input_ids, or the only one, or --column; with
+    --tokenizer, chats or texts are read as packlib pack reads them.
 
     \b
     Examples:
       packlib report my_lengths.csv --max-length 512 --out report
       packlib report tokens.parquet --max-length 2048 --model 7B --memory 80GB --out report
-      packlib report 'shards/*.jsonl' --max-length 4096 --out report
+      packlib report 'shards/*.jsonl' --max-length 4096 --batch-size 8 --accumulation 4 --out report
+      packlib report chats.jsonl --tokenizer my_model --max-length 4096 --out report
     """
     from packlib.tools.advice.advising import advise
+    from packlib.tools.rows.tokenizing import tokenizer_of
     from packlib.training.recipe import Recipe
 
     given = None if recipe is None else Recipe.load(recipe)
@@ -131,6 +145,7 @@ def _report(
         output_path(out / name, reads=reads, new=not replace)
     show = partial(print, end=" …\033[K\r", file=sys.stderr, flush=True) if progress and sys.stderr.isatty() else None
     values["masks"] = dict(values["masks"])
+    values["tokenizer"] = values["tokenizer"] and tokenizer_of(values["tokenizer"])
     advice = advise(lengths, recipe=given, progress=show, **values)
     from packlib.tools.advice.page import page
 

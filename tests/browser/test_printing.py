@@ -24,7 +24,7 @@ def report(request, tmp_path_factory):
     Dataset.from_list(rows).to_parquet(folder / "chats.parquet")
     bert = AutoConfig.for_model("bert", architectures=["BertForPreTraining"])  # whose pooler asks for the depths too
     bert.save_pretrained(folder)
-    advice = advise(folder / "chats.parquet", 512, ranks=8, model=folder, memory="80GB", source=LENGTHS)
+    advice = advise(folder / "chats.parquet", 512, batch_size=4, ranks=8, model=folder, memory="80GB", source=LENGTHS)
     assert advice.depths and advice.loss and advice.upstream and advice.waiting
     return report_page(advice, "packlib report chats.parquet --max-length 512 --ranks 8 --source all.npy")
 

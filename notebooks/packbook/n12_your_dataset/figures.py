@@ -75,6 +75,7 @@ def draw_slots(ax: Axes, advice: Advice) -> None:
 def draw_updates(ax: Axes, advice: Advice) -> None:
     """How near each micro batch comes to the old sequences an update, at its best accumulation."""
     update = advice.update
+    assert update is not None  # the notebook says its batch
     rows = update.before.sequences_per_update / update.after.replicas / update.after.packing_factor
     sizes = range(1, min(update.most, int(rows) + 1) + 1)
     off = [

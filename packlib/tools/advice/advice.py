@@ -11,28 +11,34 @@ import numpy as np
 from packlib.files import write_text
 from packlib.lengths import LengthHistogram
 from packlib.packing import PackingPlan
+from packlib.tools.advice import sentences
 from packlib.tools.advice.applying import code_for
-from packlib.tools.advice.depths import DepthTrial, best_plans
+from packlib.tools.advice.depths import DepthTrial
+from packlib.tools.advice.labels import Labels
 from packlib.tools.advice.memory import Fit, Memory, ModelShape
-from packlib.tools.advice.micro_batch import EVIDENCE, Update
-from packlib.tools.advice.row_lengths import WORTH, Overlong, RowLength, choose, count_cut, cut, cuts_less
+from packlib.tools.advice.micro_batch import Update, packed_recipe
+from packlib.tools.advice.row_lengths import OVERLONG, WORTH, Form, Overlong, RowLength, count_cut, cut
+from packlib.tools.advice.sentences import Decision
 from packlib.tools.advice.today import Today
 from packlib.tools.advice.upstream import Upstream, find_pile
-from packlib.tools.advice.words import filled, paragraphs_of, parts_of, share_of
-from packlib.training.adjustment import TOLERATED
+from packlib.training.recipe import Recipe
 from packlib.work import Waiting, Work, waiting
 
-SAVED = 0.05  # of the work: for less, no special kernel is worth its trouble
-_MOST_PACKS = 1 << 20  # of a plan with more, so many are drawn
+_MOST_PACKS = 1 << 20  # of a plan with more, this number is drawn
 
 
-class Decision(NamedTuple):
-    """What to do about one thing, why, and what the next best choice would cost."""
+class Lost(NamedTuple):
+    """What a rule for longer sequences loses in rows of the advised length.
 
-    about: str
-    choice: str
-    reason: str
-    runner_up: str
+    Attributes:
+        tokens: that are in no row.
+        labels: that are trained on in no row; None where nothing says which tokens are trained on.
+        emptied: sequences that had a label and have none left; None where that is unknown, or no rule of cutting.
+    """
+
+    tokens: int
+    labels: int | None
+    emptied: int | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,35 +48,50 @@ class Advice:
     Attributes:
         whole: the lengths as they are.
         upstream: what was cut before the lengths were counted, if those from before were given.
-        trained: tokens of these that are trained on, as labels and masks say; None where nothing says it.
-        max_length, overlong: slots of a row as it is now, and what becomes of longer sequences.
+        labels: which tokens of the whole sequences are trained on; None where nothing says it.
+        max_length: slots of a row as it is now.
+        overlong, asked: what becomes of longer sequences, and whether the caller chose that.
+        kept: the caller keeps `max_length`.
         histogram: the lengths cut to the row length that is advised.
         row_lengths: what other rows would take.
+        form: what tells the model where sequences end: their bounds, or a dense mask.
         plans: the best plan, and those after it.
         depths, limit: what depths allow, where the model or `limit` asks for them.
         today, habits: what one pass takes now, and what it would take by other habits.
-        update: micro batch and accumulation before and after; `is_example` if no recipe was given.
+        assumed: the batch size of today is an assumption.
+        update: micro batch and accumulation before and after; None if today's are not known.
+        recipe: the recipe of today; None if none was given.
+        epochs: passes over the data, where no recipe says it.
+        devices: that share an update now.
         shape, fit: the sizes of the model, and what fits into the memory, if they were given.
         work: of a pack, in FLOP of the model's layers, or of Llama 3 8B's.
+        tokenized: the data has chats or texts, which a tokenizer made tokens of.
     """
 
     whole: LengthHistogram
     upstream: Upstream | None
-    trained: int | None
+    labels: Labels | None
     max_length: int
     overlong: Overlong
+    asked: bool
+    kept: bool
     histogram: LengthHistogram
     row_lengths: tuple[RowLength, ...]
+    form: Form
     plans: tuple[PackingPlan, ...]
     depths: tuple[DepthTrial, ...]
     limit: int | None
     today: Today
     habits: tuple[Today, ...]
-    update: Update
-    is_example: bool
+    assumed: bool
+    update: Update | None
+    recipe: Recipe | None
+    epochs: int
+    devices: int
     shape: ModelShape | None
     fit: Fit | None
     work: Work
+    tokenized: bool
 
     @property
     def plan(self) -> PackingPlan:
@@ -87,10 +108,20 @@ class Advice:
         """Slots of one pass, packed."""
         return self.plan.num_packs * self.row_length
 
+    @cached_property
+    def padded(self) -> LengthHistogram:
+        """The lengths cut to the row length of now, which today's batches have."""
+        return cut(self.whole, self.max_length, self.overlong)
+
     @property
     def times_fewer(self) -> float:
         """Slots of one pass now over those packed."""
         return self.today.slots / self.slots
+
+    @property
+    def gains(self) -> bool:
+        """Whether packing saves over 2 % of the slots of today."""
+        return self.today.slots - self.slots > WORTH * self.today.slots
 
     @property
     def now(self) -> RowLength:
@@ -105,33 +136,80 @@ class Advice:
     def _row(self, length: int) -> RowLength:
         return next(row for row in self.row_lengths if row.max_length == length)
 
-    @property
-    def updates(self) -> int:
-        """Updates in one pass, the last of which may have fewer packs."""
-        return -(-self.plan.num_packs // self.update.after.global_batch)
+    @cached_property
+    def lost(self) -> dict[Overlong, Lost]:
+        """What each rule for longer sequences loses in rows of the advised length."""
+        top, found = self.row_length, dict[Overlong, Lost]()
+        for rule in OVERLONG:
+            tokens = 0 if rule == "split" else count_cut(self.whole, top, rule)[1]
+            labels = emptied = None
+            if self.labels is not None:
+                labels, emptied = self.labels.number - self.labels.kept(top, rule), self.labels.emptied(top, rule)
+            found[rule] = Lost(tokens, labels, emptied)
+        return found
 
     @property
-    def tokens_an_update(self) -> float:
-        """Tokens of an average update."""
+    def trained(self) -> int | None:
+        """Tokens that are trained on in the packs; None where nothing says it."""
+        return None if self.labels is None else self.labels.kept(self.row_length, self.overlong)
+
+    @property
+    def packed_recipe(self) -> Recipe | None:
+        """The recipe for packed rows; None without one for today's."""
+        return packed_recipe(self.recipe, self.update) if self.recipe and self.update else None
+
+    @property
+    def replicas(self) -> int:
+        """Devices that share an update of packs."""
+        return self.update.after.replicas if self.update else self.fit.shards if self.fit else self.devices
+
+    @property
+    def updates(self) -> int | None:
+        """Updates in one pass, the last of which may have fewer packs; None if today's update is not known.
+
+        Of several devices, each has the same number of whole batches, and the packs that are left are left out.
+        """
+        if self.update is None:
+            return None
+        after, packs = self.update.after, self.plan.num_packs
+        batches = (
+            packs // (after.micro_batch * after.replicas) if after.replicas > 1 else -(-packs // after.micro_batch)
+        )
+        return -(-batches // after.gradient_accumulation_steps)
+
+    @property
+    def left_out(self) -> int:
+        """Packs of one pass that fill no batch on each of several devices."""
+        if self.update is None or self.replicas == 1:
+            return 0
+        return self.plan.num_packs % (self.update.after.micro_batch * self.replicas)
+
+    @property
+    def tokens_an_update(self) -> float | None:
+        """Tokens of an average update; None if today's update is not known."""
+        if self.update is None:
+            return None
         return self.update.after.global_batch * self.histogram.num_tokens / self.plan.num_packs
 
     @cached_property
     def waiting(self) -> Waiting | None:
-        """How long replicas wait for the slowest where packs are dealt to them at random, once an update.
+        """How long replicas wait for the slowest where packs are assigned to them at random, once per update.
 
-        None for a single replica, and where an update has more packs than there are.
+        None for a single replica, for an unknown update, and where an update has more packs than there are.
         """
-        made, recipe = self.plan, self.update.after
-        if recipe.replicas == 1 or recipe.global_batch > min(made.num_packs, _MOST_PACKS):
+        if self.update is None:
+            return None
+        made, batch = self.plan, self.update.after
+        if batch.replicas == 1 or batch.global_batch > min(made.num_packs, _MOST_PACKS):
             return None
         repeats, each = made.repeats, np.add.reduceat(self.work.of(made.items), made.offsets[:-1])
         if made.num_packs > _MOST_PACKS:
             repeats = np.random.default_rng(0).multinomial(_MOST_PACKS, repeats / made.num_packs)
-        return waiting(np.repeat(each, repeats), recipe.replicas, recipe.global_batch // recipe.replicas)
+        return waiting(np.repeat(each, repeats), batch.replicas, batch.global_batch // batch.replicas)
 
     @property
     def skipping_saves(self) -> float:
-        """The share of the layers' work that attention saves which skips what lies between sequences."""
+        """The share of the layers' work that attention saves which skips pairs of different sequences."""
         return 1 - self.chosen.skipping / self.chosen.dense
 
     @property
@@ -140,13 +218,8 @@ class Advice:
         if self.shape is None:
             return None
         shards, recompute = (self.fit.shards, self.fit.recompute) if self.fit else (1, False)
-        rows = self.update.after.micro_batch
+        rows = self.update.after.micro_batch if self.update else 1
         return self.shape.memory(rows, self.row_length, shards=shards, recompute=recompute)
-
-    @property
-    def skips(self) -> bool:
-        """Whether attention that skips what lies between sequences is worth its trouble."""
-        return self.skipping_saves >= SAVED
 
     @cached_property
     def piled_up(self) -> tuple[int, int]:
@@ -155,49 +228,18 @@ class Advice:
 
     @cached_property
     def decisions(self) -> tuple[Decision, ...]:
-        """What to do, in the order of the page, as `decisions.jinja` says it."""
-        now, all_tokens, before = self.now, self.whole.num_tokens, self.update.before
-        otherwise: Overlong = "truncate" if self.overlong == "split" else "split"
-        rows_otherwise = cut(self.whole, self.row_length, otherwise)
-        text = filled(
-            "decisions.jinja",
-            found=self,
-            tokens=all_tokens,
-            worth=WORTH,
-            tolerated=TOLERATED,
-            better=choose(self.row_lengths, now.max_length),
-            longer=cuts_less(self.row_lengths, now, all_tokens),
-            other_row=self._other_row,
-            habit=min(self.habits, key=lambda one: one.slots),
-            evidence=EVIDENCE[before.optimizer],
-            updates_today=-(-self.today.rows // before.global_batch),
-            otherwise=otherwise,
-            lost_otherwise=0 if otherwise == "split" else count_cut(self.whole, self.row_length, otherwise)[1],
-            packs_otherwise=best_plans(rows_otherwise, self.plan.max_sequences_per_pack)[0].num_packs,
-        )
-        return tuple(Decision(about, *paragraphs_of(part)) for about, part in parts_of(text).items())
-
-    @property
-    def _other_row(self) -> RowLength | None:
-        """The best of the rows that cut no more tokens than those of now, beside these; None if there is none."""
-        others = [row for row in self.row_lengths if row is not self.now and row.tokens_cut <= self.now.tokens_cut]
-        return min(others, key=lambda row: (not row.counted, row.slots_a_token), default=None)
+        """What to do, in the order of the page."""
+        return sentences.decide(self)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What else to know, in sentences, as `notes.jinja` says it; behind the fold of the page."""
-        return tuple(paragraphs_of(filled("notes.jinja", found=self)))
+        """What else to know, in sentences; behind the fold of the page."""
+        return sentences.notes(self)
 
     @property
     def loss(self) -> str:
         """How many tokens the loss sees, in a sentence; empty where the data does not say."""
-        if self.trained is None:
-            return ""
-        share, tokens = self.trained / self.whole.num_tokens, self.tokens_an_update
-        return (
-            f"{share_of(share)} of the tokens ({self.trained:,}) are trained on, as labels or masks say, so that the "
-            f"loss of an update sees about {share * tokens:,.0f} of its {tokens:,.0f} tokens."
-        )
+        return sentences.loss(self)
 
     @property
     def code(self) -> dict[str, str]:
@@ -205,11 +247,16 @@ class Advice:
         fit = self.fit
         return code_for(
             self.histogram,
-            self.update.after,
+            self.packed_recipe,
             self.overlong if self.chosen.overlong else None,
-            attention="flash_attention_2" if self.skips else "sdpa",
+            attention="flash_attention_2" if self.form == "bounds" else "sdpa",
             recompute=bool(fit and fit.recompute),
             shared=bool(fit and fit.shards > 1),
+            batch=None if self.update is None else self.update.after,
+            epochs=self.epochs,
+            packing_factor=self.plan.packing_factor,
+            replicas=self.replicas,
+            tokenized=self.tokenized,
         )
 
     @property
@@ -227,7 +274,7 @@ class Advice:
 
     def __repr__(self) -> str:
         """The decisions, as a terminal shows them."""
-        lines = [f"{d.about}: {d.choice}.\n  {d.reason}\n  Or: {d.runner_up}" for d in self.decisions]
+        lines = [f"{d.about}: {d.choice}.\n  {d.reason}\n  Next best: {d.runner_up}" for d in self.decisions]
         return "\n".join([*lines, *filter(None, [self.loss])])
 
     def to_json(self) -> str:
@@ -243,23 +290,28 @@ class Advice:
 
     def as_dict(self) -> dict[str, Any]:
         """All that was found, as JSON can hold it."""
-        h, best = self.whole, self.plan
+        h, best, update = self.whole, self.plan, self.update
+        recipes = {"before": self.recipe, "after": self.packed_recipe}
         return {
-            "format": "packlib.Advice 2",
+            "format": "packlib.Advice 3",
             "data": {
                 "name": h.name, "kind": h.kind, "source": h.source, "sequences": h.num_sequences,
                 "tokens": h.num_tokens, "max_length": self.max_length, "overlong": self.overlong,
             },
-            "loss": None if self.trained is None else {
-                "tokens": self.trained, "share": self.trained / h.num_tokens, "tokens_an_update": self.tokens_an_update,
+            "loss": None if self.labels is None else {
+                "labels": self.labels.number, "tokens": self.trained,
+                "share": (self.trained or 0) / self.histogram.num_tokens, "tokens_an_update": self.tokens_an_update,
                 "said": self.loss,
             },
+            "lost": {rule: lost._asdict() for rule, lost in self.lost.items()},
             "source": (found := self.upstream) and {
                 "name": found.source.name, "sequences": found.source.num_sequences, "tokens": found.source.num_tokens,
                 "overlong": found.overlong, "left": found.left, "lost": found.lost, "packs": found.packs,
             },
             "decisions": [one._asdict() for one in self.decisions],
             "notes": self.notes,
+            "gains": self.gains,
+            "form": self.form,
             "row_lengths": [asdict(row) for row in self.row_lengths],
             "plan": {
                 "max_length": self.row_length, "method": best.method, "depth": best.max_sequences_per_pack,
@@ -270,12 +322,14 @@ class Advice:
             "depths": [one._asdict() for one in self.depths],
             "today": asdict(self.today),
             "habits": [asdict(one) for one in self.habits],
-            "update": {
-                "example": self.is_example, "before": asdict(self.update.before), "after": asdict(self.update.after),
-                "off": self.update.off, "most": self.update.most, "updates": self.updates,
+            "update": update and {
+                "before": asdict(update.before), "after": asdict(update.after), "off": update.off, "most": update.most,
+                "all_packs": update.all_packs, "updates": self.updates, "left_out": self.left_out,
             },
+            "recipe": self.recipe and {name: recipe and asdict(recipe) for name, recipe in recipes.items()},
+            "epochs": None if self.recipe else self.epochs,
             "model": self.shape and {**asdict(self.shape), "parameters": self.shape.parameters},
             "memory": self.memory and {**self.memory._asdict(), **(self.fit._asdict() if self.fit else {})},
-            "waiting": self.waiting and {"ranks": self.update.after.replicas, **self.waiting._asdict()},
+            "waiting": self.waiting and {"ranks": self.replicas, **self.waiting._asdict()},
             "code": self.code,
         }  # fmt: skip

@@ -1,11 +1,10 @@
-"""From lengths to decisions: which rows, which method, which micro batch, and what it brings.
+"""From lengths to decisions: which rows, what becomes of longer sequences, which method, how many packs per update.
 
 Notebook 12 shows the same step by step, and `packlib report` writes it as a page.
 """
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from packlib.checks import depth_limit, flag, one_of, whole_number
@@ -15,15 +14,13 @@ from packlib.tools.advice.advice import Advice
 from packlib.tools.advice.data import Data, uncut
 from packlib.tools.advice.depths import ROUNDS, best_plans, smallest_depth, try_depths
 from packlib.tools.advice.memory import MOST_DEVICES, fitting, memory_size, model_shape
-from packlib.tools.advice.micro_batch import fit_update
-from packlib.tools.advice.row_lengths import OVERLONG, Overlong, choose, cut, try_lengths
+from packlib.tools.advice.micro_batch import Batch, fit_update
+from packlib.tools.advice.row_lengths import FORMS, OVERLONG, Form, Overlong, choose, cut, form_of, try_lengths
 from packlib.tools.advice.today import TODAY, Habit, batches_today
 from packlib.tools.advice.upstream import find_pile, weigh
 from packlib.tools.rows.loss_masks import MaskWord
 from packlib.training.recipe import Recipe
 from packlib.work import Work
-
-_ENOUGH = 10**7  # sequences, from which an example makes a single pass
 
 
 def advise(
@@ -36,24 +33,30 @@ def advise(
     memory: str | None = None,
     today: Habit = "random",
     batch_size: int | None = None,
+    accumulation: int | None = None,
+    epochs: int | None = None,
     recipe: Recipe | None = None,
     ranks: int | None = None,
-    overlong: Overlong = "truncate",
+    overlong: Overlong | None = None,
     max_sequences_per_pack: int | None = None,
     keep_max_length: bool = False,
+    attention: Form | None = None,
     thorough: bool = False,
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
     masks: Mapping[str, MaskWord] | None = None,
+    tokenizer: Any = None,
 ) -> Advice:
-    """Decide how to pack sequences of these lengths: row length, method, micro batch and accumulation.
+    """Recommend row length, rule for longer sequences, method and packs per update, and estimate the savings.
 
     >>> from packlib import advise
     >>> advice = advise([90] * 600 + [1250] * 600, max_length=2048)
-    >>> advice.decisions[0].choice
-    '1,280 tokens instead of 2,048'
+    >>> advice.decisions[1].choice
+    'Take rows of 1,256 tokens instead of 2,048'
     >>> advice.plan.num_packs, f"{advice.plan.efficiency:.1%}", f"{advice.times_fewer:.2f}"
-    (643, '97.7%', '1.82')
+    (647, '98.9%', '1.85')
+    >>> advice.decisions[-1].choice
+    "Divide the sequences of today's update by 1.85"
 
     Args:
         lengths: in tokens, a histogram of them, or the name or the files of a data set, as `uncut` reads them. They
@@ -66,18 +69,28 @@ def advise(
         memory: of one device, such as "80GB"; it needs `model`. By default a micro batch may have as many slots as
             an average batch has today, padding included.
         today: how batches are made now: "random", "sorted", "fixed" or "packed"; see `batches_today`.
-        batch_size: rows in a forward pass now, where no recipe says it; by default 32.
-        recipe: of the training as it is now; by default an example with eight batches behind an update.
+        batch_size: rows in a forward pass of one device now, where no recipe says it. By default 32 is assumed for the
+            slots of today's batches.
+        accumulation: forward passes behind an update now, where no recipe says it; by default 1 beside a `batch_size`.
+            If neither is given, the update of now is unknown, and the advice says how many packs there are for each
+            of its sequences.
+        epochs: passes over the data, where no recipe says the number of sequences; by default 1.
+        recipe: of the training as it is now. Without one, learning rate and betas are left alone.
         ranks: devices that share an update now, each with batches of its own, where no recipe says it; by default 1.
-        overlong: what becomes of sequences that are longer than a row: "truncate", "drop", or "split" into further
-            pieces.
+        overlong: what becomes of sequences that are longer than a row: "split" into further pieces, "truncate" or
+            "drop". By default they are split, since no token is lost so.
         max_sequences_per_pack: the most sequences that a pack may hold. By default there is no limit, unless the model
             has something once for each sequence, such as a pooler.
-        keep_max_length: keep `max_length` even where another row length saves slots.
+        keep_max_length: keep `max_length` even where another row length saves work.
+        attention: the form in which the model gets the packs, for which the row length is chosen: "bounds" of the
+            sequences, for a flash kernel, or a "dense" mask of all pairs. By default bounds, if they save over 5 % of
+            the layers' work.
         thorough: let the exact search end by itself, which can take minutes.
         seed: of the order of the data, where `today` is "packed".
         progress: is told in words what is being done.
         masks: which columns of the rows are masks of the loss, as in `pack_dataset`.
+        tokenizer: a tokenizer of transformers that makes tokens of the column `messages` or `text`, as in
+            `pack_dataset`.
 
     Raises:
         TypeError, ValueError, FileNotFoundError: naming the value that is wrong, and what is allowed.
@@ -85,7 +98,9 @@ def advise(
     say = progress or (lambda _: None)
     asked, kept = depth_limit(max_sequences_per_pack), flag("keep_max_length", keep_max_length)
     one_of("today", today, TODAY)
-    one_of("overlong", overlong, OVERLONG)
+    rule = one_of("overlong", "split" if overlong is None else overlong, OVERLONG)
+    if attention is not None:
+        one_of("attention", attention, FORMS)
     shape = None if model is None else model_shape(os.fspath(model))
     room = None if memory is None else memory_size(memory)
     if room and not shape:
@@ -93,73 +108,86 @@ def advise(
     if max_length is not None:
         whole_number("max_length", max_length, 1, MAX_LENGTH)
     size = whole_number("batch_size", 32 if batch_size is None else batch_size, 1)
+    steps = whole_number("accumulation", 1 if accumulation is None else accumulation, 1)
     devices = whole_number("ranks", 1 if ranks is None else ranks, 1, MOST_DEVICES)
+    passes = whole_number("epochs", 1 if epochs is None else epochs, 1)
     if recipe is not None:
         if recipe.packing_factor != 1:
             raise ValueError(f"The recipe is packed already, with factor {recipe.packing_factor:g}: give the old one.")
-        if batch_size is not None or ranks is not None:
-            raise ValueError("batch_size and ranks must be left out where a recipe says them.")
-        size, devices = recipe.micro_batch, recipe.replicas
-    data = _read(lengths, column, say, masks)
+        given = {"batch_size": batch_size, "accumulation": accumulation, "epochs": epochs, "ranks": ranks}
+        if said := [name for name, value in given.items() if value is not None]:
+            raise ValueError(f"{said[0]} must be left out beside a recipe, which says it.")
+        size, steps, devices = recipe.micro_batch, recipe.gradient_accumulation_steps, recipe.replicas
+    data = _read(lengths, column, say, masks, tokenizer)
     whole = data.whole
-    before_cut = None if source is None else _read(source, column, say).whole
+    before_cut = None if source is None else _read(source, column, say, None, tokenizer).whole
     now = data.max_length if max_length is None else int(max_length)
-    padded = cut(whole, now, overlong)
+    padded = cut(whole, now, rule)
     before = batches_today(padded, size, today, asked, seed)
 
     say(f"trying row lengths around {now:,}")
     work, causal = (shape.work, shape.causal) if shape else (Work.decoder(), True)
     longest = None if shape is None else shape.positions
     rounds = None if thorough else ROUNDS
-    tried, planned = try_lengths(whole, now, overlong, work, causal, asked, longest, rounds)
-    top = now if kept else choose(tried, now).max_length
-    histogram = cut(whole, top, overlong)
+    tried, planned = try_lengths(whole, now, rule, work, causal, asked, longest, rounds, attention)
+    form = attention or form_of(next(row for row in tried if row.max_length == now))
+    top = now if kept else choose(tried, now, form).max_length
+    histogram = cut(whole, top, rule)
 
     say(f"packing rows of {top:,}")
     depths = try_depths(histogram, asked) if asked or (shape and shape.once) else ()
     depth = asked if asked or not depths else smallest_depth(depths)
     plans = planned[top] if depth == asked else best_plans(histogram, depth, rounds)
 
-    old = recipe or example_recipe(histogram.num_sequences, size, devices)
-    old = replace(old, packing_factor=before.packing_factor, max_length=None)
-    fit = None if shape is None or room is None else fitting(shape, top, room, old.replicas)
-    most = fit.rows if fit else max(1, int(before.slots_a_batch // top))
+    fit = None if shape is None or room is None else fitting(shape, top, room, devices)
+    update = None
+    if recipe or batch_size is not None or accumulation is not None:
+        most = fit.rows if fit else max(1, int(before.slots_a_batch // top))
+        old = Batch(size, steps, devices, before.packing_factor)
+        shards = fit.shards if fit else None
+        update = fit_update(old, plans[0].packing_factor, max(1, most), shards, plans[0].num_packs)
     return Advice(
         whole=whole,
         upstream=None if before_cut is None else weigh(whole, before_cut, top, depth, find_pile(whole)[0]),
-        trained=data.trained,
+        labels=data.labels,
         max_length=now,
-        overlong=overlong,
+        overlong=rule,
+        asked=overlong is not None,
+        kept=kept,
         histogram=histogram,
         row_lengths=tried,
+        form=form,
         plans=tuple(plans),
         depths=depths,
         limit=asked,
         today=before,
         habits=tuple(batches_today(padded, size, habit) for habit in TODAY if habit not in ("packed", today)),
-        update=fit_update(old, plans[0].packing_factor, max(1, most), fit.shards if fit else None),
-        is_example=recipe is None,
+        assumed=recipe is None and batch_size is None and today in ("random", "sorted"),
+        update=update,
+        recipe=recipe,
+        epochs=passes,
+        devices=devices,
         shape=shape,
         fit=fit,
         work=work,
+        tokenized=tokenizer is not None,
     )
 
 
 def _read(
-    lengths: Any, column: str | None, say: Callable[[str], None], masks: Mapping[str, MaskWord] | None = None
+    lengths: Any,
+    column: str | None,
+    say: Callable[[str], None],
+    masks: Mapping[str, MaskWord] | None = None,
+    tokenizer: Any = None,
 ) -> Data:
     if isinstance(lengths, (str, os.PathLike)):
         say("reading the lengths")
-        return uncut(lengths, column, say, masks)
-    if masks:
-        raise ValueError("masks are for files of tokens; the lengths were given as they are.")
+        return uncut(lengths, column, say, masks, tokenizer)
+    if masks or tokenizer is not None:
+        name = "masks" if masks else "tokenizer"
+        raise ValueError(f"{name} must be left out for lengths, which have no columns; it is for files of rows.")
     if column is not None:
         raise ValueError(f"column {column!r} is for files; the lengths were given as they are.")
     whole = lengths if isinstance(lengths, LengthHistogram) else LengthHistogram.from_lengths(lengths)
     return Data(whole, whole.max_length)
-
-
-def example_recipe(sequences: int, batch_size: int, ranks: int = 1) -> Recipe:
-    """Ten passes over the data, for those who gave no recipe; fewer over much data, and one at least."""
-    total = min(10 * sequences, max(sequences, _ENOUGH))
-    return Recipe(batch_size, 1e-4, total, warmup_sequences=total // 10, gradient_accumulation_steps=8, replicas=ranks)

@@ -1,21 +1,29 @@
 """The code that applies a plan and a recipe: the packs, and training on them in each of four trainers."""
 
 from packlib.lengths import LengthHistogram
+from packlib.tools.advice.micro_batch import Batch
 from packlib.tools.advice.words import filled, parts_of
 from packlib.training.recipe import Recipe
 
 
 def code_for(
     histogram: LengthHistogram,
-    recipe: Recipe,
+    recipe: Recipe | None = None,
     overlong: str | None = None,
     attention: str = "sdpa",
     recompute: bool = False,
     shared: bool = False,
+    *,
+    batch: Batch | None = None,
+    epochs: int = 1,
+    packing_factor: float = 1.0,
+    replicas: int = 1,
+    tokenized: bool = False,
 ) -> dict[str, str]:
     """Python for the "Packs", the "Model", and then for each trainer, as `trainers.jinja` has it.
 
-    It takes `dataset`, the `folder` of the model, and for TRL `tokenizer` as given.
+    It takes `dataset`, the `folder` of the model, and for TRL `tokenizer` as given; without a recipe `learning_rate`
+    too, and without a batch `sequences_per_update`.
 
     >>> from packlib.tools.advice.applying import code_for
     >>> from packlib.lengths import LengthHistogram
@@ -25,24 +33,36 @@ def code_for(
 
     Args:
         histogram: the lengths that the plan packs.
-        recipe: for packed rows.
+        recipe: for packed rows; None where it is not known.
         overlong: what becomes of longer sequences, where there are any.
         attention: the backend to take on a GPU.
         recompute: compute each layer twice, and keep its input only.
         shared: the devices share weights, gradients and moments. Then there is no "PyTorch loop", since one does not
             hold them.
+        batch: the packs of an update, where no recipe says it.
+        epochs: passes over the data, where no recipe says it.
+        packing_factor: sequences in an average pack, where neither says it.
+        replicas: devices that share an update, where neither says it.
+        tokenized: the data set has chats or texts, which the `tokenizer` makes tokens of.
     """
+    if recipe is not None:
+        batch = Batch(recipe.micro_batch, recipe.gradient_accumulation_steps, recipe.replicas, recipe.packing_factor)
     text = filled(
         "trainers.jinja",
         max_length=histogram.max_length,
         recipe=recipe,
-        rate=f"{recipe.learning_rate:.6g}",
-        betas=tuple(float(f"{beta:.8g}") for beta in recipe.betas),
-        decay=f"{recipe.weight_decay:g}",
-        power=f"{recipe.power:g}" if recipe.decay == "polynomial" else "",
+        batch=batch,
+        epochs=epochs,
+        factor=f"{packing_factor:.2f}",
+        replicas=batch.replicas if batch else replicas,
+        rate=f"{recipe.learning_rate:.6g}" if recipe else "",
+        betas=tuple(float(f"{beta:.8g}") for beta in recipe.betas) if recipe else (),
+        decay=f"{recipe.weight_decay:g}" if recipe else "",
+        power=f"{recipe.power:g}" if recipe and recipe.decay == "polynomial" else "",
         overlong=overlong,
         attention=attention,
         recompute=recompute,
         shared=shared,
+        tokenized=tokenized,
     )
     return {name: part.rstrip() for name, part in parts_of(text).items()}

@@ -4,18 +4,21 @@ import glob
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from packlib.checks import listed, one_line, one_of
 from packlib.files import at_home, named
 from packlib.lengths import LengthHistogram, available, load
 from packlib.lengths.own_files import refuse_counts_beside
-from packlib.tools.rows.loss_masks import LOSS_MASKS, MaskWord, mask_words
+from packlib.tools.advice.labels import Labels
+from packlib.tools.rows.loss_masks import LOSS_MASKS, MaskWord, mask_words, may_be_a_mask
 from packlib.tools.rows.row_columns import BORDERS, IGNORED, Columns, is_list, refuse_gaps, with_labels
 from packlib.tools.rows.row_sources import batches, format_of, opened
+from packlib.tools.rows.tokenizing import SOURCES
 
 _UNCUT = 1 << 20  # tokens: longer than any sequence of the data sets that come with the workbook
 _TOKENS = "input_ids"
@@ -29,12 +32,12 @@ class Data(NamedTuple):
     Attributes:
         whole: their lengths.
         max_length: that the data set is used with; by default the longest length.
-        trained: tokens that are trained on, as labels and masks say; None where there are none.
+        labels: the tokens that are trained on, as labels and masks say; None where there are none.
     """
 
     whole: LengthHistogram
     max_length: int
-    trained: int | None = None
+    labels: Labels | None = None
 
 
 def uncut(
@@ -42,6 +45,7 @@ def uncut(
     column: str | None = None,
     progress: Callable[[str], None] | None = None,
     masks: Mapping[str, MaskWord] | None = None,
+    tokenizer: Any = None,
 ) -> Data:
     """The sequences of a data set as they are, read so many rows at a time that memory is bounded.
 
@@ -55,6 +59,7 @@ def uncut(
         column: of the tokens or of the lengths; by default `input_ids`, or else the only one.
         progress: is told in words how many sequences were read.
         masks: which columns are masks of the loss, as in `pack_dataset`; only for rows of tokens.
+        tokenizer: makes tokens of chats or texts, as in `pack_dataset`; only for rows.
 
     Raises:
         OSError, TypeError, ValueError: naming the file, the column or the row that is wrong.
@@ -63,16 +68,18 @@ def uncut(
     if str(dataset) in available() or not _has_rows(path):
         if words:
             raise ValueError(f"masks must be left out for {named(path)}, which has no rows of tokens.")
+        if tokenizer is not None:
+            raise ValueError(f"tokenizer must be left out for {named(path)}, which has no rows of chats or texts.")
         own = load(dataset, column=column)
         return Data(load(dataset, _UNCUT) if own.truncated else own, own.max_length)
-    rows = _Rows(path, column, words)
+    rows = _Rows(path, column, words, tokenizer)
     whole = LengthHistogram.from_chunks(
         rows.lengths(progress or (lambda _: None)),
         place=lambda at: f"row {at} of {named(path)}",
         name=path.stem,
         source=path.name,
     )
-    return Data(whole, whole.max_length, rows.trained)
+    return Data(whole, whole.max_length, rows.labels)
 
 
 def _has_rows(path: Path) -> bool:
@@ -86,33 +93,35 @@ class _Rows:
     """Reads the rows of files, and counts the tokens that are trained on, where columns say which.
 
     Attributes:
-        trained: so many of those that were read; None without labels and masks.
+        labels: of the rows that were read; None without labels and masks.
     """
 
-    def __init__(self, path: Path, column: str | None, masks: dict[str, MaskWord]) -> None:
-        self._path, self._rows, self._masks = path, opened(path), masks
+    def __init__(self, path: Path, column: str | None, masks: dict[str, MaskWord], tokenizer: Any) -> None:
+        self._path, self._rows, self._masks, self._tokenizer = path, opened(path), masks, tokenizer
+        if tokenizer is not None and column is not None:
+            raise ValueError(f"column {column!r} must be left out with a tokenizer, which reads messages or text.")
         first = next(batches(self._rows), None)
         names = [] if first is None else first.schema.names
-        self._column = _column(path, column, names)
-        if first is not None and not is_list(first.schema.field(self._column).type):
+        self._column = _TOKENS if tokenizer is not None else _column(path, column, names)
+        if first is not None and tokenizer is None and not is_list(first.schema.field(self._column).type):
             refuse_counts_beside(named(path), self._column, names)
-        loss = {*_LOSS, *masks}
+        loss = {*_LOSS, *masks, *([] if tokenizer is not None else _like_masks(first, self._column))}
         about = {*_BESIDE, *loss} if self._column == _TOKENS else loss if _TOKENS not in names else set()
-        self._read = {self._column, *about}
+        self._read = None if tokenizer is not None else {self._column, *about}
         unread = {name for name, word in masks.items() if word in ("keep", "drop")}
-        self.trained = 0 if about & loss & {*names} - unread else None
+        says = about & {*_LOSS, *masks} & {*names} - unread or (tokenizer is not None and "messages" in names)
+        self.labels = Labels() if says else None
 
     def lengths(self, progress: Callable[[str], None]) -> Iterator[np.ndarray]:
-        columns, path, column, rows = Columns(masks=self._masks), self._path, self._column, 0
+        columns, path, column, rows = Columns(self._tokenizer, masks=self._masks), self._path, self._column, 0
         for batch in batches(self._rows, self._read):
-            if column not in batch.schema.names:
+            if self._tokenizer is not None:
+                lengths = self._counted(*columns.read(batch))
+            elif column not in batch.schema.names:
                 raise ValueError(f"The column {named(column)} of {named(path)} is missing from row {rows} on.")
-            values = batch.column(column)
-            if is_list(values.type):
+            elif is_list((values := batch.column(column)).type):
                 renamed = [_TOKENS if name == column else name for name in batch.schema.names]
-                lengths, read, _ = columns.read(batch.rename_columns(renamed))
-                if self.trained is not None:
-                    self.trained += _count_trained(lengths, read)
+                lengths = self._counted(*columns.read(batch.rename_columns(renamed)))
             elif pa.types.is_integer(values.type):
                 refuse_gaps(f"The column {named(column)} of {named(path)}", values, rows)
                 lengths = values.to_numpy(zero_copy_only=False)
@@ -124,19 +133,37 @@ class _Rows:
             yield lengths
         if not rows:
             raise ValueError(f"{named(path)} holds no sequence.")
-        if self.trained == 0 and not columns.masks:
+        if self.labels and not self.labels.number and not columns.masks:
             raise ValueError(f"The labels of {named(path)} are {IGNORED} for all tokens, so that none is trained on.")
         columns.finish()
 
+    def _counted(self, lengths: np.ndarray, read: dict[str, tuple[pa.Array, bool]], *_: Any) -> np.ndarray:
+        """The lengths of sequences, whose labels are counted."""
+        if self.labels is None:
+            return lengths
+        given = with_labels(read, np.cumsum(lengths) - lengths, labels=True)
+        labels, by_token = given["labels"]
+        if not by_token:
+            raise TypeError("The column labels must have a value for each token.")
+        values = labels.to_numpy(zero_copy_only=False)
+        masked = values != given[_TOKENS][0].to_numpy(zero_copy_only=False)
+        self.labels.add(lengths, values != IGNORED, masked)
+        return lengths
 
-def _count_trained(lengths: np.ndarray, read: dict[str, tuple[pa.Array, bool]]) -> int:
-    """Tokens that have a label; the first of a sequence is predicted from nothing, and never counts."""
-    begins = np.cumsum(lengths) - lengths
-    labels, by_token = with_labels(read, begins, labels=True)["labels"]
-    if not by_token:
-        raise TypeError("The column labels must have a value for each token.")
-    trained = labels.to_numpy(zero_copy_only=False) != IGNORED
-    return int(np.count_nonzero(trained) - np.count_nonzero(trained[begins]))
+
+def _like_masks(batch: pa.RecordBatch | None, tokens: str) -> list[str]:
+    """The columns that `pack_dataset` may ask about: a whole number or a truth for each token, in all of these rows."""
+    if batch is None or not is_list(batch.schema.field(tokens).type):
+        return []
+    sizes = pc.list_value_length(batch.column(tokens))
+    names = []
+    for field in batch.schema:
+        is_one = is_list(field.type) and (
+            pa.types.is_integer(field.type.value_type) or pa.types.is_boolean(field.type.value_type)
+        )
+        if is_one and may_be_a_mask(field.name) and pc.list_value_length(batch.column(field.name)).equals(sizes):
+            names.append(field.name)
+    return names
 
 
 def _column(path: Path, column: str | None, names: list[str]) -> str:
@@ -145,10 +172,15 @@ def _column(path: Path, column: str | None, names: list[str]) -> str:
         return one_of(f"the column of {named(path)}", column, names)
     if _TOKENS in names:
         return _TOKENS
-    if len(names) == 1:
+    if len(names) == 1 and names[0] not in SOURCES:
         return names[0]
     if not names:
         raise ValueError(f"{named(path)} holds no sequence.")
+    if {*names} & {*SOURCES}:
+        raise ValueError(
+            f"{named(path)} has no column {_TOKENS}; it has {listed(names)}: a tokenizer makes tokens of messages or "
+            "text (--tokenizer)."
+        )
     raise ValueError(
         f"{named(path)} has no column {_TOKENS}; it has {listed(names)}: name the one with lists of tokens "
         "or with lengths, by --column."

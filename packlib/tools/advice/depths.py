@@ -1,6 +1,5 @@
 """Which method, and how deep: LPFHP, and the exact search where LPFHP is not proven to be good enough."""
 
-from functools import partial
 from typing import NamedTuple
 
 from packlib.lengths import LengthHistogram
@@ -8,7 +7,7 @@ from packlib.packing import PackingPlan, plan
 
 NEAR = 0.001  # of the fewest packs: a plan so near is good enough
 WITHIN = 0.005  # of the packs without a limit: the smallest depth so near is taken
-ROUNDS, FEW_ROUNDS = 30, 10  # of the exact search, so that no answer depends on the clock
+ROUNDS = 8  # of the exact search, so that no answer depends on the clock; more take longer than they save
 _DEPTHS = [1, 2, 3, *(part << shift for shift in range(25) for part in (4, 6))]
 
 
@@ -36,22 +35,18 @@ def best_plans(histogram: LengthHistogram, depth: int | None = None, rounds: int
     """
     made = [plan(histogram, method=method, max_sequences_per_pack=depth) for method in ("lpfhp", "spfhp")]
     if not good_enough(made[0]):
-        search = partial(plan, histogram, max_sequences_per_pack=depth, on_interrupt="raise")
-        searched = search(rounds=rounds and FEW_ROUNDS)
-        if (rounds or 0) > FEW_ROUNDS and not good_enough(searched):  # most are by then, in a quarter of the time
-            searched = search(rounds=rounds)
-        made.append(searched)
+        made.append(plan(histogram, max_sequences_per_pack=depth, rounds=rounds, on_interrupt="raise"))
     return sorted(made, key=lambda one: (one.num_packs, one.gap))
 
 
 def try_depths(histogram: LengthHistogram, limit: int | None) -> tuple[DepthTrial, ...]:
     """What depths allow, ascending, up to the first that is good enough, or to `limit`."""
     greedy = plan(histogram, method="lpfhp", max_sequences_per_pack=limit)
-    fewest = min(one.num_packs for one in best_plans(histogram, limit, FEW_ROUNDS))
+    fewest = min(one.num_packs for one in best_plans(histogram, limit))
     deepest = min(limit or histogram.num_sequences, max(greedy.deepest, 1))
     found: list[DepthTrial] = []
     for depth in [*(depth for depth in _DEPTHS if depth < deepest), deepest]:
-        plans = best_plans(histogram, depth, FEW_ROUNDS)
+        plans = best_plans(histogram, depth)
         packs = min([plans[0].num_packs, *(trial.packs for trial in found)])  # a deeper pack may use a shallower plan
         found.append(DepthTrial(depth, packs, max(one.lower_bound for one in plans)))
         if packs <= (1 + NEAR) * fewest:

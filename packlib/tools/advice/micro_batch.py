@@ -1,4 +1,4 @@
-"""The micro batch and the accumulation of packed rows: as many sequences behind an update as before."""
+"""Packs per update: the micro batch and the accumulation that keep the sequences per update."""
 
 import math
 from dataclasses import dataclass, replace
@@ -7,12 +7,46 @@ from packlib.checks import whole_number
 from packlib.training.adjustment import TOLERATED
 from packlib.training.recipe import Recipe
 
+MATTERS = 0.1  # of the sequences per update: a smaller difference changes no betas
 EVIDENCE = {  # notebook 17: betas to the power of 2 at twice the sequences, less nothing adjusted
-    "adamw": "In notebook 17, with AdamW and twice the sequences, the loss ended 0.084 ± 0.051 lower with such betas "
-    "than with nothing adjusted (five seeds).",
-    "lamb": "Betas and rate stay: in notebook 17, with LAMB and twice the sequences, the loss ended 0.179 ± 0.058 "
-    "higher with such betas than with nothing adjusted (five seeds), and no lower with a scaled rate.",
+    "adamw": "In notebook 17, with AdamW and twice the sequences per update, the final loss is 0.084 ± 0.051 lower "
+    "with such betas than with nothing adjusted (five seeds).",
+    "lamb": "Betas and learning rate stay: in notebook 17, with LAMB and twice the sequences per update, the final "
+    "loss is 0.179 ± 0.058 higher with such betas than with nothing adjusted (five seeds), and no lower with a scaled "
+    "learning rate.",
 }
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The rows behind one update: micro batch × accumulation × devices.
+
+    >>> from packlib.tools.advice import Batch
+    >>> batch = Batch(micro_batch=8, gradient_accumulation_steps=4, packing_factor=2.5)
+    >>> batch.global_batch, batch.sequences_per_update
+    (32, 80.0)
+
+    Attributes:
+        micro_batch: rows in one forward pass of one device.
+        gradient_accumulation_steps: forward passes of a device behind one update.
+        replicas: devices that share an update.
+        packing_factor: sequences in an average row; 1 where each row is one sequence.
+    """
+
+    micro_batch: int
+    gradient_accumulation_steps: int = 1
+    replicas: int = 1
+    packing_factor: float = 1.0
+
+    @property
+    def global_batch(self) -> int:
+        """Rows behind one update."""
+        return self.micro_batch * self.gradient_accumulation_steps * self.replicas
+
+    @property
+    def sequences_per_update(self) -> float:
+        """Sequences behind one update, on average."""
+        return self.global_batch * self.packing_factor
 
 
 @dataclass(frozen=True)
@@ -20,15 +54,17 @@ class Update:
     """What an update of packed rows is made of.
 
     Attributes:
-        before, after: the recipes.
+        before, after: the batches.
         most: the largest micro batch that was allowed.
+        all_packs: one update takes all packs that there are, since today's has as many sequences or more.
         runner_up: another micro batch and accumulation: of the larger micro batches, or if there is none of all others,
             the one nearest to the old sequences per update; None if there is no other.
     """
 
-    before: Recipe
-    after: Recipe
+    before: Batch
+    after: Batch
     most: int
+    all_packs: bool
     runner_up: tuple[int, int] | None
 
     @property
@@ -48,45 +84,64 @@ class Update:
         return abs(self.off) <= TOLERATED
 
 
-def fit_update(before: Recipe, packing_factor: float, most: int, devices: int | None = None) -> Update:
-    """The largest micro batch that comes within 2 % of the old sequences an update, or else the nearest of all.
+def fit_update(
+    before: Batch, packing_factor: float, most: int, devices: int | None = None, packs: int | None = None
+) -> Update:
+    """The largest micro batch that comes within 2 % of the old sequences per update, or else the nearest of all.
 
-    Where none comes within 2 %, AdamW's betas are raised to the power of the ratio of new to old sequences per update;
-    LAMB's betas stay.
-
-    >>> from packlib.tools.advice import fit_update
-    >>> from packlib.training import Recipe
-    >>> found = fit_update(Recipe(32, 1e-4, 10**6, gradient_accumulation_steps=8), packing_factor=7.0, most=10)
+    >>> from packlib.tools.advice import Batch, fit_update
+    >>> found = fit_update(Batch(32, 8), packing_factor=7.0, most=10)
     >>> found.after.micro_batch, found.after.gradient_accumulation_steps, f"{found.off:+.1%}"
     (9, 4, '-1.6%')
 
     Args:
-        before: the recipe of today.
+        before: the batch of today.
         packing_factor: sequences in an average pack.
         most: the largest micro batch that fits.
         devices: that share an update; by default as many as before.
+        packs: of one pass over the data, which no update has more of; None for no limit. Each device has one pack at
+            least.
     """
     whole_number("most", most, 1)
     replicas = before.replicas if devices is None else whole_number("devices", devices, 1)
-    rows = before.sequences_per_update / (replicas * packing_factor)
-    packed = replace(before, packing_factor=float(packing_factor), max_length=None, replicas=replicas)
+    rows = before.sequences_per_update / (replicas * packing_factor)  # of a device
+    there_are = math.inf if packs is None else max(1, packs // replicas)
     pairs = [
         (micro_batch, accumulation)
-        for micro_batch in range(1, min(most, math.ceil(rows)) + 1)
+        for micro_batch in range(1, int(min(most, math.ceil(rows), there_are)) + 1)
         for accumulation in {max(1, math.floor(rows / micro_batch)), math.ceil(rows / micro_batch)}
-    ]
-    found = Update(before, packed, most, None)
+        if micro_batch * accumulation <= there_are
+    ] or [(1, int(there_are))]
+    packed = Batch(1, 1, replicas, float(packing_factor))
+    found = Update(before, packed, most, rows >= there_are, None)
 
     def order(pair: tuple[int, int]) -> tuple:
         off = abs(found.off_with(*pair))
         return (-pair[0] if off <= TOLERATED else 0, off, -pair[0])
 
     best = min(pairs, key=order)
-    fewer = [pair for pair in pairs if pair[0] > best[0]]  # passes an update
-    others = fewer or [pair for pair in pairs if pair != best]
+    larger = [pair for pair in pairs if pair[0] > best[0]]
+    others = larger or [pair for pair in pairs if pair != best]
     other = min(others, key=lambda pair: (abs(found.off_with(*pair)), -pair[0]), default=None)
     after = replace(packed, micro_batch=best[0], gradient_accumulation_steps=best[1])
-    found = Update(before, after, most, other)
-    if found.exact or before.optimizer != "adamw":
-        return found
-    return replace(found, after=replace(after, betas=tuple(beta ** (1 + found.off) for beta in before.betas)))
+    return replace(found, after=after, runner_up=other)
+
+
+def packed_recipe(before: Recipe, update: Update) -> Recipe:
+    """The recipe for packed rows. The learning rate stays, and so do the betas, unless an update differs by over 10 %
+    though there are enough packs.
+
+    Then AdamW's betas are raised to the power of the ratio of new to old sequences per update; LAMB's betas stay.
+    """
+    after = update.after
+    packed = replace(
+        before,
+        micro_batch=after.micro_batch,
+        gradient_accumulation_steps=after.gradient_accumulation_steps,
+        replicas=after.replicas,
+        packing_factor=after.packing_factor,
+        max_length=None,
+    )
+    if abs(update.off) <= MATTERS or update.all_packs or before.optimizer != "adamw":
+        return packed
+    return replace(packed, betas=tuple(beta ** (1 + update.off) for beta in before.betas))

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from packlib.installed import __version__
+from packlib.tools.advice import sentences
 from packlib.tools.advice.advice import Advice
 from packlib.tools.advice.today import TODAY
 from packlib.tools.advice.words import filled, longest
@@ -29,12 +30,37 @@ def page(advice: Advice, command: str = "") -> str:
     return filled(
         "page.html",
         autoescape=True,
+        words=sentences,
         advice=advice,
         bars=_bars(advice),
         habits=[(TODAY[one.habit][1].capitalize(), one.slots) for one in (advice.today, *advice.habits)],
+        update=_update(advice),
         made=made,
         command=command,
     )
+
+
+def _update(advice: Advice) -> list[tuple[str, str, str]]:
+    """The table of an update: what, today, and packed; with the recipe, if there is one."""
+    if advice.update is None:
+        return []
+    before, after = advice.update.before, advice.update.after
+    rows = [
+        ("micro batch", f"{before.micro_batch:,}", f"{after.micro_batch:,}"),
+        ("accumulation", f"{before.gradient_accumulation_steps:,}", f"{after.gradient_accumulation_steps:,}"),
+        ("devices", f"{before.replicas:,}", f"{after.replicas:,}"),
+        ("sequences per update", f"{before.sequences_per_update:,.1f}", f"{after.sequences_per_update:,.1f}"),
+    ]
+    if advice.recipe is None or (packed := advice.packed_recipe) is None:
+        return rows
+    old = advice.recipe
+    return [
+        *rows,
+        ("learning rate", f"{old.learning_rate:.6g}", f"{packed.learning_rate:.6g}"),
+        ("betas", "{:.6g} and {:.6g}".format(*old.betas), "{:.6g} and {:.6g}".format(*packed.betas)),
+        ("warm-up updates", f"{old.warmup_steps:,}", f"{packed.warmup_steps:,}"),
+        ("updates", f"{old.total_steps:,}", f"{packed.total_steps:,}"),
+    ]
 
 
 def _bars(advice: Advice) -> list[tuple[int, int, float]]:

@@ -1,4 +1,4 @@
-"""Which row length: a dozen are tried, shorter and longer than now."""
+"""Which row length: a dozen are tried, shorter and longer than now, and the least work for a token counts."""
 
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
@@ -15,10 +15,12 @@ from packlib.work import Work
 
 Overlong = Literal["truncate", "drop", "split"]
 OVERLONG: tuple[Overlong, ...] = get_args(Overlong)
+Form = Literal["bounds", "dense"]  # what tells the model where sequences end: their bounds, or a mask of all pairs
+FORMS: tuple[Form, ...] = get_args(Form)
 TRIED = [eighths / 8 for eighths in (2, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 24, 32)]  # of the length now
-WORTH = 0.02  # slots for a token: for less, nobody changes the length of the rows
-_AS_GOOD = 0.005  # of the best: the shortest of these is taken
-_MUCH = 0.01  # of the tokens: more that are cut ask for longer rows
+WORTH = 0.02  # of the work for a token, or of the slots of a pass: nobody changes anything for less
+SAVED = 0.05  # of the work: for less, no special kernel is worth its trouble
+LOSSY = 0.02  # of the tokens: if more are beyond the rows, what becomes of them is decided first
 _FEW = 4096  # different lengths: up to so many, LPFHP takes milliseconds
 
 
@@ -51,6 +53,10 @@ class RowLength:
     @property
     def slots_a_token(self) -> float:
         return self.slots / self.tokens
+
+    def work(self, form: Form) -> float:
+        """The work for a kept token, in the form that the model gets."""
+        return self.skipping if form == "bounds" else self.dense
 
 
 def cut(whole: LengthHistogram, max_length: int, overlong: Overlong = "truncate") -> LengthHistogram:
@@ -88,6 +94,11 @@ def count_cut(whole: LengthHistogram, max_length: int, overlong: Overlong) -> tu
     return int(over.sum()), int(over @ beyond)
 
 
+def form_of(now: RowLength) -> Form:
+    """The form to advise, for rows as they are now: bounds, unless the kernel that reads them saves next to nothing."""
+    return "bounds" if 1 - now.skipping / now.dense >= SAVED else "dense"
+
+
 def try_lengths(
     whole: LengthHistogram,
     max_length: int,
@@ -97,18 +108,20 @@ def try_lengths(
     max_sequences_per_pack: int | None = None,
     longest: int | None = None,
     rounds: int | None = ROUNDS,
+    form: Form | None = None,
 ) -> tuple[tuple[RowLength, ...], dict[int, list[PackingPlan]]]:
     """Rows of `max_length`, and a dozen that are shorter or longer, from a quarter to four times; ascending.
 
     Today's row length and the best one get the best plan that can be found, since a bad plan for either would favor the
     other. All others are packed by LPFHP. Where there are many different lengths, that takes long: then only those are
-    packed that would be chosen if their rows were full, and the shortest that cuts far fewer tokens.
+    packed that could be chosen if their rows were full.
 
     Args:
         work: of the model's layers, for sequences that attend to themselves.
         causal: a dense mask hides half of the pairs that it computes.
         longest: the longest row to try above `max_length`, such as the positions that a model has; None for no limit.
         rounds: of the exact search.
+        form: what the model gets; by default what `form_of` advises.
 
     Returns:
         The rows, and the plans of those that were planned, by their length.
@@ -136,46 +149,59 @@ def try_lengths(
         return row(top, plans[top][0].num_packs)
 
     now = planned(max_length)
+    form = form or form_of(now)
     found = {max_length: now}
-    for top in _others(max_length, min(MAX_LENGTH, max(longest or MAX_LENGTH, max_length))):
+    for top in _others(whole, max_length, min(MAX_LENGTH, max(longest or MAX_LENGTH, max_length))):
         if overlong != "drop" or whole.counts[: top + 1].any():
             full = row(top)
-            found[top] = packed(top) if few or _saves(full, now) else full
+            found[top] = packed(top) if few or _may_win(full, now, form) else full
     found = dict(sorted(found.items()))
-    if (less := cuts_less((*found.values(),), now, whole.num_tokens)) and not less.counted:
-        found[less.max_length] = packed(less.max_length)
-    while (best := choose((*found.values(),), max_length).max_length) not in plans:
+    while (best := choose((*found.values(),), max_length, form).max_length) not in plans:
         found[best] = planned(best)
     return (*found.values(),), plans
 
 
-def _others(max_length: int, most: int) -> list[int]:
-    """The row lengths to try, without that of now."""
+def _others(whole: LengthHistogram, max_length: int, most: int) -> list[int]:
+    """The row lengths to try, without that of now: parts of it, and rows for the longest sequence and for two of it."""
     step = 8 if max_length >= 64 else 1
-    tops = {round(max_length * part / step) * step for part in TRIED} - {max_length}
-    return [top for top in tops if 0 < top <= most]
+    longest = int(whole.counts.nonzero()[0][-1])
+    tops = {round(max_length * part / step) * step for part in TRIED}
+    tops |= {
+        top for top in (-(-longest // step) * step, -(-2 * longest // step) * step) if min(tops) <= top <= max(tops)
+    }
+    return sorted(top for top in tops - {max_length} if 0 < top <= most)
 
 
-def _saves(row: RowLength, now: RowLength) -> bool:
-    """Whether a row length is worth taking instead of today's."""
-    return row.tokens_cut <= now.tokens_cut and row.slots_a_token < (1 - WORTH) * now.slots_a_token
+def _may_win(full: RowLength, now: RowLength, form: Form) -> bool:
+    """Whether a row length could be chosen instead of today's if its rows were full."""
+    if full.tokens_cut > now.tokens_cut:
+        return False
+    least = now.work(form) * (1 + WORTH if full.max_length < now.max_length else 1 - WORTH)
+    return full.work(form) <= least
 
 
 def cuts_less(tried: tuple[RowLength, ...], now: RowLength, all_tokens: int) -> RowLength | None:
-    """The shortest row that cuts at most half as many tokens as that of now, or the longest; None if few are cut."""
-    if now.tokens_cut <= _MUCH * all_tokens:
+    """The shortest row that cuts at most 2 % of the tokens, or else the one that cuts least; None if `now` does."""
+    if now.tokens_cut <= LOSSY * all_tokens:
         return None
-    row = next((row for row in tried if row.tokens_cut <= now.tokens_cut / 2), tried[-1])
+    row = next((row for row in tried if row.tokens_cut <= LOSSY * all_tokens), tried[-1])
     return row if row.tokens_cut < now.tokens_cut else None
 
 
-def choose(tried: tuple[RowLength, ...], max_length: int) -> RowLength:
-    """The row length to take: that of now, unless another saves more than 2 % of the slots and cuts no more tokens.
-
-    Of those that save as much as the best, but for half a percent, the shortest.
-    """
+def allowed(tried: tuple[RowLength, ...], max_length: int) -> list[RowLength]:
+    """The rows that cut no more tokens than that of now."""
     now = next(row for row in tried if row.max_length == max_length)
-    allowed = [row for row in tried if row.counted and row.tokens_cut <= now.tokens_cut]
-    least = min(row.slots_a_token for row in allowed)
-    best = next(row for row in allowed if row.slots_a_token <= (1 + _AS_GOOD) * least)
-    return best if _saves(best, now) else now
+    return [row for row in tried if row.tokens_cut <= now.tokens_cut]
+
+
+def choose(tried: tuple[RowLength, ...], max_length: int, form: Form) -> RowLength:
+    """The row length to take: the shortest within 2 % of the least work, of those that cut no more tokens than now."""
+    rows = [row for row in allowed(tried, max_length) if row.counted]
+    least = min(row.work(form) for row in rows)
+    return next(row for row in rows if row.work(form) <= (1 + WORTH) * least)
+
+
+def next_best(tried: tuple[RowLength, ...], max_length: int, form: Form, chosen: RowLength) -> RowLength | None:
+    """The best of the other rows that cut no more tokens than now; None if there is none."""
+    others = [row for row in allowed(tried, max_length) if row is not chosen]
+    return min(others, key=lambda row: (not row.counted, row.work(form)), default=None)

@@ -11,8 +11,8 @@ from packlib.packing import plan
 
 Habit: TypeAlias = Literal["random", "sorted", "fixed", "packed"]
 TODAY: dict[Habit, tuple[BatchingHabit | None, str]] = {  # the habit of `padding_waste`, and how a sentence names it
-    "random": ("random", "random batches, each padded to its longest"),
-    "sorted": ("sorted", "sorted batches, each padded to its longest"),
+    "random": ("random", "random batches, each padded to its longest sequence"),
+    "sorted": ("sorted", "sorted batches, each padded to its longest sequence"),
     "fixed": ("maximum", "batches padded to the row length"),
     "packed": (None, "packs filled in the order of the data"),
 }
@@ -48,6 +48,14 @@ class Today:
     @property
     def in_words(self) -> str:
         return TODAY[self.habit][1]
+
+    @property
+    def as_subject(self) -> str:
+        """The batches in words, as what stands before a verb; with their size where slots depend on it."""
+        said = self.in_words
+        if self.habit in ("random", "sorted"):
+            said = said.replace("batches", f"batches of {self.batch_size:,}") + ","
+        return said
 
 
 def batches_today(

@@ -26,13 +26,13 @@ def signed(off: float) -> str:
 
 
 def compared(value: float, base: float, noun: str) -> str:
-    """One number against another: "as many packs", "1.8 % more packs", "0.20 % fewer packs".
+    """One number against another: "the same number of packs", "1.8 % more packs", "0.20 % fewer packs".
 
-    Whole numbers are as many only if they are equal, others if they round to the same.
+    Whole numbers are the same only if they are equal, others if they round to the same.
     """
     off = value / base - 1
     if value == base or (abs(off) < 0.00005 and not (isinstance(value, int) and isinstance(base, int))):
-        return f"as many {noun}"
+        return f"the same number of {noun}"
     return f"{share_of(abs(off))} {'more' if off > 0 else 'fewer'} {noun}"
 
 
@@ -60,8 +60,7 @@ def longest(lengths: LengthHistogram) -> int:
 
 
 _FILTERS = {
-    "share": share_of, "signed": signed, "compared": compared, "plural": plural, "gigabytes": gigabytes, "large": large,
-    "longest": longest, "count": "{:,.0f}".format,
+    "share": share_of, "signed": signed, "plural": plural, "count": "{:,.0f}".format,
 }  # fmt: skip
 
 
@@ -90,9 +89,3 @@ def parts_of(text: str) -> dict[str, str]:
     """What stands below each line "=== NAME", by name."""
     _, *parts = re.split("^=== (.*)\n", text, flags=re.MULTILINE)
     return dict(zip(parts[::2], parts[1::2], strict=True))
-
-
-def paragraphs_of(text: str) -> list[str]:
-    """What stands between blank lines, each in one line."""
-    paragraphs = re.split(r"\n\s*\n", text.strip())
-    return [re.sub(r"\s*\n", " ", paragraph).strip() for paragraph in paragraphs]

@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,13 +10,18 @@ from hypothesis import strategies as st
 
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import assign, plan
-from packlib.tools.advice import advise, cut, fit_update
+from packlib.tools.advice import Batch, advise, cut, fit_update
 from packlib.tools.advice.memory import memory_size
 from packlib.tools.advice.page import page
 from packlib.training import Recipe
 
 RNG = np.random.default_rng(0)
 CHATS = np.minimum(RNG.lognormal(6, 0.9, 3000).astype(int) + 1, 6000)
+
+
+def about(found, subject):
+    """The decision about something."""
+    return next(one for one in found.decisions if one.about == subject)
 
 
 def of(lengths, max_length=None):
@@ -28,7 +32,7 @@ def of(lengths, max_length=None):
 
 
 def test_a_data_set_is_cut_from_its_whole_lengths():
-    found = advise("docstrings", 256, keep_max_length=True)
+    found = advise("docstrings", 256, overlong="truncate", keep_max_length=True)
     rows = [line.split(",") for line in open("data/lengths/docstrings.csv").read().splitlines()[1:]]
     longer = {int(length): int(count) for length, count in rows if int(length) > 256}
     lost = sum((length - 256) * count for length, count in longer.items())
@@ -41,8 +45,10 @@ def test_a_data_set_is_cut_from_its_whole_lengths():
 
 def test_the_row_length_of_now_can_be_kept():
     kept = advise([90] * 500 + [1250] * 500, 2048, keep_max_length=True)
-    assert kept.row_length == 2048 and kept.decisions[0].reason == "It was to be kept."
-    assert kept.decisions[0].runner_up == "1,280, with 33.0 % fewer slots for a token."
+    assert kept.row_length == 2048
+    assert about(kept, "Row length").reason == "You asked to keep them (--keep-max-length)."
+    assert about(kept, "Row length").runner_up.startswith("2,504 tokens: ")  # for two of 1,250
+    assert about(kept, "Row length").runner_up.endswith(" less work per token, and 34.2 % fewer slots.")
 
 
 def test_a_bad_plan_of_todays_rows_speaks_for_no_other_length():
@@ -60,9 +66,11 @@ def test_there_is_no_depth_limit_but_for_a_pooler_or_on_demand():
         assert trial.bound <= exact <= trial.packs
     assert bert.plan.deepest <= bert.plan.max_sequences_per_pack <= bert.depths[-1].depth
     assert bert.plan.num_packs <= 1.006 * plan(bert.histogram, method="optimal").num_packs
-    assert "smallest depth" in bert.decisions[1].reason
+    assert "smallest depth" in about(bert, "Method").reason
     two = advise(lengths, 64, max_sequences_per_pack=2)
-    assert two.plan.deepest == 2 == two.depths[-1].depth and two.decisions[1].choice.endswith("2 sequences in a pack")
+    assert two.plan.deepest == 2 == two.depths[-1].depth and about(two, "Method").choice.endswith(
+        "2 sequences in a pack"
+    )
 
 
 def test_what_the_search_proves_of_a_plan_is_said():
@@ -70,11 +78,11 @@ def test_what_the_search_proves_of_a_plan_is_said():
     exact = plan(found.histogram, method="optimal")
     assert found.plan.num_packs == exact.num_packs == found.plan.lower_bound
     assert found.plan.lower_bound > plan(found.histogram, method="lpfhp").lower_bound
-    assert found.decisions[1].reason.endswith("full: no packing has fewer.")
+    assert about(found, "Method").reason.endswith("full. This is the proven minimum.")
 
 
 def test_today_may_be_packed_already():
-    found = advise(CHATS, 4096, today="packed", batch_size=4, seed=3)
+    found = advise(CHATS, 4096, today="packed", batch_size=4, accumulation=8, overlong="truncate", seed=3)
     made = plan(cut(of(CHATS), 4096), method="next_fit", seed=3)
     assert found.today.rows == made.num_packs and found.today.packing_factor == made.packing_factor
     assert found.times_fewer == pytest.approx(made.num_packs / found.plan.num_packs)
@@ -96,16 +104,19 @@ EDGES = {  # lengths, maximum, and whether there is something to gain
 def test_odd_data_gets_sound_advice(name, overlong):
     lengths, top, gain = EDGES[name]
     found = advise(lengths, top, overlong=overlong)
-    assert found.decisions[2].choice.startswith("Nothing to gain") == (not gain)
+    assert (
+        found.decisions[0].choice.startswith("Nothing to gain") == (not gain) and (len(found.decisions) == 1) != gain
+    )
     json.loads(found.to_json())
     for text in (*(text for one in found.decisions for text in one[2:]), *found.notes):
-        assert text.endswith(".") and ".." not in text and "1 sequences" not in text and "1 packs" not in text
+        assert text.endswith((".", ". There is nothing to choose.")) and ".." not in text
+        assert "1 sequences" not in text and "1 packs" not in text
     assert all(math.isfinite(value) for value in found.numbers.values())
-    assert not any("as many slots than" in one.runner_up or ": 0 (" in one.reason for one in found.decisions)
-    assert not found.decisions[4].runner_up.startswith("0 updates")
     if name == "a row that holds many updates":
-        assert found.update.after.global_batch == 1 and not found.update.exact
-        assert found.decisions[3].runner_up.startswith(f"Shorter rows: one of {256 * 55:,} tokens holds about")
+        known = advise(lengths, top, overlong=overlong, batch_size=32, accumulation=8)
+        assert known.update.after.global_batch == 1 and not known.update.exact
+        said = about(known, "Packs per update").runner_up
+        assert said.startswith(f"Shorter rows: one of {256 * 55:,} tokens holds about")
 
 
 @settings(max_examples=30, deadline=None)
@@ -118,6 +129,7 @@ def test_odd_data_gets_sound_advice(name, overlong):
 )
 def test_any_lengths_get_a_plan_of_all_of_them(lengths, top, overlong, today, size):
     found = advise(lengths, top, overlong=overlong, today=today, batch_size=size)
+    assert found.update.after.global_batch <= found.plan.num_packs
     kept = np.minimum(lengths, found.row_length) if overlong == "truncate" else found.histogram.expand()
     assert len(assign(found.plan, kept)) == found.plan.num_packs
     assert sum(kept) + (found.chosen.tokens_cut if overlong == "truncate" else 0) == sum(lengths)
@@ -140,16 +152,16 @@ def test_lengths_that_pile_up_look_cut(name):
     found, count = advise(lengths, 2048, source=SOURCE), int((lengths == limit).sum())
     assert found.piled_up == (limit, count)
     suspected = f"{count} sequences ({count / 50:.1f} %) have exactly {limit} tokens"
-    assert suspected in advise(lengths, 2048).decisions[-1].reason
+    assert suspected in about(advise(lengths, 2048), "Longer sequences").reason
     longer, left = (int((some > limit).sum()) for some in (SOURCE, lengths))
     assert (found.upstream.overlong, found.upstream.left) == (longer, left)
     assert found.upstream.lost == SOURCE.sum() - lengths.sum()
-    said, packs = found.decisions[-1].reason, found.upstream.packs
+    said, packs = about(found, "Longer sequences").reason, found.upstream.packs
     assert f"In the source, {longer} sequences" in said and f"in the data {left}. It has 5,000 sequences" in said
     missing = f"({100 * found.upstream.lost / SOURCE.sum():.1f} %) fewer. All tokens of the source take"
-    assert missing in said and f" packs, {packs:,}, and its longest sequence a row of {max(SOURCE):,}." in said
+    assert missing in said and f" packs, {packs:,}, and its longest sequence takes a row of {max(SOURCE):,}." in said
     assert SOURCE.sum() <= packs * found.row_length < 1.01 * SOURCE.sum() + found.row_length
-    assert "more sequences longer than" in advise(lengths, 2048, source=lengths).decisions[-1].reason
+    assert "more sequences longer than" in about(advise(lengths, 2048, source=lengths), "Longer sequences").reason
 
 
 def test_other_lengths_do_not_look_cut():
@@ -161,7 +173,7 @@ def test_other_lengths_do_not_look_cut():
         of(SOURCE).with_max_length(200, "truncate"),  # these are known to be cut
     ):
         found = advise(lengths, 2048 if isinstance(lengths, np.ndarray) else 200)
-        assert found.piled_up[1] == 0 and "exactly" not in found.decisions[-1].reason
+        assert found.piled_up[1] == 0 and "exactly" not in repr(found)
 
 
 # The update and the memory
@@ -170,34 +182,113 @@ def test_other_lengths_do_not_look_cut():
 @settings(deadline=None)
 @given(
     st.integers(1, 64), st.integers(1, 16), st.integers(1, 4), st.floats(1, 40), st.integers(1, 40),
-    st.sampled_from(["adamw", "lamb"]),
+    st.integers(1, 500),
 )  # fmt: skip
-def test_the_update_is_the_largest_micro_batch_within_two_percent(size, steps, devices, factor, most, optimizer):
-    before = Recipe(size, 1e-3, 10**6, gradient_accumulation_steps=steps, replicas=devices, optimizer=optimizer)
-    found = fit_update(before, factor, most)
-    wanted = size * steps * devices
+def test_the_update_is_the_largest_micro_batch_within_two_percent(size, steps, devices, factor, most, packs):
+    before = Batch(size, steps, devices)
+    found = fit_update(before, factor, most, packs=packs)
+    wanted, each = size * steps * devices, max(1, packs // devices)
     off = {
         (rows, count): rows * count * devices * factor / wanted - 1
         for rows in range(1, most + 1)
         for count in range(1, size * steps + 2)
+        if rows * count <= each
     }
     chosen = (found.after.micro_batch, found.after.gradient_accumulation_steps)
     near = [pair for pair, share in off.items() if abs(share) <= 0.02]
-    assert found.off == pytest.approx(off[chosen], abs=1e-8)
+    assert found.off == pytest.approx(off[chosen], abs=1e-8) and found.all_packs == (wanted / devices / factor >= each)
     if near:
         assert chosen[0] == max(rows for rows, _ in near) and found.exact
-    else:
+    elif not found.all_packs:
         assert abs(off[chosen]) == pytest.approx(min(map(abs, off.values())))
-    betas = [0.9 ** (1 + found.off), 0.999 ** (1 + found.off)] if not near and optimizer == "adamw" else [0.9, 0.999]
-    assert found.after.betas == pytest.approx(betas) and found.after.learning_rate == 1e-3
     assert found.after.replicas == devices and found.after.packing_factor == factor
-    enough = math.ceil(wanted / devices / factor)  # packs of a device in an update
-    if larger := [abs(off[pair]) for pair in off if chosen[0] < pair[0] <= enough]:
-        assert found.runner_up[0] > chosen[0] and abs(off[found.runner_up]) == pytest.approx(min(larger))
+
+
+def test_rate_and_betas_change_for_much_only():
+    """A recipe's betas change if an update differs by over 10 %, as one pack of many sequences does, and no rate."""
+    lengths = [50, 60] * 2000
+    for optimizer, betas in (("adamw", True), ("lamb", False)):
+        mine = Recipe(16, 1e-3, 10_000, optimizer=optimizer)
+        found = advise(lengths, 4096, recipe=mine, keep_max_length=True)
+        after = found.packed_recipe
+        assert found.update.off > 1 and (after.betas != mine.betas) == betas and after.learning_rate == 1e-3
+        if betas:
+            assert after.betas == pytest.approx([beta ** (1 + found.update.off) for beta in mine.betas])
+    near = advise(lengths, 1024, recipe=Recipe(20, 1e-3, 10_000), keep_max_length=True)
+    assert 0.02 < abs(near.update.off) < 0.1 and near.packed_recipe.betas == (0.9, 0.999)
+    assert "so learning rate and betas stay" in about(near, "Packs per update").reason
+
+
+def test_nothing_is_invented():
+    found = advise(CHATS, 4096)
+    assert found.update is None and found.recipe is None and found.as_dict()["recipe"] is None
+    factor = found.histogram.num_sequences / found.plan.num_packs
+    assert about(found, "Packs per update").choice == f"Divide the sequences of today's update by {factor:.2f}"
+    for code in list(found.code.values())[2:]:
+        assert "lr=learning_rate" in code or "learning_rate=learning_rate" in code
+        assert "betas" not in code.replace("your betas", "") and "adam_beta" not in code and "max_steps" not in code
+        assert f"round(min(sequences_per_update / {factor:.2f}, len(packed)))" in code
+    four = advise(CHATS, 4096, batch_size=4, epochs=3)
+    assert four.update.before.sequences_per_update == 4 and "num_train_epochs=3" in four.code["transformers.Trainer"]
+    assert f"3 epochs take {3 * four.updates:,} updates, {four.updates:,} each." in repr(four)
+    eight = advise(CHATS, 4096, batch_size=4, accumulation=8, ranks=2)
+    assert eight.update.before.sequences_per_update == 64
+
+
+def test_there_are_no_more_packs_in_an_update_than_in_the_data():
+    few = [700, 130, 512, 40, 900]
+    found = advise(few, 1024, batch_size=32, accumulation=8)
+    assert found.update.after.global_batch == found.plan.num_packs == 2 and found.updates == 1
+    assert "256 sequences, and one pass over the data has 5: an update takes all packs" in repr(found)
+    mine = advise(few, 1024, recipe=Recipe(32, 1e-3, 1000, gradient_accumulation_steps=8))
+    assert mine.packed_recipe.betas == (0.9, 0.999) and "Learning rate and betas stay." in repr(mine)
+    lonely = advise(few, 1024, batch_size=2, ranks=4)
+    assert about(lonely, "Packs per update").choice == "The 2 packs for 4 devices: too few"
+
+
+LONG = np.random.default_rng(3).lognormal(6, 1.3, 3000).astype(int) + 1
+
+
+def test_a_loss_of_over_two_percent_is_decided_first_and_nothing_on_truncated_data():
+    found, beyond = advise(LONG, 1024), int(np.maximum(LONG - 1024, 0).sum())
+    first = found.decisions[0]
+    assert first.about == "Longer sequences" and first.choice == "Split them into further pieces: no token is lost"
+    assert f"{beyond:,} tokens ({100 * beyond / LONG.sum():.1f} %) are moved" in first.reason
+    dropped = LONG[LONG > 1024].sum()
+    assert f"Truncating them loses {100 * beyond / LONG.sum():.1f} % of the tokens." in first.runner_up
+    assert f"Dropping them loses {100 * dropped / LONG.sum():.1f} % of the tokens." in first.runner_up
+    assert found.histogram.num_tokens == LONG.sum() and 'overlong="split"' in found.code["Packs"]
+    asked = advise(LONG, 1024, overlong="truncate").decisions[0]
+    assert asked.choice.endswith("are lost: split longer sequences instead (--overlong split)")
+    little = advise(np.minimum(LONG, 1030), 1024)
+    assert [one.about for one in little.decisions].index("Longer sequences") == 2
+
+
+def test_nothing_to_gain_ends_the_page():
+    found = advise(np.random.default_rng(0).integers(1030, 1100, 3000), 2048)
+    (only,) = found.decisions
+    said = page(found)
+    assert only.choice == "Nothing to gain: do not pack" and "<details" not in said and "plan.json" in only.runner_up
+    assert found.row_length == 1104  # rows for the longest sequence: one in each
+
+
+def test_rows_are_the_shortest_within_two_percent_by_work_in_the_form_of_the_model():
+    drawn = np.random.default_rng(0)
+    two = np.where(drawn.random(5000) < 0.6, drawn.normal(700, 40, 5000), drawn.normal(2300, 60, 5000)).astype(int)
+    for form in ("bounds", "dense"):
+        found = advise(two, 4096, attention=form)
+        work = {row.max_length: row.work(form) for row in found.row_lengths if not row.tokens_cut}
+        assert found.row_length == min(top for top, each in work.items() if each <= 1.02 * min(work.values()))
+        assert found.row_length < 4096 and work[found.row_length] < 0.9 * work[4096]
+        other = min((top for top in work if top != found.row_length), key=work.get)
+        assert about(found, "Row length").runner_up.startswith(f"{other:,} tokens: ")
+        attention = "flash_attention_2" if form == "bounds" else '"sdpa"\n'
+        assert attention in found.code["Model"]
 
 
 def test_the_memory_bounds_the_micro_batch_and_is_said():
-    small, large = (advise(CHATS, 4096, model="0.5B", memory=room) for room in ("24GB", "80GB"))
+    update = {"batch_size": 32, "accumulation": 8}
+    small, large = (advise(CHATS, 4096, model="0.5B", memory=room, **update) for room in ("24GB", "80GB"))
     assert small.update.most < large.update.most and small.fit.recompute and not large.fit.recompute
     for found in (small, large):
         taken = [
@@ -206,17 +297,25 @@ def test_the_memory_bounds_the_micro_batch_and_is_said():
         ]
         assert taken[0] <= 0.9 * found.fit.room < taken[1] and found.update.after.micro_batch <= found.fit.rows
         assert found.memory.total <= taken[0] and found.fit.shards == 1
-        assert f"of {found.fit.room / 1e9:.1f} GB" in found.decisions[3].reason
-    none = advise([50_000] * 9, 131_072, model="7B", memory="80GB")
-    assert none.decisions[3].choice == "Not even one pack fits" and none.update.most == 1
+        assert f"of {found.fit.room / 1e9:.1f} GB" in about(found, "Packs per update").reason
+    none = advise([40_000, 9000] * 9, 131_072, model="7B", memory="80GB", keep_max_length=True)
+    assert about(none, "Packs per update").choice == "Not even one pack fits" and none.update is None
     longest = none.fit.longest
-    assert f"at most {longest:,} tokens" in none.decisions[3].runner_up and "several share a row" in page(none)
+    assert f"at most {longest:,} tokens" in about(
+        none, "Packs per update"
+    ).runner_up and "several share a row" in page(none)
     for tokens, fits in ((longest, True), (longest + 8, False)):
         assert (none.shape.memory(1, tokens, shards=10**9, recompute=True).total <= 0.9 * 80e9) == fits
-    shared = advise(CHATS, 4096, model="7B", memory="80GB")
-    assert shared.update.after.replicas == 2 and "shared by the 2 devices" in shared.decisions[3].reason
+    shared = advise(CHATS, 4096, model="7B", memory="80GB", **update)
+    said = about(shared, "Packs per update")
+    assert shared.update.after.replicas == 2 and "shared by 2 devices" in said.reason
     assert shared.shape.memory(1, shared.row_length, recompute=True).total > 0.9 * 80e9
-    assert shared.decisions[3].choice.endswith("× 2 devices")
+    assert said.choice.endswith("packs on 2 devices, since one does not hold the model")
+    states = 18 * shared.shape.parameters / 1e9
+    assert f"One device is not enough: weights, gradients and moments take {states:.1f} GB" in said.reason
+    assert "adapters (LoRA)" in said.reason and "offloading" in said.reason
+    unknown = advise(CHATS, 4096, model="7B", memory="80GB")
+    assert "One device is not enough" in repr(unknown) and "since one does not hold the model" in repr(unknown)
     assert "model.activation_checkpointing_enable()" in shared.code["Model"] and "PyTorch loop" not in shared.code
     assert all("--num_processes 2 --use_fsdp" in text for text in list(shared.code.values())[2:])
 
@@ -231,14 +330,14 @@ def test_no_row_is_longer_than_the_positions_of_the_model():
 def test_a_recipe_of_ones_own_is_adjusted():
     mine = Recipe(8, 1e-3, 10_000, gradient_accumulation_steps=6, max_length=128)
     found = advise(load("wordnet-pairs", 64), recipe=mine)
-    assert replace(found.update.before, max_length=128) == mine and not found.is_example
-    assert "an example" not in found.decisions[3].reason and found.today.batch_size == 8
+    assert found.recipe == mine and found.today.batch_size == 8
+    assert found.update.before == Batch(8, 6) and found.packed_recipe.total_sequences == 10_000
 
 
 def test_attention_that_skips_is_advised_where_it_saves_work():
     long, short = advise([900] * 4000, 8192), advise([16] * 900, 128)
-    assert long.skips and 'attention = "flash_attention_2" if' in long.code["Model"]
-    assert not short.skips and 'attention = "sdpa"\n' in short.code["Model"]
+    assert long.form == "bounds" and 'attention = "flash_attention_2" if' in long.code["Model"]
+    assert short.form == "dense" and 'attention = "sdpa"\n' in short.code["Model"]
     assert "FLOP" in long.notes[0] and "dense mask" in short.notes[0]
 
 
@@ -253,9 +352,13 @@ def test_attention_that_skips_is_advised_where_it_saves_work():
     ("model must be '110M', '340M'", {"model": "6B"}),
     ("max_sequences_per_pack must be at least 1, not 0.", {"max_sequences_per_pack": 0}),
     ("keep_max_length must be True or False, not 1.", {"keep_max_length": 1}),
+    ("accumulation must be at least 1, not 0.", {"accumulation": 0}),
+    ("epochs must be at least 1, not 0.", {"epochs": 0}),
+    ("attention must be 'bounds' or 'dense', not 'flash'", {"attention": "flash"}),
+    ("tokenizer must be left out for lengths", {"tokenizer": 1}),
     ("ranks must be from 1 to 65536, not 0", {"ranks": 0}),
     ("is packed already, with factor 2", {"recipe": Recipe(8, 1e-3, 100, packing_factor=2.0)}),
-    ("batch_size and ranks must be left out where a recipe", {"recipe": Recipe(8, 1e-3, 100), "batch_size": 9}),
+    ("batch_size must be left out beside a recipe", {"recipe": Recipe(8, 1e-3, 100), "batch_size": 9}),
 ])  # fmt: skip
 def test_what_cannot_be_is_refused_in_one_sentence(says, options):
     with pytest.raises((TypeError, ValueError)) as raised:

@@ -12,7 +12,7 @@ from transformers import get_scheduler
 from packlib.batches import wordnet_tokenizer
 from packlib.lengths import LengthHistogram
 from packlib.packing import plan
-from packlib.tools.advice import advise
+from packlib.tools.advice import Batch, advise
 from packlib.tools.advice.applying import code_for
 from packlib.training import Recipe
 
@@ -129,3 +129,19 @@ def test_the_plan_of_the_advice_packs_the_data_whatever_becomes_of_longer_sequen
     exec(advice.code["Packs"], names)
     assert f'overlong="{overlong}"' in advice.code["Packs"] and len(names["packed"]) == advice.plan.num_packs
     assert sum(map(len, names["packed"]["input_ids"])) == advice.histogram.num_tokens
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+@pytest.mark.parametrize("known", [True, False])
+def test_without_a_recipe_the_code_makes_the_updates_of_one_epoch(names, monkeypatch, trainer, known):
+    """With the packs that the batch says, or, where it is not known, those of as many sequences as there were."""
+    packs, steps = len(names["packed"]), []
+    names |= {"learning_rate": RATE, "sequences_per_update": 26 / 2}
+    if known:
+        code = code_for(TWO, batch=Batch(packs // 4, 2))
+    else:
+        code = code_for(TWO, packing_factor=26 / packs)
+    step = torch.optim.AdamW.step
+    monkeypatch.setattr(torch.optim.AdamW, "step", lambda self, *a, **b: steps.append(self) or step(self, *a, **b))
+    exec(code[trainer], names)
+    assert len(steps) == 2 and all(group["betas"] == (0.9, 0.999) for group in steps[0].param_groups)

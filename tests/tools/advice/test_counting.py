@@ -41,14 +41,47 @@ def trillion():
     return counts
 
 
+def drawn(one, count, seed=2):
+    """As many lengths as `one` makes of a generator."""
+    source = random.Random(seed)
+    return Counter(max(1, int(one(source))) for _ in range(count))
+
+
+def capped(mean, spread, count, cap):
+    return drawn(lambda source: min(cap, source.randint(80, 900) + math.exp(source.gauss(mean, spread))), count)
+
+
 SETS = {  # the lengths, the row length now, and the options
     "functions at 512": (lambda: log_normal(4, 1.1, 1200), 512, {}),
-    "functions at 512, split": (lambda: log_normal(4, 1.1, 1200), 512, {"overlong": "split"}),
+    "functions at 512, cut": (lambda: log_normal(4, 1.1, 1200), 512, {"overlong": "truncate"}),
     "chats at 1,024, left out": (lambda: log_normal(5, 1, 3000), 1024, {"overlong": "drop", "today": "sorted"}),
     "bimodal at 2,048": (bimodal, 2048, {"batch_size": 16}),
     "documents at 16,384": (lambda: log_normal(9, 1.2, 8000), 16_384, {}),
     "all as long as a row": (lambda: Counter({64: 6400}), 64, {"today": "fixed"}),
     "one sequence": (lambda: Counter({5: 1}), 8, {}),
+    "two peaks at 4,096": (
+        lambda: drawn(lambda source: source.gauss(*source.choice([(700, 40), (700, 40), (2300, 60)])), 3000),
+        4096,
+        {},
+    ),
+    "two peaks with a dense mask": (
+        lambda: drawn(lambda source: source.gauss(*source.choice([(700, 40), (2300, 60)])), 3000),
+        4096,
+        {"attention": "dense"},
+    ),
+    "just over half": (lambda: drawn(lambda source: source.randrange(1030, 1100), 3000), 2048, {}),
+    "nearly full": (lambda: drawn(lambda source: 2048 - min(400, source.expovariate(0.05)), 3000), 2048, {}),
+    "short posts at 2,048": (lambda: drawn(lambda source: source.randrange(5, 60), 20_000), 2048, {}),
+    "rollouts with a cap": (lambda: capped(8.1, 1.05, 4000, 16_384), 16_384, {"batch_size": 4}),
+    "code at 4,096": (lambda: log_normal(8, 1.3, 1000), 4096, {}),
+    "code at 4,096, left out": (lambda: log_normal(8, 1.3, 1000), 4096, {"overlong": "drop"}),
+    "a tail at 2,048": (lambda: log_normal(5.6, 1, 6000), 2048, {}),
+    "five": (lambda: Counter([700, 130, 512, 40, 900]), 1024, {"batch_size": 2, "accumulation": 1}),
+    "sorted already": (lambda: log_normal(5, 1, 3000), 8192, {"today": "sorted"}),
+    "speech in frames": (lambda: drawn(lambda source: 50 + 2950 * source.betavariate(2, 3), 4000), 3000, {}),
+    "proteins at 1,024": (lambda: drawn(lambda source: source.gammavariate(2, 170) + 30, 5000), 1024, {}),
+    "powers of two": (lambda: drawn(lambda source: 2 ** source.randrange(4, 13), 3000), 2048, {"today": "fixed"}),
+    "one long among many": (lambda: Counter({7: 4000, 50_000: 1}), 4096, {}),
     "a trillion": (trillion, 2048, {}),
 }
 SLOW = ("a trillion",)  # whose packs are too many to be counted one by one
@@ -62,6 +95,7 @@ class Case(NamedTuple):
     overlong: str
     today: str
     size: int
+    form: str | None  # that was asked for
     counted: bool
     said: dict
     made: dict
@@ -74,10 +108,21 @@ class Case(NamedTuple):
 def case(request):
     make, top, options = SETS[request.param]
     whole = make()
-    advice = advise(histogram_of(whole), top, **options)
-    setting = {"overlong": "truncate", "today": "random", "batch_size": 32} | options
+    advice = advise(histogram_of(whole), top, **{"batch_size": 32, "accumulation": 8} | options)
+    setting = {"overlong": "split", "today": "random", "batch_size": 32} | options
     said, made = json.loads(advice.to_json()), json.loads(advice.plan.to_json())
-    return Case(whole, top, *setting.values(), request.param not in SLOW, said, made, Elements(page(advice)).text)
+    return Case(
+        whole,
+        top,
+        setting["overlong"],
+        setting["today"],
+        setting["batch_size"],
+        options.get("attention"),
+        request.param not in SLOW,
+        said,
+        made,
+        Elements(page(advice)).text,
+    )
 
 
 def histogram_of(counts):
@@ -143,6 +188,11 @@ def slots_of(counts, habit, size, top):
     return n // size * size * expected(size) + (n % size * expected(n % size) if n % size else 0)
 
 
+def about(case, subject):
+    """The choice, the reason and the next best about something."""
+    return next(tuple(one.values())[1:] for one in case.said["decisions"] if one["about"] == subject)
+
+
 def assert_says(text, *parts):
     """The text has all of these, in this order."""
     at = 0
@@ -154,6 +204,8 @@ def assert_says(text, *parts):
 def test_each_row_length(case):
     rows, step = {row["max_length"]: row for row in case.said["row_lengths"]}, 8 if case.top >= 64 else 1
     tried = {round(case.top * eighths / 8 / step) * step for eighths in (2, 4, 5, 6, 7, 9, 10, 12, 14, 16, 24, 32)}
+    up = (-(-length // step) * step for length in (max(case.whole), 2 * max(case.whole)))
+    tried |= {top for top in up if min(tried) <= top <= max(tried)}
     assert rows.keys() == {one for one in tried | {case.top} if one and cut(case.whole, one, case.overlong)}
     now, mean = rows[case.top], tokens_of(case.whole) / case.whole.total()
     assert f"{plural(case.whole.total(), 'sequence')} of {mean:,.1f} tokens on average" in case.page
@@ -164,8 +216,10 @@ def test_each_row_length(case):
         assert (row["overlong"], row["tokens_cut"]) == lost(case.whole, length, case.overlong)
         assert row["packs"] >= -(-tokens // length)
         if not row["counted"]:
-            saved = 1 - row["slots"] / row["tokens"] / (now["slots"] / now["tokens"])
-            assert row["packs"] == -(-tokens // length) and (row["tokens_cut"] > now["tokens_cut"] or saved <= 0.02)
+            least = {"bounds": "skipping", "dense": "dense"}[case.said["form"]]
+            off = row[least] / now[least] - 1
+            loses = row["tokens_cut"] > now["tokens_cut"] or off > (0.02 if length < case.top else -0.02)
+            assert row["packs"] == -(-tokens // length) and loses
             assert len(case.whole) > 4096 and f"≥ {row['packs']:,}" in case.page
         elif case.counted:
             best, planned = best_fit(kept, length), length in (case.top, case.said["plan"]["max_length"])
@@ -176,35 +230,39 @@ def test_each_row_length(case):
         assert row["skipping"] == pytest.approx(32 * (linear + 2 * 4096 * squares) / tokens)
         assert row["dense"] == pytest.approx(32 * (linear + 4 * 4096 * row["packs"] * length**2) / tokens)
         shown = (f"{length:,}", f"{row['packs']:,}", f"{row['slots']:,}", f"{row['overlong']:,}")
-        assert all(number in case.page for number in shown)
+        assert all(number in case.page for number in shown) or not case.said["gains"]
+
+
+def less(work, base):
+    off = work / base - 1
+    return "the same work" if abs(off) < 0.00005 else f"{percent(abs(off))} {'more' if off > 0 else 'less'} work"
 
 
 def test_the_row_length_that_is_chosen(case):
+    """The shortest within 2 % of the least work per token, of the rows that cut no more tokens than that of now."""
     top, rows = case.top, {row["max_length"]: row for row in case.said["row_lengths"]}
-    each = {length: row["slots"] / row["tokens"] for length, row in rows.items()}
-    now, tokens = rows[top]["tokens_cut"], case.said["data"]["tokens"]
-    allowed = [length for length in sorted(rows) if rows[length]["tokens_cut"] <= now and rows[length]["counted"]]
-    best = next(length for length in allowed if each[length] <= 1.005 * min(each[other] for other in allowed))
-    chosen, (_, choice, reason, other) = top, case.said["decisions"][0].values()
-    if each[best] < 0.98 * each[top]:
-        chosen = best
-        assert choice == f"{chosen:,} tokens instead of {top:,}"
-        assert_says(reason, f"{chosen:,} are {percent(1, each[chosen])} full", f"{top:,} are {percent(1, each[top])}")
-        assert_says(reason, f"take {percent(1 - each[chosen] / each[top])} fewer slots")
-        assert_says(other, f"{top:,} as now, with {than(each[top], each[chosen], 'slots')} for a token.")
-    else:
-        assert choice == f"{top:,} tokens, as now"
-        assert_says(reason, f"Of {len(rows) - 1} other lengths from {min(rows):,} to {max(rows):,}, none")
-        halves = [length for length in sorted(rows) if rows[length]["tokens_cut"] <= now / 2]
-        if now > 0.01 * tokens and halves:
-            one, work = rows[halves[0]], rows[halves[0]]["skipping"] / rows[top]["skipping"] - 1
-            assert one["counted"]
-            assert_says(other, f"{halves[0]:,} cuts {percent(one['tokens_cut'], tokens)}", percent(now, tokens))
-            assert_says(other, than(each[halves[0]], each[top], "slots"), f"is {signed(work)}.")
-        elif others := [length for length in allowed if length != top]:
-            least = min(others, key=lambda length: each[length])
-            assert_says(other, f"{least:,}, with {than(each[least], each[top], 'slots')} for a token.")
+    now = rows[top]
+    assert case.said["form"] == (case.form or ("bounds" if 1 - now["skipping"] / now["dense"] >= 0.05 else "dense"))
+    work = {n: row["skipping" if case.said["form"] == "bounds" else "dense"] for n, row in rows.items()}
+    slots = {length: row["slots"] / row["tokens"] for length, row in rows.items()}
+    fair = [length for length in sorted(rows) if rows[length]["tokens_cut"] <= now["tokens_cut"]]
+    counted = [length for length in fair if rows[length]["counted"]]
+    chosen = next(length for length in counted if work[length] <= 1.02 * min(work[other] for other in counted))
     assert case.said["plan"]["max_length"] == chosen
+    if not case.said["gains"]:
+        return
+    choice, reason, other = about(case, "Row length")
+    assert_says(reason, "within 2.0 % of the least work per token", f"of {plural(len(fair), 'length')} tried")
+    if chosen == top:
+        assert choice == f"Keep rows of {top:,} tokens"
+    else:
+        assert choice == f"Take rows of {chosen:,} tokens instead of {top:,}"
+        assert_says(reason, f"A token takes {less(work[chosen], work[top])}", f"in rows of {top:,}")
+        assert_says(reason, f"{percent(1, slots[chosen])} full instead of {percent(1, slots[top])}.")
+    if others := [length for length in counted if length != chosen]:
+        best = min(others, key=lambda length: work[length])
+        assert_says(other, f"{best:,} tokens: {less(work[best], work[chosen])} per token")
+        assert_says(other, than(slots[best], slots[chosen], "slots"))
 
 
 def test_the_plan_holds_each_sequence_once(case):
@@ -221,18 +279,23 @@ def test_the_plan_holds_each_sequence_once(case):
     assert plan["slots"] == packs * top and plan["deepest"] == max(map(len, strategies))
     assert plan["packing_factor"] == pytest.approx(rows.total() / packs)
     assert plan["efficiency"] == pytest.approx(tokens / (packs * top))
-    (_, choice, reason, runner_up), gap = case.said["decisions"][1].values(), packs - plan["lower_bound"]
-    assert gap <= max(1, 0.001 * plan["lower_bound"]) or plan["method"] == "optimal"
-    assert choice == plan["method"]
-    assert_says(reason, f"{plural(packs, 'pack')}, {percent(tokens, packs * top)} full: no packing has fewer")
-    assert_says(reason, f"than {plan['lower_bound']:,}, {percent(gap, packs)} below." if gap else "fewer.")
+    gap = packs - plan["lower_bound"]
+    assert gap <= max(1, 0.001 * plan["lower_bound"]) or "optimal" in [one["method"] for one in case.said["methods"]]
+    if not case.said["gains"]:
+        return
+    choice, reason, runner_up = about(case, "Method")
+    assert choice.startswith(f"Pack with {plan['method']}") and choice.endswith(f": {plural(packs, 'pack')}")
+    assert_says(reason, f"The packs are {percent(tokens, packs * top)} full.")
+    saved = f"At least {plan['lower_bound']:,} are needed, so at most {percent(gap, packs)} could still be saved."
+    assert reason.endswith(saved if gap else "This is the proven minimum.")
     other = case.said["methods"][1]
-    assert runner_up == f"{other['method']}: {than(other['packs'], packs, 'packs')}, {other['packs']:,}."
+    assert runner_up.startswith(other["method"])
+    assert runner_up.endswith(f": {than(other['packs'], packs, 'packs')}, {other['packs']:,}.")
 
 
 HABITS = {
-    "random": "andom batches, each padded to its longest",
-    "sorted": "orted batches, each padded to its longest",
+    "random": "andom batches, each padded to its longest sequence,",
+    "sorted": "orted batches, each padded to its longest sequence,",
     "fixed": "atches padded to the row length",
 }
 
@@ -243,71 +306,83 @@ def test_what_it_brings_against_today(case):
     assert case.said["today"]["slots"] == pytest.approx(slots[today]) and case.said["today"]["rows"] == rows.total()
     others = {habit: count for habit, count in slots.items() if habit != today}
     assert {one["habit"]: one["slots"] for one in case.said["habits"]} == pytest.approx(others)
-    (_, choice, reason, runner_up), saved = case.said["decisions"][2].values(), slots[today] - packed
-    gain = f"{slots[today] / packed:.2f} times fewer slots than today"
-    assert choice == (gain if saved > 0.02 * slots[today] else "Nothing to gain: do not pack")
-    assert_says(reason, HABITS[today], f"{large(slots[today])} slots in {plural(-(-rows.total() // size), 'batch')}")
-    fewer = f"{large(packed)}: {large(abs(saved))} ({percent(abs(saved), slots[today])}) "
-    assert_says(reason, f"of {size:,}", fewer + ("fewer" if saved > 0 else "more") if saved else "take as many.")
-    count, habit = min((count, habit) for habit, count in others.items())
-    more = than(count, packed, "slots")
-    assert_says(runner_up, f"{HABITS[habit]}: {more} {'as' if more == 'as many slots' else 'than'} packs")
+    (choice, reason, runner_up), saved = about(case, "Your batches"), slots[today] - packed
+    assert case.said["gains"] == (saved > 0.02 * slots[today])
+    name = HABITS[today].replace("batches", f"batches of {size:,}") if today != "fixed" else HABITS[today]
+    assert_says(reason, name, f"take {large(slots[today])} slots")
+    if not case.said["gains"]:
+        assert choice == "Nothing to gain: do not pack" and len(case.said["decisions"]) == 1
+        amount = f"{percent(abs(saved), slots[today])} {'more' if saved < 0 else 'fewer'}"
+        assert_says(reason, f"{plural(case.said['plan']['packs'], 'pack')} of", amount if saved else "the same number")
+        return
+    gain = f"Pack them: {percent(saved, slots[today])} fewer slots, {large(packed)} instead of {large(slots[today])}"
+    assert choice == gain
+    other = "sorted" if today != "sorted" else "random"
+    more = than(slots[other], packed, "slots")
+    assert_says(
+        runner_up, HABITS[other].replace("batches", f"batches of {size:,}"), f"take {more}", large(slots[other])
+    )
+    if other == "sorted" and rows.total() > size:
+        ordered, whole = sorted(rows.elements()) if rows.total() < 10**6 else [], rows.total() // size * size
+        if ordered:
+            assert f"a batch takes {size * ordered[size - 1]:,} to {size * ordered[whole - 1]:,} slots" in runner_up
 
 
 def test_the_update(case):
     before, after, plan = case.said["update"]["before"], case.said["update"]["after"], case.said["plan"]
-    _, choice, reason, runner_up = case.said["decisions"][3].values()
-    n = cut(case.whole, plan["max_length"], case.overlong).total()
-    assert before["micro_batch"] == case.size and before["gradient_accumulation_steps"] == 8
-    assert before["total_sequences"] == after["total_sequences"] == (10 * n if n <= 10**6 else max(n, 10**7))
+    assert before["micro_batch"] == case.size
     slots = case.said["today"]["slots"] / -(-case.said["today"]["rows"] // case.size)
     assert case.said["update"]["most"] == max(1, int(slots // plan["max_length"]))
     chosen = after["micro_batch"], after["gradient_accumulation_steps"]
-    sequences, wanted = math.prod(chosen) * plan["packing_factor"], 8 * case.size
+    steps = before["gradient_accumulation_steps"]
+    sequences, wanted = math.prod(chosen) * plan["packing_factor"], steps * case.size
     assert case.said["update"]["off"] == pytest.approx(sequences / wanted - 1, abs=1e-8)
-    assert choice == f"{chosen[0]:,} × {chosen[1]:,} packs"
-    held = f"They hold {sequences:,.1f} sequences, {signed(sequences / wanted - 1)} against {wanted:,} today"
-    assert_says(reason, held, f"the {slots:,.0f} slots of an average batch today.")
-    assert ("rate and betas stay" in reason) == (after["betas"] == before["betas"])
-    if other := re.match(r"([\d,]+) × ([\d,]+): (.*) of the sequences, ", runner_up):
+    assert math.prod(chosen) <= plan["packs"]
+    if not case.said["gains"]:
+        return
+    choice, reason, runner_up = about(case, "Packs per update")
+    assert choice == f"Take {chosen[0]:,} × {chosen[1]:,} packs"
+    assert case.said["recipe"] is None and "learning rate and betas stay" in reason.replace("Learning", "learning")
+    held = f"An update has {sequences:,.1f} sequences instead of {wanted:,} ({signed(sequences / wanted - 1)})"
+    updates = -(-plan["packs"] // math.prod(chosen))
+    if plan["packs"] <= wanted / plan["packing_factor"]:
+        pieces = cut(case.whole, plan["max_length"], case.overlong).total()
+        held = f"{wanted:,} sequences, and one pass over the data has {pieces:,}"
+    assert_says(reason, held, f"One epoch takes {plural(updates, 'update')}.", f"the {slots:,.0f} slots of an average")
+    assert case.said["update"]["updates"] == updates
+    if other := re.match(r"([\d,]+) × ([\d,]+): (.*) sequences, ", runner_up):
         packs = math.prod(int(count.replace(",", "")) for count in other.groups()[:2])
         assert other[3] == signed(packs * plan["packing_factor"] / wanted - 1)
 
 
-def test_one_pass_and_what_is_cut(case):
-    overlong, plan, after = case.overlong, case.said["plan"], case.said["update"]["after"]
-    rows = after["micro_batch"] * after["gradient_accumulation_steps"]
-    updates, last = -(-plan["packs"] // rows), plan["packs"] % rows
-    before = math.ceil(case.said["today"]["rows"] / (8 * case.size))
-    *_, done, lossy = case.said["decisions"]
-    assert done["choice"] == plural(updates, "update") and case.said["update"]["updates"] == updates
-    wanted = f"{plural(plan['packs'], 'pack')} in updates of {rows:,}; today it is {plural(before, 'update')}."
-    assert done["reason"] == wanted
-    left = (
-        f"{plural(updates - 1, 'update')}, if the last {'pack is' if last == 1 else f'{last:,} packs are'} left out."
-    )
-    left = left if updates > 1 else "There is nothing to choose."
-    assert done["runner_up"].startswith(left if last else "Every update is full.")
-    top, tokens = plan["max_length"], tokens_of(case.whole)
+def test_what_is_longer_than_a_row(case):
+    overlong, top, tokens = case.overlong, case.said["plan"]["max_length"], tokens_of(case.whole)
     longer, moved = lost(case.whole, top, overlong)
-    if not longer:
-        assert lossy["choice"] == "Nothing"
-        assert_says(lossy["reason"], f"The longest sequence has {max(case.whole):,} tokens.")
+    if not case.said["gains"]:
         return
-    assert lossy["choice"].lower().startswith(f"{percent(moved, tokens)} of the tokens ")
-    found = f"{plural(longer, 'sequence')} ({percent(longer, case.whole.total())}) {'is' if longer == 1 else 'are'}"
-    assert_says(lossy["reason"], f"{found} longer than {top:,}, and {moved:,} tokens ")
-    other = "truncate" if overlong == "split" else "split"
-    if case.counted and plan["method"] == "lpfhp":
-        packs = best_fit(cut(case.whole, top, other), top)
-        assert lossy["runner_up"].endswith(f"with {than(packs, plan['packs'], 'packs')}, {packs:,}.")
-    if other == "truncate":
-        assert_says(lossy["runner_up"], f"{percent(lost(case.whole, top, other)[1], tokens)} of the tokens are lost")
+    choice, reason, runner_up = about(case, "Longer sequences")
+    assert (case.said["decisions"][0]["about"] == "Longer sequences") == (moved > 0.02 * tokens)
+    if not longer:
+        assert choice == "None is longer than a row"
+        assert_says(reason, f"The longest sequence has {plural(max(case.whole), 'token')}.")
+        return
+    share = f"{plural(longer, 'sequence')} of {case.whole.total():,} ({percent(longer, case.whole.total())})"
+    assert_says(reason, f"{share} {'is' if longer == 1 else 'are'} longer than {top:,}, and {moved:,} tokens")
+    if overlong == "split":
+        assert choice == "Split them into further pieces: no token is lost"
+    else:
+        assert f"{percent(moved, tokens)} of the tokens are lost" in choice
+    for rule, verb in (("truncate", "Truncating"), ("drop", "Dropping")):
+        if rule != overlong:
+            assert f"{verb} them loses {percent(lost(case.whole, top, rule)[1], tokens)} of the tokens." in runner_up
+    if overlong != "split" and case.counted and case.said["plan"]["method"] == "lpfhp":
+        packs = best_fit(cut(case.whole, top, "split"), top)
+        assert f"loses no token: {than(packs, case.said['plan']['packs'], 'packs')}, {packs:,}." in runner_up
 
 
 def test_a_source_that_was_not_cut():
     whole = LengthHistogram([0, 5, 0, 7])
     for source, sizes in ((whole, "12 sequences and 26 tokens"), ([1, 2], "2 sequences and 3 tokens")):
-        said = advise(whole, source=source).decisions[-1].reason
+        said = next(one for one in advise(whole, source=source).decisions if one.about == "Longer sequences").reason
         assert_says(said, "no more sequences longer than 3 than the data, so none was cut before.")
         assert said.endswith(f"It has {sizes}, and the data has 12 and 26.")

@@ -131,14 +131,14 @@ def test_tokens_that_are_trained_on_are_counted(tmp_path, monkeypatch, name, col
     monkeypatch.setattr(row_sources, "_ROWS", 50)
     rows, trained = chats(columns)
     masks = {mask: "loss" for mask in columns if mask != "labels"}
-    advice = advise(written(tmp_path / name, rows), 128, masks=masks)
+    advice = advise(written(tmp_path / name, rows), 128, masks=masks, batch_size=16)
     said, tokens = advice.as_dict(), sum(len(row["input_ids"]) for row in rows)
     assert said["loss"]["tokens"] == trained and said["loss"]["share"] == trained / tokens
     packs = said["update"]["after"]["micro_batch"] * said["update"]["after"]["gradient_accumulation_steps"]
     an_update = packs * tokens / said["plan"]["packs"]
     assert said["loss"]["tokens_an_update"] == pytest.approx(an_update)
     sentence = said["loss"]["said"]
-    assert sentence.startswith(f"{100 * trained / tokens:.1f} % of the tokens ({trained:,}) are trained on")
+    assert sentence.startswith(f"{100 * trained / tokens:.1f} % of the packed tokens ({trained:,}) are trained on")
     assert sentence.endswith(f"sees about {trained / tokens * an_update:,.0f} of its {an_update:,.0f} tokens.")
     assert sentence in page(advice) and sentence in repr(advice)
 
@@ -147,16 +147,18 @@ def test_without_labels_and_masks_nothing_is_said_of_the_loss(tmp_path):
     advice = advise(written(tmp_path / "rows.parquet"))
     assert advice.trained is None and advice.as_dict()["loss"] is None and "trained on" not in page(advice)
     named = written(tmp_path / "named.parquet", [{"tokens": [4, 5, 6], "labels": [-100, -100, 6]}] * 9)
-    assert uncut(named, "tokens").trained == 9
+    assert uncut(named, "tokens").labels.number == 9
     other = written(tmp_path / "other.parquet", [{"input_ids": [4, 5], "labels": [4, 5], "prompt": [4]}] * 9)
-    assert uncut(other, "prompt").trained is None and uncut(other).trained == 9
+    assert uncut(other, "prompt").labels is None and uncut(other).labels.number == 9
 
 
 REFUSED = {
     "The labels of": [{"input_ids": [4, 5], "labels": [-100, -100]}],
     "The column labels must have a value for each token": [{"input_ids": [4, 5], "labels": 1}],
     "input_ids; it has tokens, note: name the one": [{"tokens": [1], "note": "x"}],
-    "holds string; lengths are integers or lists of tokens": [{"text": "x"}],
+    "holds string; lengths are integers or lists of tokens": [{"words": "x"}],
+    "a tokenizer makes tokens of messages or text (--tokenizer)": [{"text": "x"}],
+    "The column 'my_mask' has 0 and 1 for each token": [{"input_ids": [4, 5], "my_mask": [0, 1]}],
     "Row 1 of the data set has no token": [{"input_ids": [4]}, {"input_ids": []}],
     "has no value in row 1": [{"length": 3}, {"length": None}],
     "Length 0 at row 1 of": [{"length": 3}, {"length": 0}],

@@ -8,18 +8,17 @@ from transformers import AutoConfig
 
 from packlib.lengths import LengthHistogram
 from packlib.packing import plan
-from packlib.tools.advice import advice, advise
-from packlib.training import Recipe
+from packlib.tools.advice import Batch, advice, advise
 from packlib.work import Work
 
 DRAWN = np.minimum(np.random.default_rng(0).lognormal(6, 1.2, 20_000).astype(int) + 1, 8192)
 PLAN = plan(LengthHistogram.from_lengths(DRAWN, 8192), method="lpfhp")
-ADVICE = advise(DRAWN, 8192)
+ADVICE = advise(DRAWN, 8192, overlong="truncate", batch_size=32)
 
 
 def found(made, replicas):
-    recipe = Recipe(2, 1e-4, 100_000, gradient_accumulation_steps=2, replicas=replicas)
-    return replace(ADVICE, plans=(made,), update=replace(ADVICE.update, after=recipe)).waiting
+    batch = Batch(2, gradient_accumulation_steps=2, replicas=replicas)
+    return replace(ADVICE, plans=(made,), update=replace(ADVICE.update, after=batch)).waiting
 
 
 def long_run(made, replicas, packs_each, work, steps=20_000):
@@ -55,10 +54,10 @@ def test_the_advice_says_how_long_ranks_wait_and_for_which_work(tmp_path):
     sizes = {"hidden_size": 96, "num_hidden_layers": 3, "intermediate_size": 300}
     AutoConfig.for_model("bert", **sizes).save_pretrained(tmp_path)
     for model, work in ((None, Work.decoder()), (str(tmp_path), Work.bert(3, 96, 300))):
-        made = advise(DRAWN, 8192, ranks=8, model=model, max_sequences_per_pack=40)
+        made = advise(DRAWN, 8192, ranks=8, batch_size=32, accumulation=8, model=model, max_sequences_per_pack=40)
         said, after = made.as_dict()["waiting"], made.update.after
         each = after.micro_batch * after.gradient_accumulation_steps
         assert after.replicas == made.update.before.replicas == said["ranks"] == 8
         waited, note = long_run(made.plan, 8, each, work, 2000), next(note for note in made.notes if "8 rep" in note)
         assert abs(said["mean"] - waited) < 0.05 * waited + said["high"] - said["low"]
-        assert work.in_words in note and "estimate" in note and f"packs_per_rank={each}) deals" in note
+        assert work.in_words in note and "estimate" in note and f"packs_per_rank={each}) assigns" in note

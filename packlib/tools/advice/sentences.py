@@ -1,0 +1,616 @@
+"""What the report says: each decision in a sentence with its reason and the next best, and notes behind the fold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from packlib.lengths import LengthHistogram
+from packlib.tools.advice.depths import best_plans
+from packlib.tools.advice.micro_batch import EVIDENCE, MATTERS, Update
+from packlib.tools.advice.row_lengths import (
+    LOSSY,
+    OVERLONG,
+    WORTH,
+    Form,
+    Overlong,
+    RowLength,
+    allowed,
+    choose,
+    cut,
+    cuts_less,
+    next_best,
+)
+from packlib.tools.advice.words import compared, gigabytes, large, longest, plural, share_of, signed
+from packlib.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from packlib.tools.advice.advice import Advice, Lost
+
+_IN_FORM: dict[Form, str] = {"bounds": "attention that reads the bounds of sequences", "dense": "a dense mask"}
+_KNOWN_AS = {"lpfhp": "lpfhp (best fit decreasing)", "optimal": "optimal (the exact search)"}
+_RULE: dict[Overlong, str] = {"truncate": "Truncating them", "drop": "Dropping them", "split": "Splitting them"}
+_DONE: dict[Overlong, str] = {"truncate": "cut off", "drop": "left out", "split": "moved to further pieces"}
+
+
+class Decision(NamedTuple):
+    """What to do about one thing, why, and what the next best choice would cost."""
+
+    about: str
+    choice: str
+    reason: str
+    runner_up: str
+
+
+def decide(found: Advice) -> tuple[Decision, ...]:
+    """The decisions in their order. If over 2 % of the tokens are beyond the rows, what becomes of them is the first.
+
+    If there is nothing to gain, that is the only one.
+    """
+    if not found.gains:
+        return (_nothing_to_gain(found),)
+    longer = _longer_sequences(found)
+    others = [_pack(found), _row_length(found), _method(found), _packs_per_update(found)]
+    first = found.chosen.tokens_cut > LOSSY * found.whole.num_tokens
+    return (longer, *others) if first else (*others[:2], longer, *others[2:])
+
+
+# To pack or not
+
+
+def _pack(found: Advice) -> Decision:
+    today, saved = found.today, found.today.slots - found.slots
+    return Decision(
+        "Your batches",
+        f"Pack them: {share_of(saved, today.slots)} fewer slots, {large(found.slots)} instead of {large(today.slots)}",
+        f"For one pass, {today.as_subject} take {large(today.slots)} slots{_assumed(found)}, and "
+        f"{plural(found.plan.num_packs, 'pack')} of {found.row_length:,} take {large(found.slots)}.",
+        _other_habit(found),
+    )
+
+
+def _assumed(found: Advice) -> str:
+    return " (32 is an assumption; --batch-size says yours)" if found.assumed else ""
+
+
+def _other_habit(found: Advice) -> str:
+    """Why not sort; or what random batches take, if batches are sorted today."""
+    other = next((one for one in found.habits if one.habit == "sorted"), found.habits[0])
+    slots = f"{other.as_subject} take {_than(other.slots, found.slots)} the packs, {large(other.slots)}"
+    slots = f"{slots[0].upper()}{slots[1:]}."
+    if other.habit != "sorted":
+        return slots
+    if other.batches == 1:
+        return f"{slots} One batch has all sequences."
+    narrow, wide = _widths(found.padded, other.batch_size)
+    return (
+        f"{slots} They need no mask, but each batch then has sequences of nearly one length, so updates no longer mix "
+        f"lengths, and a batch takes {narrow:,} to {wide:,} slots."
+    )
+
+
+def _than(value: float, base: float) -> str:
+    said = compared(value, base, "slots")
+    return f"{said} {'as' if said.startswith('the same') else 'than'}"
+
+
+def _widths(padded: LengthHistogram, size: int) -> tuple[int, int]:
+    """The slots of the narrowest and of the widest whole batch of sorted sequences, of which there are two or more."""
+    up_to = np.cumsum(padded.counts)
+    whole = padded.num_sequences // size * size
+    narrow, wide = (int(np.searchsorted(up_to, rank)) for rank in (size, whole))
+    return size * narrow, size * wide
+
+
+def _nothing_to_gain(found: Advice) -> Decision:
+    today, slots = found.today, found.slots
+    off = slots - today.slots
+    if off:
+        against = f"{large(slots)}, {share_of(abs(off), today.slots)} {'more' if off > 0 else 'fewer'}"
+    else:
+        against = "the same number"
+    suspect = _suspect(found)
+    return Decision(
+        "Your batches",
+        "Nothing to gain: do not pack",
+        f"For one pass, {today.as_subject} take {large(today.slots)} slots{_assumed(found)}, and "
+        f"{plural(found.plan.num_packs, 'pack')} of {found.row_length:,} would take {against}. "
+        f"For less than {share_of(WORTH)} nobody changes a trainer.{_loss_of_now(found)}{suspect and ' ' + suspect}",
+        f"Pack all the same: plan.json has {_the_packs(found.plan.num_packs)}.",
+    )
+
+
+def _the_packs(number: int) -> str:
+    return "the pack" if number == 1 else f"the {number:,} packs"
+
+
+def _loss_of_now(found: Advice) -> str:
+    """What the rule for longer sequences does, where there are any."""
+    row = found.chosen
+    if not row.overlong:
+        return ""
+    return f" {_how_many(found, row)}, and {row.tokens_cut:,} tokens are {_DONE[found.overlong]}."
+
+
+# Longer sequences
+
+
+def _longer_sequences(found: Advice) -> Decision:
+    row, rule, suspect = found.chosen, found.overlong, _suspect(found)
+    if not row.overlong:
+        return Decision(
+            "Longer sequences",
+            "None is longer than a row",
+            f"The longest sequence has {plural(longest(found.whole), 'token')}.{suspect and ' ' + suspect}",
+            "There is nothing to choose.",
+        )
+    lost, tokens = found.lost[rule], found.whole.num_tokens
+    reason = f"{_how_many(found, row)}, and {row.tokens_cut:,} tokens ({share_of(row.tokens_cut, tokens)}) are "
+    reason += f"{_DONE[rule]}."
+    if rule == "split":
+        choice = "Split them into further pieces: no token is lost"
+        if lost.labels:
+            number = found.labels.number if found.labels else 0
+            reason += f" {plural(lost.labels, 'label')} of {number:,} ({share_of(lost.labels, number)}) "
+            reason += f"{'is' if lost.labels == 1 else 'are'} lost, since nothing predicts the first token of a piece."
+    else:
+        asked = {"truncate": "Truncate", "drop": "Drop"}[rule]
+        choice = f"{asked} them, as you asked: {_loses(found, lost)} lost"
+        if row.tokens_cut > LOSSY * tokens:
+            choice = f"{_loses(found, lost)} lost: split longer sequences instead (--overlong split)"
+        choice = choice[0].upper() + choice[1:]
+        reason += _emptied(lost)
+    others = [_other_rule(found, other) for other in OVERLONG if other != rule]
+    return Decision(
+        "Longer sequences",
+        choice,
+        reason + (suspect and " " + suspect),
+        " ".join([*others, *filter(None, [_longer_rows(found)])]),
+    )
+
+
+def _how_many(found: Advice, row: RowLength) -> str:
+    over, all_of_them = row.overlong, found.whole.num_sequences
+    verb = "is" if over == 1 else "are"
+    share = share_of(over, all_of_them)
+    return f"{plural(over, 'sequence')} of {all_of_them:,} ({share}) {verb} longer than {row.max_length:,}"
+
+
+def _loses(found: Advice, lost: Lost) -> str:
+    """The tokens and the labels that are lost, with a verb: "26.0 % of the tokens and 40.0 % of the labels are"."""
+    said = f"{share_of(lost.tokens, found.whole.num_tokens)} of the tokens"
+    if lost.labels is not None and found.labels:
+        said += f" and {share_of(lost.labels, found.labels.number)} of the labels"
+    return f"{said} are"
+
+
+def _emptied(lost: Lost) -> str:
+    if not lost.emptied:
+        return ""
+    return f" {plural(lost.emptied, 'sequence')} {'has' if lost.emptied == 1 else 'have'} no label left."
+
+
+def _other_rule(found: Advice, rule: Overlong) -> str:
+    lost = found.lost[rule]
+    if rule == "split":
+        packs = best_plans(cut(found.whole, found.row_length, rule), found.plan.max_sequences_per_pack)[0].num_packs
+        also = f", and loses {plural(lost.labels, 'label')}" if lost.labels else ""
+        return f"{_RULE[rule]} loses no token{also}: {compared(packs, found.plan.num_packs, 'packs')}, {packs:,}."
+    said = _loses(found, lost).removesuffix(" are")
+    return f"{_RULE[rule]} loses {said}.{_emptied(lost)}"
+
+
+def _longer_rows(found: Advice) -> str:
+    row = cuts_less(found.row_lengths, found.chosen, found.whole.num_tokens)
+    if row is None:
+        return ""
+    share = share_of(row.tokens_cut, found.whole.num_tokens) if row.tokens_cut else "none"
+    now = share_of(found.chosen.tokens_cut, found.whole.num_tokens)
+    if found.overlong == "split":
+        return f"Rows of {row.max_length:,} leave {share} of the tokens to further pieces instead of {now}."
+    return f"Rows of {row.max_length:,} lose {share} of the tokens instead of {now}."
+
+
+def _suspect(found: Advice) -> str:
+    """Whether the data was cut before its lengths were counted."""
+    upstream, whole = found.upstream, found.whole
+    if upstream is None:
+        if not found.piled_up[1]:
+            return ""
+        length, number = found.piled_up
+        return (
+            f"But {plural(number, 'sequence')} ({share_of(number, whole.num_sequences)}) have exactly {length:,} "
+            "tokens, far more than any length near it: they may have been cut before they were counted. How many "
+            "tokens that lost, only their lengths from before it can tell (--source)."
+        )
+    source = upstream.source
+    sizes = (
+        f"It has {plural(source.num_sequences, 'sequence')} and {plural(source.num_tokens, 'token')}, and the data has "
+        f"{whole.num_sequences:,} and {whole.num_tokens:,}"
+    )
+    if upstream.overlong <= upstream.left:
+        return (
+            f"The source has no more sequences longer than {upstream.longest:,} than the data, so none was cut "
+            f"before. {sizes}."
+        )
+    if upstream.lost > 0:
+        sizes += f", {upstream.lost:,} ({share_of(upstream.lost, source.num_tokens)}) fewer"
+    return (
+        f"In the source, {plural(upstream.overlong, 'sequence')} ({share_of(upstream.overlong, source.num_sequences)}) "
+        f"{'is' if upstream.overlong == 1 else 'are'} longer than {upstream.longest:,}, and in the data "
+        f"{upstream.left:,}. {sizes}. All tokens of the source take "
+        f"{compared(upstream.packs, found.plan.num_packs, 'packs')}, {upstream.packs:,}, and its longest sequence "
+        f"takes a row of {longest(source):,}."
+    )
+
+
+# The rows
+
+
+def _row_length(found: Advice) -> Decision:
+    now, row, form = found.now, found.chosen, found.form
+    best = choose(found.row_lengths, found.max_length, form)
+    rows = allowed(found.row_lengths, found.max_length)
+    choice = f"Keep rows of {now.max_length:,} tokens"
+    reason = (
+        f"With {_IN_FORM[form]}, this is the shortest row within {share_of(WORTH)} of the least work per token, of "
+        f"{plural(len(rows), 'length')} tried that {_cut_no_more(found)}."
+    )
+    if row is not now:
+        choice = f"Take rows of {row.max_length:,} tokens instead of {now.max_length:,}"
+        reason += (
+            f" A token takes {_work_off(row, now, form)} rows of {now.max_length:,}, and rows are "
+            f"{share_of(1 / row.slots_a_token)} full instead of {share_of(1 / now.slots_a_token)}."
+        )
+    elif found.kept and best is not now:
+        reason = "You asked to keep them (--keep-max-length)."
+    other = next_best(found.row_lengths, found.max_length, form, row)
+    return Decision("Row length", choice, reason, _other_row(found, other))
+
+
+def _cut_no_more(found: Advice) -> str:
+    if not found.now.tokens_cut:
+        return "hold every sequence whole"
+    return f"{'split' if found.overlong == 'split' else 'lose'} no more tokens than rows of {found.max_length:,}"
+
+
+def _work_off(row: RowLength, other: RowLength, form: Form) -> str:
+    off = row.work(form) / other.work(form) - 1
+    if abs(off) < 0.00005:
+        return "the same work as in"
+    return f"{share_of(abs(off))} {'more' if off > 0 else 'less'} work than in"
+
+
+def _other_row(found: Advice, other: RowLength | None) -> str:
+    if other is None:
+        verb = "splits" if found.overlong == "split" else "loses"
+        return f"None: every other length that was tried {verb} more tokens."
+    off = other.work(found.form) / found.chosen.work(found.form) - 1
+    if not other.counted:
+        bound = f"at least {share_of(off)} more" if off > 0 else f"at most {share_of(-off)} less"
+        return f"{other.max_length:,} tokens: {bound} work per token."
+    work = f"{share_of(abs(off))} {'more' if off > 0 else 'less'} work" if abs(off) >= 0.00005 else "the same work"
+    return f"{other.max_length:,} tokens: {work} per token, and {_slots_off(other, found.chosen)}."
+
+
+def _slots_off(row: RowLength, base: RowLength) -> str:
+    return compared(row.slots_a_token, base.slots_a_token, "slots")
+
+
+def _method(found: Advice) -> Decision:
+    plan, depth = found.plan, found.plan.max_sequences_per_pack
+    choice = f"Pack with {_KNOWN_AS.get(plan.method, plan.method)}: {plural(plan.num_packs, 'pack')}"
+    at_depth = ""
+    if depth is not None:
+        choice += f" with at most {plural(depth, 'sequence')} in a pack"
+        at_depth = " at this depth"
+    rests = " (a list of packs shows this, which rests on HiGHS in floating point)" if plan.listed else ""
+    reason = f"The packs are {share_of(plan.efficiency)} full. "
+    if plan.gap:
+        reason += f"At least {plan.lower_bound:,} are needed{at_depth}{rests}, so at most "
+        reason += f"{share_of(plan.gap, plan.num_packs)} could still be saved."
+    else:
+        reason += f"This is the proven minimum{at_depth}{rests}."
+    if found.depths and not found.limit:
+        reason += (
+            " The model has something once for each sequence, and this is the smallest depth tried within half a "
+            f"percent of the {plural(found.depths[-1].packs, 'pack')} of a deeper one."
+        )
+    other = found.plans[1]
+    packs = compared(other.num_packs, plan.num_packs, "packs")
+    return Decision(
+        "Method", choice, reason, f"{_KNOWN_AS.get(other.method, other.method)}: {packs}, {other.num_packs:,}."
+    )
+
+
+# The update
+
+
+def _packs_per_update(found: Advice) -> Decision:
+    if found.fit and not found.fit.rows:
+        return _no_pack_fits(found)
+    return _divided(found) if found.update is None else _fitted(found, found.update)
+
+
+def _divided(found: Advice) -> Decision:
+    """Today's update is not known."""
+    factor, packs = found.plan.packing_factor, found.plan.num_packs
+    choice = f"Divide the sequences of today's update by {factor:,.2f}"
+    if factor < 1.005:
+        choice = "Take as many packs as an update has sequences today"
+    reason = f"A pack holds {factor:,.2f} sequences on average{_pieces(found)}. Learning rate and betas stay. "
+    reason += f"There are {packs:,} packs." if packs > 1 else "There is 1 pack."
+    return Decision(
+        "Packs per update",
+        choice + _on_devices(found),
+        reason + _memory(found),
+        "--batch-size and --accumulation, or --recipe, say what an update is today: then its packs are counted here.",
+    )
+
+
+def _pieces(found: Advice) -> str:
+    cut_up = found.overlong == "split" and found.chosen.overlong
+    return " (a piece of a longer one counts as a sequence)" if cut_up else ""
+
+
+def _on_devices(found: Advice) -> str:
+    if found.replicas == 1:
+        return ""
+    devices = f" on {found.replicas:,} devices"
+    return devices if found.replicas == found.devices else f"{devices}, since {_too_few(found.devices)}"
+
+
+def _too_few(devices: int) -> str:
+    return "one does not hold the model" if devices == 1 else f"{devices:,} do not hold the model"
+
+
+def _fitted(found: Advice, update: Update) -> Decision:
+    after, before = update.after, update.before
+    choice = f"Take {after.micro_batch:,} × {after.gradient_accumulation_steps:,} packs{_on_devices(found)}"
+    sequences = (
+        f"An update has {after.sequences_per_update:,.1f} sequences instead of {before.sequences_per_update:,.6g} "
+        f"({signed(update.off)}){_pieces(found)}"
+    )
+    if found.plan.num_packs < after.replicas:
+        choice = f"{_the_packs(found.plan.num_packs).capitalize()} for {after.replicas:,} devices: too few"
+        reason = "Each device needs one pack at least for an update. Take fewer devices."
+    elif update.all_packs:
+        reason = (
+            f"Today's update has {before.sequences_per_update:,.6g} sequences, and one pass over the data has "
+            f"{found.histogram.num_sequences:,}{_pieces(found)}: an update takes "
+            f"{'all packs' if not found.left_out else 'all packs that the devices share equally'}. Learning rate and "
+            "betas stay."
+        )
+    else:
+        reason = f"{sequences}{_recipe_stays(found, update)}"
+    return Decision(
+        "Packs per update",
+        choice,
+        f"{reason} {_passes(found)}{_memory(found)}",
+        _other_update(found, update),
+    )
+
+
+def _recipe_stays(found: Advice, update: Update) -> str:
+    """Whether learning rate and betas stay, which nobody but a recipe says."""
+    recipe, packed = found.recipe, found.packed_recipe
+    if abs(update.off) <= MATTERS or recipe is None or packed is None:
+        return (
+            ", so learning rate and betas stay." if abs(update.off) <= MATTERS else "; learning rate and betas stay."
+        )
+    changed = f"; the betas {_betas(recipe)} become {_betas(packed)}." if packed.betas != recipe.betas else "."
+    return f"{changed} {EVIDENCE[recipe.optimizer]}"
+
+
+def _betas(recipe: Recipe) -> str:
+    return "{:.5g} and {:.5g}".format(*recipe.betas)
+
+
+def _passes(found: Advice) -> str:
+    """The updates of the training, and the packs that no update has."""
+    updates = found.updates or 0
+    left = f", without the last {_the_last(found.left_out)}" if found.left_out else ""
+    if found.recipe and found.packed_recipe:
+        before, after = found.recipe.total_steps, found.packed_recipe.total_steps
+        return (
+            f"One pass over the data takes {plural(updates, 'update')}{left}, and the recipe's "
+            f"{plural(found.recipe.total_sequences, 'sequence')} take {after:,} instead of {before:,}."
+        )
+    if found.epochs == 1:
+        return f"One epoch takes {plural(updates, 'update')}{left}."
+    return f"{found.epochs:,} epochs take {updates * found.epochs:,} updates, {updates:,} each{left}."
+
+
+def _the_last(packs: int) -> str:
+    return "pack" if packs == 1 else f"{packs:,} packs"
+
+
+def _memory(found: Advice) -> str:
+    """What fits into the memory, or which batches were allowed without one."""
+    fit, memory, update = found.fit, found.memory, found.update
+    if fit is None or memory is None:
+        if update is None:
+            return ""
+        batch = f"the {found.today.slots_a_batch:,.0f} slots of an average batch today"
+        if found.today.slots_a_batch < found.row_length:
+            return f" One pack alone is more than {batch}."
+        fits = "1 pack fits" if update.most == 1 else f"up to {update.most:,} packs fit"
+        return f" {fits[0].upper()}{fits[1:]} into {batch}."
+    rows = update.after.micro_batch if update else 1
+    verb = "takes" if rows == 1 else "take"
+    said = f" {plural(rows, 'pack')} {verb} about {gigabytes(memory.total)} of {gigabytes(fit.room)}"
+    if fit.recompute:
+        said += " with each layer computed twice"
+    if fit.shards > 1:
+        said += " and" if fit.recompute else " with"
+        said += f" weights, gradients and moments shared by {fit.shards:,} devices (FSDP)"
+    said += f", and at most {plural(fit.rows, 'pack')} {'fits' if fit.rows == 1 else 'fit'}."
+    return said + _one_device(found)
+
+
+def _one_device(found: Advice) -> str:
+    """What it takes where the devices of today do not hold the model."""
+    shape, fit = found.shape, found.fit
+    if shape is None or fit is None or fit.shards <= found.devices:
+        return ""
+    alone = shape.memory(1, found.row_length, shards=found.devices, recompute=True)
+    where = "One device is" if found.devices == 1 else f"{found.devices:,} devices are"
+    each = "" if found.devices == 1 else " on each"
+    return (
+        f" {where} not enough: weights, gradients and moments take {gigabytes(alone.states)}{each}, and one pack takes "
+        f"{gigabytes(alone.activations)} more. Without more devices, train adapters (LoRA), whose frozen weights take "
+        f"{gigabytes(2 * shape.parameters)} in 16 bits, or keep gradients and moments in main memory (offloading)."
+    )
+
+
+def _no_pack_fits(found: Advice) -> Decision:
+    fit, memory = found.fit, found.memory
+    assert fit is not None and memory is not None
+    packs = ""
+    if found.update:
+        batch = found.update.after
+        packs = (
+            f" Then {batch.micro_batch:,} × {batch.gradient_accumulation_steps:,} packs have "
+            f"{batch.sequences_per_update:,.1f} sequences, {signed(found.update.off)} against today."
+        )
+    one = found.shape.memory(1, found.row_length, shards=fit.shards, recompute=True) if found.shape else memory
+    return Decision(
+        "Packs per update",
+        "Not even one pack fits",
+        f"One pack of {found.row_length:,} tokens takes about {gigabytes(one.total)} of {gigabytes(fit.room)} even "
+        f"with each layer computed twice, so several devices have to share a row.{packs}",
+        f"Shorter rows: one of at most {fit.longest:,} tokens fits, if enough devices share weights, gradients and "
+        "moments (FSDP).",
+    )
+
+
+def _other_update(found: Advice, update: Update) -> str:
+    if found.plan.num_packs < update.after.replicas:
+        return f"Train on {plural(found.plan.num_packs, 'device')}, with one pack each."
+    if update.runner_up:
+        micro_batch, accumulation = update.runner_up
+        passes = "the same number of forward passes per update"
+        if accumulation != update.after.gradient_accumulation_steps:
+            steps = update.after.gradient_accumulation_steps
+            passes = f"{plural(accumulation, 'forward pass')} per update instead of {steps:,}"
+        off = signed(update.off_with(micro_batch, accumulation))
+        return f"{micro_batch:,} × {accumulation:,}: {off} sequences, and {passes}."
+    if update.exact or update.all_packs:
+        return "There is no other."
+    tokens = int(update.before.sequences_per_update / update.after.replicas * found.histogram.mean_length)
+    return f"Shorter rows: one of {tokens:,} tokens holds about the same number of sequences as an update today."
+
+
+# Beside the decisions
+
+
+def loss(found: Advice) -> str:
+    """How many of the packed tokens are trained on; empty where the data does not say."""
+    if found.trained is None:
+        return ""
+    share = found.trained / found.histogram.num_tokens
+    said = f"{share_of(share)} of the packed tokens ({found.trained:,}) are trained on, as labels or masks say"
+    if (tokens := found.tokens_an_update) is None:
+        return f"{said}."
+    return f"{said}, so the loss of an update sees about {share * tokens:,.0f} of its {tokens:,.0f} tokens."
+
+
+def notes(found: Advice) -> tuple[str, ...]:
+    """What else to know, a paragraph each."""
+    said = [_attention_note(found), _memory_note(found), _positions_note(found), _waiting_note(found)]
+    if not found.depths and found.plan.deepest > 1:
+        said.append(
+            f"A pack holds up to {plural(found.plan.deepest, 'sequence')}. You need a limit only if the model has "
+            "something once for each sequence, such as BERT's pooler."
+        )
+    if found.whole.kind != "measured":
+        said.append(f"The lengths are a {found.whole.kind}: count your own before you rely on the last digit.")
+    return tuple(filter(None, said))
+
+
+def _attention_note(found: Advice) -> str:
+    saves = (
+        f"it saves {share_of(found.skipping_saves)} of the layers' work (counted in FLOP, for "
+        f"{found.shape.name if found.shape else 'Llama 3 8B'})."
+    )
+    if found.form == "bounds":
+        return f"Use attention that skips pairs of different sequences (flash_attention_2, on a GPU): {saves}"
+    kernel = "A kernel that skips pairs of different sequences is not worth its trouble"
+    return f"Use scaled_dot_product_attention with a dense mask. {kernel}: {saves}"
+
+
+def _memory_note(found: Advice) -> str:
+    shape, memory = found.shape, found.memory
+    if shape is None or memory is None:
+        return ""
+    rows = found.update.after.micro_batch if found.update else 1
+    return (
+        f"{shape.name} has {shape.parameters / 1e9:.3g} billion weights. With {plural(rows, 'pack')} of "
+        f"{found.row_length:,} tokens it takes {gigabytes(memory.states)} for weights, gradients and AdamW's moments, "
+        f"and {gigabytes(memory.activations)} for activations. This is an estimate for bf16=True and a kernel that "
+        "stores no attention scores."
+    )
+
+
+def _positions_note(found: Advice) -> str:
+    positions, tokens = found.shape.positions if found.shape else None, longest(found.histogram)
+    if not positions or tokens <= positions:
+        return ""
+    return (
+        f"The longest sequence has {tokens:,} tokens, and the model only {positions:,} positions: take rows of at most "
+        f"{positions:,} (--max-length)."
+    )
+
+
+def _waiting_note(found: Advice) -> str:
+    waits, update = found.waiting, found.update
+    if waits is None or update is None:
+        return ""
+    replicas, each = update.after.replicas, update.after.micro_batch * update.after.gradient_accumulation_steps
+    return (
+        f"If the packs are assigned at random to {replicas:,} replicas, which meet once per update, the average "
+        f"replica waits {share_of(waits.mean)} of the time for the slowest (95 % interval: {share_of(waits.low)} to "
+        f"{share_of(waits.high)}). This is an estimate for {found.work.in_words}, without padding, communication and "
+        f"loading. packlib.balance(packs, ranks={replicas}, packs_per_rank={each}) assigns them evenly, and says how "
+        "much waiting remains, as notebook 13_balanced_work shows."
+    )
+
+
+def rows_note(found: Advice) -> str:
+    """What the table of row lengths rests on."""
+    said = (
+        "Packed with lpfhp; today's and the best row length also with the exact search, where lpfhp may be far off. "
+    )
+    if not all(row.counted for row in found.row_lengths):
+        said += "≥: the packs were not made, since even full rows of this length would not be chosen. "
+    return said + (
+        f"Work is counted in FLOP of the layers of {found.shape.name if found.shape else 'Llama 3 8B'}, relative to "
+        f"rows of {found.max_length:,} with attention that reads the bounds of sequences."
+    )
+
+
+def code_note(found: Advice) -> str:
+    """How the code on the page is used."""
+    given = ["dataset", "folder (of the model)", "tokenizer (for TRL)"]
+    given += ["learning_rate"] * (found.recipe is None) + ["sequences_per_update"] * (found.update is None)
+    said = (
+        f"Each trainer's code follows the first two parts, and takes as given: {', '.join(given)}. It runs on a GPU or "
+        "a CPU, and is in advice.json too."
+    )
+    if found.fit and not found.fit.rows:
+        said += " It fits into no device's memory before several share a row."
+    return said
+
+
+def about_data(whole: LengthHistogram) -> str:
+    """The data in one line."""
+    said = f"{plural(whole.num_sequences, 'sequence')} of {whole.mean_length:,.1f} tokens on average, "
+    said += f"{plural(whole.num_tokens, 'token')} in all"
+    return f"{said}; {whole.source}." if whole.source else f"{said}."
+
+
+WHAT_IS_COUNTED = (
+    "Packs, slots and tokens are counted. Memory is an estimate, and so is what random batches take on average. Fewer "
+    "slots save time only if the device, and not data loading, is the bottleneck."
+)
