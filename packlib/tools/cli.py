@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import click
 
-from packlib.checks import one_line
+from packlib.checks import listed, one_line
 from packlib.files import atomic_path, delivery, output_path
 from packlib.lengths import available, load
 from packlib.lengths.sources import file_of
@@ -146,6 +146,7 @@ def _report(
     show = partial(print, end=" …\033[K\r", file=sys.stderr, flush=True) if progress and sys.stderr.isatty() else None
     values["masks"] = dict(values["masks"])
     values["tokenizer"] = values["tokenizer"] and tokenizer_of(values["tokenizer"])
+    _say_left_out([Path(lengths)])
     advice = advise(lengths, recipe=given, progress=show, **values)
     from packlib.tools.advice.page import page
 
@@ -291,6 +292,8 @@ def _pack(
     values["tokenizer"] = tokenizer and tokenizer_of(tokenizer)
     values["masks"] = dict(values["masks"]) | dict.fromkeys(values.pop("drop"), "drop")
     ranks, rank = _ranks()
+    if not rank:
+        _say_left_out(data)
     with _group(ranks, hours=24):
         if ranks > 1:
             from packlib.collectives import Collectives
@@ -307,6 +310,18 @@ def _pack(
     with uninterrupted():
         _print(script, found, said.format(**found), *books, *columns, where)
         sys.stdout.flush()
+
+
+def _say_left_out(data: Sequence[Path]) -> None:
+    """Say which files of folders are not read, where they may hold data."""
+    from packlib.tools.rows.row_sources import left_out
+
+    if files := left_out(data):
+        names = listed([file.name for file in files[:3]]) + ", …" * (len(files) > 3)
+        print(
+            f"packlib: {len(files)} other file{'s' * (len(files) > 1)} in the folder will not be read: {names}.",
+            file=sys.stderr,
+        )
 
 
 @program.command("audit", epilog=_ends("1 a problem was found", "3 something is inconclusive"))

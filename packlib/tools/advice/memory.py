@@ -1,11 +1,12 @@
 """The shape of a model, by its configuration or its size: the memory that training takes, and what a pack costs."""
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from packlib.checks import one_of, shown, whole_number
+from packlib.checks import listed, one_of, shown, whole_number
 from packlib.files import at_home, named, read_json
 from packlib.work import Work
 
@@ -177,6 +178,11 @@ def model_shape(model: str) -> ModelShape:
             name, layers, width, inner, heads, groups, width // heads, vocabulary, tied, gated, fused=name == "GPT-2",
             **({} if gated else old | {"dropout": True}),
         )  # fmt: skip
+    if not os.path.lexists(at_home(model)) and re.fullmatch(r"[\w.]+", model) and not model.endswith(".json"):
+        raise FileNotFoundError(
+            f"model must be a known size ({listed(_KNOWN)}), or the path of a config.json or of its folder, "
+            f"not {shown(model)}."
+        )
     return _configured(model)
 
 

@@ -17,6 +17,7 @@ from packlib.files import (
     LOCK,
     WORK,
     enough_memory,
+    named,
     naming,
     output_path,
     parse_object,
@@ -112,6 +113,9 @@ def pack_parquet(
         out = output_path(out, folder=in_files, reads=given)
         if out.is_file():
             raise FileExistsError(f"{shown(str(out))} exists: name another file.")
+        if not in_files and out.suffix.lower() in (".csv", ".json", ".jsonl", ".arrow", ".feather", ".npy", ".txt"):
+            as_parquet = named(out.with_suffix(".parquet").name)
+            raise ValueError(f"out must be named as Parquet, such as {as_parquet}, not {named(out.name)}.")
         if in_files:
             _refuse_unknown_files(out)
         progress = flag("progress", progress) and ranks.rank == 0

@@ -120,7 +120,7 @@ class Columns:
         """
         names = batch.schema.names
         refuse_doubles("The data set", names)
-        batch = self._without_dropped(batch)
+        batch = _one_kind_of_text(self._without_dropped(batch))
         names = batch.schema.names
         self._same_names(set(names))
         if refused := [name for name in names if name in _REFUSED]:
@@ -518,6 +518,16 @@ class Columns:
                 f"The column {shown(name)} has {given[at]} values in row {self.rows + at}, which has {tokens[at]} "
                 f"tokens: give one for each token, or {drop_option(name)}."
             )
+
+
+def _one_kind_of_text(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Texts as Arrow has them by default: pandas writes large ones, and other files of a data set need not."""
+    fields = [
+        field.with_type(pa.string()) if pa.types.is_large_string(field.type) or pa.types.is_string_view(field.type)
+        else field
+        for field in batch.schema
+    ]  # fmt: skip
+    return batch.cast(pa.schema(fields)) if fields != [*batch.schema] else batch
 
 
 def with_labels(read: Read, begins: np.ndarray, labels: bool) -> Read:

@@ -26,6 +26,8 @@ _FORMATS: dict[str, Format] = {
 _COMPRESSED = {".gz": "gzip", ".zst": "zstd"}  # of JSON lines, as Arrow names them
 _JSON, _PARQUET, _ARROW = "file of JSON lines", "whole Parquet file of sequences", "whole Arrow file of sequences"
 _ROWS = 4096  # sequences that are read at once
+_LENGTHS = (".csv", ".tsv", ".txt", ".npy", ".npz")
+_OTHER_DATA = {".json", ".gz", ".zst", ".bz2", ".xz", ".zip", ".pkl", ".pt", ".bin", *_LENGTHS}
 _BYTES = 1 << 23  # of an Arrow file that are read at once
 
 
@@ -128,6 +130,7 @@ def _files(path: str | os.PathLike[str], leave_out: Path | None) -> list[Path]:
     """
     if Path(path).is_dir():
         found = [one for one in Path(path).rglob("*") if _is_data(one) and one.is_file()]
+        _refuse_partitions(Path(path), found)
         where = (
             f"The folder {named(path)} holds no .parquet, no .jsonl and no .arrow file, and save_to_disk did not write "
             "it."
@@ -143,6 +146,26 @@ def _files(path: str | os.PathLike[str], leave_out: Path | None) -> list[Path]:
     if not found:
         raise FileNotFoundError(where)
     return sorted(found)
+
+
+def _refuse_partitions(folder: Path, files: Iterable[Path]) -> None:
+    """Raise a ValueError if folders are named as Hive and Spark name them, `split=train`: no file has that column."""
+    for file in files:
+        parts = file.relative_to(folder).parts[:-1]
+        if partition := next((part for part in parts if re.fullmatch(r"\w+=.*", part)), None):
+            column = partition.partition("=")[0]
+            has = f"The folder {named(folder)} has parts such as {named(partition)}"
+            raise ValueError(
+                f"{has}, and no file has the column {column}. "
+                f"Name one part, or the files of all by a pattern such as '{named(folder)}/**/*.parquet'."
+            )
+
+
+def left_out(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
+    """The files in these folders that may hold data and are not read with the others."""
+    folders = [Path(path) for path in map(at_home, paths) if path.is_dir()]
+    files = [file for folder in folders for file in sorted(folder.rglob("*")) if file.is_file()]
+    return [file for file in files if not _is_data(file) and {*file.suffixes} & _OTHER_DATA and WORK not in file.parts]
 
 
 def _is_data(path: Path) -> bool:
@@ -219,6 +242,11 @@ def _batches_of_file(
     elif kind == "arrow":
         with naming(path, _ARROW) as path, arrow_errors():
             yield from _arrow_batches(path, only)
+    elif path.suffix.lower() in _LENGTHS and path.is_file():
+        raise ValueError(
+            f"{named(path)} is no file of sequences: a {path.suffix} file holds lengths, or texts without columns. "
+            "Sequences are in Parquet, Arrow or JSON lines."
+        )
     elif path.suffix.lower() in _COMPRESSED and path.is_file():
         raise ValueError(
             f"{named(path)} is compressed, and only JSON lines are read so (.jsonl.gz, .jsonl.zst): unpack it."

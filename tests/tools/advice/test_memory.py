@@ -137,6 +137,11 @@ def test_an_odd_value_anywhere_in_a_configuration_is_one_sentence_or_a_shape(tmp
     assert odd_ones > 40
 
 
+def test_a_size_that_is_not_known_is_answered_with_those_that_are():
+    with pytest.raises(FileNotFoundError, match=r"model must be a known size \(110M, .*, 70B\), or the path .*'7Q'"):
+        model_shape("7Q")
+
+
 @pytest.mark.parametrize("name", ["mamba2", "falcon_mamba", "jamba", "rwkv"])
 def test_models_that_carry_a_state_are_refused(tmp_path, name):
     AutoConfig.for_model(name).save_pretrained(tmp_path)

@@ -304,3 +304,44 @@ def test_a_signal_between_the_file_and_the_answer_says_that_the_file_is_there(nu
     done = stopped("linked", number, *OPTIONS, "packed.parquet")
     assert done.returncode == SIGNALS[number][0] and "packed.parquet' is there, and whole." in done.stderr
     assert sum(len(row["input_ids"]) for row in rows_of("packed.parquet")) == sum(LENGTHS)
+
+
+def test_a_folder_is_read_whole_or_what_is_left_out_is_said(capsys):
+    Path("mixed").mkdir()
+    Dataset.from_list(ROWS).to_parquet("mixed/a.parquet")
+    Path("mixed", "b.json").write_text(json.dumps(ROWS))
+    Path("mixed", "README.md").write_text("about them")
+    assert cli.main(["pack", "mixed", *OPTIONS, "packed.parquet"]) == 0
+    assert capsys.readouterr().err == "packlib: 1 other file in the folder will not be read: b.json.\n"
+    assert cli.main(["report", "mixed", "--max-length", "64", "--no-progress", "--out", "report"]) == 0
+    assert capsys.readouterr().err == "packlib: 1 other file in the folder will not be read: b.json.\n"
+
+
+def test_parts_of_a_folder_whose_names_hold_a_column_are_refused(capsys):
+    Path("parts/split=train").mkdir(parents=True)
+    Dataset.from_list(ROWS).to_parquet("parts/split=train/a.parquet")
+    refused(["parts", *OPTIONS, "no"], "parts such as split=train, and no file has the column split. Name one", capsys)
+    assert cli.main(["pack", "parts/split=train", *OPTIONS, "one.parquet"]) == 0
+    assert cli.main(["pack", "parts/**/*.parquet", *OPTIONS, "all.parquet"]) == 0
+
+
+def test_texts_of_pandas_and_of_json_lines_are_one_column():
+    Path("mixed").mkdir()
+    large = pa.schema([("input_ids", pa.large_list(pa.int64())), ("who", pa.large_string())])
+    pq.write_table(pa.Table.from_pylist(ROWS, large), "mixed/a.parquet")
+    Path("mixed", "b.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    assert cli.main(["pack", "mixed", *OPTIONS, "packed.parquet"]) == 0
+    names = sorted(name for row in rows_of("packed.parquet") for name in row["who"])
+    assert names == sorted(2 * [row["who"] for row in ROWS])
+
+
+@pytest.mark.parametrize("name", ["lengths.csv", "lengths.npy", "lengths.txt"])
+def test_a_file_of_lengths_is_no_file_of_sequences(name, capsys):
+    Path(name).write_text("3\n4\n")
+    refused([name, *OPTIONS, "no"], f"{name} is no file of sequences: a {Path(name).suffix} file holds", capsys)
+
+
+@pytest.mark.parametrize("name", ["no.csv", "no.jsonl", "no.arrow"])
+def test_parquet_is_not_written_under_another_name(name, capsys):
+    refused(["x.parquet", *OPTIONS, name], f"out must be named as Parquet, such as no.parquet, not {name}.", capsys)
+    assert not Path(name).exists()
