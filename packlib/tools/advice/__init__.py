@@ -1,8 +1,8 @@
 """What should I do? Decisions for sequences of your lengths, each with its reason, the runner-up and its price.
 
-Read first `advising.py`, `advise`: the order of the questions. `advice.py` is what comes out: numbers, which
-`sentences.py` says in words, for the shell and the page alike; `trainers.jinja` is the code that applies them.
-`data.py` reads the data that it is about, and `labels.py` counts which tokens of it are trained on.
+Read first `advising.py`, `advise`: the order of the questions. `findings.py` has the numbers that come out, and
+`sentences.py` says them in words, for the shell and the page alike. `advice.py` joins both with the code of
+`trainers.jinja`, which applies them. `data.py` reads the data, and `labels.py` counts which tokens are trained on.
 """
 
 from packlib.tools.advice.advice import Advice

@@ -1,13 +1,12 @@
 """What the report says: each decision in a sentence with its reason and the next best, and notes behind the fold."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from packlib.lengths import LengthHistogram
 from packlib.tools.advice.depths import best_plans
+from packlib.tools.advice.findings import Findings, Lost
 from packlib.tools.advice.micro_batch import EVIDENCE, MATTERS, Update
 from packlib.tools.advice.row_lengths import (
     LOSSY,
@@ -25,9 +24,6 @@ from packlib.tools.advice.row_lengths import (
 from packlib.tools.advice.words import compared, gigabytes, large, longest, plural, share_of, signed
 from packlib.training.recipe import Recipe
 
-if TYPE_CHECKING:
-    from packlib.tools.advice.advice import Advice, Lost
-
 _IN_FORM: dict[Form, str] = {"bounds": "attention that reads the bounds of sequences", "dense": "a dense mask"}
 _KNOWN_AS = {"lpfhp": "lpfhp (best fit decreasing)", "optimal": "optimal (the exact search)"}
 _RULE: dict[Overlong, str] = {"truncate": "Truncating them", "drop": "Dropping them", "split": "Splitting them"}
@@ -43,7 +39,7 @@ class Decision(NamedTuple):
     runner_up: str
 
 
-def decide(found: Advice) -> tuple[Decision, ...]:
+def decide(found: Findings) -> tuple[Decision, ...]:
     """The decisions in their order. If over 2 % of the tokens are beyond the rows, what becomes of them is the first.
 
     If there is nothing to gain, that is the only one.
@@ -59,7 +55,7 @@ def decide(found: Advice) -> tuple[Decision, ...]:
 # To pack or not
 
 
-def _pack(found: Advice) -> Decision:
+def _pack(found: Findings) -> Decision:
     today, saved = found.today, found.today.slots - found.slots
     return Decision(
         "Your batches",
@@ -70,11 +66,11 @@ def _pack(found: Advice) -> Decision:
     )
 
 
-def _assumed(found: Advice) -> str:
+def _assumed(found: Findings) -> str:
     return " (32 is an assumption; --batch-size says yours)" if found.assumed else ""
 
 
-def _other_habit(found: Advice) -> str:
+def _other_habit(found: Findings) -> str:
     """Why not sort; or what random batches take, if batches are sorted today."""
     other = next((one for one in found.habits if one.habit == "sorted"), found.habits[0])
     slots = f"{other.as_subject} take {_than(other.slots, found.slots)} the packs, {large(other.slots)}"
@@ -103,7 +99,7 @@ def _widths(padded: LengthHistogram, size: int) -> tuple[int, int]:
     return size * narrow, size * wide
 
 
-def _nothing_to_gain(found: Advice) -> Decision:
+def _nothing_to_gain(found: Findings) -> Decision:
     today, slots = found.today, found.slots
     off = slots - today.slots
     if off:
@@ -125,7 +121,7 @@ def _the_packs(number: int) -> str:
     return "the pack" if number == 1 else f"the {number:,} packs"
 
 
-def _loss_of_now(found: Advice) -> str:
+def _loss_of_now(found: Findings) -> str:
     """What the rule for longer sequences does, where there are any."""
     row = found.chosen
     if not row.overlong:
@@ -136,7 +132,7 @@ def _loss_of_now(found: Advice) -> str:
 # Longer sequences
 
 
-def _longer_sequences(found: Advice) -> Decision:
+def _longer_sequences(found: Findings) -> Decision:
     row, rule, suspect = found.chosen, found.overlong, _suspect(found)
     if not row.overlong:
         return Decision(
@@ -170,14 +166,14 @@ def _longer_sequences(found: Advice) -> Decision:
     )
 
 
-def _how_many(found: Advice, row: RowLength) -> str:
+def _how_many(found: Findings, row: RowLength) -> str:
     over, all_of_them = row.overlong, found.whole.num_sequences
     verb = "is" if over == 1 else "are"
     share = share_of(over, all_of_them)
     return f"{plural(over, 'sequence')} of {all_of_them:,} ({share}) {verb} longer than {row.max_length:,}"
 
 
-def _loses(found: Advice, lost: Lost) -> str:
+def _loses(found: Findings, lost: Lost) -> str:
     """The tokens and the labels that are lost, with a verb: "26.0 % of the tokens and 40.0 % of the labels are"."""
     said = f"{share_of(lost.tokens, found.whole.num_tokens)} of the tokens"
     if lost.labels is not None and found.labels:
@@ -191,7 +187,7 @@ def _emptied(lost: Lost) -> str:
     return f" {plural(lost.emptied, 'sequence')} {'has' if lost.emptied == 1 else 'have'} no label left."
 
 
-def _other_rule(found: Advice, rule: Overlong) -> str:
+def _other_rule(found: Findings, rule: Overlong) -> str:
     lost = found.lost[rule]
     if rule == "split":
         packs = best_plans(cut(found.whole, found.row_length, rule), found.plan.max_sequences_per_pack)[0].num_packs
@@ -201,7 +197,7 @@ def _other_rule(found: Advice, rule: Overlong) -> str:
     return f"{_RULE[rule]} loses {said}.{_emptied(lost)}"
 
 
-def _longer_rows(found: Advice) -> str:
+def _longer_rows(found: Findings) -> str:
     row = cuts_less(found.row_lengths, found.chosen, found.whole.num_tokens)
     if row is None:
         return ""
@@ -212,7 +208,7 @@ def _longer_rows(found: Advice) -> str:
     return f"Rows of {row.max_length:,} lose {share} of the tokens instead of {now}."
 
 
-def _suspect(found: Advice) -> str:
+def _suspect(found: Findings) -> str:
     """Whether the data was cut before its lengths were counted."""
     upstream, whole = found.upstream, found.whole
     if upstream is None:
@@ -248,7 +244,7 @@ def _suspect(found: Advice) -> str:
 # The rows
 
 
-def _row_length(found: Advice) -> Decision:
+def _row_length(found: Findings) -> Decision:
     now, row, form = found.now, found.chosen, found.form
     best = choose(found.row_lengths, found.max_length, form)
     rows = allowed(found.row_lengths, found.max_length)
@@ -269,7 +265,7 @@ def _row_length(found: Advice) -> Decision:
     return Decision("Row length", choice, reason, _other_row(found, other))
 
 
-def _cut_no_more(found: Advice) -> str:
+def _cut_no_more(found: Findings) -> str:
     if not found.now.tokens_cut:
         return "hold every sequence whole"
     return f"{'split' if found.overlong == 'split' else 'lose'} no more tokens than rows of {found.max_length:,}"
@@ -282,7 +278,7 @@ def _work_off(row: RowLength, other: RowLength, form: Form) -> str:
     return f"{share_of(abs(off))} {'more' if off > 0 else 'less'} work than in"
 
 
-def _other_row(found: Advice, other: RowLength | None) -> str:
+def _other_row(found: Findings, other: RowLength | None) -> str:
     if other is None:
         verb = "splits" if found.overlong == "split" else "loses"
         return f"None: every other length that was tried {verb} more tokens."
@@ -298,7 +294,7 @@ def _slots_off(row: RowLength, base: RowLength) -> str:
     return compared(row.slots_a_token, base.slots_a_token, "slots")
 
 
-def _method(found: Advice) -> Decision:
+def _method(found: Findings) -> Decision:
     plan, depth = found.plan, found.plan.max_sequences_per_pack
     choice = f"Pack with {_KNOWN_AS.get(plan.method, plan.method)}: {plural(plan.num_packs, 'pack')}"
     at_depth = ""
@@ -327,13 +323,13 @@ def _method(found: Advice) -> Decision:
 # The update
 
 
-def _packs_per_update(found: Advice) -> Decision:
+def _packs_per_update(found: Findings) -> Decision:
     if found.fit and not found.fit.rows:
         return _no_pack_fits(found)
     return _divided(found) if found.update is None else _fitted(found, found.update)
 
 
-def _divided(found: Advice) -> Decision:
+def _divided(found: Findings) -> Decision:
     """Today's update is not known."""
     factor, packs = found.plan.packing_factor, found.plan.num_packs
     choice = f"Divide the sequences of today's update by {factor:,.2f}"
@@ -349,12 +345,12 @@ def _divided(found: Advice) -> Decision:
     )
 
 
-def _pieces(found: Advice) -> str:
+def _pieces(found: Findings) -> str:
     cut_up = found.overlong == "split" and found.chosen.overlong
     return " (a piece of a longer one counts as a sequence)" if cut_up else ""
 
 
-def _on_devices(found: Advice) -> str:
+def _on_devices(found: Findings) -> str:
     if found.replicas == 1:
         return ""
     devices = f" on {found.replicas:,} devices"
@@ -365,7 +361,7 @@ def _too_few(devices: int) -> str:
     return "one does not hold the model" if devices == 1 else f"{devices:,} do not hold the model"
 
 
-def _fitted(found: Advice, update: Update) -> Decision:
+def _fitted(found: Findings, update: Update) -> Decision:
     after, before = update.after, update.before
     choice = f"Take {after.micro_batch:,} × {after.gradient_accumulation_steps:,} packs{_on_devices(found)}"
     sequences = (
@@ -392,7 +388,7 @@ def _fitted(found: Advice, update: Update) -> Decision:
     )
 
 
-def _recipe_stays(found: Advice, update: Update) -> str:
+def _recipe_stays(found: Findings, update: Update) -> str:
     """Whether learning rate and betas stay, which nobody but a recipe says."""
     recipe, packed = found.recipe, found.packed_recipe
     if abs(update.off) <= MATTERS or recipe is None or packed is None:
@@ -407,7 +403,7 @@ def _betas(recipe: Recipe) -> str:
     return "{:.5g} and {:.5g}".format(*recipe.betas)
 
 
-def _passes(found: Advice) -> str:
+def _passes(found: Findings) -> str:
     """The updates of the training, and the packs that no update has."""
     updates = found.updates or 0
     left = f", without the last {_the_last(found.left_out)}" if found.left_out else ""
@@ -426,7 +422,7 @@ def _the_last(packs: int) -> str:
     return "pack" if packs == 1 else f"{packs:,} packs"
 
 
-def _memory(found: Advice) -> str:
+def _memory(found: Findings) -> str:
     """What fits into the memory, or which batches were allowed without one."""
     fit, memory, update = found.fit, found.memory, found.update
     if fit is None or memory is None:
@@ -449,7 +445,7 @@ def _memory(found: Advice) -> str:
     return said + _one_device(found)
 
 
-def _one_device(found: Advice) -> str:
+def _one_device(found: Findings) -> str:
     """What it takes where the devices of today do not hold the model."""
     shape, fit = found.shape, found.fit
     if shape is None or fit is None or fit.shards <= found.devices:
@@ -464,7 +460,7 @@ def _one_device(found: Advice) -> str:
     )
 
 
-def _no_pack_fits(found: Advice) -> Decision:
+def _no_pack_fits(found: Findings) -> Decision:
     fit, memory = found.fit, found.memory
     assert fit is not None and memory is not None
     packs = ""
@@ -485,7 +481,7 @@ def _no_pack_fits(found: Advice) -> Decision:
     )
 
 
-def _other_update(found: Advice, update: Update) -> str:
+def _other_update(found: Findings, update: Update) -> str:
     if found.plan.num_packs < update.after.replicas:
         return f"Train on {plural(found.plan.num_packs, 'device')}, with one pack each."
     if update.runner_up:
@@ -505,7 +501,7 @@ def _other_update(found: Advice, update: Update) -> str:
 # Beside the decisions
 
 
-def loss(found: Advice) -> str:
+def loss(found: Findings) -> str:
     """How many of the packed tokens are trained on; empty where the data does not say."""
     if found.trained is None:
         return ""
@@ -516,7 +512,7 @@ def loss(found: Advice) -> str:
     return f"{said}, so the loss of an update sees about {share * tokens:,.0f} of its {tokens:,.0f} tokens."
 
 
-def notes(found: Advice) -> tuple[str, ...]:
+def notes(found: Findings) -> tuple[str, ...]:
     """What else to know, a paragraph each."""
     said = [_attention_note(found), _memory_note(found), _positions_note(found), _waiting_note(found)]
     if not found.depths and found.plan.deepest > 1:
@@ -529,7 +525,7 @@ def notes(found: Advice) -> tuple[str, ...]:
     return tuple(filter(None, said))
 
 
-def _attention_note(found: Advice) -> str:
+def _attention_note(found: Findings) -> str:
     saves = (
         f"it saves {share_of(found.skipping_saves)} of the layers' work (counted in FLOP, for "
         f"{found.shape.name if found.shape else 'Llama 3 8B'})."
@@ -540,7 +536,7 @@ def _attention_note(found: Advice) -> str:
     return f"Use scaled_dot_product_attention with a dense mask. {kernel}: {saves}"
 
 
-def _memory_note(found: Advice) -> str:
+def _memory_note(found: Findings) -> str:
     shape, memory = found.shape, found.memory
     if shape is None or memory is None:
         return ""
@@ -553,7 +549,7 @@ def _memory_note(found: Advice) -> str:
     )
 
 
-def _positions_note(found: Advice) -> str:
+def _positions_note(found: Findings) -> str:
     positions, tokens = found.shape.positions if found.shape else None, longest(found.histogram)
     if not positions or tokens <= positions:
         return ""
@@ -563,7 +559,7 @@ def _positions_note(found: Advice) -> str:
     )
 
 
-def _waiting_note(found: Advice) -> str:
+def _waiting_note(found: Findings) -> str:
     waits, update = found.waiting, found.update
     if waits is None or update is None:
         return ""
@@ -577,7 +573,7 @@ def _waiting_note(found: Advice) -> str:
     )
 
 
-def rows_note(found: Advice) -> str:
+def rows_note(found: Findings) -> str:
     """What the table of row lengths rests on."""
     said = (
         "Packed with lpfhp; today's and the best row length also with the exact search, where lpfhp may be far off. "
@@ -590,7 +586,7 @@ def rows_note(found: Advice) -> str:
     )
 
 
-def code_note(found: Advice) -> str:
+def code_note(found: Findings) -> str:
     """How the code on the page is used."""
     given = ["dataset", "folder (of the model)", "tokenizer (for TRL)"]
     given += ["learning_rate"] * (found.recipe is None) + ["sequences_per_update"] * (found.update is None)

@@ -8,7 +8,7 @@ from transformers import AutoConfig
 
 from packlib.lengths import LengthHistogram
 from packlib.packing import plan
-from packlib.tools.advice import Batch, advice, advise
+from packlib.tools.advice import Batch, advise, findings
 from packlib.work import Work
 
 DRAWN = np.minimum(np.random.default_rng(0).lognormal(6, 1.2, 20_000).astype(int) + 1, 8192)
@@ -39,7 +39,7 @@ def test_packs_are_dealt_as_a_long_run_deals_them_or_drawn_where_there_are_many(
     whole = found(PLAN, 8)
     assert 0 < whole.high - whole.low < 0.003
     assert abs(whole.mean - long_run(PLAN, 8, 4, Work.decoder())) < whole.high - whole.low
-    monkeypatch.setattr(advice, "_MOST_PACKS", 1000)
+    monkeypatch.setattr(findings, "_MOST_PACKS", 1000)
     drawn = found(PLAN, 8)
     assert drawn != whole and drawn.mean == pytest.approx(whole.mean, rel=0.1)
     assert 0 <= found(plan(LengthHistogram([0, *[10**9] * 1000]), method="lpfhp"), 8).mean < 0.5

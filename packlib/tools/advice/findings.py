@@ -1,0 +1,221 @@
+"""What was found in numbers: the rows, the plans, the batches, and what follows from them."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from packlib.lengths import LengthHistogram
+from packlib.packing import PackingPlan
+from packlib.tools.advice.depths import DepthTrial
+from packlib.tools.advice.labels import Labels
+from packlib.tools.advice.memory import Fit, Memory, ModelShape
+from packlib.tools.advice.micro_batch import Update, packed_recipe
+from packlib.tools.advice.row_lengths import OVERLONG, WORTH, Form, Overlong, RowLength, count_cut, cut
+from packlib.tools.advice.today import Today
+from packlib.tools.advice.upstream import Upstream, find_pile
+from packlib.training.recipe import Recipe
+from packlib.work import Waiting, Work, waiting
+
+_MOST_PACKS = 1 << 20  # of a plan with more, this number is drawn
+
+
+class Lost(NamedTuple):
+    """What a rule for longer sequences loses in rows of the advised length.
+
+    Attributes:
+        tokens: that are in no row.
+        labels: that are trained on in no row; None where nothing says which tokens are trained on.
+        emptied: sequences that had a label and have none left; None where that is unknown, or no rule of cutting.
+    """
+
+    tokens: int
+    labels: int | None
+    emptied: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """What was found about sequences of these lengths, in numbers.
+
+    Attributes:
+        whole: the lengths as they are.
+        upstream: what was cut before the lengths were counted, if those from before were given.
+        labels: which tokens of the whole sequences are trained on; None where nothing says it.
+        max_length: slots of a row as it is now.
+        overlong, asked: what becomes of longer sequences, and whether the caller chose that.
+        kept: the caller keeps `max_length`.
+        histogram: the lengths cut to the row length that is advised.
+        row_lengths: what other rows would take.
+        form: what tells the model where sequences end: their bounds, or a dense mask.
+        plans: the best plan, and those after it.
+        depths, limit: what depths allow, where the model or `limit` asks for them.
+        today, habits: what one pass takes now, and what it would take by other habits.
+        assumed: the batch size of today is an assumption.
+        update: micro batch and accumulation before and after; None if today's are not known.
+        recipe: the recipe of today; None if none was given.
+        epochs: passes over the data, where no recipe says it.
+        devices: that share an update now.
+        shape, fit: the sizes of the model, and what fits into the memory, if they were given.
+        work: of a pack, in FLOP of the model's layers, or of Llama 3 8B's.
+        tokenized: the data has chats or texts, which a tokenizer made tokens of.
+    """
+
+    whole: LengthHistogram
+    upstream: Upstream | None
+    labels: Labels | None
+    max_length: int
+    overlong: Overlong
+    asked: bool
+    kept: bool
+    histogram: LengthHistogram
+    row_lengths: tuple[RowLength, ...]
+    form: Form
+    plans: tuple[PackingPlan, ...]
+    depths: tuple[DepthTrial, ...]
+    limit: int | None
+    today: Today
+    habits: tuple[Today, ...]
+    assumed: bool
+    update: Update | None
+    recipe: Recipe | None
+    epochs: int
+    devices: int
+    shape: ModelShape | None
+    fit: Fit | None
+    work: Work
+    tokenized: bool
+
+    @property
+    def plan(self) -> PackingPlan:
+        """The plan to pack by."""
+        return self.plans[0]
+
+    @property
+    def row_length(self) -> int:
+        """The slots of a row that is advised."""
+        return self.histogram.max_length
+
+    @property
+    def slots(self) -> int:
+        """Slots of one pass, packed."""
+        return self.plan.num_packs * self.row_length
+
+    @cached_property
+    def padded(self) -> LengthHistogram:
+        """The lengths cut to the row length of now, which today's batches have."""
+        return cut(self.whole, self.max_length, self.overlong)
+
+    @property
+    def times_fewer(self) -> float:
+        """Slots of one pass now over those packed."""
+        return self.today.slots / self.slots
+
+    @property
+    def gains(self) -> bool:
+        """Whether packing saves over 2 % of the slots of today."""
+        return self.today.slots - self.slots > WORTH * self.today.slots
+
+    @property
+    def now(self) -> RowLength:
+        """What rows of today's length take, packed."""
+        return self._row(self.max_length)
+
+    @property
+    def chosen(self) -> RowLength:
+        """What rows of the advised length take."""
+        return self._row(self.row_length)
+
+    def _row(self, length: int) -> RowLength:
+        return next(row for row in self.row_lengths if row.max_length == length)
+
+    @cached_property
+    def lost(self) -> dict[Overlong, Lost]:
+        """What each rule for longer sequences loses in rows of the advised length."""
+        top, found = self.row_length, dict[Overlong, Lost]()
+        for rule in OVERLONG:
+            tokens = 0 if rule == "split" else count_cut(self.whole, top, rule)[1]
+            labels = emptied = None
+            if self.labels is not None:
+                labels, emptied = self.labels.number - self.labels.kept(top, rule), self.labels.emptied(top, rule)
+            found[rule] = Lost(tokens, labels, emptied)
+        return found
+
+    @property
+    def trained(self) -> int | None:
+        """Tokens that are trained on in the packs; None where nothing says it."""
+        return None if self.labels is None else self.labels.kept(self.row_length, self.overlong)
+
+    @property
+    def packed_recipe(self) -> Recipe | None:
+        """The recipe for packed rows; None without one for today's."""
+        return packed_recipe(self.recipe, self.update) if self.recipe and self.update else None
+
+    @property
+    def replicas(self) -> int:
+        """Devices that share an update of packs."""
+        return self.update.after.replicas if self.update else self.fit.shards if self.fit else self.devices
+
+    @property
+    def updates(self) -> int | None:
+        """Updates in one pass, the last of which may have fewer packs; None if today's update is not known.
+
+        Of several devices, each has the same number of whole batches, and the packs that are left are left out.
+        """
+        if self.update is None:
+            return None
+        after, packs = self.update.after, self.plan.num_packs
+        batches = (
+            packs // (after.micro_batch * after.replicas) if after.replicas > 1 else -(-packs // after.micro_batch)
+        )
+        return -(-batches // after.gradient_accumulation_steps)
+
+    @property
+    def left_out(self) -> int:
+        """Packs of one pass that fill no batch on each of several devices."""
+        if self.update is None or self.replicas == 1:
+            return 0
+        return self.plan.num_packs % (self.update.after.micro_batch * self.replicas)
+
+    @property
+    def tokens_an_update(self) -> float | None:
+        """Tokens of an average update; None if today's update is not known."""
+        if self.update is None:
+            return None
+        return self.update.after.global_batch * self.histogram.num_tokens / self.plan.num_packs
+
+    @cached_property
+    def waiting(self) -> Waiting | None:
+        """How long replicas wait for the slowest where packs are assigned to them at random, once per update.
+
+        None for a single replica, for an unknown update, and where an update has more packs than there are.
+        """
+        if self.update is None:
+            return None
+        made, batch = self.plan, self.update.after
+        if batch.replicas == 1 or batch.global_batch > min(made.num_packs, _MOST_PACKS):
+            return None
+        repeats, each = made.repeats, np.add.reduceat(self.work.of(made.items), made.offsets[:-1])
+        if made.num_packs > _MOST_PACKS:
+            repeats = np.random.default_rng(0).multinomial(_MOST_PACKS, repeats / made.num_packs)
+        return waiting(np.repeat(each, repeats), batch.replicas, batch.global_batch // batch.replicas)
+
+    @property
+    def skipping_saves(self) -> float:
+        """The share of the layers' work that attention saves which skips pairs of different sequences."""
+        return 1 - self.chosen.skipping / self.chosen.dense
+
+    @property
+    def memory(self) -> Memory | None:
+        """What the micro batch that is advised takes on a device, or None without a model."""
+        if self.shape is None:
+            return None
+        shards, recompute = (self.fit.shards, self.fit.recompute) if self.fit else (1, False)
+        rows = self.update.after.micro_batch if self.update else 1
+        return self.shape.memory(rows, self.row_length, shards=shards, recompute=recompute)
+
+    @cached_property
+    def piled_up(self) -> tuple[int, int]:
+        """Where sequences look cut before they were counted, and how many do, as `find_pile` finds them."""
+        return find_pile(self.whole)
