@@ -94,7 +94,7 @@ def opened(dataset: Any, split: str | None = None, leave_out: Path | None = None
     there = os.path.lexists(paths[0])
     if split is not None and not (several or there) and _is_hub_name(os.fspath(dataset)):
         return _from_hub(os.fspath(dataset), split)
-    if not several and any((Path(dataset) / name).is_file() for name in ("dataset_dict.json", "state.json")):
+    if not several and _was_saved(Path(dataset)):
         import datasets
 
         with arrow_errors(f"{named(dataset)} is no whole data set: "):
@@ -163,9 +163,18 @@ def _refuse_partitions(folder: Path, files: Iterable[Path]) -> None:
 
 def left_out(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
     """The files in these folders that may hold data and are not read with the others."""
-    folders = [Path(path) for path in map(at_home, paths) if path.is_dir()]
-    files = [file for folder in folders for file in sorted(folder.rglob("*")) if file.is_file()]
-    return [file for file in files if not _is_data(file) and {*file.suffixes} & _OTHER_DATA and WORK not in file.parts]
+    found = []
+    for folder in [path for path in map(at_home, paths) if path.is_dir() and not _was_saved(path)]:
+        for file in sorted(folder.rglob("*")):
+            is_hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
+            if {*file.suffixes} & _OTHER_DATA and not _is_data(file) and not is_hidden and file.is_file():
+                found.append(file)
+    return found
+
+
+def _was_saved(path: Path) -> bool:
+    """Whether `save_to_disk` of datasets wrote a folder."""
+    return any((path / name).is_file() for name in ("dataset_dict.json", "state.json"))
 
 
 def _is_data(path: Path) -> bool:

@@ -311,6 +311,7 @@ def test_a_folder_is_read_whole_or_what_is_left_out_is_said(capsys):
     Dataset.from_list(ROWS).to_parquet("mixed/a.parquet")
     Path("mixed", "b.json").write_text(json.dumps(ROWS))
     Path("mixed", "README.md").write_text("about them")
+    capsys.readouterr()
     assert cli.main(["pack", "mixed", *OPTIONS, "packed.parquet"]) == 0
     assert capsys.readouterr().err == "packlib: 1 other file in the folder will not be read: b.json.\n"
     assert cli.main(["report", "mixed", "--max-length", "64", "--no-progress", "--out", "report"]) == 0
@@ -320,6 +321,7 @@ def test_a_folder_is_read_whole_or_what_is_left_out_is_said(capsys):
 def test_parts_of_a_folder_whose_names_hold_a_column_are_refused(capsys):
     Path("parts/split=train").mkdir(parents=True)
     Dataset.from_list(ROWS).to_parquet("parts/split=train/a.parquet")
+    capsys.readouterr()
     refused(["parts", *OPTIONS, "no"], "parts such as split=train, and no file has the column split. Name one", capsys)
     assert cli.main(["pack", "parts/split=train", *OPTIONS, "one.parquet"]) == 0
     assert cli.main(["pack", "parts/**/*.parquet", *OPTIONS, "all.parquet"]) == 0
