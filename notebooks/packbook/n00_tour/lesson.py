@@ -65,7 +65,7 @@ QUESTIONS = Questions.beside(
     __file__,
     truths={
         "waste": lambda share, mean, slots: round(100 * share, 1),
-        "rows": lambda rows, tokens, bound: rows,
+        "rows": lambda rows, tokens, bound, proof: rows,
         "same": lambda padded, packed: compare(packed, padded, "fewer", "same", "more", within=0.01),
         "unmasked": lambda unmasked, masked: compare(unmasked, masked, "fewer", "same", "more", within=0.02),
     },
