@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 def set_of(numbers: Iterable[int], below: int) -> int:
     """Return the set of these numbers, each from 0 to `below` less 1.
 
+    >>> from packlib.packing.bit_sets import set_of
     >>> bin(set_of([0, 2, 3], below=8))
     '0b1101'
     """
@@ -40,6 +41,7 @@ def sums_up_to(space: int, sizes: Sequence[int], start: int = 1) -> list[int]:
 
     The list ends early once a sum fills the space. By default `start` is {0}, which is the integer 1.
 
+    >>> from packlib.packing.bit_sets import sums_up_to
     >>> [bin(sums) for sums in sums_up_to(5, [2, 3])]
     ['0b1', '0b101', '0b101101']
     """

@@ -263,7 +263,7 @@ def test_what_plans_as_one_of_its_steps_ends_at_the_first_interrupt(monkeypatch)
         lambda: pack_lengths(lengths, top),
         lambda: pack_dataset(rows, top, progress=False),
         lambda: pack_distributed(lengths, top),
-        lambda: balance_step(np.random.default_rng(0).integers(150, 360, 100), 2, top),  # more take no search
+        lambda: balance_step(np.random.default_rng(0).integers(200, 700, 100), 2, top),  # more take no search
         lambda: advise(lengths, max_length=top),
     ):
         with pytest.raises(KeyboardInterrupt):

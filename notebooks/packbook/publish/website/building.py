@@ -115,7 +115,9 @@ class Sources:
         for cell in made.cells:
             if cell.cell_type == "markdown":  # Jupyter and Sphinx name headings differently
                 cell.source = re.sub(
-                    r"(?<=\.ipynb)#[^)\s]+", lambda to: re.sub(r"[^\w#-]", "", to[0].lower()), cell.source
+                    r"(?:(?<=\.ipynb)|(?<=\]\())#[^)\s]+",
+                    lambda to: re.sub(r"[^\w#-]", "", to[0].lower()),
+                    cell.source,
                 )
             tags = cell.metadata.setdefault("tags", [])
             if cell.metadata.get("jupyter", {}).get("source_hidden"):
