@@ -159,7 +159,11 @@ def _report(
     _print(script, advice.as_dict(), advice, *files)
 
 
-@program.command("plan", epilog=_LENGTHS + _ends(), params=_lengths("error", "truncate", "drop"))
+@program.command(
+    "plan",
+    epilog=_LENGTHS + _ends(),
+    params=_lengths("error", "truncate", "drop", shown="truncate for data sets, error for files"),
+)
 @click.option("--method", default="optimal", metavar="NAME", help=f"{', '.join(METHODS)}.")
 @click.option(
     "--time-limit", type=float, show_default="none", help="Stop the search of optimal after so many seconds."
@@ -575,7 +579,9 @@ def _group(ranks: int, hours: float = 0.5) -> AbstractContextManager:
 @program.command("adjust", epilog=_ends())
 @click.argument("recipe", metavar="RECIPE.json", type=_path)
 @click.option("--factor", type=float, required=True, help="The packing factor, such as 1.99.")
-@click.option("--how", default="accumulation", help="What to change.")
+@click.option(
+    "--how", default="accumulation", help="What to change: accumulation, batch, betas, linear_rate or sqrt_rate."
+)
 @_json
 def _adjust(recipe: Path, factor: float, how: Any, script: bool) -> None:
     """Adapt a training recipe to packed rows.
