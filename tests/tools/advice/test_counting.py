@@ -4,12 +4,14 @@ Here are only loops, `Counter` and Python's own numbers: nothing of packlib comp
 written is packlib's, and `test_report.py` looks at that.
 """
 
+import csv
 import json
 import math
 import random
 import re
 from bisect import bisect_left, insort
 from collections import Counter
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -21,6 +23,8 @@ from packlib.tools.advice.words import compared as than
 from packlib.tools.advice.words import large, plural, signed
 from packlib.tools.advice.words import share_of as percent
 from tests.hostile import Elements
+
+LENGTHS = Path(__file__).parents[3] / "data" / "lengths"
 
 
 def log_normal(mean, spread, count, most=60_000):
@@ -45,6 +49,12 @@ def drawn(one, count, seed=2):
     """As many lengths as `one` makes of a generator."""
     source = random.Random(seed)
     return Counter(max(1, int(one(source))) for _ in range(count))
+
+
+def published(name):
+    """The lengths of a trace, as its file counts them."""
+    with (LENGTHS / f"{name}.csv").open(newline="") as file:
+        return Counter({int(row["length"]): int(row["count"]) for row in csv.DictReader(file)})
 
 
 def capped(mean, spread, count, cap):
@@ -82,6 +92,20 @@ SETS = {  # the lengths, the row length now, and the options
     "proteins at 1,024": (lambda: drawn(lambda source: source.gammavariate(2, 170) + 30, 5000), 1024, {}),
     "powers of two": (lambda: drawn(lambda source: 2 ** source.randrange(4, 13), 3000), 2048, {"today": "fixed"}),
     "one long among many": (lambda: Counter({7: 4000, 50_000: 1}), 4096, {}),
+    "Azure's chats at 4,096": (lambda: published("azure-chats"), 4096, {"batch_size": 8}),
+    "Azure's code at 4,096, cut": (lambda: published("azure-code"), 4096, {"overlong": "truncate"}),
+    "documents with a heavy tail": (
+        lambda: drawn(lambda source: min(600_000, 350 * source.paretovariate(1.1)), 4000),
+        8192,
+        {},
+    ),
+    "prompts with completions": (
+        lambda: drawn(lambda source: source.randrange(200, 900) + min(700, source.lognormvariate(4, 1)), 3000),
+        2048,
+        {"attention": "dense"},
+    ),
+    "reviews at 512, padded to it": (lambda: log_normal(4.4, 0.8, 6000, 514), 512, {"today": "fixed"}),
+    "images in patches": (lambda: drawn(lambda source: 16 * source.choice([16, 36, 64, 144]), 2000), 4096, {}),
     "a trillion": (trillion, 2048, {}),
 }
 SLOW = ("a trillion",)  # whose packs are too many to be counted one by one
