@@ -19,7 +19,7 @@ from packlib.work import Schedule
 def pack_lengths(
     lengths: Iterable[int],
     max_length: int,
-    method: Method = "optimal",
+    method: Method = "auto",
     max_sequences_per_pack: int | None = None,
     seed: int | None = None,
 ) -> Packs:

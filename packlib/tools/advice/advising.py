@@ -10,9 +10,10 @@ from typing import Any
 from packlib.checks import depth_limit, flag, one_of, whole_number
 from packlib.lengths import LengthHistogram
 from packlib.lengths.counting import MAX_LENGTH
+from packlib.packing import Method
 from packlib.tools.advice.advice import Advice
 from packlib.tools.advice.data import Data, uncut
-from packlib.tools.advice.depths import ROUNDS, best_plans, smallest_depth, try_depths
+from packlib.tools.advice.depths import best_plans, smallest_depth, try_depths
 from packlib.tools.advice.memory import MOST_DEVICES, fitting, memory_size, model_shape
 from packlib.tools.advice.micro_batch import Batch, fit_update
 from packlib.tools.advice.row_lengths import FORMS, OVERLONG, Form, Overlong, choose, cut, form_of, try_lengths
@@ -85,7 +86,7 @@ def advise(
         attention: the form in which the model gets the packs, for which the row length is chosen: "bounds" of the
             sequences, for a flash kernel, or a "dense" mask of all pairs. By default bounds, if they save over 5 % of
             the layers' work.
-        thorough: let the exact search end by itself, which can take minutes.
+        thorough: pack by the method "optimal", which can take minutes, and not by "auto", as `plan` does.
         seed: of the order of the data, where `today` is "packed".
         progress: is told in words what is being done.
         masks: which columns of the rows are masks of the loss, as in `pack_dataset`.
@@ -128,8 +129,8 @@ def advise(
     say(f"trying row lengths around {now:,}")
     work, causal = (shape.work, shape.causal) if shape else (Work.decoder(), True)
     longest = None if shape is None else shape.positions
-    rounds = None if thorough else ROUNDS
-    tried, planned = try_lengths(whole, now, rule, work, causal, asked, longest, rounds, attention)
+    method: Method = "optimal" if thorough else "auto"
+    tried, planned = try_lengths(whole, now, rule, work, causal, asked, longest, method, attention)
     form = attention or form_of(next(row for row in tried if row.max_length == now))
     top = now if kept else choose(tried, now, form).max_length
     histogram = cut(whole, top, rule)
@@ -137,7 +138,7 @@ def advise(
     say(f"packing rows of {top:,}")
     depths = try_depths(histogram, asked) if asked or (shape and shape.once) else ()
     depth = asked if asked or not depths else smallest_depth(depths)
-    plans = planned[top] if depth == asked else best_plans(histogram, depth, rounds)
+    plans = planned[top] if depth == asked else best_plans(histogram, depth, method)
 
     fit = None if shape is None or room is None else fitting(shape, top, room, devices)
     update = None

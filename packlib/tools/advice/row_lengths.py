@@ -8,9 +8,9 @@ import numpy as np
 from packlib.checks import one_of, whole_number
 from packlib.lengths import LengthHistogram
 from packlib.lengths.counting import MAX_LENGTH
-from packlib.packing import PackingPlan
+from packlib.packing import Method, PackingPlan
 from packlib.packing.greedy import lpfhp
-from packlib.tools.advice.depths import ROUNDS, best_plans
+from packlib.tools.advice.depths import best_plans
 from packlib.work import Work
 
 Overlong = Literal["truncate", "drop", "split"]
@@ -107,7 +107,7 @@ def try_lengths(
     causal: bool = True,
     max_sequences_per_pack: int | None = None,
     longest: int | None = None,
-    rounds: int | None = ROUNDS,
+    method: Method = "auto",
     form: Form | None = None,
 ) -> tuple[tuple[RowLength, ...], dict[int, list[PackingPlan]]]:
     """Rows of `max_length`, and a dozen that are shorter or longer, from a quarter to four times; ascending.
@@ -120,7 +120,7 @@ def try_lengths(
         work: of the model's layers, for sequences that attend to themselves.
         causal: a dense mask hides half of the pairs that it computes.
         longest: the longest row to try above `max_length`, such as the positions that a model has; None for no limit.
-        rounds: of the exact search.
+        method: of the plans, as in `packlib.packing.plan`.
         form: what the model gets; by default what `form_of` advises.
 
     Returns:
@@ -145,7 +145,7 @@ def try_lengths(
         return row(top, sum(count for _, count in lpfhp(cut(whole, top, overlong), depth)))
 
     def planned(top: int) -> RowLength:
-        plans[top] = best_plans(cut(whole, top, overlong), depth, rounds)
+        plans[top] = best_plans(cut(whole, top, overlong), depth, method)
         return row(top, plans[top][0].num_packs)
 
     now = planned(max_length)

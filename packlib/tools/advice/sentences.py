@@ -25,7 +25,7 @@ from packlib.tools.advice.words import compared, gigabytes, large, longest, plur
 from packlib.training.recipe import Recipe
 
 _IN_FORM: dict[Form, str] = {"bounds": "attention that reads the bounds of sequences", "dense": "a dense mask"}
-_KNOWN_AS = {"lpfhp": "lpfhp (best fit decreasing)", "optimal": "optimal (the exact search)"}
+_KNOWN_AS = {"lpfhp": "lpfhp (best fit decreasing)", "optimal": "optimal (a search)"}
 _RULE: dict[Overlong, str] = {"truncate": "Truncating them", "drop": "Dropping them", "split": "Splitting them"}
 _DONE: dict[Overlong, str] = {"truncate": "cut off", "drop": "left out", "split": "moved to further pieces"}
 
@@ -576,7 +576,8 @@ def _waiting_note(found: Findings) -> str:
 def rows_note(found: Findings) -> str:
     """What the table of row lengths rests on."""
     said = (
-        "Packed with lpfhp; today's and the best row length also with the exact search, where lpfhp may be far off. "
+        "Packed with lpfhp; today's and the best row length as plan does by default, which searches for fewer packs "
+        "where lpfhp may need over 0.1 % more than the fewest. "
     )
     if not all(row.counted for row in found.row_lengths):
         said += "≥: the packs were not made, since even full rows of this length would not be chosen. "

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     from packlib.tools.rows.row_stream import PackedStream
 
-_NEAR = 0.001  # of the fewest packs: a plan so near is good enough
 _TOKENS = 1 << 19  # tokens that are written at once
 
 
@@ -64,7 +63,7 @@ def pack_dataset(
 def pack_dataset(
     dataset: RowsByNumber | Iterable[Mapping[str, Any]] | str | os.PathLike[str],
     max_length: int,
-    method: Method | None = None,
+    method: Method = "auto",
     max_sequences_per_pack: int | None = None,
     *,
     plan: PackingPlan | None = None,
@@ -83,7 +82,7 @@ def pack_dataset(
 def pack_dataset(
     dataset: Any,
     max_length: int,
-    method: Method | None = None,
+    method: Method = "auto",
     max_sequences_per_pack: int | None = None,
     *,
     plan: PackingPlan | None = None,
@@ -123,8 +122,7 @@ def pack_dataset(
             such as `*.parquet`, or a list of paths. A `datasets.IterableDataset` is packed as it streams by, into a
             `PackedStream`.
         max_length: slots of a pack, in tokens.
-        method: as in `packlib.packing.plan`; a stream has none. By default "lpfhp"; if it is not proven to be within
-            0.1 % of the fewest packs, "optimal", which can take seconds.
+        method: as in `packlib.packing.plan`, which makes the same plan for the same lengths; a stream has none.
         max_sequences_per_pack: the depth limit, or None.
         plan: a plan for exactly these lengths, such as the `plan.json` of a report, to be used as it is; `method` and
             `max_sequences_per_pack` are then left out.
@@ -161,8 +159,8 @@ def pack_dataset(
     if isinstance(dataset, datasets.IterableDataset):
         from packlib.tools.rows.row_stream import PackedStream
 
-        for name, value in (("method", method), ("plan", plan)):
-            if value is not None:
+        for name, value, default in (("method", method, "auto"), ("plan", plan, None)):
+            if value != default:
                 raise ValueError(f"{name} must be left out for a stream, not {shown(value)}: a StreamPacker packs it.")
         return PackedStream(
             dataset,
@@ -222,7 +220,7 @@ class Packing:
     """What is asked for: see `pack_dataset`."""
 
     max_length: int
-    method: Method | None = None
+    method: Method = "auto"
     max_sequences_per_pack: int | None = None
     overlong: Overlong = "error"
     labels: bool = True
@@ -243,13 +241,12 @@ class Packing:
         depth_limit(self.max_sequences_per_pack)
         mask_words(self.masks)
         flag("drop_unlabeled", self.drop_unlabeled)
-        if self.method is not None:
-            object.__setattr__(self, "method", method_name(self.method))
+        object.__setattr__(self, "method", method_name(self.method))
         if self.seed is not None:
             whole_number("seed", self.seed, 0)
         if self.window is not None:
             whole_number("window", self.window, 1)
-            if self.method is not None or self.plan is not None:
+            if self.method != "auto" or self.plan is not None:
                 raise ValueError("method and plan must be left out with a window, which packs in order.")
         if self.plan is not None:
             self._check_plan()
@@ -259,7 +256,7 @@ class Packing:
             raise TypeError(f"plan must be a PackingPlan, not {shown(self.plan)}.")
         if (top := self.plan.histogram.max_length) != self.max_length:
             raise ValueError(f"max_length must be {top}, that of the plan, not {self.max_length}.")
-        if self.method is not None or self.max_sequences_per_pack is not None:
+        if self.method != "auto" or self.max_sequences_per_pack is not None:
             raise ValueError("method and max_sequences_per_pack must be left out with a plan, which has both.")
 
     def columns(self, tokenizer: Any) -> Columns:
@@ -314,10 +311,10 @@ class Packing:
 
     def _plan(self, histogram: LengthHistogram, progress: bool) -> PackingPlan:
         depth = self.max_sequences_per_pack
-        if self.method != "optimal":
-            made = make_plan(histogram, method=self.method or "lpfhp", max_sequences_per_pack=depth)
-            if self.method or self.window or made.gap <= _NEAR * made.lower_bound:
-                return made
+        if self.window:  # only what it proves is looked at
+            return make_plan(histogram, method="lpfhp", max_sequences_per_pack=depth)
+        if self.method not in ("auto", "optimal"):
+            return make_plan(histogram, method=self.method, max_sequences_per_pack=depth)
         with tqdm(desc="planning", unit=" rounds", disable=not progress, delay=1) as bar:
 
             def show(now: Any) -> None:
@@ -325,7 +322,7 @@ class Packing:
                 bar.update()
 
             return make_plan(
-                histogram, method="optimal", max_sequences_per_pack=depth, progress=show, on_interrupt="raise"
+                histogram, method=self.method, max_sequences_per_pack=depth, progress=show, on_interrupt="raise"
             )
 
 
