@@ -10,12 +10,13 @@ from typing import Any
 from packlib.checks import depth_limit, flag, one_of, whole_number
 from packlib.lengths import LengthHistogram
 from packlib.lengths.counting import MAX_LENGTH
+from packlib.lengths.overlong import CUT_RULES, CutRule
 from packlib.tools.advice.advice import Advice
 from packlib.tools.advice.data import Data, uncut
 from packlib.tools.advice.depths import ROUNDS, best_plans, smallest_depth, try_depths
 from packlib.tools.advice.memory import MOST_DEVICES, fitting, memory_size, model_shape
 from packlib.tools.advice.micro_batch import Batch, fit_update
-from packlib.tools.advice.row_lengths import FORMS, OVERLONG, Form, Overlong, choose, cut, form_of, try_lengths
+from packlib.tools.advice.row_lengths import FORMS, Form, choose, cut, form_of, try_lengths
 from packlib.tools.advice.today import TODAY, Habit, batches_today
 from packlib.tools.advice.upstream import find_pile, weigh
 from packlib.tools.rows.loss_masks import MaskWord
@@ -37,7 +38,7 @@ def advise(
     epochs: int | None = None,
     recipe: Recipe | None = None,
     ranks: int | None = None,
-    overlong: Overlong | None = None,
+    overlong: CutRule | None = None,
     max_sequences_per_pack: int | None = None,
     keep_max_length: bool = False,
     attention: Form | None = None,
@@ -98,7 +99,7 @@ def advise(
     say = progress or (lambda _: None)
     asked, kept = depth_limit(max_sequences_per_pack), flag("keep_max_length", keep_max_length)
     one_of("today", today, TODAY)
-    rule = one_of("overlong", "split" if overlong is None else overlong, OVERLONG)
+    rule = one_of("overlong", "split" if overlong is None else overlong, CUT_RULES)
     if attention is not None:
         one_of("attention", attention, FORMS)
     shape = None if model is None else model_shape(os.fspath(model))

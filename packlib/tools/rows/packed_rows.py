@@ -18,6 +18,7 @@ from packlib.checks import depth_limit, flag, one_of, shown, whole_number
 from packlib.files import atomic_path, make_folders, named, output_path
 from packlib.installed import __version__, needed_by
 from packlib.lengths import LengthHistogram
+from packlib.lengths.overlong import OVERLONG, Overlong
 from packlib.packing import Method, PackingPlan, Packs, StreamPacker
 from packlib.packing import plan as make_plan
 from packlib.packing.methods import method_name
@@ -26,10 +27,8 @@ from packlib.tools.rows.loss_masks import MaskWord, mask_words
 from packlib.tools.rows.row_columns import (
     LAYOUTS,
     NEMO_READS,
-    OVERLONG,
     Columns,
     Layout,
-    Overlong,
     nemo_columns,
     with_labels,
 )
