@@ -19,6 +19,7 @@ from packlib.files import atomic_path, delivery, output_path
 from packlib.lengths import available, load
 from packlib.lengths.overlong import CUT_RULES, OVERLONG
 from packlib.lengths.sources import file_of
+from packlib.lengths.waste import HABITS
 from packlib.packing import METHODS, Method, PackingPlan, plan
 from packlib.tools.exits import Commands, call, first_interrupt_raised, sentence, uninterrupted
 
@@ -95,7 +96,11 @@ def _lengths(overlong: Sequence[str], default: str | None, shown: str | bool = T
     "--source", metavar="LENGTHS", help="Lengths before the data was cut, to report how many tokens that lost."
 )
 @click.option(
-    "--today", default="random", metavar="HABIT", help="How batches are made: random, sorted, fixed, packed."
+    "--today",
+    default="random",
+    type=click.Choice((*HABITS, "packed")),
+    metavar="HABIT",
+    help=f"How batches are made now: {', '.join(HABITS)} or packed.",
 )
 @click.option("--batch-size", type=int, help="Sequences in a batch of one device now. Without it, 32 is assumed.")
 @click.option("--accumulation", type=int, help="Batches of one device behind an update now; 1 beside --batch-size.")

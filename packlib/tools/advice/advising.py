@@ -17,7 +17,7 @@ from packlib.tools.advice.depths import ROUNDS, best_plans, smallest_depth, try_
 from packlib.tools.advice.memory import MOST_DEVICES, fitting, memory_size, model_shape
 from packlib.tools.advice.micro_batch import Batch, fit_update
 from packlib.tools.advice.row_lengths import FORMS, Form, choose, cut, form_of, try_lengths
-from packlib.tools.advice.today import TODAY, Habit, batches_today
+from packlib.tools.advice.today import BESIDE, TODAY, Habit, batches_today
 from packlib.tools.advice.upstream import find_pile, weigh
 from packlib.tools.rows.loss_masks import MaskWord
 from packlib.training.recipe import Recipe
@@ -69,7 +69,7 @@ def advise(
         model: the path of a `config.json`, of its folder, or a known size such as "7B"; for memory and work.
         memory: of one device, such as "80GB"; it needs `model`. By default a micro batch may have as many slots as
             an average batch has today, padding included.
-        today: how batches are made now: "random", "sorted", "fixed" or "packed"; see `batches_today`.
+        today: how batches are made now: a habit of `padding_waste`, or "packed"; see `batches_today`.
         batch_size: rows in a forward pass of one device now, where no recipe says it. By default 32 is assumed for the
             slots of today's batches.
         accumulation: forward passes behind an update now, where no recipe says it; by default 1 beside a `batch_size`.
@@ -162,8 +162,8 @@ def advise(
         depths=depths,
         limit=asked,
         today=before,
-        habits=tuple(batches_today(padded, size, habit) for habit in TODAY if habit not in ("packed", today)),
-        assumed=recipe is None and batch_size is None and today in ("random", "sorted"),
+        habits=tuple(batches_today(padded, size, habit) for habit in BESIDE if habit != today),
+        assumed=recipe is None and batch_size is None and before.sized,
         update=update,
         recipe=recipe,
         epochs=passes,
