@@ -56,3 +56,21 @@ def test_the_shell_takes_the_same_words(command):
     assert isinstance(option.type, click.Choice)
     assert tuple(option.type.choices) == (CUT_RULES if command == "report" else OVERLONG)
     assert option.default == (None if command == "report" else "error")
+
+
+KEEPS_THE_ORDER = {"assign", "PackingPlan.assign", "pack_lengths", "batch_by_tokens"}  # where None shuffles nothing
+
+
+def test_what_chance_decides_it_decides_by_seed_0():
+    found = {name: argument.default for name, _, argument in arguments("seed")}
+    assert found.keys() >= {"pack_dataset", "balance", "pack_loader", "waiting", *KEEPS_THE_ORDER}
+    assert found.pop("plan") is None  # an option of next_fit alone, which takes 0
+    for name, default in found.items():
+        assert default == (None if name in KEEPS_THE_ORDER else 0), name
+
+
+def test_no_function_shows_progress_unless_it_is_asked_to():
+    found = {name: argument.default for name, _, argument in arguments("progress")}
+    assert found.keys() >= {"pack_dataset", "check_packing", "audit", "tokenize"}
+    assert found.pop("plan") is None  # where somebody waits at a terminal for over two seconds
+    assert {name for name, default in found.items() if default} == set()

@@ -4,7 +4,6 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from packbook.figures import INK, name_rows, plain_ticks, series
-from packbook.shared.habits import HABIT_NAMES
 from packlib.lengths import LengthHistogram
 from packlib.tools.advice import Advice
 
@@ -61,7 +60,14 @@ def draw_rows(left: Axes, right: Axes, advice: Advice) -> None:
 
 def draw_slots(ax: Axes, advice: Advice) -> None:
     """Slots of one pass as it is made today, by other habits, and packed; the first and the last are compared."""
-    names = {**HABIT_NAMES, "sorted": "sorted batches", "maximum": "fixed rows", "packed": "in order"}
+    names = {
+        "random": "random batches",
+        "sorted": "sorted batches",
+        "maximum": "fixed rows",
+        "buckets": "buckets",
+        "megabatches": "sorted windows",
+        "packed": "in order",
+    }
     made = (advice.today, *advice.habits)
     bars = [(names[one.habit], "next_fit" if one.habit == "packed" else one.habit, one.slots) for one in made]
     for row, (name, color, slots) in enumerate([*bars, ("packed", "packed", advice.slots)]):

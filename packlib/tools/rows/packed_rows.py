@@ -73,7 +73,7 @@ def pack_dataset(
     seed: int | None = 0,
     window: int | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
-    progress: bool = True,
+    progress: bool = False,
     masks: Mapping[str, MaskWord] | None = None,
     drop_unlabeled: bool = False,
 ) -> "datasets.Dataset": ...
@@ -92,7 +92,7 @@ def pack_dataset(
     seed: int | None = 0,
     window: int | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
-    progress: bool = True,
+    progress: bool = False,
     masks: Mapping[str, MaskWord] | None = None,
     drop_unlabeled: bool = False,
 ) -> Any:
@@ -141,7 +141,7 @@ def pack_dataset(
         window: pack in order by a `StreamPacker` with so many open packs, and draw nothing. With 1 the sequences keep
             their order. By default a stream has 100, and other data is packed by a plan.
         cache_dir: the folder of the file, by default that of `datasets`.
-        progress: show bars.
+        progress: show bars, where it takes more than a second.
         masks: what columns mean, by their names: "loss" where tokens with 1 are trained on, "prompt" where tokens with
             0 are, "next" where 1 says that the next token is (as in files that NeMo packed), "keep" for another mask,
             and "drop" to leave the column out. For a number for each sequence "loss" says that those with 1 are trained
