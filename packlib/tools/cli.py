@@ -17,7 +17,9 @@ import click
 from packlib.checks import listed, one_line
 from packlib.files import atomic_path, delivery, output_path
 from packlib.lengths import available, load
+from packlib.lengths.overlong import CUT_RULES, OVERLONG
 from packlib.lengths.sources import file_of
+from packlib.lengths.waste import HABITS
 from packlib.packing import METHODS, Method, PackingPlan, plan
 from packlib.tools.exits import Commands, call, first_interrupt_raised, sentence, uninterrupted
 
@@ -55,7 +57,6 @@ _replace = click.option("--replace", is_flag=True, help="Replace files that are 
 _depth: dict[str, Any] = {"type": int, "show_default": "none", "help": "Put at most this many sequences into a pack."}
 _LAYOUTS = ("packlib", "nemo")  # as in packlib.tools.rows, which loads pyarrow
 _REDUCTIONS = ("token", "sequence", "group", "constant")  # as in packlib.tools.check, which loads torch
-_OVERLONG = ("error", "truncate", "drop", "split")
 _MASK_WORDS = ("loss", "prompt", "next", "keep", "drop")  # as in packlib.tools.rows, which loads pyarrow
 _masks = click.option(
     "--mask",
@@ -73,7 +74,7 @@ def _print(script: bool, found: Any, *said: Any) -> None:
     print(*([json.dumps(found, indent=2, ensure_ascii=False)] if script else said), sep="\n")
 
 
-def _lengths(*overlong: str, shown: str | bool = True) -> list[click.Parameter]:
+def _lengths(overlong: Sequence[str], default: str | None, shown: str | bool = True) -> list[click.Parameter]:
     """The lengths that a command works on, and what it makes of them."""
     return [
         click.Argument(["lengths"]),
@@ -82,6 +83,7 @@ def _lengths(*overlong: str, shown: str | bool = True) -> list[click.Parameter]:
         click.Option(
             ["--overlong"],
             type=click.Choice(overlong),
+            default=default,
             show_default=shown,
             help="What to do with sequences longer than --max-length.",
         ),
@@ -89,12 +91,16 @@ def _lengths(*overlong: str, shown: str | bool = True) -> list[click.Parameter]:
     ]
 
 
-@program.command("report", epilog=_LENGTHS + _ends(), params=_lengths("split", "truncate", "drop", shown="split"))
+@program.command("report", epilog=_LENGTHS + _ends(), params=_lengths(CUT_RULES, None, "split"))
 @click.option(
     "--source", metavar="LENGTHS", help="Lengths before the data was cut, to report how many tokens that lost."
 )
 @click.option(
-    "--today", default="random", metavar="HABIT", help="How batches are made: random, sorted, fixed, packed."
+    "--today",
+    default="random",
+    type=click.Choice((*HABITS, "packed")),
+    metavar="HABIT",
+    help=f"How batches are made now: {', '.join(HABITS)} or packed.",
 )
 @click.option("--batch-size", type=int, help="Sequences in a batch of one device now. Without it, 32 is assumed.")
 @click.option("--accumulation", type=int, help="Batches of one device behind an update now; 1 beside --batch-size.")
@@ -159,11 +165,7 @@ def _report(
     _print(script, advice.as_dict(), advice, *files)
 
 
-@program.command(
-    "plan",
-    epilog=_LENGTHS + _ends(),
-    params=_lengths("error", "truncate", "drop", shown="truncate for data sets, error for files"),
-)
+@program.command("plan", epilog=_LENGTHS + _ends(), params=_lengths(OVERLONG, "error"))
 @click.option("--method", default="auto", metavar="NAME", help=f"auto, {', '.join(METHODS)}.")
 @click.option("--time-limit", type=float, show_default="none", help="Search, and stop after so many seconds.")
 @_out(metavar="PLAN.json", help="Write the plan there.")
@@ -226,7 +228,7 @@ def _plan(
 @click.option("--max-sequences-per-pack", **_depth)
 @click.option(
     "--overlong",
-    type=click.Choice(_OVERLONG),
+    type=click.Choice(OVERLONG),
     default="error",
     help="What to do with sequences longer than --max-length.",
 )
@@ -346,8 +348,8 @@ def _say_left_out(data: Sequence[Path]) -> None:
 @_masks
 @click.option(
     "--overlong",
-    type=click.Choice(_OVERLONG[1:]),
-    show_default="none may be cut",
+    type=click.Choice(OVERLONG),
+    default="error",
     help="What was meant to become of sequences longer than --max-length.",
 )
 @click.option("--max-length", type=int, show_default="the widest row's", help="Slots of a pack, in tokens.")

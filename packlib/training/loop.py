@@ -38,7 +38,7 @@ def fit(
     even_updates: bool = False,
     save_every: int = 100,
     on_update: Callable[[dict[str, Any]], dict[str, Any] | None] | None = None,
-    progress: bool = True,
+    progress: bool = False,
 ) -> list[dict[str, Any]]:
     """Train `model` until it has seen `recipe.total_sequences` sequences.
 
@@ -53,7 +53,7 @@ def fit(
     >>> store = TokenStore.from_samples([{"input_ids": [7] * length} for length in (5, 3, 3, 2, 8)])
     >>> loader = pack_loader(store, pack_lengths(store.lengths, max_length=8), batch_size=1)
     >>> recipe = Recipe(micro_batch=1, learning_rate=0.1, total_sequences=50, packing_factor=5 / 3)
-    >>> records = fit(GPT2LMHeadModel(config), loader, recipe, progress=False)
+    >>> records = fit(GPT2LMHeadModel(config), loader, recipe)
     >>> records[-1]["sequences"], records[-1]["loss"] < records[0]["loss"]
     (50, True)
 

@@ -250,7 +250,7 @@ def test_progress_is_reported():
     assert steps[-1].num_packs == made.num_packs and steps[-1].lower_bound <= made.lower_bound
 
 
-@pytest.mark.parametrize(("histogram", "depth"), [(load("docstrings", 256), 4), (LOG_NORMAL, 6)])
+@pytest.mark.parametrize(("histogram", "depth"), [(load("docstrings", 256, overlong="truncate"), 4), (LOG_NORMAL, 6)])
 def test_progress_that_returns_false_ends_the_search(histogram, depth):
     steps = []
     made = plan(
@@ -268,7 +268,7 @@ def test_rounds_end_the_search_at_the_same_plan(rounds, monkeypatch):
     solved = []
     solve = MasterProblem.solve
     monkeypatch.setattr(MasterProblem, "solve", lambda *given: solved.append(1) or solve(*given))
-    histogram = load("docstrings", 128)
+    histogram = load("docstrings", 128, overlong="truncate")
     first, again = (plan(histogram, method="optimal", max_sequences_per_pack=4, rounds=rounds) for _ in range(2))
     assert len(solved) == 2 * rounds and first.to_json() == again.to_json()
     assert first.num_packs >= plan(histogram, method="optimal", max_sequences_per_pack=4).num_packs

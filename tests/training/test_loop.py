@@ -120,7 +120,7 @@ def test_a_nan_gradient_stops_before_it_spoils_the_weights():
 
 
 def test_the_bar_shows_useful_tokens(capsys):
-    fit(small_model(), loader(8), recipe(8, 2, 100, warmup_sequences=0))
+    fit(small_model(), loader(8), recipe(8, 2, 100, warmup_sequences=0), progress=True)
     said = capsys.readouterr().err
     assert "useful tokens/s" in said and "loss " in said and "sequences" in said
 

@@ -143,7 +143,7 @@ def test_plan_prints_a_sentence_or_json_and_writes_the_plan(tmp_path, capsys):
     path = tmp_path / "plan.json"
     common = ["plan", "docstrings", "--max-length", "128", "--overlong", "truncate", "--max-sequences-per-pack", "2"]
     assert cli.main([*common, "--method", "lpfhp", "--out", str(path)]) == 0
-    histogram = load("docstrings", 128)
+    histogram = load("docstrings", 128, overlong="truncate")
     expected = plan(histogram, method="lpfhp", max_sequences_per_pack=2)
     proof = f"Proof of the lower bound, {expected.lower_bound:,} packs: {expected.proof}."
     assert capsys.readouterr().out == f"{histogram}\n{expected}\n{proof}\n{path}\n"

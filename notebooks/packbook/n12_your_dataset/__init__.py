@@ -1,12 +1,14 @@
 from packbook.parameters import Choice, Dataset, Whole
 from packlib.installed import late
+from packlib.lengths.overlong import CUT_RULES
+from packlib.lengths.waste import HABITS
 
 PARAMETERS = {
     "dataset": Dataset(),
     "max_length": Whole(1, 1 << 20, optional=True),
-    "overlong": Choice(("truncate", "drop", "split")),
+    "overlong": Choice(CUT_RULES),
     "max_sequences_per_pack": Whole(1, 1 << 20, optional=True),
-    "today": Choice(("random", "sorted", "fixed", "packed")),
+    "today": Choice((*HABITS, "packed")),
     "batch_size": Whole(1, 1 << 20),
 }
 

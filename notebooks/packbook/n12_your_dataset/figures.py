@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 
 from packbook.figures import INK, name_rows, plain_ticks, series
 from packlib.lengths import LengthHistogram
-from packlib.tools.advice import TODAY, Advice
+from packlib.tools.advice import Advice
 
 RING = {  # around what was chosen
     "marker": "o", "markersize": 20, "markerfacecolor": "none", "markeredgecolor": INK, "markeredgewidth": 2,
@@ -60,8 +60,16 @@ def draw_rows(left: Axes, right: Axes, advice: Advice) -> None:
 
 def draw_slots(ax: Axes, advice: Advice) -> None:
     """Slots of one pass as it is made today, by other habits, and packed; the first and the last are compared."""
-    names = {"random": "random batches", "sorted": "sorted batches", "fixed": "fixed rows", "packed": "in order"}
-    bars = [(names[one.habit], TODAY[one.habit][0] or "next_fit", one.slots) for one in (advice.today, *advice.habits)]
+    names = {
+        "random": "random batches",
+        "sorted": "sorted batches",
+        "maximum": "fixed rows",
+        "buckets": "buckets",
+        "megabatches": "sorted windows",
+        "packed": "in order",
+    }
+    made = (advice.today, *advice.habits)
+    bars = [(names[one.habit], "next_fit" if one.habit == "packed" else one.habit, one.slots) for one in made]
     for row, (name, color, slots) in enumerate([*bars, ("packed", "packed", advice.slots)]):
         ax.barh(row, slots / 1e6, height=0.7, color=series(color)["color"])
         times = "" if name == "packed" else f", {slots / advice.slots:.2f} times"

@@ -10,14 +10,15 @@ from typing import Any
 from packlib.checks import depth_limit, flag, one_of, whole_number
 from packlib.lengths import LengthHistogram
 from packlib.lengths.counting import MAX_LENGTH
+from packlib.lengths.overlong import CUT_RULES, CutRule
 from packlib.packing import Method
 from packlib.tools.advice.advice import Advice
 from packlib.tools.advice.data import Data, uncut
 from packlib.tools.advice.depths import best_plans, smallest_depth, try_depths
 from packlib.tools.advice.memory import MOST_DEVICES, fitting, memory_size, model_shape
 from packlib.tools.advice.micro_batch import Batch, fit_update
-from packlib.tools.advice.row_lengths import FORMS, OVERLONG, Form, Overlong, choose, cut, form_of, try_lengths
-from packlib.tools.advice.today import TODAY, Habit, batches_today
+from packlib.tools.advice.row_lengths import FORMS, Form, choose, cut, form_of, try_lengths
+from packlib.tools.advice.today import BESIDE, TODAY, Habit, batches_today
 from packlib.tools.advice.upstream import find_pile, weigh
 from packlib.tools.rows.loss_masks import MaskWord
 from packlib.training.recipe import Recipe
@@ -38,7 +39,7 @@ def advise(
     epochs: int | None = None,
     recipe: Recipe | None = None,
     ranks: int | None = None,
-    overlong: Overlong | None = None,
+    overlong: CutRule | None = None,
     max_sequences_per_pack: int | None = None,
     keep_max_length: bool = False,
     attention: Form | None = None,
@@ -69,7 +70,7 @@ def advise(
         model: the path of a `config.json`, of its folder, or a known size such as "7B"; for memory and work.
         memory: of one device, such as "80GB"; it needs `model`. By default a micro batch may have as many slots as
             an average batch has today, padding included.
-        today: how batches are made now: "random", "sorted", "fixed" or "packed"; see `batches_today`.
+        today: how batches are made now: a habit of `padding_waste`, or "packed"; see `batches_today`.
         batch_size: rows in a forward pass of one device now, where no recipe says it. By default 32 is assumed for the
             slots of today's batches.
         accumulation: forward passes behind an update now, where no recipe says it; by default 1 beside a `batch_size`.
@@ -99,7 +100,7 @@ def advise(
     say = progress or (lambda _: None)
     asked, kept = depth_limit(max_sequences_per_pack), flag("keep_max_length", keep_max_length)
     one_of("today", today, TODAY)
-    rule = one_of("overlong", "split" if overlong is None else overlong, OVERLONG)
+    rule = one_of("overlong", "split" if overlong is None else overlong, CUT_RULES)
     if attention is not None:
         one_of("attention", attention, FORMS)
     shape = None if model is None else model_shape(os.fspath(model))
@@ -162,8 +163,8 @@ def advise(
         depths=depths,
         limit=asked,
         today=before,
-        habits=tuple(batches_today(padded, size, habit) for habit in TODAY if habit not in ("packed", today)),
-        assumed=recipe is None and batch_size is None and today in ("random", "sorted"),
+        habits=tuple(batches_today(padded, size, habit) for habit in BESIDE if habit != today),
+        assumed=recipe is None and batch_size is None and before.sized,
         update=update,
         recipe=recipe,
         epochs=passes,

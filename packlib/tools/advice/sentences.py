@@ -5,15 +5,14 @@ from typing import NamedTuple
 import numpy as np
 
 from packlib.lengths import LengthHistogram
+from packlib.lengths.overlong import CUT_RULES, CutRule
 from packlib.tools.advice.depths import best_plans
 from packlib.tools.advice.findings import Findings, Lost
 from packlib.tools.advice.micro_batch import EVIDENCE, MATTERS, Update
 from packlib.tools.advice.row_lengths import (
     LOSSY,
-    OVERLONG,
     WORTH,
     Form,
-    Overlong,
     RowLength,
     allowed,
     choose,
@@ -26,8 +25,8 @@ from packlib.training.recipe import Recipe
 
 _IN_FORM: dict[Form, str] = {"bounds": "attention that reads the bounds of sequences", "dense": "a dense mask"}
 _KNOWN_AS = {"lpfhp": "lpfhp (best fit decreasing)", "optimal": "optimal (a search)"}
-_RULE: dict[Overlong, str] = {"truncate": "Truncating them", "drop": "Dropping them", "split": "Splitting them"}
-_DONE: dict[Overlong, str] = {"truncate": "cut off", "drop": "left out", "split": "moved to further pieces"}
+_RULE: dict[CutRule, str] = {"truncate": "Truncating them", "drop": "Dropping them", "split": "Splitting them"}
+_DONE: dict[CutRule, str] = {"truncate": "cut off", "drop": "left out", "split": "moved to further pieces"}
 
 
 class Decision(NamedTuple):
@@ -157,7 +156,7 @@ def _longer_sequences(found: Findings) -> Decision:
             choice = f"{_loses(found, lost)} lost: split longer sequences instead (--overlong split)"
         choice = choice[0].upper() + choice[1:]
         reason += _emptied(lost)
-    others = [_other_rule(found, other) for other in OVERLONG if other != rule]
+    others = [_other_rule(found, other) for other in CUT_RULES if other != rule]
     return Decision(
         "Longer sequences",
         choice,
@@ -187,7 +186,7 @@ def _emptied(lost: Lost) -> str:
     return f" {plural(lost.emptied, 'sequence')} {'has' if lost.emptied == 1 else 'have'} no label left."
 
 
-def _other_rule(found: Findings, rule: Overlong) -> str:
+def _other_rule(found: Findings, rule: CutRule) -> str:
     lost = found.lost[rule]
     if rule == "split":
         packs = best_plans(cut(found.whole, found.row_length, rule), found.plan.max_sequences_per_pack)[0].num_packs

@@ -18,6 +18,7 @@ from packlib.checks import depth_limit, flag, one_of, shown, whole_number
 from packlib.files import atomic_path, make_folders, named, output_path
 from packlib.installed import __version__, needed_by
 from packlib.lengths import LengthHistogram
+from packlib.lengths.overlong import OVERLONG, Overlong
 from packlib.packing import Method, PackingPlan, Packs, StreamPacker
 from packlib.packing import plan as make_plan
 from packlib.packing.methods import method_name
@@ -26,10 +27,8 @@ from packlib.tools.rows.loss_masks import MaskWord, mask_words
 from packlib.tools.rows.row_columns import (
     LAYOUTS,
     NEMO_READS,
-    OVERLONG,
     Columns,
     Layout,
-    Overlong,
     nemo_columns,
     with_labels,
 )
@@ -73,7 +72,7 @@ def pack_dataset(
     seed: int | None = 0,
     window: int | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
-    progress: bool = True,
+    progress: bool = False,
     masks: Mapping[str, MaskWord] | None = None,
     drop_unlabeled: bool = False,
 ) -> "datasets.Dataset": ...
@@ -92,7 +91,7 @@ def pack_dataset(
     seed: int | None = 0,
     window: int | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
-    progress: bool = True,
+    progress: bool = False,
     masks: Mapping[str, MaskWord] | None = None,
     drop_unlabeled: bool = False,
 ) -> Any:
@@ -140,7 +139,7 @@ def pack_dataset(
         window: pack in order by a `StreamPacker` with so many open packs, and draw nothing. With 1 the sequences keep
             their order. By default a stream has 100, and other data is packed by a plan.
         cache_dir: the folder of the file, by default that of `datasets`.
-        progress: show bars.
+        progress: show bars, where it takes more than a second.
         masks: what columns mean, by their names: "loss" where tokens with 1 are trained on, "prompt" where tokens with
             0 are, "next" where 1 says that the next token is (as in files that NeMo packed), "keep" for another mask,
             and "drop" to leave the column out. For a number for each sequence "loss" says that those with 1 are trained

@@ -277,8 +277,9 @@ def test_lengths_are_compared_by_the_rule_too():
     packed = pack_dataset(long_ones().remove_columns("labels"), 8, overlong="split", labels=False, progress=False)
     assert audit(packed, [20, 8, 11, 3, 5, 9], overlong="split").problems == ()
     assert audit(packed, [20, 8, 11, 3, 5, 9, 9], overlong="split").source.tokens_lost == 9
-    with pytest.raises(ValueError, match="overlong must be 'split', 'truncate' or 'drop', not 'error'"):
-        audit(packed, [3], overlong="error")
+    assert "as_if" in audit(packed, [20, 8, 11, 3, 5, 9], overlong="error").to_json()
+    with pytest.raises(ValueError, match="overlong must be 'error', 'truncate', 'drop' or 'split', not 'cut'"):
+        audit(packed, [3], overlong="cut")
     with pytest.raises(ValueError, match="overlong must be left out without a source"):
         audit(packed, overlong="split")
 
