@@ -24,6 +24,7 @@ _NEAR = 0.05
 _NO_GRADIENT = (
     "The rest of the update is no gradient of theirs, as where dropout or noise is drawn, or a part detached."
 )
+_UNHELD = "give them to an optimizer, or freeze them (requires_grad=False) if they are not to learn."
 _UPDATES = 3  # in a row
 _DAMPED = 2.0**-12  # what gradients are multiplied with so that no bound clips them
 
@@ -41,7 +42,8 @@ def accumulation(checked: CheckedBatch, weighing: Weighing, step: Callable | Non
         return _given_the_count(checked, weighing, parts)
     if parted and ranks() > 2:
         return Finding("accumulation", UNKNOWN, f"There are two micro-batches, and {ranks()} ranks: take two.")
-    return _stepped(checked, weighing, parts, step, parted)
+    parameters = [p for p in checked.called.module.parameters() if p.requires_grad]
+    return _stepped(checked, weighing, parts, step, parted, parameters)
 
 
 def _given_the_count(checked: CheckedBatch, weighing: Weighing, parts: Sequence[Loss]) -> Finding:
@@ -79,6 +81,8 @@ class _Update:
         came: how many parameters had a gradient.
         stale: how many of them still had that of the update before.
         optimizers: those that stepped.
+        held: shape (parameters,), whether one of them has the parameter.
+        moved: how many parameters were other ones already when the first optimizer that has them stepped.
     """
 
     delivered: Tensor
@@ -88,6 +92,8 @@ class _Update:
     came: int
     stale: int
     optimizers: list[torch.optim.Optimizer]
+    held: np.ndarray
+    moved: int
 
 
 def _run(
@@ -114,7 +120,8 @@ def _run_each(
     before = [(p, p.detach().clone(), p.grad) for p in parameters]
     sharded = any(isinstance(p, DTensor) for p in parameters)
     sums, taken, optimizers = dict[nn.Parameter, Tensor](), dict[nn.Parameter, list[Tensor]](), list[Any]()
-    came, stale = set[nn.Parameter](), set[nn.Parameter]()
+    came, stale, holds = set[nn.Parameter](), set[nn.Parameter](), dict[nn.Parameter, bool]()
+    value_of = {p: value for p, value, _ in before}
     fresh, left = dict[nn.Parameter, Tensor](), dict[nn.Parameter, Tensor]()  # of sharded parameters
 
     def come(p: nn.Parameter) -> None:
@@ -126,6 +133,8 @@ def _run_each(
     def take(optimizer: torch.optim.Optimizer, *_: Any) -> None:
         optimizers.append(optimizer)
         for p in (p for group in optimizer.param_groups for p in group["params"]):
+            if p in taken:
+                holds.setdefault(p, not torch.equal(p, value_of[p]))
             if p in taken and p.grad is not None:
                 come(p)
                 taken[p].append(some(p, p.grad))
@@ -164,6 +173,7 @@ def _run_each(
                 left.update({p: some(p, p.grad) for p in parameters})
             came.clear()
             stale.clear()
+            holds.clear()
             optimizers.clear()
             checked.called.reseed()
             said = (
@@ -174,7 +184,9 @@ def _run_each(
             steps = max(map(len, taken.values()), default=0)
             first = [taken[p][0] if taken[p] else some(p, None if steps else p.grad) for p in parameters]
             delivered, applied = torch.cat([*sums.values()]), torch.cat(first)
-            made.append(_Update(delivered, applied, steps, True, len(came), len(stale), [*optimizers]))
+            held = np.array([p in holds for p in parameters])
+            made.append(_Update(delivered, applied, steps, True, len(came), len(stale), [*optimizers], held,
+                                sum(holds.values())))  # fmt: skip
             with torch.no_grad():
                 for p, value, _ in before:
                     p.copy_(value)
@@ -200,14 +212,18 @@ def _run_each(
 
 
 def _stepped(
-    checked: CheckedBatch, weighing: Weighing, parts: Sequence[Loss], step: Callable, parted: bool
+    checked: CheckedBatch,
+    weighing: Weighing,
+    parts: Sequence[Loss],
+    step: Callable,
+    parted: bool,
+    parameters: list[nn.Parameter],
 ) -> Finding:
-    """How much each micro-batch weighs in what a trainer's step applies.
+    """How much each micro-batch weighs in what a trainer's step applies to these parameters.
 
     Args:
         parted: whether each rank gets one of them.
     """
-    parameters = [p for p in checked.called.module.parameters() if p.requires_grad]
     batches, shares, evidence = [part.batch for part in parts], weighing.shares(parts), _held(weighing, parts)
     alone = [checked.called.parameter_slope(batch, parameters) for batch in batches]
     if checked.called.share_rows:
@@ -230,6 +246,17 @@ def _stepped(
         return _failed(f"{evidence} The optimizer steps {update.steps} times.", "each updates")
     if not update.applied.any():
         return _failed(evidence, "nothing")
+    if update.moved:
+        return _failed(f"{evidence} Other values had {update.moved} of {len(parameters)} parameters.", "moved")
+    lost = _lost(update, parameters) if update.steps else np.zeros(len(parameters), bool)
+    if (lost & update.held).any():
+        return _failed(evidence, "lost gradients", count=int((lost & update.held).sum()), of_all=len(parameters))
+    if lost.any():  # what the optimizers have is asked about all the same
+        rest = [p for p, gone in zip(parameters, lost, strict=True) if not gone]
+        found = _stepped(checked, weighing, parts, step, parted, rest)
+        said = f"{found.evidence} No optimizer that steps has {lost.sum()} of {len(parameters)} parameters"
+        unheld = Finding(found.question, UNKNOWN, f"{said} that get gradients: {_UNHELD}")
+        return unheld if found.verdict == PASSED else found
     # a scale that all have in common does a constant no harm
     constant = weighing.rule is not None and weighing.rule[0] == "constant"
     if _near(got, shares):
@@ -392,6 +419,13 @@ def _of_parameters(update: Tensor, parameters: list[nn.Parameter]) -> np.ndarray
     """Of which parameters an update holds a number that is not 0; shape (parameters,)."""
     sizes = [some(p, None).numel() for p in parameters]
     return np.array([bool(part.any()) for part in update.split(sizes)])
+
+
+def _lost(update: _Update, parameters: list[nn.Parameter]) -> np.ndarray:
+    """Which parameters got gradients of which nothing is applied; shape (parameters,)."""
+    sizes, least = [some(p, None).numel() for p in parameters], 1e-6 * float(update.delivered.norm())
+    came = np.array([float(part.norm()) > least for part in update.delivered.split(sizes)])
+    return came & ~_of_parameters(update.applied, parameters)
 
 
 def _weights(alone: Sequence[Tensor], update: Tensor) -> np.ndarray:
