@@ -30,6 +30,11 @@ def loss_questions(checked: CheckedBatch, weighing: Weighing, leaks: bool) -> It
         why = "The model returns no loss: give labels, or pass loss."
         yield from (Finding(question, UNKNOWN, why) for question in ("targets at borders", "labels", "mean"))
         return
+    if not np.isfinite(loss.value):
+        said = f"The loss of a batch of {len(weighing.checked.few)} sequences is {loss.value}"
+        yield from (Finding(question, UNKNOWN, f"{said}.") for question in ("targets at borders", "labels"))
+        yield Finding.failed("mean", f"{said}.", "nan loss")
+        return
     if loss.touched.any():
         found = [_borders(weighing), _labels(weighing)]
     else:

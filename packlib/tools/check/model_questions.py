@@ -50,6 +50,8 @@ def tokens(checked: CheckedBatch, asked: np.ndarray) -> Finding:
                 )
                 said.setdefault(kind, text + f"pack and {(held > 1).sum()} twice, in {len(mine)} pieces")
                 last |= kind == "lost" and index == len(rows) - 1
+    if stale := _not_given(checked):
+        said["stale"] = f"the batch of {len(checked.parts[1])} sequences holds {stale} others"
     count, token, where = _added(checked, asked)
     if count:
         said["added"] = f"{count} slots hold the token {token} {where} of a sequence, and no sequence has it there"
@@ -59,6 +61,14 @@ def tokens(checked: CheckedBatch, asked: np.ndarray) -> Finding:
         return Finding.failed("tokens", evidence, said, which=which, count=count, token=token, where=where)
     count = sum(len(row["input_ids"]) for row in checked.given)
     return Finding("tokens", PASSED, f"All {count} tokens of {len(checked.given)} sequences are there once.")
+
+
+def _not_given(checked: CheckedBatch) -> int:
+    """How many sequences a batch holds that are not among those it was asked for."""
+    few = checked.parts[1]
+    found = found_in(checked.collate(few), checked.few)
+    whole = [checked.few[piece.sequence] for piece in found if len(piece.slots) >= 4]
+    return sum(not any(row is one for one in few) for row in whole)
 
 
 def _added(checked: CheckedBatch, asked: np.ndarray) -> tuple[int, int, str]:

@@ -43,6 +43,8 @@ def accumulation(checked: CheckedBatch, weighing: Weighing, step: Callable | Non
     if parted and ranks() > 2:
         return Finding("accumulation", UNKNOWN, f"There are two micro-batches, and {ranks()} ranks: take two.")
     parameters = [p for p in checked.called.module.parameters() if p.requires_grad]
+    if not parameters:
+        return Finding("accumulation", NOT_ASKED, "No parameter of model requires a gradient.")
     return _stepped(checked, weighing, parts, step, parted, parameters)
 
 
@@ -83,6 +85,7 @@ class _Update:
         optimizers: those that stepped.
         held: shape (parameters,), whether one of them has the parameter.
         moved: how many parameters were other ones already when the first optimizer that has them stepped.
+        searches: whether an optimizer computed gradients more than once in a step, by a closure.
     """
 
     delivered: Tensor
@@ -94,6 +97,7 @@ class _Update:
     optimizers: list[torch.optim.Optimizer]
     held: np.ndarray
     moved: int
+    searches: bool
 
 
 def _run(
@@ -121,6 +125,7 @@ def _run_each(
     sharded = any(isinstance(p, DTensor) for p in parameters)
     sums, taken, optimizers = dict[nn.Parameter, Tensor](), dict[nn.Parameter, list[Tensor]](), list[Any]()
     came, stale, holds = set[nn.Parameter](), set[nn.Parameter](), dict[nn.Parameter, bool]()
+    searching = list[torch.optim.Optimizer]()
     value_of = {p: value for p, value, _ in before}
     fresh, left = dict[nn.Parameter, Tensor](), dict[nn.Parameter, Tensor]()  # of sharded parameters
 
@@ -130,7 +135,25 @@ def _run_each(
             stale.add(p)
         came.add(p)
 
-    def take(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+    def before_step(optimizer: torch.optim.Optimizer, given: tuple, named: dict) -> tuple[tuple, dict] | None:
+        """Take what an optimizer applies; if it computes that by a closure, when this has returned."""
+        closure = given[1] if len(given) > 1 else named.get("closure")
+        if closure is None:
+            take(optimizer)
+            return None
+        calls = []
+
+        def watched() -> Any:
+            calls.append(closure())
+            if len(calls) == 1:
+                take(optimizer)
+            else:
+                searching.append(optimizer)
+            return calls[-1]
+
+        return given[:1], named | {"closure": watched}
+
+    def take(optimizer: torch.optim.Optimizer) -> None:
         optimizers.append(optimizer)
         for p in (p for group in optimizer.param_groups for p in group["params"]):
             if p in taken:
@@ -155,7 +178,7 @@ def _run_each(
         p.grad.mul_(damped)  # type: ignore[union-attr]
         sums[p].add_(some(p, p.grad))
 
-    handles = [register_optimizer_step_pre_hook(take)]
+    handles = [register_optimizer_step_pre_hook(before_step)]
     if sharded:
         handles += [p.register_post_accumulate_grad_hook(arrived) for p in parameters]
     else:
@@ -175,6 +198,7 @@ def _run_each(
             stale.clear()
             holds.clear()
             optimizers.clear()
+            searching.clear()
             checked.called.reseed()
             said = (
                 f"step failed when it was called as step(model, batches) with a list of {len(batches)} micro-batches"
@@ -186,7 +210,7 @@ def _run_each(
             delivered, applied = torch.cat([*sums.values()]), torch.cat(first)
             held = np.array([p in holds for p in parameters])
             made.append(_Update(delivered, applied, steps, True, len(came), len(stale), [*optimizers], held,
-                                sum(holds.values())))  # fmt: skip
+                                sum(holds.values()), bool(searching)))  # fmt: skip
             with torch.no_grad():
                 for p, value, _ in before:
                     p.copy_(value)
@@ -232,6 +256,11 @@ def _stepped(
         alone = [gradient / ranks() for gradient in alone]
     mine = [batches[dist.get_rank()]] if parted else batches
     update = _run(checked, parameters, mine, step)
+    if update.searches:
+        why = "An optimizer computes gradients more than once in a step (a closure), each of other weights."
+        return Finding("accumulation", UNKNOWN, f"{evidence} {why}")
+    if not bool(update.delivered.isfinite().all() and update.applied.isfinite().all()):
+        return _failed(evidence, "nan update")
     applied, most = update.applied, update.applied.abs().max()
     clipped = torch.allclose(applied, update.delivered.clamp(-most, most), rtol=1e-4, atol=0)
     applied = update.delivered if clipped and most > 0 else applied  # the sum is right or wrong before it is clipped
@@ -347,7 +376,12 @@ def next_update(checked: CheckedBatch, weighing: Weighing, step: Callable | None
         return
     parameters = [p for p in checked.called.module.parameters() if p.requires_grad]
     mine = [parts[dist.get_rank()]] if parted else parts
+    if not parameters:
+        return
     first, *later = _run_each(checked, parameters, [mine] * _UPDATES, step)
+    if any(update.searches or not bool(update.applied.isfinite().all()) for update in (first, *later)):
+        yield Finding(question, NOT_ASKED, "What step applies is not known: see accumulation.")
+        return
     if not first.steps or not all(update.steps for update in later):
         yield Finding(question, NOT_ASKED, "No optimizer steps in step, so what follows an update is not known.")
         return
