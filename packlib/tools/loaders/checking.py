@@ -20,6 +20,7 @@ from packlib.tools.loaders.stops import Stopped, asked, failed, goes_on, next_ep
 from packlib.tools.rows.row_sources import batches, opened
 
 _MOST_STEPS = 10_000  # of a pass, unless steps are given
+_EPOCHS = 5  # that are compared where the first two have the same order
 _STOPS = "stop", "later stop", "second stop", "epoch after a stop"
 
 
@@ -118,15 +119,15 @@ def check_loader(
             right.setdefault(sequence, set()).add(label)
 
     @cache
-    def third() -> Epoch:
-        return run(ranks, numbers=(0, 1, 2))[2]
+    def later() -> list[Epoch]:
+        return run(ranks, numbers=range(_EPOCHS))[2:]
 
     findings = [
-        once(epochs, reference, names, repeats, third),
+        once(epochs, reference, names, repeats, lambda: later()[0]),
         whole(epochs, reference, names),
         same_labels(epochs, reference, names, right),
         equal_steps(epochs),
-        another_order(epochs, shuffled, third),
+        another_order(epochs, shuffled, later),
     ]
     seen = {epoch.name: reference.seen(epoch.orders, names) for epoch in epochs}
     after, seen_after = _after_stops(caller, ranks, others, epochs, run, reference, names, shuffled, repeats)

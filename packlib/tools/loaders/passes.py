@@ -44,6 +44,7 @@ class OnePass(NamedTuple):
         ended: whether the loader came to its end, and was not left at the limit of steps.
         states: the saved state after so many steps.
         unsaved: why no state could be saved; empty if one could, or none was asked for.
+        blank: the steps whose batch has rows of padding alone.
     """
 
     steps: list[tuple[int, ...]]
@@ -51,6 +52,7 @@ class OnePass(NamedTuple):
     ended: bool
     states: dict[int, bytes]
     unsaved: str = ""
+    blank: frozenset[int] = frozenset()
 
 
 class Caller:
@@ -107,6 +109,7 @@ class Caller:
             batches = iter(loader)
         steps, labels = list[tuple[int, ...]](), list[tuple[int, ...]]()
         states, unsaved, ended = dict[int, bytes](), "", False
+        blank = set[int]()
         source: Iterator[Any] = batches
         if not self._looked:
             source = self._look(batches, what)
@@ -117,6 +120,8 @@ class Caller:
                 break
             with self._guarded(what, f"the batch at step {done + len(steps)} of {what}"):
                 numbers = self.names.numbers(self.reader.sequences(batch))
+                if not numbers[0] and self.reader.is_blank(batch):
+                    blank.add(len(steps))
             steps.append(numbers[0])
             labels.append(numbers[1])
             if len(steps) in save and not unsaved:
@@ -125,7 +130,7 @@ class Caller:
         if hasattr(batches, "close"):
             with suppress(Exception):
                 batches.close()
-        return OnePass(steps, labels, ended, states, unsaved)
+        return OnePass(steps, labels, ended, states, unsaved, frozenset(blank))
 
     def _look(self, batches: Iterator[Any], what: str) -> Iterator[Any]:
         """The same batches, once the reader has seen what the first of them are padded with."""

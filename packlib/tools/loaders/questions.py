@@ -242,7 +242,12 @@ def _is_shorter(number: int, reference: Reference, names: SequenceNames) -> bool
 def equal_steps(epochs: Sequence[Epoch]) -> Finding:
     """Each rank makes the same number of steps, and none of them is empty."""
     for epoch in epochs:
-        empty = [(rank, at) for rank, steps in enumerate(epoch.orders) for at, step in enumerate(steps) if not step]
+        empty = [
+            (rank, at)
+            for rank, one in enumerate(epoch.passes)
+            for at, step in enumerate(one.steps)
+            if not step and at not in one.blank
+        ]
         if empty:
             rank, at = empty[0]
             said = f"{epoch.name.capitalize()}: rank {rank} gets a batch without a sequence, at step {at:,}."
@@ -264,14 +269,20 @@ def equal_steps(epochs: Sequence[Epoch]) -> Finding:
             )  # fmt: skip
     each = " and ".join(f"{len(epoch.passes[0].steps):,} in {epoch.name}" for epoch in epochs)
     least = "" if all(epoch.ended for epoch in epochs) else " within the limit of steps"
-    return Finding("steps", PASSED, f"Each rank makes the same number of steps{least}: {each}.")
+    said = f"Each rank makes the same number of steps{least}: {each}."
+    for epoch in epochs:
+        if blank := sum(len(one.blank) for one in epoch.passes):
+            holds = "batch of {} holds" if blank == 1 else "batches of {} hold"
+            said += f" {blank:,} {holds.format(epoch.name)} padding alone: a mean over its labels would be 0 / 0."
+    return Finding("steps", PASSED, said)
 
 
-def another_order(epochs: Sequence[Epoch], shuffled: bool, another: Callable[[], Epoch]) -> Finding:
+def another_order(epochs: Sequence[Epoch], shuffled: bool, later: Callable[[], list[Epoch]]) -> Finding:
     """Each epoch has another order.
 
     Args:
-        another: takes one more epoch, where two have the same order, as few shards can have by chance.
+        later: takes more epochs, where two have the same order, as few shards or few groups of batches can have by
+            chance.
     """
     if not shuffled:
         return Finding("order", NOT_ASKED, "No shuffling is meant: --no-shuffle.")
@@ -280,15 +291,17 @@ def another_order(epochs: Sequence[Epoch], shuffled: bool, another: Callable[[],
     if not several:
         return Finding("order", NOT_ASKED, "No rank has two different sequences.")
     same = [rank for rank in several if flat(first[rank]) == flat(second[rank])]
-    if same:
-        third = another().orders
-        same = [rank for rank in same if flat(third[rank]) == flat(first[rank])]
+    more = later() if same else []
+    for epoch in more:
+        same = [rank for rank in same if flat(epoch.orders[rank]) == flat(first[rank])]
     if same and len(set(flat(first[same[0]]))) < _FEW:
-        return Finding("order", INCONCLUSIVE, "So few sequences can come in one order three times by chance.")
+        return Finding(
+            "order", INCONCLUSIVE, f"So few sequences can come in one order {1 + len(more) + 1} times by chance."
+        )
     if same:
         whose = "each rank" if len(same) == len(first) else f"rank {', '.join(map(str, same))}"
         return Finding(
-            "order", FAILED, f"Epochs 0, 1 and 2 of {whose} have the same order.",
+            "order", FAILED, f"Epochs 0 to {1 + len(more)} of {whose} have the same order.",
             "The epoch does not reach what shuffles, as where set_epoch is not called, or nothing shuffles.",
             "Call set_epoch(epoch) before each epoch, or pass --no-shuffle if one order is meant.",
         )  # fmt: skip
