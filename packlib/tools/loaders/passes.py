@@ -64,6 +64,8 @@ class Caller:
         time_limit: seconds that a call of `make` or the next batch may take.
     """
 
+    tell: Callable[..., None] = staticmethod(lambda doing, seconds=0.0: None)  # for whoever watches this process
+
     def __init__(
         self, make: Callable[..., Any], reader: BatchReader, names: SequenceNames, most: int, time_limit: float
     ) -> None:
@@ -170,6 +172,7 @@ class Caller:
     def _guarded(self, what: str, doing: str) -> Iterator[None]:
         """Say in one sentence what was hung or raised."""
         try:
+            self.tell(doing, self.time_limit)
             with _within(self.time_limit, self._others):
                 yield
         except _OutOfTime:
@@ -179,6 +182,8 @@ class Caller:
         except (Exception, SystemExit) as error:
             said = ": ".join(filter(None, [type(error).__name__, one_line(str(error), 300).rstrip(".")]))
             raise LoaderRaisedError(f"{doing} raised {said}{_place(error)}.") from error
+        finally:
+            self.tell(None)
 
 
 def _place(error: BaseException) -> str:
