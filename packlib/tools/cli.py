@@ -491,7 +491,10 @@ def _check(
         if odd := [name for name, value in others.items() if value not in (None, ())]:
             raise ValueError(f"--loader goes without {odd[0].replace('_', '-')}, which is about a model.")
         if _ranks()[0] > 1:
-            raise ValueError("--loader plays all ranks in one process: call packlib check without torchrun.")
+            raise ValueError(
+                "--loader plays all ranks in one process: call packlib check without torchrun. A loader that asks its "
+                "process for the rank is made by make(epoch, state=None)."
+            )
         return _check_loader(loader, log, script, **about_loader)
     if about_loader:
         raise ValueError(f"--{next(iter(about_loader)).replace('_', '-')} takes a loader: --loader MODULE:FUNCTION.")

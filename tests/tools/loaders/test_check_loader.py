@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import os
 import signal
 import subprocess
 import sys
@@ -155,6 +156,39 @@ def images(rank, ranks, epoch):
     sampler = DistributedSampler(data, ranks, rank)
     sampler.set_epoch(epoch)
     return DataLoader(data, BATCH, sampler=sampler)
+
+
+def by_environment(epoch, state=None):
+    """As torchrun has it: the share of streams that read RANK and WORLD_SIZE."""
+    rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    order = np.random.default_rng(epoch).permutation(COUNT)[rank::ranks].tolist()
+    return [padded([ROWS[at] for at in order[begin : begin + BATCH]])
+            for begin in range((state or 0) * BATCH, len(order), BATCH)], "steps"  # fmt: skip
+
+
+def by_torch_distributed(epoch, state=None):
+    """Nobody tells the sampler its rank; it asks torch.distributed."""
+    assert torch.distributed.is_initialized() and int(os.environ["LOCAL_RANK"]) == torch.distributed.get_rank()
+    sampler = DistributedSampler(ROWS)
+    sampler.set_epoch(epoch)
+    return list(DataLoader(ROWS, BATCH, sampler=sampler, collate_fn=padded))[state or 0 :], "steps"
+
+
+@pytest.mark.parametrize("make", [by_environment, by_torch_distributed])
+def test_a_loader_that_asks_its_process_for_the_rank_is_checked(make, monkeypatch):
+    monkeypatch.setenv("RANK", "kept")
+    found = check_loader(make, source=ROWS)
+    assert found.passed and found["later stop"].verdict == "passed", found
+    assert "6 in epoch 0" in found["steps"].evidence, "two ranks have half of it each"
+    assert os.environ["RANK"] == "kept" and "WORLD_SIZE" not in os.environ
+    assert not torch.distributed.is_initialized()
+
+
+def test_a_loader_that_asks_its_process_for_the_rank_can_be_wrong():
+    found = check_loader(lambda epoch: [[row] for row in ROWS[epoch:] + ROWS[:epoch]])
+    assert found["once"].verdict == "failed" and "All ranks are handed out the same" in found["once"].cause
+    with pytest.raises(ValueError, match=r"raised .*has not been initialized.*A loader whose ranks talk"):
+        check_loader(lambda epoch: torch.distributed.barrier() or ROWS)
 
 
 def test_images_with_classes_are_checked():
