@@ -12,6 +12,7 @@ from packlib.tools.loaders.loader_check import INCONCLUSIVE
 from packlib.tools.loaders.sequence_names import OTHER_TOKENS, SequenceNames
 
 _FEW = 5  # different sequences; the order of fewer can be the same by chance
+_NO_LABELS = "neither labels nor a mask of the loss"
 _GIVE_ID = "Name the sequences by a column that the batches keep: --id COLUMN."
 
 CAUSES = {
@@ -321,12 +322,17 @@ def same_labels(
     pairs = _labeled(epochs, reference)
     if all(label < 0 for _, label in pairs):
         if any(label >= 0 for labels in right.values() for label in labels):
-            return Finding("labels", INCONCLUSIVE, "The source has labels, and the batches have none.")
-        return Finding("labels", NOT_ASKED, "The batches have no labels.")
+            whose = "source has" if reference.from_source else "batches of one rank alone have"
+            return Finding("labels", INCONCLUSIVE, f"The {whose} labels, and the batches have {_NO_LABELS}.")
+        return Finding("labels", NOT_ASKED, "Neither side has labels or a mask of the loss.")
     compared = [(number, label) for number, label in pairs if any(other >= 0 for other in right.get(number, ()))]
+    if not compared and _changes_tokens(epochs):
+        return Finding(
+            "labels", NOT_ASKED, "The loader makes the labels itself, anew in each epoch, as it masks tokens."
+        )
     if not compared:
-        where = "source" if reference.from_source else "one rank's batches"
-        return Finding("labels", NOT_ASKED, f"The {where} has no labels of these sequences.")
+        lacks = "the source has" if reference.from_source else "those of one rank alone have"
+        return Finding("labels", INCONCLUSIVE, f"The batches have labels, and {lacks} {_NO_LABELS}.")
     moved = min((_differing(compared, right, names, shift) for shift in (0, 1)), key=len)
     if not moved:
         return Finding("labels", PASSED, f"{len(compared):,} sequences have the labels of the reference.")
@@ -347,6 +353,11 @@ def _labeled(epochs: Sequence[Epoch], reference: Reference) -> list[tuple[int, i
         for number, label in zip(step, labels, strict=True)
         if label != OTHER_TOKENS
     ]
+
+
+def _changes_tokens(epochs: Sequence[Epoch]) -> bool:
+    """Whether some sequence has other tokens than when it came first."""
+    return any(OTHER_TOKENS in step for epoch in epochs for one in epoch.passes for step in one.labels)
 
 
 def _differing(

@@ -298,6 +298,32 @@ def test_labels_that_are_masked_anew_are_not_compared():
     assert check_loader(make, id_column="id").passed
 
 
+def test_labels_of_one_side_alone_are_inconclusive():
+    """As in audit; and not asked about if neither side has some, or if the loader makes them as it masks tokens."""
+    bare = [{"input_ids": row["input_ids"]} for row in ROWS]
+
+    def without(rank, ranks, epoch):
+        for batch in distributed(rank, ranks, epoch):
+            yield {name: batch[name] for name in ("input_ids", "attention_mask")}
+
+    one_side = "neither labels nor a mask of the loss"
+    for make, rows, verdict, words in (
+        (distributed, bare, "inconclusive", f"The batches have labels, and the source has {one_side}."),
+        (without, ROWS, "inconclusive", f"The source has labels, and the batches have {one_side}."),
+        (without, bare, "not asked", "Neither side has labels or a mask of the loss."),
+        (distributed, ROWS, "passed", ""),
+    ):
+        finding = check_loader(make, source=rows)["labels"]
+        assert finding.verdict == verdict and words in finding.evidence
+
+    def masks(rank, ranks, epoch):
+        for batch in masked(rank, ranks, epoch):
+            yield {**batch, "labels": batch["input_ids"].where(batch["input_ids"] == 1, -100)}
+
+    named = [{**row, "id": at} for at, row in enumerate(bare)]
+    assert check_loader(masks, source=named, id_column="id")["labels"].verdict == "not asked"
+
+
 def test_tokens_of_a_sequence_are_never_taken_for_padding_where_borders_are_known():
     """Here sequences begin and end with the token that fills the rows."""
     rows = [{"input_ids": [0, 5 + at, 0]} for at in range(24)]
