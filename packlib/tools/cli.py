@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-import threading
 import time
 import warnings
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ from packlib.lengths.overlong import CUT_RULES, OVERLONG
 from packlib.lengths.sources import file_of
 from packlib.lengths.waste import HABITS
 from packlib.packing import METHODS, Method, PackingPlan, plan
-from packlib.tools.exits import Commands, call, first_interrupt_raised, sentence, uninterrupted
+from packlib.tools.exits import Commands, call, first_interrupt_raised, uninterrupted
 
 _LENGTHS = """
 LENGTHS is the name of a data set (packlib list) or a file: text or CSV with one length a line, CSV with length,count
@@ -494,6 +493,11 @@ def _check(
                   asked.items()}}  # fmt: skip
         if odd := [name for name, value in others.items() if value not in (None, ())]:
             raise ValueError(f"--loader goes without {odd[0].replace('_', '-')}, which is about a model.")
+        if _ranks()[0] > 1:
+            raise ValueError(
+                "--loader plays all ranks in one process: call packlib check without torchrun. A loader that asks its "
+                "process for the rank is made by make(epoch, state=None)."
+            )
         return _check_loader(loader, log, script, **about_loader)
     if about_loader:
         raise ValueError(f"--{next(iter(about_loader)).replace('_', '-')} takes a loader: --loader MODULE:FUNCTION.")
@@ -515,7 +519,7 @@ def _check(
     if rank:
         return code
     print(found.to_json() if script else found)
-    _append(log, target, found)
+    _append(log, target, found.to_json())
     return code
 
 
@@ -526,41 +530,23 @@ def _is_left_out(value: Any) -> bool:
 
 def _check_loader(target: str, log: Out, script: bool, **asked: Any) -> int:
     """Check a loader, print what was found, and return the exit code."""
-    from packlib.tools.loaders.loader_targets import check_target
+    from packlib.tools.watched import watched
 
     if log:
         log = output_path(log)
     names = {"id": "id_column", "no_shuffle": "shuffled"}
     asked = {names.get(name, name): not value if name == "no_shuffle" else value for name, value in asked.items()}
-    try:
-        with redirect_stdout(sys.stderr):  # what the code under check prints is no answer
-            found = check_target(target, **asked)
-    except TimeoutError as error:
-        _end_though_threads_hang(2, f"packlib: {sentence(error)}")
-        raise
-    print(found.to_json() if script else found)
+    checked = "packlib.tools.loaders.loader_targets:check_target"
+    words, found, passed = watched("packlib check", checked, target, **asked)
+    print(found if script else words)
     _append(log, target, found)
-    code = {True: 0, False: 1, None: 3}[found.passed]
-    _end_though_threads_hang(code)
-    return code
+    return {True: 0, False: 1, None: 3}[passed]
 
 
-def _end_though_threads_hang(code: int, said: str = "") -> None:
-    """End the process where a thread that a loader has started would hold it for ever; else return."""
-    threads = [one for one in threading.enumerate() if one is not threading.main_thread() and not one.daemon]
-    for thread in threads:
-        thread.join(5)
-    if any(thread.is_alive() for thread in threads):
-        print(said, end="\n" * bool(said), file=sys.stderr)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-
-
-def _append(log: Out, target: str, found: Any) -> None:
-    """Append what a check found to a log, as one line of JSON."""
+def _append(log: Out, target: str, found: str) -> None:
+    """Append what a check found, as JSON, to a log: one line."""
     if log:
-        line = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "target": target, **json.loads(found.to_json())}
+        line = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "target": target, **json.loads(found)}
         with log.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
 

@@ -28,7 +28,7 @@ from packlib.tools.rows.loss_masks import UNTRAINED, MaskWord, mask_words
 from packlib.tools.rows.row_sources import ArrowRows
 from packlib.work import Work
 
-_NO_WAITS = "How long ranks wait cannot be told: that takes the lengths in each pack, and packs for a whole update."
+_NO_WAITS = "How long ranks wait is unknown: that takes the lengths in each pack, and packs for a whole update."
 
 
 def audit(
@@ -133,7 +133,7 @@ def audit(
     if joined:
         notes.append(
             f"Megatron joins the sequences in an order of its own and cuts that every {top:,} tokens, which leaves "
-            f"{seen.tokens - tokens:,} tokens out. Which sequences are cut cannot be told from the file."
+            f"{seen.tokens - tokens:,} tokens out. The file does not say which sequences are cut."
         )
     elif seen.counts is not None:
         histogram = LengthHistogram(seen.counts, max_length=max(top, len(seen.counts) - 1))
@@ -146,7 +146,7 @@ def audit(
             problems.append(f"There are {packs:,} packs, {more}.{alone}")
     against = updates = waiting = balanced = None
     if opened is None or read is None:
-        notes.append("What was lost, cut or repeated before packing cannot be told without the source lengths.")
+        notes.append("What was lost, cut or repeated before packing is unknown without a source.")
     else:
         packs_contents = Contents(seen.contents) if kept else None
         against = compare(read, seen.tokens_beside(read.lengths), seen.sequences, seen.counts, packs_contents)
@@ -276,7 +276,7 @@ class _Seen:
 
     def unknown(self) -> list[str]:
         """What the file cannot tell."""
-        begin = "Where sequences begin cannot be told: the file has no column that says so."
+        begin = "Where sequences begin is unknown: the file has no column that says so."
         never = "The positions never start again: each pack holds one sequence, or hides where the others begin."
         never_again = self.packed.kind == "position_ids" and self.deepest == 1
         return [begin] * (self.packed.kind == "input_ids") + [never] * never_again
@@ -324,7 +324,7 @@ def _labels_beside(
     if compared:
         return _shifted(read, seen), [], []
     if not packs and not source.trained:
-        note = "Which tokens are trained on was not compared: neither side has labels or a mask of the loss."
+        note = "Labels were not asked about: neither side has labels or a mask of the loss."
         return [], [], [note] * source.has_tokens
     what = "Which tokens are trained on is inconclusive: "
     if packs and source.trained:

@@ -176,7 +176,9 @@ def test_labels_of_one_side_alone_are_inconclusive(tmp_path, capsys):
         said = capsys.readouterr().out
         assert ("Which tokens are trained on is inconclusive" in said) == (code == 3)
         assert ("No problem was found in what could be compared." in said) == (code == 3)
-        assert ("was not compared: neither side has labels" in said) == (one == "bare packs" and other == "bare")
+        assert ("Labels were not asked about: neither side has labels" in said) == (
+            one == "bare packs" and other == "bare"
+        )
     beside = ["--source", str(tmp_path / "lengths.txt"), "--no-progress"]
     assert main(["audit", str(tmp_path / "packs.parquet"), *beside]) == 3
     assert "Give the tokens with their labels as source, not their lengths." in capsys.readouterr().out
