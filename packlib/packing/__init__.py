@@ -19,6 +19,8 @@ from packlib.packing.pairs import PairPacks, pack_pairs
 from packlib.packing.plans import PackingPlan, assign
 from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound
 from packlib.packing.stream import StreamPacker
+from packlib.packing.tree_rows import TreeRows, pack_tree_lengths, pack_trees
+from packlib.packing.trees import Trees, group_trees
 
 __all__ = [
     "CUTTING_RULES",
@@ -31,15 +33,20 @@ __all__ = [
     "Packs",
     "PairPacks",
     "StreamPacker",
+    "TreeRows",
+    "Trees",
     "assign",
     "certified_bound",
     "document_rows",
     "full_strategies",
+    "group_trees",
     "least_cuts",
     "nonnegative_least_squares",
     "num_full_strategies",
     "pack_groups",
     "pack_pairs",
+    "pack_tree_lengths",
+    "pack_trees",
     "plan",
     "strategy_matrix",
 ]
