@@ -36,6 +36,6 @@ def test_what_is_handed_out_has_no_solutions(tmp_path):
     copies.main([str(ROOT / source), str(tmp_path / "handout")])
     shutil.rmtree(tmp_path / "handout" / "solutions")
     found = sorted((tmp_path / "handout").rglob("*"))
-    assert [path.stem for path in found] == [*sorted(notebooks()), "GLOSSARY"]
-    for path in found[:-1]:
+    assert [path.stem for path in found] == [*sorted(notebooks()), "GLOSSARY", "RECORDS"]
+    for path in found[:-2]:
         assert not any(cell.get("outputs") for cell in nbformat.read(path, as_version=4).cells)

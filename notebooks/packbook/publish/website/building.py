@@ -28,7 +28,6 @@ from PIL import Image
 from packbook.game import ON_SITE as GAME
 from packbook.publish.website.browser_explorers import explorer_of, on_page
 from packbook.publish.website.card import draw_card
-from packbook.publish.website.recorded_page import records_page
 from packbook.results import meaning, questions_of
 from packbook.run.running import NOTEBOOKS
 from packlib.checks import escaped, shown
@@ -47,7 +46,7 @@ def _leads_to(page: str) -> list[str]:
 
 
 ROOMS = tuple(name.removeprefix("api/") for name in _leads_to("interface"))
-PAGES = tuple(f"{name}.md" for name in _leads_to("reference") if name != "records")
+PAGES = tuple(f"{name}.md" for name in _leads_to("reference"))
 _HOSTED = (
     "\n\nOpen it in [Colab](https://colab.research.google.com/github/{0}/blob/gh-pages/hosted/{1}) or "
     "[Binder](https://mybinder.org/v2/gh/{0}/gh-pages?labpath=hosted/{1})."
@@ -90,7 +89,6 @@ class Sources:
             write_text(self.folder / "api" / f"{room}.md", interface(room))
         for name in _LEADING:
             shutil.copy(_HERE / f"{name}.md", self.folder)
-        write_text(self.folder / "records.md", records_page())
         shutil.copy(ROOT / "README.svg", self.folder)
 
     def _page(self, page: str) -> None:
