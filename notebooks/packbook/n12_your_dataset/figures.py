@@ -106,6 +106,7 @@ def show_rows(advice: Advice, mine: int, mine_slots: float, mine_beyond: float) 
 def show_slots(advice: Advice, mine: Bill, mark: Callable[..., None]) -> None:
     """Slots of one pass as it is made today, by other habits, and packed, as multiples of yours."""
     names = {"random": "random batches", "sorted": "sorted batches", "fixed": "fixed rows", "packed": "in order"}
+    bars: list[tuple[str, str, float]]
     bars = [(names[one.habit], TODAY[one.habit][0] or "maximum", one.slots) for one in (advice.today, *advice.habits)]
     bars[0] = (f"today: {bars[0][0]}", *bars[0][1:])
     bars += [("advice", "packed", advice.slots), ("your packs", "packed", mine.slots)]

@@ -74,7 +74,8 @@ def decide_update(answer: Any, otherwise: tuple[int, int]) -> tuple[int, int]:
     def check(name: str, value: Any) -> tuple[int, int]:
         if not isinstance(value, tuple) or len(value) != 2:
             raise ValueError(f"{name} must be a micro batch and an accumulation, such as 4, 8, not {value!r}.")
-        return tuple(whole_number(name, one, 1, 1 << 30) for one in value)
+        micro_batch, accumulation = (whole_number(name, one, 1, 1 << 30) for one in value)
+        return micro_batch, accumulation
 
     return decided("my_update", answer, otherwise, check)
 

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from packbook.figures import INK, OKABE_ITO, label_ends, new_figure, plain_ticks, series, show
-from packbook.shared.recorded_runs import Swept
+from packbook.shared.recorded_runs import Swept, best_rates
 
 _MARKERS = "os^Dv"
 _LINES = ("-", "--", "-.", ":")
@@ -47,7 +47,7 @@ def show_sweeps(swept: Mapping[str, Swept]) -> None:
             f"{name}, {arm}: {', '.join(f'{ends.mean():.2f} at {rate:g}' for rate, ends in at.items())}"
             for arm, at in arms.items()
         ]
-        best &= len({min(at, key=lambda rate, at=at: at[rate].mean()) for at in arms.values()}) == 1
+        best &= len({*best_rates(dict(arms)).values()}) == 1
     axes[0].legend()
     fig.suptitle("All arms of an optimizer have the same best rate" if best else "The arms have different best rates")
     show(fig, alt=f"Held-out loss at the end over the highest rate. {'; '.join(told)}.", name="sweep")

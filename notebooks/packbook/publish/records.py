@@ -84,6 +84,7 @@ def _compared() -> Iterable[str]:
     yield from (_RATES, _sweep("curriculum-rates-sweep"), "Each arm at its own rate, five new seeds:")
     rates = experiments.paired(experiments.ends_of("curriculum-rates"), experiments.RATE_PAIRS, CONFIDENCE)
     yield _intervals("pair", rates)
+    rows: list[tuple[str, ...]]
     yield from (_SHORT, _intervals("arm", experiments.short_first(CONFIDENCE)), "Time and updates of full rows:")
     used, updates = (experiments.shares("curriculum-length", what, CONFIDENCE) for what in ("cpu_seconds", "update"))
     rows = [
@@ -112,7 +113,7 @@ def _compared() -> Iterable[str]:
 
 def every_arm() -> list[tuple[str, ...]]:
     """Every arm of every experiment against its base, with a verdict where the base has learned more than neighbors."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for name, (asks, base, text) in experiments.EXPERIMENTS.items():
         learned = experiments.ends_of(name)[base].max() < experiments.baselines()[text]["bigram"]
         for arm, one in experiments.differences_of(name, CONFIDENCE).items():
