@@ -28,8 +28,8 @@ from PIL import Image
 from packbook.game import ON_SITE as GAME
 from packbook.publish.website.browser_explorers import explorer_of, on_page
 from packbook.publish.website.card import draw_card
-from packbook.publish.website.recorded_page import records_page
 from packbook.results import meaning, questions_of
+from packbook.run import course
 from packbook.run.running import NOTEBOOKS
 from packlib.checks import escaped, shown
 from packlib.files import output_path, work_folder, write_text
@@ -37,7 +37,7 @@ from packlib.installed import ROOT, needed_by
 from packlib.tools.exits import exit_code
 
 _HERE = Path(__file__).parent
-_LEADING = ("index", "game", "lengths", "notebooks", "solutions", "interface", "reference", "404")  # beside this file
+_LEADING = ("index", "game", "lengths", "solutions", "interface", "reference", "404")  # beside this file
 
 
 def _leads_to(page: str) -> list[str]:
@@ -47,7 +47,7 @@ def _leads_to(page: str) -> list[str]:
 
 
 ROOMS = tuple(name.removeprefix("api/") for name in _leads_to("interface"))
-PAGES = tuple(f"{name}.md" for name in _leads_to("reference") if name != "records")
+PAGES = tuple(f"{name}.md" for name in _leads_to("reference"))
 _HOSTED = (
     "\n\nOpen it in [Colab](https://colab.research.google.com/github/{0}/blob/gh-pages/hosted/{1}) or "
     "[Binder](https://mybinder.org/v2/gh/{0}/gh-pages?labpath=hosted/{1})."
@@ -90,7 +90,7 @@ class Sources:
             write_text(self.folder / "api" / f"{room}.md", interface(room))
         for name in _LEADING:
             shutil.copy(_HERE / f"{name}.md", self.folder)
-        write_text(self.folder / "records.md", records_page())
+        write_text(self.folder / "notebooks.md", list_of_notebooks([path.stem for path in notebooks]))
         shutil.copy(ROOT / "README.svg", self.folder)
 
     def _page(self, page: str) -> None:
@@ -158,6 +158,16 @@ class Sources:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
         return f"{self.up}figures/{path.name}"
+
+
+def list_of_notebooks(names: Sequence[str]) -> str:
+    """The page that leads to these notebooks, in the order of the course."""
+    parts = [(_HERE / "notebooks.md").read_text(encoding="utf-8").strip()]
+    for when, listed in course.days().items():
+        if there := [f"notebooks/{name}" for name in listed if name in names]:
+            tree = "\n".join(["```{toctree}", ":maxdepth: 1", "", *there, "```"])
+            parts += [f"## {when.capitalize()}", tree]
+    return "\n\n".join(parts) + "\n"
 
 
 def hosted(notebook: NotebookNode, repository: str) -> NotebookNode:
