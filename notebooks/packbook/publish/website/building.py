@@ -34,10 +34,14 @@ from packbook.run.running import NOTEBOOKS
 from packlib.checks import escaped, shown
 from packlib.files import output_path, work_folder, write_text
 from packlib.installed import ROOT, needed_by
+from packlib.lengths import available, load
+from packlib.lengths.counting import MAX_LENGTH
+from packlib.tools.advice import cut
+from packlib.tools.advice.depths import best_plans
 from packlib.tools.exits import exit_code
 
 _HERE = Path(__file__).parent
-_LEADING = ("index", "game", "lengths", "notebooks", "solutions", "interface", "reference", "404")  # beside this file
+_LEADING = ("index", "game", "notebooks", "solutions", "interface", "reference", "404")  # beside this file
 
 
 def _leads_to(page: str) -> list[str]:
@@ -91,6 +95,7 @@ class Sources:
         for name in _LEADING:
             shutil.copy(_HERE / f"{name}.md", self.folder)
         write_text(self.folder / "records.md", records_page())
+        write_text(self.extra / "data_sets.js", data_sets_script())
         shutil.copy(ROOT / "README.svg", self.folder)
 
     def _page(self, page: str) -> None:
@@ -158,6 +163,20 @@ class Sources:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
         return f"{self.up}figures/{path.name}"
+
+
+def data_sets_script() -> str:
+    """The measured data sets for the front page: their lengths as pairs, long to short, and the rows of the search."""
+    sets = {}
+    for name, about in available().items():
+        usual = load(name)
+        if usual.kind != "measured":
+            continue
+        whole = load(name, max_length=MAX_LENGTH)
+        counts = [[int(length), int(whole.counts[length])] for length in reversed(whole.counts.nonzero()[0])]
+        best = best_plans(cut(whole, usual.max_length, "split"))[0].num_packs
+        sets[name] = {"about": about, "max_length": usual.max_length, "best": best, "counts": counts}
+    return f"const DATA_SETS = {json.dumps(sets, separators=(',', ':'))};\n"
 
 
 def hosted(notebook: NotebookNode, repository: str) -> NotebookNode:
