@@ -109,6 +109,16 @@ def test_no_page_asks_for_anything_beyond_the_site(site):
             assert len(before.encode()) + sum(file.stat().st_size for file in files) <= FIRST, page.name
 
 
+def test_each_chapter_begins_with_what_moves_and_asks_nothing_that_takes_a_kernel(site):
+    for page in sorted((site[0] / "notebooks").glob("*.html")):
+        text = page.read_text(encoding="utf-8")
+        title, explorer, goals = (text.find(part) for part in ("<h1>", '<figure class="explorer"', "<strong>Goals"))
+        assert 0 < title < explorer < goals, page.name
+        assert text.count('<figure class="explorer"') == 1 and 'href="#explorer"' in text, page.name
+        words = re.sub(r"<[^>]+>", "", text)
+        assert not re.search(r"Shift \+ Enter|the dots,? and run the cell", words), page.name
+
+
 def test_a_link_shows_title_sentence_and_picture_when_it_is_shared(site):
     base = "https://someone.github.io/packing/"
     sentences = set()
