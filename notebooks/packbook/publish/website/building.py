@@ -59,7 +59,7 @@ _HOSTED = (
 _FOR_A_KERNEL = {  # what a notebook asks of a learner, and what stands there for a reader
     r"\n*Press Shift \+ Enter to run [^\n]*(?:\n[^\n]+)*": "",
     r" ?Put your guess in place of the dots, and run the cell\.": "",
-    r"Fill in the dots and run the cell; it answers\.": "They are done in JupyterLab, where each answers; `make lab` opens it.",
+    r"Fill in the dots and run the cell; it answers\.": "`make lab` opens them in JupyterLab, where each answers.",
 }
 _INSTALL = '%pip install --quiet "packlib[train,lab,hub] @ git+https://github.com/{0}"'
 
