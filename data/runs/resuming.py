@@ -1,4 +1,4 @@
-"""Train as `packlib.fit` does, in a folder: a killed run goes on from it, and ends bit for bit as if not interrupted."""
+"""Train as `packlib.fit` does, in a folder: a killed run goes on from it, and ends bit for bit as one left alone."""
 
 import os
 from collections.abc import Callable
