@@ -274,30 +274,25 @@ class Filler:
         return sum(self.trees[tree].part(leaves).size for tree, leaves in row.items())
 
     def fill(self, pool: dict[int, Part], first: int, rng: random.Random) -> Row:
-        """Take a row out of `pool`: something of the tree `first`, whole trees, and parts of a few others."""
+        """Take a row out of `pool`: as much of the tree `first` as fits, whole trees, and parts of a few others."""
+        row = {first: self._as_much_as_fits(first, pool[first])}
+        base = self.used(row)
         others = sorted((tree for tree in pool if tree != first), key=lambda tree: pool[tree].size, reverse=True)
-        can_be_cut = [tree for tree in others if len(pool[tree].slots) > 1]
-        partly = rng.sample(can_be_cut, min(_PARTLY, len(can_be_cut)))
-        base = pool[first].size if pool[first].size <= self.max_length else 0
         free, enough = self.max_length - base, _NEARLY * self.max_length
         whole = [tree for tree in others if pool[tree].size <= free]
         table = Table(self.max_length, [pool[tree].size for tree in whole], base)
-        if table.best < enough or not base:
+        if table.best < enough:
+            can_be_cut = [tree for tree in others if len(pool[tree].slots) > 1 and pool[tree].slots[0] < free]
+            partly = rng.sample(can_be_cut, min(_PARTLY, len(can_be_cut)))
             whole = [tree for tree in whole if tree not in partly]
             table = Table(self.max_length, [pool[tree].size for tree in whole], base)
-            if not base:
-                table.add(first, pool[first], always=True)
             for tree in partly:
                 if table.best >= enough:
                     break
-                if pool[tree].slots[0] < free:
-                    table.add(tree, pool[tree])
+                table.add(tree, pool[tree])
         self.work += table.work
-        row = {first: pool[first].leaves()} if base else Row()
         if found := table.read():
             row |= found[0] | {whole[at]: pool[whole[at]].leaves() for at in found[1]}
-        else:
-            row[first] = self._one_by_one(first, pool[first])
         for tree, taken in row.items():
             left = sorted(set(pool[tree].leaves()) - set(taken))
             if left:
@@ -305,6 +300,16 @@ class Filler:
             else:
                 del pool[tree]
         return row
+
+    def _as_much_as_fits(self, tree: int, part: Part) -> list[int]:
+        """The leaves of a part that a row alone would take."""
+        if part.size <= self.max_length:
+            return part.leaves()
+        table = Table(self.max_length, [])
+        table.add(tree, part, always=True)
+        self.work += table.work
+        found = table.read()
+        return found[0][tree] if found else self._one_by_one(tree, part)
 
     def _one_by_one(self, tree: int, part: Part) -> list[int]:
         """Leaves of a part, each if it fits: where rounded up to units no path fits."""

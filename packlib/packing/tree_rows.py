@@ -1,8 +1,8 @@
 """Rows of trees: what sequences share is computed once in each row, in few rows, with a bound.
 
 `trees.py` finds what sequences share, `tree_filling.py` fills rows with parts of trees, and `search/tree_bound.py`
-proves how few rows there can be. The largest tree that is left goes into a row first, with whole trees and parts of trees
-beside it. Then a few rows at a time are filled anew, and kept so if that leaves more of the space in one place.
+proves how few rows there can be. The largest tree that is left goes into a row first, with whole trees and parts of
+trees beside it. Then a few rows at a time are filled anew, and kept so if that leaves more of the space in one place.
 """
 
 import random

@@ -25,7 +25,7 @@ from packbook.run.running import notebooks
 from packbook.shared.histograms import in_blocks
 from packlib.batches import PackedBatch
 from packlib.lengths import available, load
-from packlib.packing import PRICE_OF_A_PACK, pack_groups, plan
+from packlib.packing import PRICE_OF_A_PACK, group_trees, pack_tree_lengths, plan
 from packlib.packing.search.knapsack import NOT_FOR_SALE, solve_knapsack
 from packlib.training import UpdateStream
 
@@ -130,7 +130,7 @@ def test_the_cost_of_a_cut_is_what_enumeration_gives(p, m):
 
 def test_a_shared_prompt_saves_what_rows_hold():
     for prompt, answer, number in ((250, 3000, 8), (9, 4, 3), (1, 1, 2)):
-        rows = pack_groups([prompt], [[answer] * number], 1 << 17)
+        rows = pack_tree_lengths(group_trees([prompt], [[answer] * number]), 1 << 17)
         assert times_fewer(prompt, answer, number) == pytest.approx(rows.unshared_tokens / rows.tokens)
 
 
