@@ -69,7 +69,7 @@ def show_published() -> None:
     axes[0].set_ylabel("empty slots, %")
     handles, labels = axes[0].get_legend_handles_labels()
     axes[1].legend(handles[:3], [labels[0], "published, both rules", labels[2]])
-    fig.suptitle(f"{equal} of {known} published counts of packs are ours, to the last pack")
+    fig.suptitle(f"Our numbers of packs equal the published ones in {equal} of {known} cases")
     show(
         fig, alt=f"Empty slots by depth limit, with rings for published packs. {'; '.join(listed)}.", name="published"
     )
