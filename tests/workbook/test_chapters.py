@@ -16,7 +16,7 @@ from packbook.n04_optimal_packing import runs as optimal_packing
 from packbook.n06_unpacking_losses import lab
 from packbook.n07_hyperparameters.exercises import end_updates
 from packbook.n14_whole_documents.runs import expected_losses
-from packbook.n15_fine_tuning import lesson as fine_tuning
+from packbook.n15_fine_tuning import exercises as fine_tuning
 from packbook.n15_fine_tuning import runs as weights
 from packbook.n16_shared_prompts.lesson import SharedTree
 from packbook.n16_shared_prompts.runs import times_fewer
