@@ -146,6 +146,7 @@ bench-gpu:
 notebooks: .venv/.ready
 	@$(PY) -m packbook.run.execution $(NOTEBOOKS)
 	@$(PY) -m packbook.run.minutes
+	@$(PY) -m packbook.publish.records
 
 figures: .venv/.ready
 	@$(PY) -m packbook.publish.gallery figures $(CHAPTERS)

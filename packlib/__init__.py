@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from packlib import lengths, packing, work
 from packlib.installed import __version__, late
 from packlib.lengths import LengthHistogram, load
-from packlib.packing import PackingPlan, Packs, StreamPacker, pack_groups, plan
+from packlib.packing import PackingPlan, Packs, StreamPacker, pack_trees, plan
 from packlib.work import balance, balance_step, share_sequences
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from packlib.tools.loaders import check_loader
     from packlib.tools.rows import (
         PackedStream,
-        SharedPromptCollator,
         TransformersCollator,
-        lay_groups,
+        TreeCollator,
+        lay_trees,
         pack_dataset,
     )
     from packlib.training import Lamb, Recipe, adjust, evaluate, fit
@@ -51,7 +51,7 @@ else:  # they load torch or Arrow
             "packlib.tools.rows.collator": ["TransformersCollator"],
             "packlib.tools.rows.packed_rows": ["pack_dataset"],
             "packlib.tools.rows.row_stream": ["PackedStream"],
-            "packlib.tools.rows.shared_prompts": ["SharedPromptCollator", "lay_groups"],
+            "packlib.tools.rows.trees": ["TreeCollator", "lay_trees"],
             "packlib.training.adjustment": ["adjust"],
             "packlib.training.lamb": ["Lamb"],
             "packlib.training.loop": ["fit"],
@@ -67,9 +67,9 @@ __all__ = [
     "PackingPlan",
     "Packs",
     "Recipe",
-    "SharedPromptCollator",
     "StreamPacker",
     "TransformersCollator",
+    "TreeCollator",
     "__version__",
     "adjust",
     "advise",
@@ -83,13 +83,13 @@ __all__ = [
     "distributed",
     "evaluate",
     "fit",
-    "lay_groups",
+    "lay_trees",
     "lengths",
     "load",
     "model",
     "pack_dataset",
-    "pack_groups",
     "pack_loader",
+    "pack_trees",
     "packing",
     "plan",
     "predict",

@@ -4,9 +4,11 @@
 """
 
 import csv
+import time
 from pathlib import Path
 
 import check_beyond as beyond
+import check_kinds as kinds
 import check_later as later
 import check_public as public
 import check_reports as reports
@@ -14,9 +16,10 @@ import check_reports as reports
 from packlib.tools.check import PackingCheck, check_packing
 
 TABLE = Path(__file__).parent / "tools" / "check" / "set_ups.csv"
-COLUMNS = "kind", "made", "report", "set_up", "exact", "failed", "cannot_be_told", "not_asked"
-RIGHT = {**reports.RIGHT, **later.RIGHT, **beyond.RIGHT, **public.RIGHT}
-FAULTS = {**reports.FAULTS, **later.FAULTS, **beyond.FAULTS, **public.FAULTS}
+COLUMNS = "kind", "made", "report", "set_up", "exact", "failed", "cannot_be_told", "not_asked", "cpu_seconds"
+RIGHT = {**reports.RIGHT, **later.RIGHT, **beyond.RIGHT, **public.RIGHT, **kinds.RIGHT}
+FAULTS = {**reports.FAULTS, **later.FAULTS, **beyond.FAULTS, **public.FAULTS, **kinds.FAULTS}
+OPEN = {**later.MISSED, **{name: case[0] for name, case in kinds.OPEN.items()}}  # missed, or it cannot be told
 REPORTS = {  # of set-ups whose names say less
     "axolotl 1375": "axolotl-ai-cloud/axolotl#1375",
     "LlamaFactory 7754": "hiyouga/LlamaFactory#7754",
@@ -42,12 +45,14 @@ def checked(case: tuple) -> PackingCheck:
 
 
 def row(kind: str, name: str, found: PackingCheck) -> dict[str, str]:
-    """A line of the table."""
-    after = {**later.RIGHT, **later.FAULTS, **later.MISSED, **public.RIGHT, **public.FAULTS}.keys()
-    made = "after the code" if name in after - {*later.CHANGED, *public.CHANGED} else "with it"
+    """A line of the table, but for the time that it took."""
+    after = {**later.RIGHT, **later.FAULTS, **public.RIGHT, **public.FAULTS, **kinds.RIGHT, **kinds.FAULTS, **OPEN}
+    made = "after the code" if name in after.keys() - {*later.CHANGED, *public.CHANGED, *kinds.CHANGED} else "with it"
     verdicts = {verdict: "; ".join(one.question for one in found.findings if one.verdict == verdict)
                 for verdict in ("failed", "cannot be told", "not asked")}  # fmt: skip
-    return dict(zip(COLUMNS, (kind, made, report_of(name), name, str(found.exact), *verdicts.values()), strict=True))
+    return dict(
+        zip(COLUMNS[:-1], (kind, made, report_of(name), name, str(found.exact), *verdicts.values()), strict=True)
+    )
 
 
 def recorded() -> dict[str, dict[str, str]]:
@@ -56,12 +61,19 @@ def recorded() -> dict[str, dict[str, str]]:
         return {line["set_up"]: line for line in csv.DictReader(file)}
 
 
+def timed(kind: str, name: str, case: tuple) -> dict[str, str]:
+    """A line of the table, of a set-up that is checked now."""
+    before = time.process_time()
+    found = checked(case)
+    return row(kind, name, found) | {"cpu_seconds": f"{time.process_time() - before:.1f}"}
+
+
 def write() -> None:
     """Check each set-up and write the table."""
     made = {name: case() for name, case in RIGHT.items()} | {name: case[0]() for name, case in FAULTS.items()}
-    kinds = dict.fromkeys(RIGHT, "right") | dict.fromkeys(FAULTS, "faulty") | dict.fromkeys(later.MISSED, "missed")
-    made |= {name: case() for name, case in later.MISSED.items()}
-    rows = [row(kind, name, checked(made[name])) for name, kind in kinds.items()]  # before the old table goes
+    kind_of = dict.fromkeys(RIGHT, "right") | dict.fromkeys(FAULTS, "faulty") | dict.fromkeys(OPEN, "missed")
+    made |= {name: case() for name, case in OPEN.items()}
+    rows = [timed(kind, name, made[name]) for name, kind in kind_of.items()]  # before the old table goes
     with TABLE.open("w", encoding="utf-8", newline="") as file:
         out = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         out.writeheader()

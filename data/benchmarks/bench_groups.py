@@ -1,4 +1,4 @@
-"""Answers that share a prompt: rows by `pack_groups`, beside groups kept whole and beside a prompt for each answer.
+"""Answers that share a prompt: rows by `pack_trees`, beside groups kept whole and beside a prompt for each answer.
 
 `python data/record.py groups` writes data/benchmarks/groups.csv. Lengths are synthetic: log-normal, each family
 with a mean of the logarithm for prompts and one for answers, and a standard deviation of 0.6; prompts are cut to three
@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from benchmarks.table import record, timed
-from packlib.packing import pack_groups, plan
+from packlib.packing import group_trees, pack_tree_lengths, plan
 
 FAMILIES = {  # what prompts and answers are like: means of the logarithms, answers, slots of a row
     "long prompts, 8 rollouts": (9.0, 7.0, 8, 32_768),
@@ -50,8 +50,9 @@ def one_draw(name: str, groups: int, seed: int) -> dict:
     *kind, top = FAMILIES[name]
     prompts, answers = draw(*kind, top, groups, seed)
     alone = np.concatenate([prompt + own for prompt, own in zip(prompts, answers, strict=True)])
-    first, its_seconds = timed(partial(pack_groups, prompts, answers, top, tries=0), time.perf_counter)
-    rows, seconds = timed(partial(pack_groups, prompts, answers, top), time.perf_counter)
+    trees = group_trees(prompts, answers)
+    first, its_seconds = timed(partial(pack_tree_lengths, trees, top, tries=0), time.perf_counter)
+    rows, seconds = timed(partial(pack_tree_lengths, trees, top), time.perf_counter)
     whole = whole_groups(prompts, answers, top)
     return {
         "family": name,

@@ -32,7 +32,8 @@ from torch.optim.lr_scheduler import LambdaLR
 from transformers import GPT2LMHeadModel
 from transformers.utils import ModelOutput
 
-from packbook.n17_evidence.runs import best_rates, swept
+from packbook.shared.recorded_experiments import swept
+from packbook.shared.recorded_runs import best_rates
 from packlib.batches import PackedBatch, SequenceLengthWarmup, VariableBatchLR
 from packlib.batches.variable_rate import RATE_RULES
 from packlib.checks import one_of, whole_number

@@ -23,9 +23,10 @@ from packlib.batches.batch import sequence_of_slots
 from packlib.checks import one_of
 from packlib.model import PackedBert, Sums
 from packlib.model.losses import segment_sums
-from packlib.training import Recipe, adjust, evaluate, fit
+from packlib.training import Recipe, adjust, evaluate
 from runs.pretraining import lap_timer, loader, new_model
 from runs.recording import ROOT, Runs, arguments, path_of
+from runs.resuming import fit
 
 START, END = 1, 2  # the bits of a token's label in the span task
 

@@ -35,10 +35,11 @@ from packlib.batches import (
 )
 from packlib.checks import one_of
 from packlib.model import PackedBert
-from packlib.training import Recipe, evaluate, fit
+from packlib.training import Recipe, evaluate
 from runs import documents
 from runs.arms import ADAMW, EXPERIMENTS, PAIRS, Arm
 from runs.recording import ROOT, Runs, arguments, path_of
+from runs.resuming import fit
 
 HELD_OUT, EVALUATIONS = 2000, 10
 COLUMNS = (

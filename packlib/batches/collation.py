@@ -43,17 +43,17 @@ def collate(
         blank_packs: packs of padding alone behind the others, where batches must have one shape.
 
     Raises:
-        ValueError: if there is no sequence or more than `sequence_places`, the sizes do not add up to them, or a
-            pack is over `max_length`.
+        ValueError: if there is neither a sequence nor a blank pack, if there are more sequences than
+            `sequence_places`, if the sizes do not add up to them, or if a pack is over `max_length`.
     """
     lengths, sizes = sequences.lengths, np.asarray(sizes, np.int64)
-    if len(lengths) == 0:
+    if len(lengths) == 0 and not blank_packs:
         raise ValueError("A batch needs at least one sequence; this one has none.")
     if (sizes < 1).any() or sizes.sum() != len(lengths):
         raise ValueError(f"The sizes {sizes.tolist()} do not deal out {len(lengths)} sequences to packs.")
     first = np.cumsum(sizes) - sizes  # the first sequence of each pack
     used = np.add.reduceat(lengths, first)
-    if used.max() > max_length:
+    if used.max(initial=0) > max_length:
         worst = int(used.argmax())
         raise ValueError(f"Pack {worst} of the batch holds {used[worst]} tokens; the maximum is {max_length}.")
     if sequence_places is not None and len(lengths) > sequence_places:

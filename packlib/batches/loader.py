@@ -19,7 +19,7 @@ from packlib.work import Schedule
 def pack_lengths(
     lengths: Iterable[int],
     max_length: int,
-    method: Method = "optimal",
+    method: Method = "auto",
     max_sequences_per_pack: int | None = None,
     seed: int | None = None,
 ) -> Packs:
@@ -98,7 +98,8 @@ class PaddedSamples(Dataset):
         if len(batches.sample_ids) != len(dataset):
             raise ValueError(f"The batches hold {len(batches.sample_ids)} samples; the data set has {len(dataset)}.")
         if isinstance(dataset, TokenStore):
-            held = np.add.reduceat(dataset.lengths[batches.sample_ids], batches.offsets[:-1])
+            before = np.concatenate([[0], np.cumsum(dataset.lengths[batches.sample_ids], dtype=np.int64)])
+            held = np.diff(before[batches.offsets])
             if (other := held != batches.tokens).any():
                 at = int(other.argmax())
                 raise ValueError(
@@ -112,8 +113,11 @@ class PaddedSamples(Dataset):
     def __getitem__(self, index: tuple[int, PaddedShape]) -> tuple[int, TokenStore, PaddedShape]:
         epoch, shape = index
         data, ids = self.dataset, shape.samples.tolist()
-        is_store = isinstance(data, TokenStore)
-        return epoch, data.take(ids) if is_store else TokenStore.from_samples([data[i] for i in ids], ids), shape
+        if isinstance(data, TokenStore):
+            return epoch, data.take(ids), shape
+        if not ids:  # a blank batch has the columns of the others
+            return epoch, TokenStore.from_samples([data[0]]).take([]), shape
+        return epoch, TokenStore.from_samples([data[i] for i in ids], ids), shape
 
 
 class PaddingCollator:

@@ -29,7 +29,8 @@ class TokenBatches(Ragged):
         offsets: int64, shape (number of batches + 1,).
         widths: int64, shape (number of batches,): the width of each batch, in tokens.
         tokens, longest: int64, shape (number of batches,): the sum and the maximum of its lengths.
-        same_shape_every: k, if every k batches in turn have one shape.
+        same_shape_every: k, if every k batches in turn have one shape. Some of the last k may be blank: they have no
+            sample.
     """
 
     sample_ids: np.ndarray
@@ -88,6 +89,7 @@ def batch_by_tokens(
     *,
     target_lengths: Iterable[int] | None = None,
     count_padding: bool = False,
+    blank_batches: bool = False,
     seed: int | Sequence[int] | None = None,
 ) -> TokenBatches:
     """Cut the samples, in the wanted order, into batches that each take as many as `max_tokens` allows.
@@ -113,6 +115,9 @@ def batch_by_tokens(
         target_lengths: a second length of each sample, such as that of its translation, with as large a budget. It
             goes with neither `same_shape_every` nor `count_padding`, which know one width of a batch.
         count_padding: the budget counts padding too: samples × longest, and not the sum of lengths.
+        blank_batches: where samples are too few for the last k batches, some of these have no sample, and a loader
+            makes them of padding alone. Otherwise that is an error, since a mean over the labels of such a batch is
+            0 / 0.
         seed: of the random order (None is 0), or of the order of samples of equal length (None keeps the data set's).
 
     Raises:
@@ -120,12 +125,16 @@ def batch_by_tokens(
     """
     one_of("order", order, ORDERS)
     flag("count_padding", count_padding)
+    flag("blank_batches", blank_batches)
     lengths = as_lengths(lengths)
     every = whole_number("same_shape_every", same_shape_every, 1)
     whole_number("min_batch", min_batch, 1)
     most = len(lengths) if max_batch is None else whole_number("max_batch", max_batch, min_batch)
-    if len(lengths) < every:
-        raise ValueError(f"same_shape_every must be at most {len(lengths)}, as there are samples, not {every}.")
+    if len(lengths) < every and not blank_batches:
+        raise ValueError(
+            f"same_shape_every must be at most {len(lengths)}, as there are samples, not {every}, unless blank_batches "
+            "is True."
+        )
     whole_number("the sum of lengths", int(lengths.sum(dtype=np.float64)), 1, _MOST_TOKENS)
     budget = _budget("lengths", max_tokens, lengths)
     samples = _ordered(lengths, order, seed)
@@ -153,10 +162,11 @@ def batch_by_tokens(
     while ends[starts[-1]] < len(rows):
         starts.append(int(ends[starts[-1]]))
     sizes = np.repeat(np.diff(starts, append=len(rows)), every)
-    if blank and sizes[-1] == 1:
+    if blank and sizes[-1] == 1 and not blank_batches:
         raise ValueError(
-            f"same_shape_every {every} leaves {blank} of the last {every} batches without a sample: leave out "
-            f"{every - blank} of {len(lengths)} samples, or take another order or max_tokens."
+            f"same_shape_every {every} leaves {blank} of the last {every} batches without a sample: pass "
+            f"blank_batches=True, leave out {every - blank} of {len(lengths)} samples, or take another order or "
+            "max_tokens."
         )
     if every > 1:  # each column of a group of rows is a batch
         groups = np.split(np.append(samples, np.full(blank, -1)).reshape(-1, every), starts[1:])
@@ -165,8 +175,9 @@ def batch_by_tokens(
         ordered = lengths[samples]
         sizes[len(sizes) - blank :] -= 1
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    longest = np.maximum.reduceat(ordered, offsets[:-1]).astype(np.int64)
-    tokens = np.add.reduceat(ordered, offsets[:-1], dtype=np.int64)
+    filled, longest, tokens = sizes > 0, np.zeros(len(sizes), np.int64), np.zeros(len(sizes), np.int64)
+    longest[filled] = np.maximum.reduceat(ordered, offsets[:-1][filled])
+    tokens[filled] = np.add.reduceat(ordered, offsets[:-1][filled], dtype=np.int64)
     widths = np.repeat(longest.reshape(-1, every).max(1), every)
     return TokenBatches(samples, offsets, widths, tokens, longest, every)
 

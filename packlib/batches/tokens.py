@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from packlib.packing.ragged import Ragged, ranges
 _ARRAYS = ("input_ids", "token_type_ids", "offsets", "sequence_labels")  # of a file
 _OPTIONAL = ("labels", "sample_ids")
 _BY_TOKEN, _BY_SEQUENCE = ("input_ids", "token_type_ids", "labels"), ("sequence_labels", "sample_ids")
-Overlong = Literal["error", "truncate"]  # what becomes of a text that is too long
 _COUNTED: Any = None  # the default of a field that is an array once the store is made
 _BLOCK = 4096  # texts that are tokenized at once
 
@@ -257,7 +256,7 @@ def tokenize(
     pairs: Sequence[str] | np.ndarray | None = None,
     sequence_labels: Sequence[int] | np.ndarray | None = None,
     max_length: int | None = None,
-    overlong: Overlong = "error",
+    overlong: Literal["error", "truncate"] = "error",
     progress: bool = False,
 ) -> TokenStore:
     """Tokenize `texts` with a transformers tokenizer, as `[CLS] text [SEP]` or `[CLS] text [SEP] pair [SEP]`.
@@ -269,7 +268,9 @@ def tokenize(
     Args:
         pairs: the second sentences; "" for none.
         sequence_labels: one for each text; by default -100, none.
-        max_length, overlong: a longer sequence is an "error", or "truncate"d, the longer sentence first.
+        max_length: of the tokens of a sequence, with [CLS] and [SEP].
+        overlong: what to do with a longer sequence: "error", or "truncate" it, the longer sentence first. No other word
+            of `packlib.lengths.overlong` is taken: every text keeps its row, and its [CLS] and [SEP].
         progress: show a progress bar.
 
     Raises:
@@ -277,7 +278,7 @@ def tokenize(
     """
     from tqdm.auto import tqdm
 
-    one_of("overlong", overlong, get_args(Overlong))
+    one_of("overlong", overlong, ("error", "truncate"))
     if not len(texts):
         raise ValueError("There are no texts; at least one is needed.")
     for name, column in (("pairs", pairs), ("sequence_labels", sequence_labels)):

@@ -51,7 +51,7 @@ class PackShare(Packs):
 def pack_distributed(
     local_lengths: Iterable[int],
     max_length: int,
-    method: Method = "optimal",
+    method: Method = "auto",
     max_sequences_per_pack: int | None = None,
     group: dist.ProcessGroup | None = None,
 ) -> PackShare:

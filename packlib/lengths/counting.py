@@ -2,16 +2,16 @@
 
 import operator
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
 from packlib.checks import shown
+from packlib.lengths.overlong import Overlong
 
 MAX_LENGTH = 1 << 24  # 17 million tokens: to plan longer rows would take over a gigabyte
 INT64_MAX = 2**63 - 1
-Overlong = Literal["error", "truncate", "drop"]  # what becomes of a sequence that is too long
-OVERLONG: tuple[Overlong, ...] = get_args(Overlong)
+WAYS_OUT = 'pass a larger maximum, or overlong="truncate", "drop" or "split" (in the shell --overlong truncate).'
 Place = Callable[[int], str]  # from the index of a value to the words for its place in an error
 position: Place = "position {}".format
 _ODD = (bool, np.bool, str, bytes)  # beside integers, NumPy would take them for numbers, or all for text
@@ -100,7 +100,7 @@ def as_lengths(lengths: Iterable[int], place: Place = position, at_least: int = 
 
 
 def count_lengths(
-    chunks: Iterable[Iterable[int]], max_length: int | None, overlong: str, place: Place = position
+    chunks: Iterable[Iterable[int]], max_length: int | None, overlong: Overlong, place: Place = position
 ) -> tuple[np.ndarray, int]:
     """Count lengths that come in chunks, in one pass that holds one chunk at a time.
 
@@ -114,7 +114,7 @@ def count_lengths(
     """
     counts = np.zeros(1 if max_length is None else max_length + 1, np.int64)
     limit = MAX_LENGTH if max_length is None else max_length
-    over = start = 0
+    over = start = full_rows = 0
     for chunk in chunks:
         array = as_lengths(chunk, lambda at, start=start: place(start + at), at_least=0)  # type: ignore[misc]
         size = array.size
@@ -124,20 +124,29 @@ def count_lengths(
                 at = int(over_limit.argmax())
                 what = f"{MAX_LENGTH}, the longest that a histogram can hold."
                 if max_length is not None:
-                    way_out = (
-                        'truncate or drop it by overlong="truncate" or "drop" (in the shell --overlong truncate), '
-                        "or raise the maximum."
-                    )
-                    what = f"the maximum length {limit}: {way_out}"
+                    what = f"the maximum length {limit}: {WAYS_OUT}"
                 raise ValueError(f"Length {array[at]} at {place(start + at)} is over {what}")
             over += int(np.count_nonzero(over_limit))
-            array = np.minimum(array, limit) if overlong == "truncate" else array[~over_limit]
+            longer, array = array[over_limit], array[~over_limit]
+            if overlong == "truncate":
+                full_rows += len(longer)
+            elif overlong == "split":
+                full_rows += sum((longer // limit).tolist())  # in Python's integers, which do not overflow
+                remainders = longer % limit
+                array = np.concatenate([array, remainders[remainders > 0]])
         found = np.bincount(array.astype(np.intp, copy=False), minlength=len(counts))
         found[: len(counts)] += counts
         counts = found
         start += size
     if not counts.any() and not over:
         raise ValueError("There are no lengths; at least one is needed.")
+    if not counts.any() and not full_rows:
+        raise ValueError(f'All {over:,} sequences are longer than {limit} tokens: overlong="drop" leaves none.')
+    if int(counts[-1]) + full_rows > INT64_MAX:
+        raise ValueError(
+            f"The histogram holds {int(counts[-1]) + full_rows} rows; at most {INT64_MAX} fit in 64 bits."
+        )
+    counts[-1] += full_rows
     return counts, over
 
 

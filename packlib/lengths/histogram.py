@@ -15,13 +15,13 @@ from packlib.files import atomic_path, has_exactly, naming, naming_text, parse_j
 from packlib.lengths.counting import (
     INT64_MAX,
     MAX_LENGTH,
-    OVERLONG,
-    Overlong,
+    WAYS_OUT,
     Place,
     as_int64,
     count_lengths,
     position,
 )
+from packlib.lengths.overlong import OVERLONG, Overlong
 from packlib.lengths.own_files import read_counts
 
 Kind = Literal["measured", "reconstruction", "synthetic"]
@@ -122,7 +122,9 @@ class LengthHistogram:
 
         Args:
             max_length: the length of a pack; by default the longest length.
-            overlong: what to do with a longer sequence: "error", "truncate" it to `max_length`, or "drop" it.
+            overlong: what to do with a longer sequence: refuse it as an "error", "truncate" it to `max_length`, "drop"
+                it, or "split" it into full rows and a remainder, each of which counts as a sequence from then on; see
+                `packlib.lengths.overlong`.
             fields: `name`, `kind`, `source` of the histogram.
 
         Raises:
@@ -154,8 +156,12 @@ class LengthHistogram:
     def with_max_length(self, max_length: int, overlong: Overlong = "error") -> "LengthHistogram":
         """The same sequences in packs of another length; `overlong` as in `from_lengths`.
 
+        >>> from packlib import LengthHistogram
+        >>> LengthHistogram.from_lengths([3, 9, 4, 6]).with_max_length(4, overlong="split").expand()
+        array([1, 2, 3, 4, 4, 4, 4])
+
         Raises:
-            ValueError: if a sequence is longer and `overlong` is "error".
+            ValueError: if a sequence is longer and `overlong` is "error", or if all are longer and it is "drop".
         """
         one_of("overlong", overlong, OVERLONG)
         top = whole_number("max_length", max_length, 1, MAX_LENGTH)
@@ -164,10 +170,18 @@ class LengthHistogram:
             longest = np.flatnonzero(self.counts)[-1]
             raise ValueError(
                 f"{over} sequences of {self.name}, the longest of {longest} tokens, are over the maximum length "
-                f"{top}: truncate or drop them, as overlong does, or raise the maximum."
+                f"{top}: {WAYS_OUT}"
             )
+        if overlong == "drop" and not counts.any():
+            every = f"All {over:,} sequences of {self.name} are longer than {top} tokens"
+            raise ValueError(f'{every}: overlong="drop" leaves none.')
         if overlong == "truncate":
             counts[-1] += over
+        if over and overlong == "split":
+            longer = np.arange(top + 1, len(self.counts))
+            np.add.at(counts, longer % top, self.counts[top + 1 :])
+            counts[0] = 0
+            counts[top] += (longer // top) @ self.counts[top + 1 :]
         truncated = self.truncated + over * (overlong == "truncate")
         dropped = self.dropped + over * (overlong == "drop")
         return replace(self, counts=counts, max_length=top, truncated=truncated, dropped=dropped)

@@ -8,8 +8,8 @@ from pathlib import Path
 from packlib.checks import one_of
 from packlib.files import at_home
 from packlib.installed import checkout_path
-from packlib.lengths.counting import OVERLONG, Overlong
 from packlib.lengths.histogram import LengthHistogram
+from packlib.lengths.overlong import OVERLONG, Overlong
 from packlib.lengths.own_files import holds_counts, read_lengths
 from packlib.lengths.synthetic import FAMILIES
 
@@ -54,37 +54,38 @@ def load(
     name_or_path: str | os.PathLike[str],
     max_length: int | None = None,
     column: str | None = None,
-    overlong: Overlong | None = None,
+    overlong: Overlong = "error",
 ) -> LengthHistogram:
     """The histogram of a data set that `available()` names, or of a file of lengths.
 
     >>> from packlib import load
-    >>> load("squad").num_sequences, load("wikipedia", max_length=128).max_length
-    (88641, 128)
+    >>> load("squad").num_sequences, load("wikipedia", max_length=128, overlong="truncate").truncated
+    (88641, 11400622)
 
     Args:
         name_or_path: a name; or a text file with one length a line, a CSV of lengths or of `length,count`, JSON
             lines, a `.npy` array, or a Parquet file, read in chunks; or JSON that `LengthHistogram.save` wrote.
         max_length: the length of a pack; by default the data set's own, or the longest length of the file.
+            (`docstrings` has 5,780 texts that are longer than its own 512 tokens. They come truncated, as `truncated`
+            of the histogram says, unless `overlong` drops or splits them.)
         column: which column of a CSV with a header, of JSON lines, or of a Parquet file; lists are counted by their
             items.
-        overlong: what to do with longer sequences: "error" (for files), "truncate" (for data sets) or "drop".
+        overlong: what to do with sequences longer than `max_length`: "error", "truncate", "drop" or "split"; see
+            `packlib.lengths.overlong`. A data set that is a formula is made for `max_length` and has none.
 
     Raises:
         ValueError: for an unknown name (naming the near ones), or a file with a broken line (naming it).
         FileNotFoundError: if there is no such file.
     """
     name = str(name_or_path)
-    if overlong is not None:
-        one_of("overlong", overlong, OVERLONG)
+    one_of("overlong", overlong, OVERLONG)
     if name in available():
         if column is not None:
             raise ValueError(f"column is for files; {name} is a data set of its own.")
-        return _data_set(name, max_length, overlong or "truncate")
+        return _data_set(name, max_length, overlong)
     path = at_home(name_or_path)
     if isinstance(name_or_path, str) and not path.exists() and not path.suffix and path.name == name:
         one_of("name", name, available())
-    overlong = overlong or "error"
     if path.suffix == ".json":
         whole = LengthHistogram.load(path)
         return whole if max_length is None else whole.with_max_length(max_length, overlong)
@@ -98,8 +99,10 @@ def _data_set(name: str, max_length: int | None, overlong: Overlong) -> LengthHi
     if name in _STORED:
         row, path = _STORED[name], data_path("lengths", f"{name}.csv")
         whole = LengthHistogram.from_csv(path, name=name, kind=row["kind"], source=row["about"])
-        return whole.with_max_length(int(row["max_length"]) if max_length is None else max_length, overlong)
-    if overlong != "truncate":
+        if max_length is None:
+            return whole.with_max_length(int(row["max_length"]), "truncate" if overlong == "error" else overlong)
+        return whole.with_max_length(max_length, overlong)
+    if overlong not in ("error", "truncate"):
         raise ValueError(f"{name} is a formula that ends at its maximum length: overlong={overlong!r} does not apply.")
     return FAMILIES[name]() if max_length is None else FAMILIES[name](max_length=max_length)
 

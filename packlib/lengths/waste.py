@@ -16,8 +16,9 @@ from packlib.checks import one_of, percent, whole_number
 from packlib.lengths.histogram import LengthHistogram
 
 _FEW = 1024  # sequences in a batch: up to so many it takes less to look at them one after the other
-BatchingHabit = Literal["maximum", "random", "sorted", "buckets", "megabatches"]
+BatchingHabit = Literal["maximum", "random", "sorted", "buckets", "megabatches"]  # as `padding_waste` says
 HABITS: tuple[BatchingHabit, ...] = get_args(BatchingHabit)
+BUCKETS, WINDOW = 8, 50  # those of "buckets" and "megabatches", where nobody says others
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,8 @@ def padding_waste(
     batch_size: int,
     habit: BatchingHabit = "random",
     *,
-    buckets: int = 8,
-    window: int = 50,
+    buckets: int = BUCKETS,
+    window: int = WINDOW,
 ) -> PaddingWaste:
     """The slots that one pass over the data takes under a batching habit.
 

@@ -58,14 +58,14 @@ def added(allowed: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def tree_pairs(seen_until: Tensor, position_ids: Tensor, rule: Callable | None = None) -> Tensor:
-    """Which query may look at which key where answers share a prompt; bool, shape (B, queries T, keys T).
+    """Which query may look at which key where sequences share tokens; bool, shape (B, queries T, keys T).
 
-    A slot sees itself and the slots before it, unless they are out of sight: a prompt is in sight until its last answer
-    ends, an answer until it ends itself.
+    A slot sees itself and the slots before it, unless they are out of sight: shared tokens are in sight until the last
+    sequence that has them ends, those of one sequence alone until it ends itself. That holds for trees of any depth.
 
     Args:
         seen_until: for each slot, the first later slot that does not see it; int64, shape (B, T).
-        position_ids: the place of each token in its own sequence, prompt and answer together; int64, shape (B, T).
+        position_ids: the place of each token in its own sequence, from the root on; int64, shape (B, T).
         rule: as in `allowed_pairs`.
     """
     slots = torch.arange(seen_until.shape[1], device=seen_until.device)
@@ -86,6 +86,25 @@ def block_mask(segment_ids: Tensor, causal: bool = False) -> Any:
 
     packs, slots = segment_ids.shape
     return create_block_mask(same_segment, packs, None, slots, slots, segment_ids.device, _compile=segment_ids.is_cuda)
+
+
+def tree_block_mask(seen_until: Tensor) -> Any:
+    """FlexAttention's block mask where sequences share tokens, as `tree_pairs` draws it, without a mask of T² pairs.
+
+    >>> import torch
+    >>> from packlib.model.attention import tree_block_mask
+    >>> tree_block_mask(torch.tensor([[7, 7, 5, 5, 5, 7, 7]])).shape
+    (1, 1, 7, 7)
+
+    Args:
+        seen_until: for each slot, the first later slot that does not see it; int64, shape (B, T).
+    """
+
+    def in_sight(b: Tensor, h: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        return (key <= query) & (query < seen_until[b, key])
+
+    packs, slots = seen_until.shape
+    return create_block_mask(in_sight, packs, None, slots, slots, seen_until.device, _compile=seen_until.is_cuda)
 
 
 def cumulative_lengths(segment_ids: Tensor) -> tuple[Tensor, int]:

@@ -2,7 +2,7 @@
 
 Such integers have any number of bits, and Python works on 30 of them at a time. One AND, OR or shift therefore treats
 all numbers of a set at once: shifted by 5, a set holds each of its numbers plus 5. `exact_filling.py` looks for
-sequences that fill a space in this way, and `groups.py` adds up groups.
+sequences that fill a space in this way, and `tree_filling.py` adds up trees.
 """
 
 from collections.abc import Iterable, Sequence

@@ -22,11 +22,12 @@ import numpy as np
 
 from packlib.checks import one_of, percent, whole_number
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, as_int64, as_lengths
+from packlib.lengths.overlong import CutRule
 from packlib.packing.methods import plan
 from packlib.packing.ragged import Ragged, ranges
 
 Pieces = tuple[np.ndarray, np.ndarray, np.ndarray]  # of which document, from which of its tokens, and how many
-CuttingRule = Literal["wrapped", "split", "truncate", "drop", "powers_of_two"]
+CuttingRule = Literal["wrapped", CutRule, "powers_of_two"]
 
 
 def wrapped(lengths: np.ndarray, max_length: int) -> Pieces:
@@ -83,6 +84,9 @@ def powers_of_two(lengths: np.ndarray, max_length: int) -> Pieces:
 CUTTING_RULES: dict[CuttingRule, Callable[[np.ndarray, int], Pieces]] = {
     "wrapped": wrapped, "split": split, "truncate": truncate, "drop": drop, "powers_of_two": powers_of_two,
 }  # fmt: skip
+
+#: Those that `overlong` takes.
+CUTS: dict[CutRule, Callable[[np.ndarray, int], Pieces]] = {"split": split, "truncate": truncate, "drop": drop}
 
 
 @dataclass(frozen=True, eq=False)

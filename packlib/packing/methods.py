@@ -32,7 +32,10 @@ from packlib.packing.search.optimal import optimal
 from packlib.packing.search.progress import Progress
 
 MethodName = Literal["unpacked", "next_fit", "spfhp", "lpfhp", "exact_filling", "lpt", "nnlshp", "ennlshp", "optimal"]
-Method = MethodName | Literal["bfd"]
+Method = MethodName | Literal["auto", "bfd"]
+
+NEAR = 0.001  # of the proven minimum: a plan so near to it is good enough for "auto"
+_STEPS = 10**9  # of the search in "auto": some two seconds
 
 
 class PackingMethod(Protocol):
@@ -60,20 +63,20 @@ METHODS: Mapping[MethodName, PackingMethod] = {
 }
 
 
-def method_name(method: Any) -> MethodName:
-    """Return the name in `METHODS` of a method; "bfd" (best fit decreasing, TRL's name) is "lpfhp".
+def method_name(method: Any) -> MethodName | Literal["auto"]:
+    """Return "auto", or the name in `METHODS` of a method; "bfd" (best fit decreasing, TRL's name) is "lpfhp".
 
     Raises:
         ValueError: for another name, with the near ones.
     """
-    name: Any = "lpfhp" if isinstance(method, str) and method == "bfd" else one_of("method", method, METHODS)
-    return name
+    name: Any = "lpfhp" if isinstance(method, str) and method == "bfd" else method
+    return one_of("method", name, ("auto", *METHODS))
 
 
 def plan(
     lengths: LengthHistogram | Iterable[int],
     max_length: int | None = None,
-    method: Method = "optimal",
+    method: Method = "auto",
     *,
     max_sequences_per_pack: int | None = None,
     time_limit: float | None = None,
@@ -99,9 +102,13 @@ def plan(
         lengths: in tokens, in any order; or a `LengthHistogram`, such as `packlib.lengths.load` and
             `LengthHistogram.from_lengths` make.
         max_length: slots of a pack, in tokens; by default the longest length, or that of the histogram.
-        method: a name in `METHODS`, or "bfd", which is "lpfhp".
+        method: a name in `METHODS`; "bfd", which is "lpfhp"; or "auto", the default. "auto" plans by "lpfhp". If that
+            plan is not proven to be within 0.1 % of the fewest packs, it plans by "exact_filling", too. If neither plan
+            is, it plans by "optimal" for about two seconds, which are counted in steps and not by a clock. It returns
+            the plan with the fewest packs, whose `method` is the one that made it.
         max_sequences_per_pack: the depth limit, or None for none (`nnlshp` and `ennlshp` then take 3).
-        time_limit: of `optimal`: seconds after which the best plan so far is returned; None for no limit.
+        time_limit: of `optimal`: seconds after which the best plan so far is returned; None for no limit. With a limit
+            of seconds or rounds, "auto" is "optimal", which takes the time that you give it.
         rounds: of `optimal`: linear programs after which it is returned likewise, on a busy machine as on an idle one.
         progress: of `optimal`: True for a bar, False for none, or a function to call with the `Progress` after every
             round; by default a bar where stderr is a terminal and the search takes more than two seconds.
@@ -117,7 +124,7 @@ def plan(
         TypeError, ValueError: naming an unknown method, an option that it does not take, or a value that is not
             allowed, such as the first bad length, or a `max_length` that is not that of the histogram.
     """
-    histogram, name = _histogram(lengths, max_length), method_name(method)
+    histogram, asked = _histogram(lengths, max_length), method_name(method)
     limit = depth_limit(max_sequences_per_pack)
     given: dict[str, Any] = dict(
         time_limit=time_limit,
@@ -130,17 +137,49 @@ def plan(
     )
     options = {option: value for option, value in given.items() if value is not None}
     one_of("on_interrupt", on_interrupt, ("return", "raise"))
+    name: MethodName
+    if asked == "auto":
+        if time_limit is None and rounds is None and {*options} <= {"progress"}:
+            return _near_plan(histogram, limit, progress, on_interrupt)
+        name = "optimal"  # its options are those of "auto"
+    else:
+        name = asked
     takes = inspect.signature(METHODS[name]).parameters
-    allowed = [option for option in list(takes)[2:] if option != "on_interrupt"]
+    allowed = [option for option in list(takes)[2:] if option not in ("on_interrupt", "steps")]
     for option in options:
         if option not in allowed:
             has = f"its options are {', '.join(allowed)}" if allowed else "it has none"
-            raise TypeError(f"{name} has no option {option!r}: {has}.")
+            raise TypeError(f"{asked} has no option {option!r}: {has}.")
     if "on_interrupt" in takes:
         options["on_interrupt"] = on_interrupt
-    if limit is None:
-        limit = takes["max_sequences_per_pack"].default
+    return _planned(histogram, name, limit, options)
+
+
+def _near_plan(
+    histogram: LengthHistogram,
+    limit: int | None,
+    progress: bool | Callable[[Progress], bool | None] | None,
+    on_interrupt: Literal["return", "raise"],
+) -> PackingPlan:
+    """The plan of "auto": arguments as of `plan`."""
+    plans = list[PackingPlan]()
+    fast: tuple[MethodName, ...] = ("lpfhp", "exact_filling")
+    for name in fast:
+        plans.append(_planned(histogram, name, limit, {}))
+        if plans[-1].gap <= NEAR * plans[-1].lower_bound:
+            return plans[-1]
+    search = {"progress": progress, "on_interrupt": on_interrupt, "steps": _STEPS}
+    plans.append(_planned(histogram, "optimal", limit, search))
+    return min(plans, key=lambda made: (made.num_packs, made.gap))
+
+
+def _planned(
+    histogram: LengthHistogram, name: MethodName, limit: int | None, options: Mapping[str, Any]
+) -> PackingPlan:
+    """Plan by one method, with its options, and verify the plan."""
     function: Callable = METHODS[name]
+    if limit is None:
+        limit = inspect.signature(function).parameters["max_sequences_per_pack"].default
     # no pack takes more sequences than tokens, and a limit need not fit in 64 bits
     strategies = function(histogram, limit and min(limit, histogram.max_length), **options)
     strategies, proof = strategies if isinstance(strategies, tuple) else (strategies, None)

@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-import threading
 import time
 import warnings
 from collections.abc import Sequence
@@ -17,9 +16,11 @@ import click
 from packlib.checks import listed, one_line
 from packlib.files import atomic_path, delivery, output_path
 from packlib.lengths import available, load
+from packlib.lengths.overlong import CUT_RULES, OVERLONG
 from packlib.lengths.sources import file_of
+from packlib.lengths.waste import HABITS
 from packlib.packing import METHODS, Method, PackingPlan, plan
-from packlib.tools.exits import Commands, call, first_interrupt_raised, sentence, uninterrupted
+from packlib.tools.exits import Commands, call, first_interrupt_raised, uninterrupted
 
 _LENGTHS = """
 LENGTHS is the name of a data set (packlib list) or a file: text or CSV with one length a line, CSV with length,count
@@ -55,7 +56,6 @@ _replace = click.option("--replace", is_flag=True, help="Replace files that are 
 _depth: dict[str, Any] = {"type": int, "show_default": "none", "help": "Put at most this many sequences into a pack."}
 _LAYOUTS = ("packlib", "nemo")  # as in packlib.tools.rows, which loads pyarrow
 _REDUCTIONS = ("token", "sequence", "group", "constant")  # as in packlib.tools.check, which loads torch
-_OVERLONG = ("error", "truncate", "drop", "split")
 _MASK_WORDS = ("loss", "prompt", "next", "keep", "drop")  # as in packlib.tools.rows, which loads pyarrow
 _masks = click.option(
     "--mask",
@@ -73,7 +73,7 @@ def _print(script: bool, found: Any, *said: Any) -> None:
     print(*([json.dumps(found, indent=2, ensure_ascii=False)] if script else said), sep="\n")
 
 
-def _lengths(*overlong: str, shown: str | bool = True) -> list[click.Parameter]:
+def _lengths(overlong: Sequence[str], default: str | None, shown: str | bool = True) -> list[click.Parameter]:
     """The lengths that a command works on, and what it makes of them."""
     return [
         click.Argument(["lengths"]),
@@ -82,6 +82,7 @@ def _lengths(*overlong: str, shown: str | bool = True) -> list[click.Parameter]:
         click.Option(
             ["--overlong"],
             type=click.Choice(overlong),
+            default=default,
             show_default=shown,
             help="What to do with sequences longer than --max-length.",
         ),
@@ -89,12 +90,16 @@ def _lengths(*overlong: str, shown: str | bool = True) -> list[click.Parameter]:
     ]
 
 
-@program.command("report", epilog=_LENGTHS + _ends(), params=_lengths("split", "truncate", "drop", shown="split"))
+@program.command("report", epilog=_LENGTHS + _ends(), params=_lengths(CUT_RULES, None, "split"))
 @click.option(
     "--source", metavar="LENGTHS", help="Lengths before the data was cut, to report how many tokens that lost."
 )
 @click.option(
-    "--today", default="random", metavar="HABIT", help="How batches are made: random, sorted, fixed, packed."
+    "--today",
+    default="random",
+    type=click.Choice((*HABITS, "packed")),
+    metavar="HABIT",
+    help=f"How batches are made now: {', '.join(HABITS)} or packed.",
 )
 @click.option("--batch-size", type=int, help="Sequences in a batch of one device now. Without it, 32 is assumed.")
 @click.option("--accumulation", type=int, help="Batches of one device behind an update now; 1 beside --batch-size.")
@@ -112,7 +117,7 @@ def _lengths(*overlong: str, shown: str | bool = True) -> list[click.Parameter]:
 )
 @click.option("--tokenizer", type=_path, metavar="FOLDER", help="Make tokens of the column messages or text with it.")
 @_masks
-@click.option("--thorough", is_flag=True, help="Run the exact search to its end, which can take minutes.")
+@click.option("--thorough", is_flag=True, help="Search for the fewest packs to the end, which can take minutes.")
 @_out(metavar="DIR", default="out/report", help="Folder of the report.")
 @_replace
 @_json
@@ -159,15 +164,9 @@ def _report(
     _print(script, advice.as_dict(), advice, *files)
 
 
-@program.command(
-    "plan",
-    epilog=_LENGTHS + _ends(),
-    params=_lengths("error", "truncate", "drop", shown="truncate for data sets, error for files"),
-)
-@click.option("--method", default="optimal", metavar="NAME", help=f"{', '.join(METHODS)}.")
-@click.option(
-    "--time-limit", type=float, show_default="none", help="Stop the search of optimal after so many seconds."
-)
+@program.command("plan", epilog=_LENGTHS + _ends(), params=_lengths(OVERLONG, "error"))
+@click.option("--method", default="auto", metavar="NAME", help=f"auto, {', '.join(METHODS)}.")
+@click.option("--time-limit", type=float, show_default="none", help="Search, and stop after so many seconds.")
 @_out(metavar="PLAN.json", help="Write the plan there.")
 @_replace
 @_json
@@ -181,9 +180,12 @@ def _plan(
     progress: bool,
     **values: Any,
 ) -> None:
-    """Pack lengths by one method.
+    """Pack lengths, and prove how few packs there can be.
 
-    During the search of optimal, Ctrl-C keeps the best plan so far, and a second Ctrl-C
+    By default lpfhp packs them; if that is not proven to be within 0.1 % of the fewest packs, so does exact_filling; if
+    neither is, optimal searches for about two seconds. With a time limit optimal searches until then.
+
+    During the search, Ctrl-C keeps the best plan so far, and a second Ctrl-C
     ends the command. Every other command ends at the first.
 
     \b
@@ -195,7 +197,7 @@ def _plan(
         output_path(out, reads=[file_of(values["lengths"])], new=not replace)
     options: dict[str, Any] = {"time_limit": values.pop("time_limit")}
     shown = progress and sys.stderr.isatty()
-    if method == "optimal":
+    if method in ("auto", "optimal"):
         show = partial(print, end="\033[K\r", file=sys.stderr, flush=True)
         options["progress"] = show if shown else False
     histogram = load(values.pop("lengths"), **values)
@@ -225,11 +227,11 @@ def _plan(
 @click.option("--max-sequences-per-pack", **_depth)
 @click.option(
     "--overlong",
-    type=click.Choice(_OVERLONG),
+    type=click.Choice(OVERLONG),
     default="error",
     help="What to do with sequences longer than --max-length.",
 )
-@click.option("--method", metavar="NAME", show_default="chosen by the lengths", help=f"{', '.join(METHODS)}.")
+@click.option("--method", default="auto", metavar="NAME", help=f"auto, {', '.join(METHODS)}.")
 @click.option("--split", metavar="NAME", help="Which split of a data set of the hub, or of what save_to_disk wrote.")
 @click.option(
     "--no-labels",
@@ -345,8 +347,8 @@ def _say_left_out(data: Sequence[Path]) -> None:
 @_masks
 @click.option(
     "--overlong",
-    type=click.Choice(_OVERLONG[1:]),
-    show_default="none may be cut",
+    type=click.Choice(OVERLONG),
+    default="error",
     help="What was meant to become of sequences longer than --max-length.",
 )
 @click.option("--max-length", type=int, show_default="the widest row's", help="Slots of a pack, in tokens.")
@@ -491,6 +493,11 @@ def _check(
                   asked.items()}}  # fmt: skip
         if odd := [name for name, value in others.items() if value not in (None, ())]:
             raise ValueError(f"--loader goes without {odd[0].replace('_', '-')}, which is about a model.")
+        if _ranks()[0] > 1:
+            raise ValueError(
+                "--loader plays all ranks in one process: call packlib check without torchrun. A loader that asks its "
+                "process for the rank is made by make(epoch, state=None)."
+            )
         return _check_loader(loader, log, script, **about_loader)
     if about_loader:
         raise ValueError(f"--{next(iter(about_loader)).replace('_', '-')} takes a loader: --loader MODULE:FUNCTION.")
@@ -512,7 +519,7 @@ def _check(
     if rank:
         return code
     print(found.to_json() if script else found)
-    _append(log, target, found)
+    _append(log, target, found.to_json())
     return code
 
 
@@ -523,41 +530,23 @@ def _is_left_out(value: Any) -> bool:
 
 def _check_loader(target: str, log: Out, script: bool, **asked: Any) -> int:
     """Check a loader, print what was found, and return the exit code."""
-    from packlib.tools.loaders.loader_targets import check_target
+    from packlib.tools.watched import watched
 
     if log:
         log = output_path(log)
     names = {"id": "id_column", "no_shuffle": "shuffled"}
     asked = {names.get(name, name): not value if name == "no_shuffle" else value for name, value in asked.items()}
-    try:
-        with redirect_stdout(sys.stderr):  # what the code under check prints is no answer
-            found = check_target(target, **asked)
-    except TimeoutError as error:
-        _end_though_threads_hang(2, f"packlib: {sentence(error)}")
-        raise
-    print(found.to_json() if script else found)
+    checked = "packlib.tools.loaders.loader_targets:check_target"
+    words, found, passed = watched("packlib check", checked, target, **asked)
+    print(found if script else words)
     _append(log, target, found)
-    code = {True: 0, False: 1, None: 3}[found.passed]
-    _end_though_threads_hang(code)
-    return code
+    return {True: 0, False: 1, None: 3}[passed]
 
 
-def _end_though_threads_hang(code: int, said: str = "") -> None:
-    """End the process where a thread that a loader has started would hold it for ever; else return."""
-    threads = [one for one in threading.enumerate() if one is not threading.main_thread() and not one.daemon]
-    for thread in threads:
-        thread.join(5)
-    if any(thread.is_alive() for thread in threads):
-        print(said, end="\n" * bool(said), file=sys.stderr)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-
-
-def _append(log: Out, target: str, found: Any) -> None:
-    """Append what a check found to a log, as one line of JSON."""
+def _append(log: Out, target: str, found: str) -> None:
+    """Append what a check found, as JSON, to a log: one line."""
     if log:
-        line = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "target": target, **json.loads(found.to_json())}
+        line = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "target": target, **json.loads(found)}
         with log.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
 

@@ -1,4 +1,4 @@
-"""Training: a recipe and how packing changes it, LAMB, schedules, and a loop that resumes.
+"""Training: a recipe and how packing changes it, LAMB, schedules, and a loop of a page.
 
 Read first `adjustment.py`: what changes in a recipe when rows are packs. `loop.py` has `fit`.
 """

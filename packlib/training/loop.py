@@ -1,11 +1,9 @@
 """One training loop for padded and packed runs, on one process or many."""
 
 import math
-import os
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import asdict
 from hashlib import sha256
 from typing import Any
 
@@ -16,9 +14,8 @@ from torch.nn.parallel import DistributedDataParallel
 from tqdm.auto import tqdm
 
 from packlib.batches import PackedBatch, PackLoader
-from packlib.checks import flag, listed, whole_number
+from packlib.checks import flag, listed
 from packlib.collectives import Collectives, lost_ranks_named
-from packlib.training.checkpoint import RunFolder
 from packlib.training.lamb import make_optimizer
 from packlib.training.objective import Objective, default_objective
 from packlib.training.recipe import Recipe
@@ -33,12 +30,10 @@ def fit(
     recipe: Recipe,
     objective: Objective | None = None,
     *,
-    folder: str | os.PathLike[str] | None = None,
     optimizer: torch.optim.Optimizer | None = None,
     even_updates: bool = False,
-    save_every: int = 100,
     on_update: Callable[[dict[str, Any]], dict[str, Any] | None] | None = None,
-    progress: bool = True,
+    progress: bool = False,
 ) -> list[dict[str, Any]]:
     """Train `model` until it has seen `recipe.total_sequences` sequences.
 
@@ -53,7 +48,7 @@ def fit(
     >>> store = TokenStore.from_samples([{"input_ids": [7] * length} for length in (5, 3, 3, 2, 8)])
     >>> loader = pack_loader(store, pack_lengths(store.lengths, max_length=8), batch_size=1)
     >>> recipe = Recipe(micro_batch=1, learning_rate=0.1, total_sequences=50, packing_factor=5 / 3)
-    >>> records = fit(GPT2LMHeadModel(config), loader, recipe, progress=False)
+    >>> records = fit(GPT2LMHeadModel(config), loader, recipe)
     >>> records[-1]["sequences"], records[-1]["loss"] < records[0]["loss"]
     (50, True)
 
@@ -63,88 +58,109 @@ def fit(
             packs of depth 1 this is the padded run.
         objective: what to train; by default `PretrainingObjective` for `PackedBert`, with the model's `reduction`,
             and `CausalObjective` or `MaskedObjective` for the others.
-        folder: where metrics.jsonl and checkpoint.pt go. If a checkpoint is there the run goes on from it, and ends bit
-            for bit as if it had not been interrupted (on a GPU, where torch's kernels are deterministic). None writes
-            nothing. One run at a time has a folder.
         optimizer: by default the recipe's; its rate is the highest one.
         even_updates: end each update at the pack closest to `recipe.sequences_per_update` sequences, and not
             after `recipe.gradient_accumulation_steps` micro-batches (see `UpdateStream`).
-        save_every: updates between two checkpoints; there is one at the end too.
         on_update: called with the record of each update; what it returns (an evaluation, say) is added to it. Its
             time does not count.
         progress: show a bar with the loss and the useful tokens a second.
 
     Returns:
-        One record an update, those of the interrupted run included: "update", "sequences" and "tokens" so far,
-        "update_sequences", "learning_rate" and "gradient_norm" of this update, "loss", each loss and metric of
-        the objective, "seconds" so far (waiting for data included), "tokens_per_second" of this update.
+        One record an update: "update", "sequences" and "tokens" so far, "update_sequences", "learning_rate" and
+        "gradient_norm" of this update, "loss", each loss and metric of the objective, "seconds" so far (waiting for
+        data included), "tokens_per_second" of this update.
 
     Raises:
-        FloatingPointError: if a loss or gradient is not finite, naming the update, the micro-batch with its samples
-            and what was saved. The model has the weights from before the update.
-        BlockingIOError: if another run has the folder (under torch.distributed a RankError, on every rank).
-        TypeError, ValueError: if recipe, loader and folder do not go together.
+        FloatingPointError: if a loss or gradient is not finite, naming the update and the micro-batch with its
+            samples. The model has the weights from before the update.
+        TypeError, ValueError: if recipe and loader do not go together.
     """
-    whole_number("save_every", save_every, 1)
-    flag("even_updates", even_updates), flag("progress", progress)
-    world = Collectives().size
-    _check(loader, recipe, folder, even_updates)
-    bare = model.module if isinstance(model, DistributedDataParallel) else model
-    objective = default_objective(bare) if objective is None else objective
-    if world > 1 and model is bare:
-        model = DistributedDataParallel(model)
-    optimizer = make_optimizer(bare, recipe) if optimizer is None else optimizer
-    schedule = SequenceSchedule.for_recipe(optimizer, recipe)
-    target = recipe.sequences_per_update / world if even_updates else None
-    stream = UpdateStream(loader, recipe.gradient_accumulation_steps, target)
-    parts = {"model": bare, "optimizer": optimizer, "schedule": schedule}
-    setting = {**asdict(recipe), "betas": list(recipe.betas), "even_updates": even_updates, "ranks": world}
-    run = RunFolder(folder, parts, stream, setting)
-    with run.alone():
-        run.resume()
+    training = Training(model, loader, recipe, objective, optimizer, even_updates)
+    records: list[dict[str, Any]] = []
+    with training.bar(flag("progress", progress), records) as bar:
+        while training.goes_on(records):
+            records.append(training.update(records, on_update))
+            show(bar, records[-1])
+    return records
 
-        last: dict[str, Any] = run.records[-1] if run.records else {"sequences": 0, "tokens": 0, "seconds": 0.0}
-        total, done, quiet = recipe.total_sequences, last["sequences"], not progress or run.ranks.rank > 0
-        with tqdm(total=total, initial=done, unit=" sequences", desc="train", disable=quiet) as bar:
-            while last["sequences"] < total:
-                begin, rate = time.perf_counter(), schedule.get_last_lr()[0]
-                bare.train()
-                counts, means, norm = _gradients(model, next(stream), objective, run)
-                optimizer.step()
-                schedule.step(counts["sequences"])
-                took = time.perf_counter() - begin
-                last = {
-                    "update": len(run.records) + 1,
-                    "sequences": last["sequences"] + counts["sequences"],
-                    "tokens": last["tokens"] + counts["tokens"],
-                    "update_sequences": counts["sequences"],
-                    "learning_rate": rate,
-                    "gradient_norm": norm,
-                    **means,
-                    "seconds": last["seconds"] + took,
-                    "tokens_per_second": counts["tokens"] / took,
-                }
-                last |= (on_update(last) or {}) if on_update else {}
-                run.record(last)
-                if last["update"] % save_every == 0:
-                    run.save()
-                bar.update(counts["sequences"])
-                bar.set_postfix_str(
-                    f"loss {last['loss']:.3f}, {last['tokens'] / last['seconds']:,.0f} useful tokens/s"
-                )
-        run.save()
-        return run.records
+
+class Training:
+    """A model and what trains it by a recipe; the arguments are those of `fit`."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loader: PackLoader,
+        recipe: Recipe,
+        objective: Objective | None,
+        optimizer: torch.optim.Optimizer | None,
+        even_updates: bool,
+    ) -> None:
+        _check(loader, recipe, flag("even_updates", even_updates))
+        self.ranks = Collectives()
+        self.bare = model.module if isinstance(model, DistributedDataParallel) else model
+        on_several = self.ranks.size > 1 and model is self.bare
+        self.model = DistributedDataParallel(model) if on_several else model
+        self.objective = default_objective(self.bare) if objective is None else objective
+        self.optimizer = make_optimizer(self.bare, recipe) if optimizer is None else optimizer
+        self.schedule = SequenceSchedule.for_recipe(self.optimizer, recipe)
+        target = recipe.sequences_per_update / self.ranks.size if even_updates else None
+        self.stream = UpdateStream(loader, recipe.gradient_accumulation_steps, target)
+        self.total = recipe.total_sequences
+
+    def goes_on(self, records: list[dict[str, Any]]) -> bool:
+        """Return whether sequences of the recipe are left after the updates of `records`."""
+        return not records or records[-1]["sequences"] < self.total
+
+    def bar(self, progress: bool, records: list[dict[str, Any]]) -> tqdm:
+        """Return a bar of sequences that stands at the last of `records`; ranks but the first show none."""
+        done = records[-1]["sequences"] if records else 0
+        quiet = not progress or self.ranks.rank > 0
+        return tqdm(total=self.total, initial=done, unit=" sequences", desc="train", disable=quiet)
+
+    def update(
+        self,
+        records: list[dict[str, Any]],
+        on_update: Callable[[dict[str, Any]], dict[str, Any] | None] | None = None,
+    ) -> dict[str, Any]:
+        """Make the update that follows those of `records`, and return its record."""
+        before = records[-1] if records else {"sequences": 0, "tokens": 0, "seconds": 0.0}
+        number, rate = len(records) + 1, self.schedule.get_last_lr()[0]
+        begin = time.perf_counter()
+        self.bare.train()
+        counts, means, norm = _gradients(self.model, next(self.stream), self.objective, self.ranks, number)
+        self.optimizer.step()
+        self.schedule.step(counts["sequences"])
+        took = time.perf_counter() - begin
+        record = {
+            "update": number,
+            "sequences": before["sequences"] + counts["sequences"],
+            "tokens": before["tokens"] + counts["tokens"],
+            "update_sequences": counts["sequences"],
+            "learning_rate": rate,
+            "gradient_norm": norm,
+            **means,
+            "seconds": before["seconds"] + took,
+            "tokens_per_second": counts["tokens"] / took,
+        }
+        return record | ((on_update(record) or {}) if on_update else {})
+
+
+def show(bar: tqdm, record: dict[str, Any]) -> None:
+    """Move a bar on by an update, and show its loss and the speed so far."""
+    bar.update(record["update_sequences"])
+    bar.set_postfix_str(f"loss {record['loss']:.3f}, {record['tokens'] / record['seconds']:,.0f} useful tokens/s")
 
 
 def _gradients(
-    model: nn.Module, batches: list[PackedBatch], objective: Objective, run: RunFolder
+    model: nn.Module, batches: list[PackedBatch], objective: Objective, ranks: Collectives, update: int
 ) -> tuple[dict[str, int], dict[str, float], float]:
     """Leave the gradients of one update in the model; return its counts, its means and the gradients' norm."""
-    device, world = next(model.parameters()).device, run.ranks.size
+    device, world = next(model.parameters()).device, ranks.size
     model.zero_grad()
     counted = [{"sequences": b.num_sequences, "tokens": b.useful_tokens, **objective.counts(b)} for b in batches]
     here = np.array([[count[name] for name in counted[0]] for count in counted]).sum(0)
-    counts = dict(zip(counted[0], run.ranks.sum(here).tolist(), strict=True))
+    counts = dict(zip(counted[0], ranks.sum(here).tolist(), strict=True))
     losses = [name for name in counts if name not in ("sequences", "tokens")]
 
     totals, own_losses = torch.zeros(()), list[Tensor]()
@@ -158,11 +174,11 @@ def _gradients(
         both = [torch.stack([s.total.detach().double(), s.count.double()]) for s in sums.values()]
         totals = totals + torch.stack(both)
     norm = float(nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None]))
-    over_all = dict(zip(sums, run.ranks.sum(totals.cpu().numpy()).tolist(), strict=True))
+    over_all = dict(zip(sums, ranks.sum(totals.cpu().numpy()).tolist(), strict=True))
     means = {name: total / count for name, (total, count) in over_all.items() if count}
     means = {"loss": sum(means.get(name, 0.0) for name in losses), **means}
     if not (math.isfinite(means["loss"]) and math.isfinite(norm)):
-        raise _not_finite(means["loss"], norm, batches, own_losses, run)
+        raise _not_finite(means["loss"], norm, batches, own_losses, update)
     for name in losses:
         if over_all[name][1] != counts[name]:
             raise ValueError(
@@ -173,9 +189,8 @@ def _gradients(
 
 
 def _not_finite(
-    loss: float, norm: float, batches: list[PackedBatch], own_losses: list[Tensor], run: RunFolder
+    loss: float, norm: float, batches: list[PackedBatch], own_losses: list[Tensor], update: int
 ) -> FloatingPointError:
-    update = len(run.records) + 1
     what = f"loss of update {update} is {loss} on another rank"
     if math.isfinite(loss):
         what = f"gradient norm of update {update} is {norm}, though its loss is {loss:.4g}"
@@ -183,10 +198,10 @@ def _not_finite(
         ids = batches[bad[0]].sample_ids[: batches[bad[0]].num_sequences].tolist()
         place = f"micro-batch {bad[0] + 1} of {len(batches)} (samples {listed(ids)})"
         what = f"loss of update {update} is {loss} in {place}"
-    return FloatingPointError(f"The {what}; the weights are those of update {update - 1}; {run.what_was_saved()}.")
+    return FloatingPointError(f"The {what}; the weights are those of update {update - 1}.")
 
 
-def _check(loader: PackLoader, recipe: Recipe, folder: object, even_updates: bool) -> None:
+def _check(loader: PackLoader, recipe: Recipe, even_updates: bool) -> None:
     ranks, sampler = Collectives(), getattr(loader, "batch_sampler", None)
     wanted = recipe.micro_batch
     if (size := getattr(sampler, "batch_size", wanted)) != wanted:
@@ -209,5 +224,3 @@ def _check(loader: PackLoader, recipe: Recipe, folder: object, even_updates: boo
                 f"For even updates the recipe needs the packing factor of its packs: it says "
                 f"{recipe.packing_factor:g}, and the loader's packs hold {factor:.3f} sequences on average."
             )
-    if folder is not None and not hasattr(loader, "load_state_dict"):
-        raise TypeError("To save checkpoints the loader needs state_dict and load_state_dict, as a PackLoader has.")

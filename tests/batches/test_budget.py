@@ -108,7 +108,10 @@ def test_numbers_beyond_64_bits_set_no_limit_or_are_refused():
         ({"order": "sorted"}, "not 'sorted'"),
         ({"min_batch": 3, "max_batch": 2}, "max_batch must be at least 3, not 2"),
         ({"same_shape_every": 4}, "same_shape_every must be at most 3, as there are samples, not 4"),
-        ({"same_shape_every": 2, "max_batch": 1}, "leaves 1 of the last 2 batches without a sample: leave out 1 of 3"),
+        (
+            {"same_shape_every": 2, "max_batch": 1},
+            "leaves 1 of the last 2 batches without a sample: pass blank_batches=True, leave out 1 of 3 samples",
+        ),
         ({"target_lengths": [1, 2]}, "target_lengths must have one length for each of the 3 samples"),
         ({"target_lengths": [1, 2, 11]}, "1 of target_lengths have more: sample 2 with 11"),
         ({"target_lengths": [1, 2, 3], "count_padding": True}, "goes with neither same_shape_every nor count_padding"),

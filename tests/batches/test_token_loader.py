@@ -12,6 +12,7 @@ from model_cases import make_model, masking, same, store
 from packlib import check_loader
 from packlib.batches import PackingCollator, TokenStore, batch_by_tokens, collate, pack_loader
 from packlib.batches.samplers import TokenBatchSampler
+from packlib.training.objective import PretrainingObjective
 
 
 def batches_of(every=1, order="ascending", budget=256, count=None):
@@ -117,6 +118,57 @@ def test_blank_rows_change_no_loss():
             assert torch.allclose(model(**batch).loss, model(**type(batch)(alone)).loss, atol=1e-12)
 
 
+def in_updates_of(every, count, **options):
+    """The batches of so many samples, `every` to an update of a pipeline, one sample in each."""
+    made = batch_by_tokens(store().lengths[:count], 999, max_batch=1, same_shape_every=every, blank_batches=True)
+    return pack_loader(store().take(range(count)), made, PackingCollator(masking=masking()), seed=4, **options)
+
+
+@pytest.mark.parametrize(("count", "every"), [(9, 4), (3, 4), (8, 4), (1, 2), (7, 6)])
+def test_the_last_update_of_a_pipeline_is_filled_up_with_blank_batches(count, every):
+    """Each rank and each update has the same number of batches, and the batches of an update have one shape."""
+    for ranks in [ranks for ranks in (1, 2) if every % ranks == 0]:
+        each = [in_updates_of(every, count, rank=rank, ranks=ranks) for rank in range(ranks)]
+        for _ in range(2):  # epochs
+            steps = list(zip(*each, strict=True))
+            assert len(steps) * ranks == -(-count // every) * every
+            whole = [batch for step in steps for batch in step]
+            for at in range(0, len(whole), every):
+                assert len({tuple(batch.input_ids.shape) for batch in whole[at : at + every]}) == 1
+            assert sum(batch.num_sequences == 0 for batch in whole) == -count % every
+            seen = [sample for batch in whole for sample in batch.sample_ids.tolist() if sample >= 0]
+            assert sorted(seen) == list(range(count))
+
+
+def test_a_blank_batch_is_padding_alone_and_has_all_columns():
+    blank, other = sorted(in_updates_of(2, 1), key=lambda batch: batch.num_sequences)
+    assert blank.num_sequences == blank.useful_tokens == 0 and blank.keys() == other.keys()
+    assert {name: blank[name].shape for name in ("input_ids", "labels", "sequence_starts")} == {
+        name: other[name].shape for name in ("input_ids", "labels", "sequence_starts")
+    }
+    assert not blank.segment_ids.any() and (blank.labels == -100).all() and (blank.sample_ids == -1).all()
+    rows = [{"input_ids": [5, 6, 7], "labels": [-100, 6, 7]}]
+    made = batch_by_tokens([3], 9, same_shape_every=2, blank_batches=True)
+    of_rows = sorted(pack_loader(rows, made), key=lambda batch: batch.num_sequences)
+    assert (of_rows[0].labels == -100).all() and of_rows[1].labels.tolist() == [[-100, 6, 7]]
+
+
+def test_blank_batches_change_no_gradient_of_an_update():
+    """Compared with the update of the batches that have a sample."""
+    batches = list(in_updates_of(4, 5, shuffle=False))[4:]
+    assert [batch.num_sequences for batch in batches] == [1, 0, 0, 0]
+
+    def gradients(some):
+        model = make_model("bert").eval()
+        counts = PretrainingObjective().counts(batches[0])
+        for batch in some:
+            sums = PretrainingObjective()(model, batch)
+            sum(sums[name].total / max(counts[name], 1) for name in counts).backward()
+        return torch.cat([one.grad.flatten() for one in model.parameters() if one.grad is not None])
+
+    assert torch.allclose(gradients(batches), gradients(batches[:1]), atol=1e-12)
+
+
 def test_any_map_style_data_set_and_a_static_width():
     rows = [store()[at] for at in range(len(store()))]
     made = batches_of()
@@ -125,6 +177,19 @@ def test_any_map_style_data_set_and_a_static_width():
     static = pack_loader(store(), made, PackingCollator(max_length=128, pad_id=9))
     assert {batch.input_ids.shape[1] for batch in static} == {128}
     assert (next(iter(static)).input_ids[:, -1] == 9).any()
+
+
+def test_the_check_of_loaders_tells_a_blank_batch_from_an_empty_one():
+    def make(rank, ranks, epoch, state=None):
+        made = in_updates_of(4, 9, rank=rank, ranks=ranks)
+        made.set_epoch(epoch)
+        if state is not None:
+            made.load_state_dict(state)
+        return made
+
+    found = check_loader(make, id_column="sample_ids")
+    assert found.passed, found
+    assert "3 batches of epoch 0 hold padding alone" in found["steps"].evidence
 
 
 @pytest.mark.parametrize("options", [{}, {"every": 4}, {"drop_last": True}, {"order": "dataset"}, {"order": "random"}])

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import nbformat
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -23,16 +24,16 @@ from packbook.publish.website import browser_explorers, building
 from packbook.publish.website.browser_explorers import all_values, explorer_of
 from packbook.results import meanings
 from packbook.run.running import notebooks
-from packlib.lengths import LengthHistogram, load
+from packlib.lengths import LengthHistogram, available, load
+from packlib.lengths.counting import MAX_LENGTH
 from packlib.packing import plan
 from packlib.packing.search.bound import direct_bound
+from packlib.tools.advice import advise, batches_today, cut
 from packlib.work import Work, waiting
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-PAGES = (
-    "index game lengths notebooks notebooks/02_greedy_packing notebooks/07_hyperparameters api/packing README".split()
-)
+PAGES = "index game notebooks notebooks/02_greedy_packing notebooks/07_hyperparameters api/packing README".split()
 PAGES += ["_modules/packlib/lengths/synthetic"]  # a source
 if os.environ.get("PACKLIB_ALL"):
     names = [f"notebooks/{name}" for name in notebooks()] + [f"api/{room}" for room in building.ROOMS]
@@ -69,7 +70,10 @@ def visit(chromium, address):
             page.on("pageerror", lambda error: said.append(str(error)))
             page.on("console", lambda line: line.type == "error" and said.append(line.text))
             page.on("response", lambda answer: answer.status >= 400 and said.append(answer.url))
-            page.on("request", lambda ask: ask.url.startswith((address, "data:")) or said.append(ask.url))
+            page.on(
+                "request",
+                lambda ask: ask.url.startswith((address, "data:", f"blob:{address}")) or said.append(ask.url),
+            )
             page.goto(f"{address}/{name}.html", wait_until="networkidle")
             page.wait_for_function("document.getAnimations().length === 0")  # colors on their way have no contrast
             return page
@@ -105,10 +109,20 @@ def test_no_page_asks_for_anything_beyond_the_site(site):
             assert len(before.encode()) + sum(file.stat().st_size for file in files) <= FIRST, page.name
 
 
+def test_each_chapter_begins_with_what_moves_and_asks_nothing_that_takes_a_kernel(site):
+    for page in sorted((site[0] / "notebooks").glob("[0-9]*.html")):
+        text = page.read_text(encoding="utf-8")
+        title, explorer, goals = (text.find(part) for part in ("<h1>", '<figure class="explorer"', "<strong>Goals"))
+        assert 0 < title < explorer < goals, page.name
+        assert text.count('<figure class="explorer"') == 1 and 'href="#explorer"' in text, page.name
+        words = re.sub(r"<[^>]+>", "", text)
+        assert not re.search(r"Shift \+ Enter|the dots,? and run the cell", words), page.name
+
+
 def test_a_link_shows_title_sentence_and_picture_when_it_is_shared(site):
     base = "https://someone.github.io/packing/"
     sentences = set()
-    for name in ("index", "game", "lengths", "notebooks/02_greedy_packing", "api/packing", "404"):
+    for name in ("index", "game", "notebooks/02_greedy_packing", "api/packing", "404"):
         head = (site[0] / f"{name}.html").read_text(encoding="utf-8").partition("</head>")[0]
         facts = dict(
             re.findall(r'<meta (?:property|name)="((?:og|twitter):[a-z_]+|description)" content="([^"]*)">', head)
@@ -237,8 +251,8 @@ def test_all_of_it_works_where_the_pages_are_opened_as_files(chromium, site):
         page, said = context.new_page(), []
         page.on("pageerror", lambda error: said.append(str(error)))
         page.on("console", lambda line: line.type == "error" and said.append(line.text))
-        page.goto((site[0] / "lengths.html").as_uri())
-        assert "64 sequences in rows of 512" in page.locator("#lengths [role=status]").inner_text()
+        page.goto((site[0] / "index.html").as_uri())
+        assert "Padding costs you" in page.locator("#lengths [role=status]").inner_text()
         page.goto((site[0] / "notebooks/02_greedy_packing.html").as_uri())
         drawing = page.locator("figure.explorer svg")
         before = drawing.get_attribute("aria-label")
@@ -263,7 +277,7 @@ def test_a_sentence_stands_where_scripts_are_off(chromium, site):
         page = context.new_page()
         for name, where in (
             ("game", "#game"),
-            ("lengths", "#lengths"),
+            ("index", "#lengths"),
             ("notebooks/02_greedy_packing", "figure.explorer .controls"),
         ):
             page.goto((site[0] / f"{name}.html").as_uri())
@@ -473,32 +487,27 @@ def test_tiles_are_dragged_and_steps_undone_while_spfhp_plays_beside(visit):
     assert tiles.count() == 8 and page.get_by_role("button", name="Undo").is_disabled()
 
 
-ANALYZE = """([text, slots, ranks]) => {
-  const found = YourLengths.analyze(text, slots, ranks);
+ANALYZE = """([text, ...fields]) => {
+  const found = PaddingCost.analyze(ReadLengths.read(text).counts, ...fields);
   const works = found.groups.flatMap(({lengths, count}) =>
     Array(count).fill(lengths.reduce((all, length) => all + 53249 * length + length * length, 0)));
   return {...found, groups: null, works};
 }"""
 
 
-def test_your_lengths_are_packed_as_by_the_library(visit):
-    page, rng = visit("lengths"), np.random.default_rng(0)
-    counts = load("squad", max_length=384, overlong="truncate").counts
-    table = "\n".join(f"{length},{count}" for length, count in enumerate(counts) if count)
-    given = [(f"length,count\n{table}", np.repeat(np.arange(len(counts)), counts), 384, 64)]
-    for joined in (", ", "\n", " ; "):
-        slots = int(rng.integers(8, 3000))
-        lengths = rng.lognormal(math.log(slots / 6), 1, 800).astype(int).clip(1, slots)
-        given.append((joined.join(map(str, lengths)), lengths, slots, int(rng.integers(2, 9))))
-    for text, lengths, slots, ranks in given:
-        found = page.evaluate(ANALYZE, [text, str(slots), str(ranks)])
-        histogram = LengthHistogram.from_lengths(lengths, slots)
+def test_lengths_are_packed_and_batched_as_by_the_library(visit):
+    page, rng = visit("index"), np.random.default_rng(0)
+    for joined in (", ", "\n", " ; ", "\t"):
+        slots, size, ranks = int(rng.integers(8, 3000)), int(rng.integers(1, 300)), int(rng.integers(2, 9))
+        lengths = rng.lognormal(math.log(slots / 6), 1, 800).astype(int).clip(1)
+        found = page.evaluate(ANALYZE, [joined.join(map(str, lengths)), str(slots), str(size), str(ranks)])
+        histogram = cut(LengthHistogram.from_lengths(lengths), slots, "split")
         made = plan(histogram, method="lpfhp")
         assert (found["sequences"], found["tokens"], found["slots"]) == (len(lengths), lengths.sum(), slots)
+        assert (found["pieces"], found["longer"]) == (histogram.num_sequences, (lengths > slots).sum())
         assert (found["packs"], found["least"]) == (made.num_packs, direct_bound(histogram.counts, None))
-        assert found["packed"] == pytest.approx(1 - made.efficiency)
-        assert found["padded"] == pytest.approx(1 - lengths.mean() / slots)
-        each = np.sort(Work(per_token=53_249, per_square=1).of(made.assign(lengths)))
+        assert_ways(found, histogram, size, made)
+        each = np.sort(Work(per_token=53_249, per_square=1).of(made.assign(histogram.expand())))
         assert np.array_equal(np.sort(found["works"]), each)
         expected = waiting(each[len(each) % ranks :], ranks)
         assert expected.low - 1e-3 <= found["waits"]["dealt"] <= expected.high + 1e-3
@@ -506,38 +515,166 @@ def test_your_lengths_are_packed_as_by_the_library(visit):
     assert Work.decoder().per_token / Work.decoder().per_square == 53_249
 
 
-PASTED = [
-    (
-        "5 5 3",
-        "10",
-        "2",
-        "3 sequences in rows of 10: 2 rows instead of 3, 1.50 times fewer. No packing has fewer rows",
-    ),
-    ("5 5 30", "10", "2", "1 sequence is longer than a row and cut to it."),
-    ("5", "", "2", "There are fewer rows than ranks (2), so waiting cannot be compared."),
-    ("", "", "8", "Paste at least one length, such as 120 34 512."),
-    ("12 <b>", "", "8", "A length must be a whole number from 1 to 1,048,576, not <b>."),
-    ("length,count\n5", "", "8", "A line of the table must be a length and a count, not 5."),
-    ("5 5", "0", "8", "The row length must be a whole number from 1 to 1,048,576, not 0."),
-    ("5 5", "", "one", "The number of ranks must be a whole number from 2 to 4,096, not one."),
+def assert_ways(found, histogram, size, made):
+    """The page says the slots that the report says of today's batches, and those of the packs."""
+    fixed, rand, by_length = (batches_today(histogram, size, habit).slots for habit in ("fixed", "random", "sorted"))
+    assert [way["slots"] for way in found["ways"]] == [
+        fixed,
+        pytest.approx(rand, rel=1e-9),
+        by_length,
+        made.num_packs * histogram.max_length,
+    ]
+
+
+MEASURED = [name for name, about in available().items() if "(measured" in about]
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_the_sets_of_the_menu_give_the_numbers_of_plan_and_report(visit, name):
+    page = visit("index")
+    found = page.evaluate(
+        "name => ({...PaddingCost.analyze(DATA_SETS[name].counts, String(DATA_SETS[name].max_length)), groups: null, "
+        "best: DATA_SETS[name].best})",
+        name,
+    )
+    whole, top = load(name, max_length=MAX_LENGTH), load(name).max_length
+    histogram = cut(whole, top, "split")
+    made = plan(histogram, method="lpfhp")
+    assert (found["sequences"], found["packs"]) == (whole.num_sequences, made.num_packs)
+    assert_ways(found, histogram, 32, made)
+    advice = advise(whole, top, keep_max_length=True)
+    assert found["best"] == advice.plan.num_packs
+    assert found["ways"][1]["slots"] == pytest.approx(advice.today.slots, rel=1e-9)
+    page.get_by_role("combobox", name="Data").select_option(name)
+    said = page.locator("#lengths").inner_text()
+    if found["best"] < found["packs"]:
+        assert f"finds {found['best']:,} rows" in said
+    else:
+        assert "searches further" not in said
+
+
+def pandas_prints(lengths):
+    """What pandas prints of a series, of a frame, and of how often each length comes."""
+    series = pd.Series(lengths, name="length")
+    return [repr(series), series.to_frame().to_string(), repr(series.value_counts())]
+
+
+READ = [  # what is pasted, and the lengths in it
+    ("5 5 3", [5, 5, 3]),
+    ("5,\n3", [5, 3]),
+    ("[5, 3, 5]", [5, 5, 3]),
+    ("array([ 5,  3,\n        5])", [5, 5, 3]),
+    ("n_tokens\n12.0\n7", [12, 7]),
+    ("length,count\n5,3\n7,1", [5, 5, 5, 7]),
+    ("count;length\r\n3;5\r\n1;7\r\n", [5, 5, 5, 7]),
+    ("\ufefflength\n5", [5]),
+    ("id,length\na,5\nb,7", [5, 7]),
+    (",tokens\n0,5\n1,7", [5, 7]),
+    ("path\tn_tokens\nf0\t12\nf1\t7", [12, 7]),
+    ('"length"\n"1,024"\n"7"', [1024, 7]),
+    ("sep=;\nid;length\n1;5\n2;6", [5, 6]),
+    ('{"length": 5}\n{"length": 7}', [5, 7]),
+    ('{"id": 1, "input_ids": [4, 4, 4]}\n{"id": 2, "input_ids": [4]}', [3, 1]),
+    ("[[1, 2], [3]]", [2, 1]),
+    *((text, [5, 7, 5, 9]) for text in pandas_prints([5, 7, 5, 9])),
+    ("120,340,512,7", [120, 340, 512, 7]),
 ]
 
 
-def test_lengths_that_are_pasted_or_in_a_file_are_packed_or_refused(visit, tmp_path):
-    page = visit("lengths")
-    for typed, slots, ranks, says in PASTED:
-        page.locator("#lengths textarea").fill(typed)
-        page.get_by_label("Row length").fill(slots)
-        page.get_by_label("Ranks").fill(ranks)
-        page.get_by_role("button", name="Pack these").click()
+@pytest.mark.parametrize(("text", "lengths"), READ)
+def test_what_people_paste_is_read(visit, text, lengths):
+    counts = visit("index").evaluate("text => ReadLengths.read(text).counts", text)
+    assert counts == [[length, lengths.count(length)] for length in sorted({*lengths}, reverse=True)]
+
+
+REFUSED = [
+    ("", "Paste at least one length, such as 120 34 512."),
+    ("12 <b>", "A length must be a whole number from 1 to 1,048,576, not <b>."),
+    ("5.5", "A length must be a whole number from 1 to 1,048,576, not 5.5."),
+    ("length;count\n1.024;2", "A length must be a whole number from 1 to 1,048,576, not 1.024."),
+    ("length,count\n5", "A count must be a whole number from 0 to 999,999,999, not nothing."),
+    ("a,b,c\n1,2,3", 'The columns are a, b, c: call the one with the lengths "length", or paste it alone.'),
+    ("5,3\n7,2\n9,1", "Each line has two numbers."),
+    ("0   5\n1   7\n   ...\n98  2\nName: length, Length: 99, dtype: int64", "leaves lines out (...)"),
+    ('{"length": 5}\n{"tokens": 7}', "Record 2 has no length."),
+    ('{"length": 5}\n{"len', "Line 2 is no JSON"),
+    ('{"text": "no tokens"}', "A record has text"),
+]
+
+
+def test_what_is_no_list_of_lengths_is_refused_and_nothing_stays_of_the_last_result(visit):
+    page = visit("index")
+    page.get_by_role("combobox", name="Data").select_option("")
+    for typed, says in REFUSED:
+        page.get_by_label("Lengths in tokens").fill(typed)
+        page.get_by_role("button", name="What does padding cost?").click()
         assert says in page.locator("#lengths [role=status]").inner_text()
-        assert page.locator("#lengths svg").count() == (2 if "row" in says and "must" not in says else 0)
-    page = visit("lengths")
-    (tmp_path / "mine.txt").write_text("7\n3\n")
+        assert page.locator("#lengths .bars").count() == 0
+    page.get_by_label("Lengths in tokens").fill("5 5 30")
+    for label, typed, says in (
+        ("Row length", "0", "The row length must be a whole number from 1 to 1,048,576, not 0."),
+        ("Batch size", "many", "The batch size must be a whole number from 1 to 65,536, not many."),
+        ("Ranks", "1", "The number of ranks must be a whole number from 2 to 4,096, not 1."),
+    ):
+        page.get_by_label(label).fill(typed)
+        page.keyboard.press("Enter")
+        assert says in page.locator("#lengths [role=status]").inner_text()
+        page.get_by_label(label).fill("")
+    page.get_by_label("Row length").fill("10")
+    page.get_by_label("Ranks").fill("2")
+    page.keyboard.press("Enter")
+    said = page.locator("#lengths").inner_text()
+    assert "3 sequences fill 4 rows of 10 slots." in said and "No packing has fewer rows: this is proven." in said
+    assert "1 sequence is longer than a row and is split, which makes 5 pieces." in said and "2 ranks wait" in said
+
+
+def test_a_comma_that_can_be_read_in_two_ways_is_asked_about(visit):
+    page = visit("index")
+    page.get_by_role("combobox", name="Data").select_option("")
+    page.get_by_label("Lengths in tokens").fill("1,024\n2,048")
+    page.keyboard.press("Tab")
+    page.get_by_role("button", name="What does padding cost?").click()
+    assert page.locator("#lengths [role=status]").inner_text() == "Is 1,024 one length, or are they 2?"
+    page.get_by_role("button", name="2 lengths, 1 and 24").click()
+    assert "4 sequences fill" in page.locator("#lengths").inner_text()
+    page.get_by_role("button", name="What does padding cost?").click()
+    page.get_by_role("button", name="One length, 1,024").click()
+    assert "2 sequences fill 2 rows of 2,048 slots" in page.locator("#lengths").inner_text()
+
+
+def test_a_result_has_an_address_and_a_picture(visit, address):
+    page = visit("index")
+    page.get_by_role("combobox", name="Data").select_option("")
+    page.get_by_label("Lengths in tokens").fill("120 340 120 7")
+    page.get_by_label("Row length").fill("512")
+    page.keyboard.press("Enter")
+    words = page.locator("#lengths [role=status]").inner_text()
+    link = page.get_by_role("link", name="Link to this result").get_attribute("href")
+    assert link == "#lengths=7.35-2.64&row=512"
+    with page.expect_download() as started:
+        page.get_by_role("button", name="Save it as a picture").click()
+    assert Image.open(started.value.path()).size == (1200, 630)
+    page.goto(f"{address}/404.html")
+    page.goto(f"{address}/index.html{link}")
+    assert page.locator("#lengths [role=status]").inner_text() == words
+    for broken, says in (
+        ("#set=<b>", "There is no data set <b>."),
+        ("#lengths=7.-", "The address holds no lengths that can be read."),
+        ("#lengths=0", "A length must be a whole number from 1 to 1,048,576, not 0."),
+        ("#set=squad&row=x", "The row length must be a whole number from 1 to 1,048,576, not x."),
+    ):
+        page.goto(f"{address}/404.html")
+        page.goto(f"{address}/index.html{broken}")
+        assert page.locator("#lengths [role=status]").inner_text() == says
+
+
+def test_a_file_of_a_million_lengths_stays_out_of_the_field(visit, tmp_path):
+    page, lengths = visit("index"), np.random.default_rng(0).integers(1, 4000, 10**6)
+    (tmp_path / "mine.txt").write_text("\n".join(map(str, lengths)))
     page.get_by_label("A file").set_input_files(tmp_path / "mine.txt")
-    page.wait_for_function(
-        "document.querySelector('#lengths [role=status]').textContent.startsWith('2 sequences in rows of 7')"
-    )
+    page.wait_for_function("document.querySelector('#lengths').innerText.includes('1,000,000 sequences fill')")
+    assert page.get_by_label("Lengths in tokens").input_value() == ""
+    assert "too many different lengths for a link" in page.locator("#lengths").inner_text()
 
 
 def test_a_folder_with_something_else_is_left_alone(tmp_path):

@@ -54,7 +54,7 @@ store = TokenStore.from_samples([{"input_ids": [7] * length} for length in (5, 3
 loader = pack_loader(store, pack_lengths(store.lengths, max_length=8), batch_size=1, drop_last=True)
 recipe = Recipe(micro_batch=1, learning_rate=0.1, total_sequences=5000, packing_factor=5 / 3, replicas=3)
 model = GPT2LMHeadModel(GPT2Config(vocab_size=16, n_positions=8, n_embd=8, n_layer=1, n_head=2))
-fit(model, loader, recipe, progress=False, folder="run", on_update=lambda last: die() if last["update"] > 2 else None)
+fit(model, loader, recipe, on_update=lambda last: die() if last["update"] > 2 else None)
 """,
 }
 

@@ -20,7 +20,7 @@ from packlib.checks import one_line
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import PackingPlan, Packs, arrays, assign, plan
 from packlib.training import Recipe, adjust
-from packlib.training.checkpoint import CHECKPOINT, RunFolder
+from runs.checkpoint import CHECKPOINT, RunFolder
 
 TIMES = 600  # and fewer for a kind whose format another one has
 FEWER = 150

@@ -80,12 +80,33 @@ def test_overlong_sequences_are_cut_or_left_out_and_counted(lengths, top):
             whole.with_max_length(top)
     for drop in (whole.with_max_length, lambda *a: LengthHistogram.from_lengths(lengths, *a)):
         if over == len(lengths):
-            with pytest.raises(ValueError, match="holds no sequence"):
+            with pytest.raises(
+                ValueError, match=f'^All {over} seq.* longer than {top} tokens: overlong="drop" leaves none'
+            ):
                 drop(top, "drop")
             continue
         rest = drop(top, "drop")
         assert rest.expand().tolist() == sorted(length for length in lengths if length <= top)
         assert (rest.max_length, rest.truncated, rest.dropped) == (top, 0, over)
+
+
+@given(LENGTHS, st.integers(1, 300))
+def test_split_sequences_become_full_rows_and_a_remainder(lengths, top):
+    pieces = sorted(min(top, length - start) for length in lengths for start in range(0, length, top))
+    for split in (
+        LengthHistogram.from_lengths(lengths).with_max_length,
+        lambda *a: LengthHistogram.from_lengths(lengths, *a),
+    ):
+        found = split(top, "split")
+        assert found.expand().tolist() == pieces
+        assert (found.num_tokens, found.max_length, found.truncated, found.dropped) == (sum(lengths), top, 0, 0)
+
+
+def test_pieces_are_counted_beyond_what_a_histogram_holds():
+    found = LengthHistogram.from_lengths([2**62 + 3, 5], 2**20, "split")
+    assert (found.counts[2**20], found.counts[3], found.counts[5]) == (2**42, 1, 1)
+    with pytest.raises(ValueError, match="at most 9223372036854775807 fit"):
+        LengthHistogram.from_lengths([2**63 - 1, 2**63 - 1], 1, "split")
 
 
 def test_what_was_lost_before_stays_counted():

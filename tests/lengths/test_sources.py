@@ -44,11 +44,21 @@ def test_data_sets_take_another_maximum_length(name):
     whole = load(name, max_length=1024)
     assert whole.max_length == 1024 and whole.truncated == 0
     assert whole.num_sequences == load(name).num_sequences
-    short = load(name, max_length=16)
+    short = load(name, max_length=16, overlong="truncate")
     assert short.max_length == 16 and short.truncated == whole.counts[17:].sum()
     assert load(name, max_length=16, overlong="drop").num_sequences == whole.counts[:17].sum()
     with pytest.raises(ValueError, match="over the maximum length 16"):
-        load(name, max_length=16, overlong="error")
+        load(name, max_length=16)
+    assert load(name, max_length=16, overlong="split").num_tokens == whole.num_tokens
+
+
+def test_a_data_set_that_is_longer_than_its_own_rows_comes_cut_to_them():
+    whole = load("docstrings", max_length=1 << 20)
+    assert load("docstrings").max_length == 512 and load("docstrings").truncated == whole.counts[513:].sum() > 0
+    assert load("docstrings", overlong="drop").dropped == load("docstrings").truncated
+    assert load("docstrings", overlong="split").num_tokens == whole.num_tokens
+    with pytest.raises(ValueError, match="over the maximum length 511: pass a larger maximum, or overlong="):
+        load("docstrings", max_length=511)
 
 
 @pytest.mark.parametrize("name", FAMILIES)

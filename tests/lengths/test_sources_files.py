@@ -125,7 +125,7 @@ def test_a_file_takes_a_maximum_length(tmp_path, kind):
     assert cut.expand().tolist() == [3, 9, 9] and cut.truncated == 1
     rest = load(**arguments, max_length=9, overlong="drop")
     assert rest.expand().tolist() == [3, 9] and rest.dropped == 1
-    with pytest.raises(ValueError, match="over the maximum length 9: truncate or drop"):
+    with pytest.raises(ValueError, match='over the maximum length 9: pass a larger maximum, or overlong="truncate"'):
         load(**arguments, max_length=9)
 
 

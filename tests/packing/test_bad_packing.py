@@ -12,9 +12,11 @@ from packlib.packing import (
     StreamPacker,
     assign,
     document_rows,
+    group_trees,
     least_cuts,
     nonnegative_least_squares,
-    pack_groups,
+    pack_tree_lengths,
+    pack_trees,
     plan,
     strategy_matrix,
 )
@@ -47,7 +49,9 @@ TYPES = [
     (lambda: replace(balance(FEW, 1), window=None), "window must be a whole number at least 1, not None."),
     (lambda: replace(balance(FEW, 1), work=None), "work must be Work, not None."),
     (lambda: balance_step([3], 1, 8, work=3), "work must be Work, not 3"),
-    (lambda: pack_groups([5, 9], [[3], [4, 8.5]], 16), "8.5"),
+    (lambda: group_trees([5, 9], [[3], [4, 8.5]]), "8.5"),
+    (lambda: pack_trees([[5, 9.5]], [0], 16), "Token 9.5 at position 1 of sequence 0 is not a whole number."),
+    (lambda: pack_trees(7, [0], 16), "sequences must be a list of token lists, not 7."),
 ]
 VALUES = [
     (lambda: plan([3], method="spfph"), "not 'spfph': did you mean 'spfhp'"),
@@ -116,15 +120,22 @@ VALUES = [
     ),
     (lambda: document_rows([3], 8, "wrapping"), "not 'wrapping': did you mean 'wrapped'"),
     (lambda: document_rows([3], 12, "powers_of_two"), 'a power of two for the rule "powers_of_two", not 12'),
-    (lambda: pack_groups([5], [[3], [4]], 16), "must have one entry for each group, not 1 and 2."),
-    (lambda: pack_groups([], [], 16), "must have one entry for each group, not 0 and 0."),
-    (lambda: pack_groups([5, 0], [[3], [4]], 16), "The prompt of group 1 must have at least 1 token, not 0."),
-    (lambda: pack_groups([5], [[]], 16), "Group 0 must have answers of at least 1 token, not none."),
-    (lambda: pack_groups([5], [[4, 0]], 16), "Group 0 must have answers of at least 1 token, not one of 0 tokens."),
+    (lambda: group_trees([5], [[3], [4]]), "must have one entry for each group, not 1 and 2."),
+    (lambda: group_trees([], []), "must have one entry for each group, not 0 and 0."),
+    (lambda: group_trees([5, 0], [[3], [4]]), "The prompt of group 1 must have at least 1 token, not 0."),
+    (lambda: group_trees([5], [[]]), "Group 0 must have answers of at least 1 token, not none."),
+    (lambda: group_trees([5], [[4, 0]]), "Group 0 must have answers of at least 1 token, not one of 0 tokens."),
     (
-        lambda: pack_groups([5, 9], [[3], [4, 8]], 16),
-        "max_length must be at least 17, the prompt and the longest answer of group 1, ",
+        lambda: pack_tree_lengths(group_trees([5, 9], [[3], [4, 8]]), 16),
+        "max_length must be at least 17, the tokens of sequence 2, not 16.",
     ),
+    (lambda: pack_trees([], [], 16), "sequences must hold at least one sequence"),
+    (lambda: pack_trees([[1], []], [0, 0], 16), "Sequence 1 must have at least 1 token, not 0."),
+    (lambda: pack_trees([[1], [2]], [0], 16), "groups must have 2 entries, one for each sequence, not 1."),
+    (lambda: pack_trees([[1], [2]], [0, 0], 16, apart=[[1]]), "apart must have 2 entries, one for each sequence"),
+    (lambda: pack_trees([[1, 2]], [0], 16, apart=[[1]]), "apart must have 2 values for sequence 0, one for each"),
+    (lambda: pack_trees([[1]], [0], 0), "max_length must be from 1 to 16777216, not 0"),
+    (lambda: pack_trees([[1]], [0], 8, tries=-1), "tries must be at least 0, not -1"),
 ]
 
 

@@ -87,8 +87,8 @@ FEW_LENGTHS = st.dictionaries(st.integers(1, 24), st.integers(1, 10_000), min_si
 def test_plans_stay_within_a_pack_of_the_bound_and_as_near_with_more_of_each_length(histogram, depth, k):
     factor = min(10**k, (2**63 - 1) // histogram.num_tokens)
     small, large = (
-        plan(histogram, max_sequences_per_pack=depth),
-        plan(times(histogram, factor), max_sequences_per_pack=depth),
+        plan(histogram, method="optimal", max_sequences_per_pack=depth),
+        plan(times(histogram, factor), method="optimal", max_sequences_per_pack=depth),
     )
     assert 0 <= small.gap <= 1 and large.gap * small.num_packs <= small.gap * large.num_packs
     assert small.num_packs <= plan(histogram, method="lpfhp", max_sequences_per_pack=depth).num_packs
@@ -100,7 +100,7 @@ def test_plans_stay_within_a_pack_of_the_bound_and_as_near_with_more_of_each_len
 def test_rare_lengths_beside_very_frequent_ones_are_seen(powers, depth):
     """From one sequence to 10^17 of a length: a solver in floats sees one or the other at a time."""
     histogram = counted({length: 2**power for length, power in powers.items()}, 30)
-    assert plan(histogram, max_sequences_per_pack=depth).gap <= 1
+    assert plan(histogram, method="optimal", max_sequences_per_pack=depth).gap <= 1
 
 
 def test_prices_that_prove_a_fraction_more_are_kept():
@@ -127,12 +127,12 @@ def test_a_solver_that_gives_up_is_said(monkeypatch):
 
     def lame(self, counts):
         init(self, counts)
-        self._highs.setOptionValue("simplex_iteration_limit", 1)
+        self._highs.addRow(1.0, np.inf, 0, np.zeros(0, np.int32), np.zeros(0))  # nothing is at least 1
 
     monkeypatch.setattr(MasterProblem, "__init__", lame)
     squad = load("squad")
-    with pytest.warns(RuntimeWarning, match=r"could not solve the linear program \(Iteration limit reached\)"):
-        made = plan(squad, max_sequences_per_pack=3)
+    with pytest.warns(RuntimeWarning, match=r"could not solve the linear program \(Infeasible\)"):
+        made = plan(squad, method="optimal", max_sequences_per_pack=3)
     assert made.lower_bound <= made.num_packs <= plan(squad, method="lpfhp", max_sequences_per_pack=3).num_packs
 
 
@@ -152,14 +152,14 @@ def test_deep_packs_are_filled_many_places_at_a_time():
 )
 def test_the_bounds_of_the_published_histograms_are_met(name, depth, fewest):
     """Each is the linear program's bound, rounded up."""
-    made = plan(load(name), max_sequences_per_pack=depth)
+    made = plan(load(name), method="optimal", max_sequences_per_pack=depth)
     assert (made.num_packs, made.lower_bound) == (fewest, fewest)
 
 
 @pytest.mark.parametrize("name", ["squad", "wordnet", "wordnet-pairs", "docstrings"])
 def test_the_other_sets_at_every_depth(name):
     for depth in DEPTHS:
-        assert plan(load(name), max_sequences_per_pack=depth).gap <= 1
+        assert plan(load(name), method="optimal", max_sequences_per_pack=depth).gap <= 1
 
 
 @pytest.mark.parametrize(
@@ -198,13 +198,13 @@ POWERS = {1: 43, 2: 43, 3: 15, 6: 38, 8: 34, 9: 14, 10: 18, 11: 14, 12: 18, 13: 
     ],
 )
 def test_the_bound_is_met(histogram, depth, rounds):
-    assert plan(histogram, max_sequences_per_pack=depth, rounds=rounds).gap == 0
+    assert plan(histogram, method="optimal", max_sequences_per_pack=depth, rounds=rounds).gap == 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [(2048, 5.0, 1.0), (8192, 6.0, 1.2)])
 def test_log_normals_of_ten_million_are_packed_to_the_bound(shape):
-    made = plan(log_normal(10_000_000, *shape))
+    made = plan(log_normal(10_000_000, *shape), method="optimal")
     assert made.gap <= made.num_packs * 1e-5
 
 
@@ -222,10 +222,10 @@ def test_an_interrupt_returns_the_best_so_far_and_a_request_to_terminate_is_obey
 
     if error is Terminated:
         with pytest.raises(Terminated):
-            plan(wikipedia, max_sequences_per_pack=3, progress=progress)
+            plan(wikipedia, method="optimal", max_sequences_per_pack=3, progress=progress)
         return
     with pytest.warns(RuntimeWarning, match="The search was interrupted: this is the best plan so far"):
-        made = plan(wikipedia, max_sequences_per_pack=3, progress=progress)
+        made = plan(wikipedia, method="optimal", max_sequences_per_pack=3, progress=progress)
     assert made.lower_bound < made.num_packs <= plan(wikipedia, method="lpfhp", max_sequences_per_pack=3).num_packs
 
 
@@ -234,7 +234,7 @@ def test_an_interrupt_is_raised_where_that_is_asked_for():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        plan(load("squad"), max_sequences_per_pack=3, progress=progress, on_interrupt="raise")
+        plan(load("squad"), method="optimal", max_sequences_per_pack=3, progress=progress, on_interrupt="raise")
     assert plan([3, 4], 8, "lpfhp", on_interrupt="raise").gap == 0, "other methods raise it anyway"
     with pytest.raises(ValueError, match="on_interrupt must be 'return' or 'raise', not 'rise'"):
         plan([3, 4], 8, "lpfhp", on_interrupt="rise")
@@ -242,7 +242,7 @@ def test_an_interrupt_is_raised_where_that_is_asked_for():
 
 def test_progress_is_reported():
     steps = []
-    made = plan(load("squad"), max_sequences_per_pack=3, progress=steps.append)
+    made = plan(load("squad"), method="optimal", max_sequences_per_pack=3, progress=steps.append)
     assert {step.stage for step in steps} == {"pricing", "rounding"}
     assert [s.lower_bound for s in steps] == sorted(s.lower_bound for s in steps)
     assert [s.num_packs for s in steps] == sorted((s.num_packs for s in steps), reverse=True)
@@ -250,10 +250,15 @@ def test_progress_is_reported():
     assert steps[-1].num_packs == made.num_packs and steps[-1].lower_bound <= made.lower_bound
 
 
-@pytest.mark.parametrize(("histogram", "depth"), [(load("docstrings", 256), 4), (LOG_NORMAL, 6)])
+@pytest.mark.parametrize(("histogram", "depth"), [(load("docstrings", 256, overlong="truncate"), 4), (LOG_NORMAL, 6)])
 def test_progress_that_returns_false_ends_the_search(histogram, depth):
     steps = []
-    made = plan(histogram, max_sequences_per_pack=depth, progress=lambda now: steps.append(now) or len(steps) < 3)
+    made = plan(
+        histogram,
+        method="optimal",
+        max_sequences_per_pack=depth,
+        progress=lambda now: steps.append(now) or len(steps) < 3,
+    )
     assert len(steps) == 3 and made.num_packs == steps[-1].num_packs > made.lower_bound >= steps[-1].lower_bound
 
 
@@ -263,12 +268,12 @@ def test_rounds_end_the_search_at_the_same_plan(rounds, monkeypatch):
     solved = []
     solve = MasterProblem.solve
     monkeypatch.setattr(MasterProblem, "solve", lambda *given: solved.append(1) or solve(*given))
-    histogram = load("docstrings", 128)
-    first, again = (plan(histogram, max_sequences_per_pack=4, rounds=rounds) for _ in range(2))
+    histogram = load("docstrings", 128, overlong="truncate")
+    first, again = (plan(histogram, method="optimal", max_sequences_per_pack=4, rounds=rounds) for _ in range(2))
     assert len(solved) == 2 * rounds and first.to_json() == again.to_json()
-    assert first.num_packs >= plan(histogram, max_sequences_per_pack=4).num_packs
+    assert first.num_packs >= plan(histogram, method="optimal", max_sequences_per_pack=4).num_packs
     wikipedia = load("wikipedia")
-    few, none = (plan(wikipedia, max_sequences_per_pack=3, rounds=some).num_packs for some in (5, 0))
+    few, none = (plan(wikipedia, method="optimal", max_sequences_per_pack=3, rounds=some).num_packs for some in (5, 0))
     assert few < 0.995 * none
 
 
@@ -301,7 +306,7 @@ def test_more_time_never_gives_a_worse_plan(histogram, depth, limits, monkeypatc
         ticks = itertools.count()
         with monkeypatch.context() as patch:
             patch.setattr(time, "perf_counter", lambda ticks=ticks: float(next(ticks)))
-            made = plan(histogram, max_sequences_per_pack=depth, time_limit=limit)
+            made = plan(histogram, method="optimal", max_sequences_per_pack=depth, time_limit=limit)
         packs.append(made.num_packs)
         bounds.append(made.lower_bound)
     assert packs == sorted(packs, reverse=True) and bounds == sorted(bounds)
@@ -317,6 +322,6 @@ def test_a_search_is_not_silent_on_a_terminal(options, patience, seen, monkeypat
     monkeypatch.setattr(tqdm, "__init__", every_round)
     monkeypatch.setattr("packlib.packing.search.progress._PATIENCE", patience)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    plan(load("squad"), max_sequences_per_pack=3, **options)
+    plan(load("squad"), method="optimal", max_sequences_per_pack=3, **options)
     printed = capsys.readouterr().err
     assert ("planning" in printed and "above the best" in printed) == seen

@@ -130,7 +130,7 @@ def changed(made, **proof):
     return json.dumps(raw)
 
 
-WIKIPEDIA = plan(load("wikipedia"), max_sequences_per_pack=3)
+WIKIPEDIA = plan(load("wikipedia"), method="optimal", max_sequences_per_pack=3)
 THREES = plan([4, 4, *[3] * 7], 8)  # sums prove four packs, and prices five
 BY_TOKENS = plan([7, 6, 5, 4, 3, 2, 2, 1, 1, 1], 8, "lpfhp")
 
@@ -184,7 +184,7 @@ SETS = ("wikipedia", "squad", "docstrings", "wordnet", "wordnet-pairs", "uniform
 def test_the_plan_of_each_shipped_set_says_what_proves_it(name, depth):
     """Of these 36 plans, 27 said nothing: no prices, and not what proves the bound instead."""
     histogram = load(name)
-    made = plan(histogram, max_sequences_per_pack=depth)
+    made = plan(histogram, method="optimal", max_sequences_per_pack=depth)
     assert made.gap == 0 and not made.listed
     assert depth != 1 or made.proof == Sums("sequences")
     assert certified_bound(histogram.counts, made.prices, depth) == made.lower_bound
@@ -215,7 +215,7 @@ def test_sums_say_what_they_add(lengths, depth, says):
 
 def test_prices_of_a_linear_program_are_kept_where_sums_prove_as_much():
     for depth in (4, None):
-        assert isinstance(plan(load("wikipedia"), max_sequences_per_pack=depth).proof, Prices)
+        assert isinstance(plan(load("wikipedia"), method="optimal", max_sequences_per_pack=depth).proof, Prices)
 
 
 def test_a_list_says_that_it_rests_on_floating_point():

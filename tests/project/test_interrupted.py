@@ -225,13 +225,13 @@ def test_a_search_may_take_the_first_interrupt_alone():
 LOOP = """
 from packlib import load, plan
 for max_length in (1000, 990):
-    print(plan(load("lengths.csv", max_length)).num_packs, flush=True)
+    print(plan(load("lengths.csv", max_length), method="optimal").num_packs, flush=True)
 """
 DATASET = """
 import datasets
 from packlib.tools.rows import pack_dataset
 rows = datasets.Dataset.from_parquet("tokens.parquet", keep_in_memory=True)
-print(len(pack_dataset(rows, 1000, progress=False)))
+print(len(pack_dataset(rows, 1000, "optimal", progress=False)))
 """
 
 

@@ -29,9 +29,9 @@ from packlib import (
     PackingPlan,
     Packs,
     Recipe,
-    SharedPromptCollator,
     StreamPacker,
     TransformersCollator,
+    TreeCollator,
     adjust,
     advise,
     audit,
@@ -42,10 +42,10 @@ from packlib import (
     collate,
     evaluate,
     fit,
-    lay_groups,
+    lay_trees,
     load,
     pack_dataset,
-    pack_groups,
+    pack_trees,
     pack_loader,
     plan,
     predict,
@@ -99,10 +99,11 @@ def streams(source: Any) -> Iterator[list[int]]:
 
 
 def answers(own: PreTrainedModel, prompts: list[list[int]], answers: list[list[list[int]]]) -> torch.Tensor:
-    laid = pack_groups(map(len, prompts), [map(len, group) for group in answers], max_length=64)
-    batch = SharedPromptCollator(own)(list(lay_groups(laid, prompts, answers)))
+    sequences = [prompt + answer for prompt, group in zip(prompts, answers, strict=True) for answer in group]
+    groups = [at for at, group in enumerate(answers) for _ in group]
+    batch = TreeCollator(own)(list(lay_trees(pack_trees(sequences, groups, max_length=64), sequences)))
     logits = own(**batch.inputs).logits
-    print(batch.answer_sums(batch.losses(logits)))
+    print(batch.sequence_sums(batch.losses(logits)))
     return batch.loss(logits)
 
 

@@ -8,8 +8,8 @@ import torch
 from file_cases import full_disk
 
 from packlib.distributed import run_ranks
-from packlib.training import checkpoint
-from packlib.training.checkpoint import CHECKPOINT, METRICS, RunFolder
+from runs import checkpoint
+from runs.checkpoint import CHECKPOINT, METRICS, RunFolder
 
 
 def run_in(folder, value=0.0, shape=(2, 1)):

@@ -8,7 +8,8 @@ from training_cases import Broken, Interrupted, furthest, loader, recipe, small_
 from packlib.batches import pack_lengths, pack_loader
 from packlib.distributed import RankError, run_ranks
 from packlib.files import work_folder
-from packlib.training import evaluate, fit
+from packlib.training import evaluate
+from runs.resuming import fit
 
 PLAN = recipe(2, 2, replicas=2, packing_factor=35 / 12)
 pytestmark = pytest.mark.slow

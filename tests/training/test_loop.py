@@ -8,12 +8,14 @@ from model_cases import bert_config, make_batch, make_model
 from training_cases import FACTOR, Broken, Interrupted, furthest, loader, recipe, small_model, stable, stop_at, weights
 from transformers import BertForMaskedLM
 
+import packlib
 from packlib import files
 from packlib.batches import PackedBatch, pad
 from packlib.model import nsp_loss, packed_output, token_loss
-from packlib.training import CausalObjective, PretrainingObjective, Recipe, evaluate, fit, rate_at
+from packlib.training import CausalObjective, PretrainingObjective, Recipe, evaluate, rate_at
 from packlib.training.objective import MaskedObjective, default_objective
 from packlib.training.updates import join_packs
+from runs.resuming import fit
 
 
 @pytest.mark.parametrize("mean", ["token", "sequence"])
@@ -95,6 +97,20 @@ def test_an_interrupted_run_ends_bit_for_bit_as_if_it_had_not_been(tmp_path):
     assert lines == records
 
 
+@pytest.mark.parametrize("even", [False, True])
+def test_the_loop_of_the_library_trains_as_the_one_that_keeps_a_folder(even, tmp_path):
+    def run(train, **options):
+        model = small_model()
+        plan = recipe(4, 2, packing_factor=FACTOR)
+        return weights(model), stable(train(model, loader(4), plan, even_updates=even, **options)), weights(model)
+
+    kept, alone = run(fit, folder=tmp_path), run(packlib.fit)
+    assert kept[1] == alone[1] and len(alone[1]) > 3 and "loss" in alone[1][0]
+    assert furthest(kept[2], alone[2]) == 0 and furthest(alone[0], alone[2]) > 0
+    with pytest.raises(FloatingPointError, match=r"samples .*; the weights are those of update 4\.$"):
+        packlib.fit(small_model(), loader(4), recipe(4, 2), Broken(10))
+
+
 def test_a_nan_loss_stops_with_the_step_the_batch_and_what_was_saved(tmp_path):
     model, seen, options = small_model(), [], {"folder": tmp_path, "save_every": 3, "progress": False}
     with pytest.raises(FloatingPointError) as raised:
@@ -120,7 +136,7 @@ def test_a_nan_gradient_stops_before_it_spoils_the_weights():
 
 
 def test_the_bar_shows_useful_tokens(capsys):
-    fit(small_model(), loader(8), recipe(8, 2, 100, warmup_sequences=0))
+    fit(small_model(), loader(8), recipe(8, 2, 100, warmup_sequences=0), progress=True)
     said = capsys.readouterr().err
     assert "useful tokens/s" in said and "loss " in said and "sequences" in said
 

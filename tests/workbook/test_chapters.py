@@ -14,17 +14,20 @@ from torch.nn.functional import cross_entropy
 from packbook.n03_nnls_packing import runs as least_squares
 from packbook.n04_optimal_packing import runs as optimal_packing
 from packbook.n06_unpacking_losses import lab
+from packbook.n07_hyperparameters.exercises import end_updates
 from packbook.n14_whole_documents.runs import expected_losses
-from packbook.n15_fine_tuning import lesson as fine_tuning
+from packbook.n15_fine_tuning import exercises as fine_tuning
 from packbook.n15_fine_tuning import runs as weights
 from packbook.n16_shared_prompts.lesson import SharedTree
 from packbook.n16_shared_prompts.runs import times_fewer
 from packbook.records import recorded
 from packbook.run.running import notebooks
 from packbook.shared.histograms import in_blocks
+from packlib.batches import PackedBatch
 from packlib.lengths import available, load
-from packlib.packing import PRICE_OF_A_PACK, pack_groups, plan
+from packlib.packing import PRICE_OF_A_PACK, group_trees, pack_tree_lengths, plan
 from packlib.packing.search.knapsack import NOT_FOR_SALE, solve_knapsack
+from packlib.training import UpdateStream
 
 
 def test_the_prose_of_notebook_03_says_what_was_recorded():
@@ -127,7 +130,7 @@ def test_the_cost_of_a_cut_is_what_enumeration_gives(p, m):
 
 def test_a_shared_prompt_saves_what_rows_hold():
     for prompt, answer, number in ((250, 3000, 8), (9, 4, 3), (1, 1, 2)):
-        rows = pack_groups([prompt], [[answer] * number], 1 << 17)
+        rows = pack_tree_lengths(group_trees([prompt], [[answer] * number]), 1 << 17)
         assert times_fewer(prompt, answer, number) == pytest.approx(rows.unshared_tokens / rows.tokens)
 
 
@@ -238,3 +241,14 @@ def test_the_texts_of_the_broken_trainer_fit_into_its_rows_with_every_seed():
     """Glosses with usage examples were longer than thought: with seed 3 one of 57 tokens met rows of 48."""
     for seed in range(40):
         assert [len(text["input_ids"]) for text in lab.texts(seed=seed)] == [6 + 2 * i for i in range(8)], seed
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=30), st.integers(1, 9), st.integers(1, 5))
+def test_updates_end_in_notebook_07_where_those_of_the_library_do(counts, target, micro_batch):
+    """All but the last, for which the library takes packs of the next epoch."""
+    rows = [torch.arange(6).clamp(max=count - 1)[None] + 1 for count in counts]
+    parts = [torch.cat(rows[at : at + micro_batch]) for at in range(0, len(rows), micro_batch)]
+    stream = UpdateStream([PackedBatch(input_ids=part, segment_ids=part) for part in parts], 1, target)
+    updates = end_updates(counts, target)
+    for packs in updates[:-1]:
+        assert sum(batch.num_packs for batch in next(stream)) == packs

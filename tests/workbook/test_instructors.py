@@ -7,25 +7,37 @@ from pathlib import Path
 
 import nbformat
 
-from packbook.run import copies
+from packbook.run import copies, course
 from packbook.run.running import notebooks
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "notebooks/INSTRUCTORS.md").read_text(encoding="utf-8")
 
 
-def test_lessons_take_the_minutes_that_the_notebooks_state():
-    lessons = [line for line in PAGE.splitlines() if ".ipynb)" in line and line.startswith("|")]
-    found = [re.findall(r"\((\w+)\.ipynb\)", line) for line in lessons]
-    assert sorted(name for names in found for name in names) == sorted(notebooks())
-    for line, names in zip(lessons, found, strict=True):
-        first = [nbformat.read(notebooks()[name], as_version=4).cells[0].source for name in names]
-        modules = [importlib.import_module(f"packbook.n{name}") for name in names]
-        levels = [(one.level, one.minutes) for module in modules for one in module.check.values() if one.level]
-        at_home = sum(minutes for level, minutes in levels if level == 3)
-        in_class = sum(minutes for _, minutes in levels) - at_home
-        to_read = sum(int(re.search(r"(\d+) minutes to read", source)[1]) for source in first)
-        assert line.endswith(f" | {to_read} min | {in_class} min | {at_home} min |"), line
+def minutes_in(line):
+    return list(map(int, re.findall(r"(\d+) min", line)))
+
+
+def test_chapters_take_the_minutes_that_the_notebooks_state():
+    """In the order of the course, and the days add up."""
+    lines = [line for line in PAGE.splitlines() if line.startswith("| day") or line.startswith("| by need")]
+    listed = [name for line in lines for name in re.findall(r"\((\w+)\.ipynb\)", line)]
+    assert sorted(listed) == sorted(notebooks()) and listed == [one.notebook for one in course.chapters()]
+    sums = {}
+    for line in lines:
+        when = line.split(" | ")[0]
+        if "**all**" in line:
+            assert minutes_in(line) == sums.pop(when), line
+            continue
+        (name,) = re.findall(r"\((\w+)\.ipynb\)", line)
+        first = nbformat.read(notebooks()[name], as_version=4).cells[0].source
+        exercises = importlib.import_module(f"packbook.n{name}").check.values()
+        at_home = sum(one.minutes for one in exercises if one.level == 3)
+        in_class = sum(one.minutes for one in exercises if one.level) - at_home
+        to_read = int(re.search(r"(\d+) minutes to read", first)[1])
+        assert minutes_in(line) == [to_read, in_class, at_home], line
+        sums[when] = [sum(both) for both in zip(sums.get(when, [0, 0, 0]), minutes_in(line), strict=True)]
+    assert list(sums) == ["| by need"], "each day has its sum"
 
 
 def test_what_is_handed_out_has_no_solutions(tmp_path):
@@ -36,6 +48,6 @@ def test_what_is_handed_out_has_no_solutions(tmp_path):
     copies.main([str(ROOT / source), str(tmp_path / "handout")])
     shutil.rmtree(tmp_path / "handout" / "solutions")
     found = sorted((tmp_path / "handout").rglob("*"))
-    assert [path.stem for path in found] == [*sorted(notebooks()), "GLOSSARY"]
-    for path in found[:-1]:
+    assert [path.stem for path in found] == [*sorted(notebooks()), "GLOSSARY", "RECORDS"]
+    for path in found[:-2]:
         assert not any(cell.get("outputs") for cell in nbformat.read(path, as_version=4).cells)

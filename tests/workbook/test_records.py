@@ -5,9 +5,10 @@ import statistics
 import numpy as np
 import pytest
 
-from packbook.publish.website.recorded_page import records_page
+from packbook.publish.records import PAGE, records_page
 from packbook.records import FOLDERS, recorded
 from packbook.results import RESULTS_FOLDER, keep, result
+from packbook.run.running import NOTEBOOKS
 from packlib.lengths import data_path
 
 STORED = [(folder, path.stem) for folder in FOLDERS for path in sorted(data_path(folder).glob("*.csv"))]
@@ -39,7 +40,11 @@ def test_what_is_not_there_is_refused():
         recorded("no-such", "runs")
 
 
-PARTS = dict(part.split("\n", 1) for part in records_page().split("\n## ")[1:])
+PARTS = dict(part.split("\n", 1) for part in records_page().split("\n### ")[1:])
+
+
+def test_the_page_is_what_its_command_makes():
+    assert (NOTEBOOKS / PAGE).read_text(encoding="utf-8") == records_page(), "run python -m packbook.publish.records"
 
 
 def test_each_file_has_a_part():

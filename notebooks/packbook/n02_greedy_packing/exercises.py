@@ -15,53 +15,71 @@ def draw_spaces_and_length(rng):
     return [rng.randint(1, 9) for _ in range(rng.randint(0, 6))], rng.randint(1, 9)
 
 
-def place_copies(spaces, length, copies, slots):
-    """The spaces after SPFHP placed all `copies` of a length, as a sorted list."""
-    spaces, opened = list(spaces), []
-    for _ in range(copies):
-        widest = max(spaces, default=0)
-        if widest >= length:
-            spaces[spaces.index(widest)] -= length
-        else:
-            opened.append(slots - length)  # and no further copy goes there
-    return sorted(spaces + opened)
+def move_group(groups, length, copies, slots):
+    """`groups[space]` packs have this space left: the same after SPFHP placed all copies of a length."""
+    groups, left = dict(groups), copies
+    while left:
+        widest = max((space for space, packs in groups.items() if packs), default=0)
+        if widest < length:
+            break
+        moved = min(left, groups[widest])
+        groups[widest] -= moved
+        groups[widest - length] = groups.get(widest - length, 0) + moved
+        left -= moved
+    groups[slots - length] = groups.get(slots - length, 0) + left  # each copy that is left opens a pack
+    return {space: packs for space, packs in groups.items() if packs}
 
 
-def draw_spaces_and_copies(rng):
+def draw_groups(rng):
     slots = rng.choice((10, 16, 32))
-    spaces = [rng.randint(0, slots - 1) for _ in range(rng.randint(0, 5))]
-    return spaces, rng.randint(1, slots // 2), rng.randint(1, 6), slots
+    spaces = rng.sample(range(slots), rng.randint(0, 4))
+    return {space: rng.randint(1, 4) for space in spaces}, rng.randint(1, slots // 2), rng.randint(1, 9), slots
 
 
-def copies_into_new_packs_too(spaces, length, copies, slots):
-    spaces = list(spaces)
+def one_by_one(choose, groups, length, copies, slots, again=False):
+    """Place copies one at a time: `choose` picks among the spaces that are enough.
+
+    Args:
+        again: whether a new pack may take further copies.
+    """
+    groups, opened = dict(groups), 0
     for _ in range(copies):
-        able = [space for space in spaces if space >= length]
-        if not able:
-            spaces.append(slots)
-            able = [slots]
-        spaces[spaces.index(max(able))] -= length
-    return sorted(spaces)
-
-
-def copies_to_the_tightest_space(spaces, length, copies, slots):
-    spaces, opened = list(spaces), []
-    for _ in range(copies):
-        tightest = tightest_space(spaces, length)
-        if tightest:
-            spaces[spaces.index(tightest)] -= length
+        able = [space for space, packs in groups.items() if packs and space >= length]
+        if able:
+            space = choose(able)
+            groups[space] -= 1
+            groups[space - length] = groups.get(space - length, 0) + 1
+        elif again:
+            groups[slots - length] = groups.get(slots - length, 0) + 1
         else:
-            opened.append(slots - length)
-    return sorted(spaces + opened)
+            opened += 1
+    groups[slots - length] = groups.get(slots - length, 0) + opened
+    return {space: packs for space, packs in groups.items() if packs}
 
 
-def one_copy_for_each_pack(spaces, length, copies, slots):
-    spaces, left = sorted(spaces, reverse=True), copies
-    for i, space in enumerate(spaces):
-        if left and space >= length:
-            spaces[i] -= length
-            left -= 1
-    return sorted(spaces + [slots - length] * left)
+def one_copy_for_each_pack(groups, length, copies, slots):
+    moved, left = {}, copies
+    for space, packs in sorted(groups.items(), reverse=True):
+        taking = min(left, packs) if space >= length else 0
+        for rest, number in ((space, packs - taking), (space - length, taking)):
+            if number:
+                moved[rest] = moved.get(rest, 0) + number
+        left -= taking
+    if left:
+        moved[slots - length] = moved.get(slots - length, 0) + left
+    return moved
+
+
+def copies_left_out(groups, length, copies, slots):
+    """Copies that find no space are dropped."""
+    moved = move_group(groups, length, copies, slots)
+    opened = sum(moved.values()) - sum(groups.values())
+    moved[slots - length] = moved.get(slots - length, 0) - opened
+    return {space: packs for space, packs in moved.items() if packs}
+
+
+def without_dropping_empty_groups(groups, length, copies, slots):
+    return dict.fromkeys(groups, 0) | move_group(groups, length, copies, slots)
 
 
 def lpfhp_packs(lengths, max_length, depth):
@@ -134,24 +152,26 @@ check = Exercises(
             },
         ),
         Exercise(
-            "place_copies",
-            place_copies,
+            "move_group",
+            move_group,
             level=2,
             minutes=15,
-            draw=draw_spaces_and_copies,
-            cases=[([], 3, 4, 10), ([4, 6], 3, 5, 10)],
+            draw=draw_groups,
+            cases=[({}, 3, 4, 10), ({4: 1, 6: 1}, 3, 5, 10), ({112: 500}, 90, 700, 512)],
             hint=(
-                "an old pack takes copies as long as it is the emptiest that has room. A new pack takes one copy of "
-                "this length, so keep the new packs in a list of their own until all copies are placed."
+                "the emptiest old packs take one copy each, as many as there are packs or copies. They are then less "
+                "empty: look for the emptiest again. New packs are added in the end, so that none takes a second copy."
             ),
             slips={
                 "that lets new packs take further copies; under SPFHP a new pack takes one copy of this length.": (
-                    copies_into_new_packs_too
+                    lambda *given: one_by_one(max, *given, again=True)
                 ),
-                "that is the rule of the least space; under SPFHP the emptiest old pack takes each copy.": (
-                    copies_to_the_tightest_space
+                "that is the rule of the least space; under SPFHP the emptiest old packs take the copies.": (
+                    lambda *given: one_by_one(min, *given)
                 ),
-                "an old pack may take a second copy, whenever it is the emptiest again.": one_copy_for_each_pack,
+                "an old pack may take a second copy, whenever it is among the emptiest again.": one_copy_for_each_pack,
+                "each copy that finds no space opens a new pack; those are missing.": copies_left_out,
+                "leave out the groups of no packs.": without_dropping_empty_groups,
             },
         ),
         Exercise(

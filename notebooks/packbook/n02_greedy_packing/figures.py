@@ -1,7 +1,7 @@
 """What notebook 02 draws."""
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -44,8 +44,8 @@ def show_groups(copies: Mapping[int, int], slots: int) -> None:
     show(fig, alt=f"Groups of equal packs under SPFHP: {'; '.join(listed)}.", name="groups")
 
 
-def show_published(mark: Callable[..., None]) -> None:
-    """Empty slots by depth limit, ours as lines and the published packs as rings, with the guess that `mark` draws."""
+def show_published() -> None:
+    """Empty slots by depth limit, ours as lines and the published packs as rings."""
     fig, axes = new_figure(1, 2)
     equal = known = 0
     listed = []
@@ -67,13 +67,48 @@ def show_published(mark: Callable[..., None]) -> None:
         ax.set_xticks(depths, [str(depth or "none") for depth in published])
         ax.set(title=f"{name}, packs of {histogram.max_length}", xlabel="depth limit", ylim=(-0.01, 70))
     axes[0].set_ylabel("empty slots, %")
-    mark(axes[0], "depth_two", "y", at=lambda full: 100 - full)
     handles, labels = axes[0].get_legend_handles_labels()
     axes[1].legend(handles[:3], [labels[0], "published, both rules", labels[2]])
-    fig.suptitle(f"{equal} of {known} published counts of packs are ours, to the last pack")
+    fig.suptitle(f"Our numbers of packs equal the published ones in {equal} of {known} cases")
     show(
         fig, alt=f"Empty slots by depth limit, with rings for published packs. {'; '.join(listed)}.", name="published"
     )
+
+
+def show_completion(lengths: Sequence[int], slots: int, completed: Sequence[Pack], least: Sequence[Pack]) -> None:
+    """Which two sequences complete a row that the longest begins, and the packs of two rules.
+
+    Args:
+        completed, least: the packs of exact filling, and of the least space.
+    """
+    first, *others = sorted(lengths, reverse=True)
+    space = slots - first
+    mirrored = [space - length for length in others]
+    both = sorted(set(others) & set(mirrored))
+    fig, (left, right) = new_figure(1, 2)
+    for length in both:
+        left.axvline(length, color="#dddddd", linewidth=14, linestyle="-", zorder=0)
+    looks = {"color": series("packed")["color"], "marker": "o"}, {"color": INK, "marker": "<"}
+    rows = "lengths left", f"{space} − length"
+    for row, (marks, look) in enumerate(zip((others, mirrored), looks, strict=True)):
+        seen = [length for length in marks if 0 < length <= space]
+        left.plot(seen, [row] * len(seen), linestyle="", markersize=11, **look)
+    left.set_yticks([0, 1], rows)
+    left.set(
+        title=f"{first} begins the row: {space} are left", xlabel="slots", xlim=(0, space + 0.5), ylim=(1.6, -0.8)
+    )
+    left.set_xticks(range(1, space + 1))
+    pairs = [f"{length} + {space - length}" for length in reversed(both) if 2 * length >= space]
+    left.text(space / 2, -0.5, f"both: {' or '.join(pairs)}", ha="center", va="center")
+    draw_packs(
+        right, [*completed, *least], slots, labels=["completed"] * len(completed) + ["least space"] * len(least)
+    )
+    right.axhline(len(completed) - 0.5, color=INK, linestyle=":", linewidth=2)
+    right.set_title(f"{len(completed)} packs, or {len(least)}")
+    fig.suptitle("Where both lines have a mark, two sequences complete the row")
+    alt = f"After {first}, {space} of {slots} slots are left. Two that complete the row: {', '.join(pairs)}. "
+    alt += f"Completing rows: {in_words(completed)}. Least space: {in_words(least)}."
+    show(fig, alt=alt, name="completed-rows")
 
 
 def show_steps(lengths: Sequence[int], slots: int, rule: str) -> None:

@@ -72,4 +72,4 @@ class StepByStep(Explorer):
 
 
 QUESTIONS = Questions.beside(__file__)
-reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
+reveal = QUESTIONS.reveal

@@ -8,6 +8,7 @@ from packlib.packing import Method
 from packlib.packing.greedy import OpenPacks
 
 EIGHT, SLOTS = (9, 7, 6, 5, 4, 3, 2, 2), 10  # the sequences that are packed by hand
+SEVEN = (11, 8, 7, 5, 4, 3, 2)  # in packs of twenty slots: the least space needs one more than completing rows
 GREEDY_RULES: tuple[Method, ...] = ("spfhp", "lpfhp")
 
 # Krell and others (2021): {depth limit: packs by SPFHP, packs by LPFHP}

@@ -1,17 +1,19 @@
 """What notebook 03 draws: the strategy matrix, and what does not meet."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from packbook.figures import INK, new_figure, percent, series, show
+from packbook.figures import INK, name_rows, new_figure, percent, plain_ticks, series, show
 from packbook.n03_nnls_packing.runs import about
 from packbook.results import show_recorded
 from packbook.shared.histograms import shown_name
 from packbook.shared.pack_drawings import draw_packs
 from packbook.tables import Table
 from packlib.lengths import LengthHistogram
+
+Mark = Callable[..., None]  # draws a guess
 
 
 def draw_misses(ax: Axes, left_over: np.ndarray, empty: np.ndarray) -> None:
@@ -54,45 +56,68 @@ def show_matrix(strategies: Sequence[Sequence[int]], matrix: np.ndarray) -> None
 
 
 def show_misses(results: Mapping[str, tuple], histogram: LengthHistogram, limit: int) -> None:
-    """Sequences and places that do not meet, for each choice of weights."""
-    fig, axes = new_figure(2, 1, sharex=True, sharey=True)
-    for ax, (title, (left_over, empty, _)) in zip(axes, results.items(), strict=True):
-        draw_misses(ax, left_over, empty)
-        ax.set_title(f"{title}: {about(left_over.sum())} left over")
-    axes[1].set_xlabel(f"length, in blocks; {shown_name(histogram)}")
+    """What does not meet, as two bars for each choice of weights: sequences without a place, and empty places."""
+    fig, ax = new_figure()
+    parts = ("sequences without a place", series("packed")["color"]), ("places without a sequence", "#777777")
+    misses = {title: (int(left_over.sum()), int(empty.sum())) for title, (left_over, empty, _) in results.items()}
+    largest = max(1, *(number for pair in misses.values() for number in pair))
+    for row, pair in enumerate(misses.values()):
+        for side, ((_, color), number) in enumerate(zip(parts, pair, strict=True)):
+            at = row + 0.4 * side - 0.2
+            ax.barh(at, number, height=0.36, color=color)
+            ax.text(number + largest / 100, at, about(number), va="center", color=INK)
+    for side, (name, _) in enumerate(parts):
+        at = 0.4 * side - 0.2
+        ax.annotate(name, (next(iter(misses.values()))[side], at), (64, 0), textcoords="offset points", va="center")
+    name_rows(ax, list(misses), above=0.6, below=0.6)
+    ax.set_xlim(0, 1.6 * largest)
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.set_xlabel(f"sequences, or places; {shown_name(histogram)}, depth limit {limit}")
+    (first, (one, _)), (second, (other, _)) = misses.items()
+    ax.set_title(f"{about(one)} sequences have no place with {first.lower()}, {about(other)} with {second.lower()}")
     listed = "; ".join(
-        f"{title}: {about(left.sum())} sequences and {about(empty.sum())} places do not meet"
-        for title, (left, empty, _) in results.items()
+        f"{title}: {about(left)} sequences without a place, {about(empty)} places without a sequence"
+        for title, (left, empty) in misses.items()
     )
     show(fig, alt=f"{shown_name(histogram)}, depth limit {limit}. {listed}.", name="weights")
 
 
-def show_mirror_images(wikipedia: LengthHistogram, places: np.ndarray) -> None:
-    """Sequences of each length, their mirror images, and the places between them."""
+def show_mirror_images(pair: tuple[int, int, int], wikipedia: LengthHistogram, places: np.ndarray, mark: Mark) -> None:
+    """Left one pair of mirror images, with the guess that `mark` draws; right all lengths of Wikipedia.
+
+    Args:
+        pair: sequences of a length, of its mirror image, and the packs from least squares.
+        places: from least squares, for each length from 1 up.
+    """
     wanted, mirror = wikipedia.counts[:-1], np.append(0, wikipedia.counts[1:-1][::-1])
     provided = np.append(0, places[:-1])
-    curves = {
-        "sequences": (wanted, series("packed")),
-        "places": (provided, series("nnlshp")),
-        "mirror images": (mirror, {"color": "#999999", "marker": "<", "linestyle": "--"}),
+    looks = {
+        "sequences": series("packed"),
+        "places": series("nnlshp"),
+        "mirror images": {"color": "#999999", "marker": "<", "linestyle": "--"},
     }
-    fig, ax = new_figure()
-    for (name, (y, style)), beside, side in zip(
-        curves.items(), ((12, 0), (0, -54), (-12, 0)), ("left", "left", "right"), strict=True
-    ):
-        ax.plot(y, markevery=0.15, **style)
+    fig, (left, right) = new_figure(1, 2, width_ratios=(3, 5))
+    for at, (name, number) in enumerate(zip(("sequences", "mirror images", "places"), pair, strict=True)):
+        left.bar(at, number, color=looks[name]["color"], width=0.7)
+        left.text(at, number, f"{number:,}", ha="center", va="bottom")
+    left.set_xticks(range(3), ["sequences", "mirror\nimages", "packs"])
+    left.set(title="One pair", ylim=(0, 1.25 * max(pair)), yticks=[])
+    left.spines["left"].set_visible(False)
+    mark(left, "mirror", "y")
+    curves = dict(zip(looks, (wanted, provided, mirror), strict=True))
+    sides = ((12, 0), "left"), ((4, -62), "left"), ((-6, 6), "right")
+    for (name, y), (beside, side) in zip(curves.items(), sides, strict=True):
+        right.plot(y, markevery=0.15, **looks[name])
         top = int(np.argmax(y))
-        ax.annotate(name, (top, y[top]), beside, textcoords="offset points", ha=side)
-    ax.set(
-        title="Least squares meets the mirror image halfway",
-        xlabel="length; wikipedia",
-        yticks=range(0, 80_001, 20_000),
-        yticklabels=["0", "20,000", "40,000", "60,000", "80,000"],
-    )
+        right.annotate(name, (top, y[top]), beside, textcoords="offset points", ha=side)
+    plain_ticks(right.yaxis, range(0, 80_001, 20_000))
+    right.set(title="All lengths of Wikipedia", xlabel="length")
+    fig.suptitle("Least squares meets the mirror image halfway")
     off = np.abs(provided - (wanted + mirror) / 2)[9:-8].max() / wanted.max()
-    alt = "Wikipedia: sequences of each length, their mirror images, and the places from least squares: "
-    alt += f"beyond the cutoff at most {percent(off, 0)} off the mean of both."
-    show(fig, alt=alt, name="mirror-images")
+    one, other, packs = pair
+    alt = f"{one:,} sequences, {other:,} mirror images: {packs:,} packs from least squares. Wikipedia: sequences of "
+    alt += "each length, their mirror images, and the places from least squares: beyond the cutoff at most "
+    show(fig, alt=f"{alt}{percent(off, 0)} off the mean of both.", name="mirror-images")
 
 
 def show_wikipedia() -> Table:

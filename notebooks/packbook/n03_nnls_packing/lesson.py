@@ -1,15 +1,14 @@
-"""Notebook 03: packing by least squares."""
+"""The explorer and the questions of notebook 03."""
 
 from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from packbook.exercises import Exercises
 from packbook.explorers import Explorer, choice, slider
 from packbook.figures import new_figure, series
 from packbook.n03_nnls_packing.figures import draw_misses
 from packbook.n03_nnls_packing.runs import about, published_result, solve
-from packbook.questions import Questions, compare
+from packbook.questions import Questions
 from packbook.shared.above import draw_above
 from packbook.shared.histograms import choice_of_lengths, in_blocks, sets_to_explore, shown_name
 from packlib.packing import plan
@@ -68,75 +67,5 @@ class WeightExplorer(Explorer):
         )
 
 
-QUESTIONS = Questions.beside(
-    __file__,
-    truths={
-        "full_strategies": lambda strategies: len(strategies),
-        "columns": lambda three, five: round(five / three),
-        "fives": lambda places: round(places, 2),
-        "used": lambda used, columns, rows: round(100 * used / columns),
-        "weights": lambda equal, low: "more" if low > equal else "fewer",
-        "depth_two": lambda efficiency, share: round(100 * efficiency, 2),
-        "filled": lambda filled, best: filled - best,
-        "rounding": lambda down, nearest: compare(down, nearest, "down", "neither", "nearest"),
-        "small_case": lambda packs, left: packs,
-        "better": lambda nnlshp, lpfhp: compare(nnlshp, lpfhp, "NNLSHP", "neither", "LPFHP"),
-    },
-    reasons={
-        "columns": lambda three, five: (
-            "Each further sequence may take nearly any length. In numbers of 8 bytes, 512 a column, the matrix grows "
-            f"from {three * 512 * 8 / 1e6:.0f} MB to {five * 512 * 8 / 1e9:.0f} GB."
-        ),
-        "weights": lambda equal, low: (
-            f"{about(equal)} are left over with equal weights, {about(low)} with the low one."
-        ),
-        "better": lambda nnlshp, lpfhp: (
-            f"NNLSHP needs {about(nnlshp)} packs, and LPFHP {about(lpfhp)}. Least squares sees all lengths at once and "
-            "a greedy rule sees one, but only least squares insists on packs that are full."
-        ),
-    },
-)
-reveal = QUESTIONS.reveal
-
-
-# Exercises
-
-
-def column(lengths, max_length):
-    """The column of the strategy matrix for the pack `lengths`: a list of `max_length` numbers."""
-    return [lengths.count(length) for length in range(1, max_length + 1)]
-
-
-def fewest_pairs(lengths, max_length):
-    """The fewest packs when a pack holds at most two sequences."""
-    packs, rest = 0, sorted(lengths)
-    while rest:
-        longest = rest.pop()
-        if rest and rest[0] + longest <= max_length:
-            rest.pop(0)  # the shortest; if it does not fit beside the longest, none does
-        packs += 1
-    return packs
-
-
-def rounded_packs(counts, strategies, x):
-    """Round `x` to the nearest; each sequence without a place opens a pack. How many packs are there?"""
-    left, packs = list(counts), 0
-    for strategy, times in zip(strategies, x, strict=True):
-        packs += round(times)
-        for length in strategy:
-            left[length] = max(0, left[length] - round(times))
-    return packs + sum(left)
-
-
-def filled_lengths(places, lengths):
-    """The lengths of the sequences that take the places, from long to short."""
-    left, taken = sorted(lengths), []
-    for place in sorted(places, reverse=True):
-        fits = [length for length in left if length <= place]
-        if fits:
-            taken.append(fits[-1])
-            left.remove(fits[-1])
-    return taken
-
-
-check = Exercises.beside(__file__, column, fewest_pairs, rounded_packs, filled_lengths)
+QUESTIONS = Questions.beside(__file__)
+reveal, mark = QUESTIONS.reveal, QUESTIONS.mark

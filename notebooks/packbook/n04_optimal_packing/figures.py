@@ -11,6 +11,8 @@ from packbook.shared.histograms import shown_name
 from packlib.lengths import LengthHistogram
 from packlib.packing import PackingPlan
 
+ASKED = 200  # tokens of the sequence whose price is a question
+
 
 def show_round(
     compared: Sequence[Sequence[int]], needed: Sequence[float], prices: Sequence[dict[int, Fraction]]
@@ -74,7 +76,10 @@ def show_spoiled(errors: Sequence[int], proven: Sequence[int], packs: int) -> No
 
 
 def show_prices(costs: Mapping[str, np.ndarray], exact: LengthHistogram, mark: Callable[..., None]) -> None:
-    """The price of each length at two depth limits, with the guess that `mark` draws."""
+    """The price of each length at two depth limits.
+
+    The question was about Wikipedia at depth 3: where that is drawn, its answer is, and the guess that `mark` draws.
+    """
     lengths = np.flatnonzero(exact.counts)
     one = 3 * len(lengths) // 4
     fig, ax = new_figure()
@@ -90,8 +95,40 @@ def show_prices(costs: Mapping[str, np.ndarray], exact: LengthHistogram, mark: C
     claim = f"{first} {one_pays} costs, {second} {other_pays}" if one_pays and other_pays else "what each length costs"
     ax.set_title(claim[0].upper() + claim[1:])
     listed = " and ".join(f"{price[one]:.3f} at {name}" for name, price in costs.items())
-    mark(ax, "worth", "y")
+    if exact.name == "wikipedia" and "depth 3" in costs:
+        (at,) = np.flatnonzero(lengths == ASKED)
+        worth = costs["depth 3"][at]
+        ax.plot(ASKED, worth, "o", markersize=12, fillstyle="none", color=INK)
+        ax.annotate(f"{ASKED} tokens: {worth:.3f}", (ASKED, worth), (0, -14), textcoords="offset points", va="top")
+        mark(ax, "worth", "y")
     show(fig, alt=f"{shown_name(exact)}: length {lengths[one]} costs {listed}.", name="prices")
+
+
+def show_worth_of_search(above: Mapping[str, tuple[int, int]], bounds: Mapping[str, int]) -> None:
+    """For each data set, how many percent more packs than the bound best fit and the search need.
+
+    Args:
+        above: packs above the bound by LPFHP, and by the search.
+        bounds: packs that are proven to be needed.
+    """
+    fig, ax = new_figure()
+    for row, (name, both) in enumerate(above.items()):
+        ax.axhline(row, color="#dddddd", linewidth=1, linestyle="-", zorder=0)
+        shares = [100 * packs / bounds[name] for packs in both]
+        for share, method in zip(shares, ("lpfhp", "optimal"), strict=True):
+            ax.plot(share, row, **{**series(method), "linestyle": ""}, markersize=10, clip_on=False)
+        said = f"{both[0]:,} → {both[1]:,} packs" if both[0] else "0 packs"
+        ax.annotate(said, (max(shares), row), (12, 0), textcoords="offset points", va="center")
+    name_rows(ax, list(above), above=1.2, below=0.6)
+    most = max(0.1, *(100 * packs / bounds[name] for name, both in above.items() for packs in both))
+    ax.set(xlim=(-0.01 * most, 1.45 * most), xlabel="packs above the proven minimum, %")
+    (name, both) = max(above.items(), key=lambda item: item[1][0] / bounds[item[0]])
+    ax.set_title(f"Best fit is farthest from the minimum on {name}: {100 * both[0] / bounds[name]:.2f} % more packs")
+    for method, said in (("lpfhp", "best fit (LPFHP)"), ("optimal", "search")):
+        ax.plot([], [], **{**series(method), "linestyle": ""}, markersize=10, label=said)
+    ax.legend(loc="upper right", ncols=2)
+    listed = "; ".join(f"{name}: {one:,} by best fit, {other:,} by the search" for name, (one, other) in above.items())
+    show(fig, alt=f"Packs above the proven minimum, without a depth limit. {listed}.", name="worth-of-search")
 
 
 def show_depths(

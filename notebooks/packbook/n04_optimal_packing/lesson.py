@@ -1,18 +1,14 @@
-"""Notebook 04: the best packing, and the proof."""
+"""The explorer and the questions of notebook 04."""
 
-import math
-from collections.abc import Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from packbook.exercises import Exercise, Exercises
 from packbook.explorers import Explorer, choice
 from packbook.figures import new_figure, percent, series
-from packbook.n04_optimal_packing.runs import best_pack
-from packbook.questions import Questions, compare
+from packbook.questions import Questions
 from packbook.shared.above import draw_above
 from packbook.shared.histograms import choice_of_lengths, sets_to_explore, shown_name
 from packbook.shared.pack_drawings import draw_packs, spoken
@@ -94,93 +90,5 @@ class GapExplorer(Explorer):
         )
 
 
-def _sum(pack: Sequence[int]) -> str:
-    return " + ".join(map(str, pack))
-
-
-QUESTIONS = Questions.beside(
-    __file__,
-    truths={
-        "threes": lambda packs: packs,
-        "bargain": lambda pack, worth: _sum(pack),
-        "four": lambda before, after: compare(after, before, "fall", "stay", "rise"),
-        "strategies": lambda known, start, rounds: known - start,
-        "spoiled": lambda proven, packs: "yes" if max(proven) > packs else "no",
-        "worth": lambda price: round(price, 3),
-        "rounding": lambda above, end: above,
-        "seven": lambda packs, fractions: packs,
-        "depth": lambda enough, packs, fewest: enough or "no limit",
-    },
-)
+QUESTIONS = Questions.beside(__file__)
 reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
-
-
-# Exercises
-
-
-def simple_bound(lengths, max_length, depth):
-    """The better of two bounds: by tokens, and by places."""
-    return max(math.ceil(sum(lengths) / max_length), math.ceil(len(lengths) / depth))
-
-
-def may_use(pack, counts, prices, best, packs):
-    """Whether prices leave it open that a packing of so many packs uses `pack`."""
-    worth = sum(prices[length] * n for length, n in counts.items())
-    others = (packs - 1) * best  # worth no more than that
-    return worth - sum(prices[length] for length in pack) <= others
-
-
-SEVEN = {7: 2, 6: 2, 4: 3}  # length: sequences, for packs of ten slots; five packs are needed
-
-
-def _unproven(prices):
-    """What keeps `prices` from proving that SEVEN needs five packs, or None."""
-    if not isinstance(prices, Mapping) or set(prices) != set(SEVEN):
-        return "give a price to each of the lengths 7, 6 and 4, and to no other."
-    exact = {length: Fraction(price).limit_denominator(1000) for length, price in prices.items()}
-    if min(exact.values()) < 0 or not any(exact.values()):
-        return "prices are not negative, and not all 0."
-    pack = best_pack(exact, 10)
-    best = sum(exact[length] for length in pack)
-    worth = sum(exact[length] * n for length, n in SEVEN.items())
-    if (bound := math.ceil(worth / best)) >= 5:
-        return None
-    return (
-        f"all sequences are worth {worth}, and the pack {' + '.join(map(str, pack))} is worth {best}, so these "
-        f"prices prove {bound} packs only."
-    )
-
-
-def _not_the_round(answer):
-    """What is wrong with prices and pack for the known packs 7 + 4, 5 + 5 and 4 + 4 + 4 of twelve slots, or None."""
-    prices, pack = answer
-    for known in ((7, 4), (5, 5), (4, 4, 4)):
-        worth = sum(prices[length] for length in known)
-        if abs(worth - 1) > 0.01:
-            return f"the solution uses {_sum(known)}, so it is worth exactly 1, not {float(worth):.3g}."
-    if sum(pack) > 12:
-        return f"{_sum(pack)} does not fit into twelve slots."
-    if sum(prices[length] for length in pack) < 1.01:
-        return f"{_sum(pack)} is not worth more than a pack at these prices."
-    return None
-
-
-check = Exercises.beside(
-    __file__,
-    simple_bound,
-    Exercise("prices", {7: 1, 6: Fraction(1, 2), 4: Fraction(1, 2)}, fault=_unproven),
-    Exercise("one_round", ({7: Fraction(2, 3), 5: Fraction(1, 2), 4: Fraction(1, 3)}, (7, 5)), fault=_not_the_round),
-    Exercise(
-        "may_use",
-        may_use,
-        cases=(
-            ((3,), {3: 1}, {3: 1}, 1, 1),
-            ((3,), {3: 2}, {3: 1}, 2, 1),
-            ((3, 3), {3: 2}, {3: 1}, 2, 1),
-            ((4,), {4: 6, 3: 13}, {4: 1, 3: 1}, 3, 7),
-            ((4, 4), {4: 6, 3: 13}, {4: 1, 3: 1}, 3, 7),
-            ((4, 4), {4: 6, 3: 15}, {4: 1, 3: 1}, 3, 7),
-            ((4, 3, 3), {4: 6, 3: 15}, {4: 1, 3: 1}, 3, 7),
-        ),
-    ),
-)

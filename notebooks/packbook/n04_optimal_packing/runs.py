@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -48,6 +48,11 @@ def best_pack(prices: dict[int, Fraction], max_length: int) -> tuple[int, ...]:
         key=lambda slots: sum(prices[length] * copies for length, copies in slots),
     )
     return tuple(length for length, copies in best for _ in range(copies))
+
+
+def in_words(pack: Sequence[int]) -> str:
+    """A pack in words: "4 + 3 + 3"."""
+    return " + ".join(map(str, pack))
 
 
 def scarce(lengths: np.ndarray, prices: np.ndarray, max_length: int) -> str | None:

@@ -1,13 +1,13 @@
-"""What notebook 07 draws: updates and recipes, and recorded runs."""
+"""What notebook 07 draws: updates, recipes and recorded runs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 
 from packbook.figures import INK, OKABE_ITO, PADDING, new_figure, show
-from packbook.n07_hyperparameters.runs import above_padded
+from packbook.n07_hyperparameters.runs import above_padded, in_words
 from packbook.results import show_recorded
 from packbook.shared.recorded_figures import draw_intervals
 from packbook.shared.recorded_runs import Interval
@@ -33,8 +33,31 @@ def show_updates(updates: Mapping[str, list[np.ndarray]], factor: float) -> None
         ax.text(0.03, strip + 0.22, label, va="bottom")
     ax.set(xlim=(0, max(map(len, updates.values()))), ylim=(len(updates), 0))
     ax.axis("off")
-    ax.set_title("One update: rows stay, sequences do not" if factor > 1 else "One update")
+    padded, packed, *_ = [label.rpartition(": ")[2].partition(" ")[0] for label in updates]
+    same = "Packing these lengths leaves an update as it was"
+    ax.set_title(f"The same rows hold {packed} sequences instead of {padded}" if factor > 1.01 else same)
     show(fig, alt=f"The rows of one update, real lengths. {'; '.join(updates)}.", name="one-update")
+
+
+def show_evenness(by_rows: Sequence[int], by_sequences: Sequence[int], target: float) -> None:
+    """The sequences of each update, of equally many packs, and of updates that end at a number of sequences."""
+    fig, ax = new_figure()
+    kinds = {
+        "ended at a number of rows": (by_rows, OKABE_ITO[1], "x"),
+        "at a number of sequences": (by_sequences, OKABE_ITO[0], "o"),
+    }
+    listed = []
+    for name, (counts, color, marker) in kinds.items():
+        shown = counts[:100]
+        ax.plot(range(1, len(shown) + 1), shown, marker, color=color, label=name, markersize=6)
+        listed.append(f"{name}: {min(counts):,} to {max(counts):,}, on average {np.mean(counts):,.1f}")
+    ax.axhline(target, color=INK, linestyle=":", linewidth=1.5, label=f"padded: {target:,.0f}")
+    low, high = ax.get_ylim()
+    ax.set(xlabel="update", ylabel="sequences per update", ylim=(low, high + 0.2 * (high - low)))
+    ax.legend(loc="upper right", ncols=3)
+    off, even = (max(abs(count - target) for count in counts) for counts in (by_rows, by_sequences))
+    ax.set_title(f"Updates are up to {off:,.0f} sequences off by rows, and {even:,.0f} by sequences")
+    show(fig, alt=f"Sequences per update; padded rows have {target:,.0f}. {'; '.join(listed)}.", name="even-updates")
 
 
 def draw_recipes(ax: Axes, before: Recipe, after: Recipe) -> None:
@@ -58,8 +81,8 @@ def draw_recipes(ax: Axes, before: Recipe, after: Recipe) -> None:
     ax.axis("off")
 
 
-_ORDER = {  # as the picture names the arms, from what divides to what scales the rate
-    "divided, as many updates": "divided, as many updates",
+_WAYS = {  # as the picture names them, from dividing to scaling the rate
+    "divided, as many updates": "divided, even_updates",
     "divided": "divided",
     "nothing adjusted": "nothing adjusted",
     "betas": "betas to the power of k",
@@ -70,21 +93,20 @@ _ORDER = {  # as the picture names the arms, from what divides to what scales th
 
 
 def show_arms(found: dict[str, dict[str, tuple[Interval, int]]]) -> None:
-    """A panel for each optimizer: how far each way to adjust ends from padded rows, with its updates."""
-    fig, axes = new_figure(1, 2, sharey=True)
+    """A panel for each optimizer, on one scale: how far each way to adjust ends from padded rows, with its updates."""
+    fig, axes = new_figure(1, 2, sharex=True, sharey=True)
     listed = []
-    for ax, (optimizer, arms) in zip(axes, found.items(), strict=True):
+    for ax, (optimizer, ways) in zip(axes, found.items(), strict=True):
         show_recorded(f"curves-{optimizer.lower()}", "runs")
-        rows = {f"{name} ({arms[arm][1]})": arms[arm][0] for arm, name in _ORDER.items()}
+        rows = {f"{name} ({ways[way][1]})": ways[way][0] for way, name in _WAYS.items()}
         draw_intervals(ax, rows)
         ax.set_title(optimizer, fontsize=13)
         ax.set_xlabel("loss less padded")
-        listed += [f"{optimizer}, {name}: {one}, {one.verdict}" for name, one in rows.items()]
+        listed += [f"{optimizer}, {name}: {one}, {in_words(one)}" for name, one in rows.items()]
     higher = above_padded(found)
-    title = f"{sum(higher)} of {len(higher)} arms that keep the large batch end above padded rows"
+    said = f"all {len(higher)}" if all(higher) else f"{sum(higher)} of {len(higher)}"
+    title = f"With the large batch kept, {said} runs end above padded rows"
     axes[0].set_ylabel("in parentheses: updates")
     fig.suptitle(title)
-    what = (
-        "Held-out loss at the end less that of padded rows, five pairs of seeds; in parentheses the updates of an arm"
-    )
+    what = "Final held-out loss less that of padded rows, five pairs of seeds; in parentheses the updates"
     show(fig, alt=f"{title}. {what}. {'; '.join(listed)}.", name="all-arms")

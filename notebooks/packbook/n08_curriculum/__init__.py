@@ -1,6 +1,19 @@
-from packbook.parameters import Dataset, Number, Whole
+"""Notebook 08: rows that grow, and the rates that they allow."""
+
+from packbook.parameters import Number, Parameters
 from packlib.installed import late
 
-PARAMETERS = {"dataset": Dataset(), "budget": Whole(64, 65_536), "duration": Number(0, 1)}
+PARAMETERS = Parameters(duration=Number(0.01, 1))
+check_parameters = PARAMETERS.check
 
-__getattr__, __dir__ = late(__name__, {f"{__name__}.lesson": ["QUESTIONS", "check"]})
+__getattr__, __dir__ = late(
+    __name__,
+    {
+        f"{__name__}.exercises": ["check"],
+        f"{__name__}.lesson": ["QUESTIONS", "WarmupExplorer", "mark", "reveal"],
+        f"{__name__}.runs": ["definitions"],
+        "packbook.shared.recorded_runs": ["at_end", "best_rates", "by_rate", "runs_of"],
+        "packbook.shared.small_models": ["small_gpt"],
+        "packbook.shared.wordnet": ["tokenized_pairs"],
+    },
+)

@@ -1,23 +1,23 @@
-"""What notebook 08 draws: batches by tokens, and what recorded runs came to."""
+"""What notebook 08 draws: rows that grow, and what recorded runs came to."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
 
-from packbook.figures import INK, OKABE_ITO, PADDING, label_ends, new_figure, percent, plain_ticks, show
+from packbook.figures import INK, OKABE_ITO, label_ends, new_figure, percent, plain_ticks, show
+from packbook.n08_curriculum.runs import in_words
 from packbook.results import show_recorded
 from packbook.shared.recorded_figures import draw_intervals
 from packbook.shared.recorded_runs import Swept, against, best_rates
-from packlib.batches import TokenBatches
-from packlib.batches.variable_rate import RATE_RULES
 
-LOOKS = {  # a rule is no batching habit, so it has a line and a marker and no color
-    rule: {"color": INK, "linestyle": line, "marker": marker}
-    for rule, line, marker in zip(RATE_RULES, ("-", "--", ":"), "osx", strict=True)
+NAMES = {  # the ways to let rows grow, as pictures and tables name them
+    "no warm-up": "full rows",
+    "0.3, truncated": "truncated, 30 %",
+    "0.6, truncated": "truncated, 60 %",
+    "0.3, reshaped": "reshaped, 30 %",
 }
-ARMS = {  # of the length warm-up
+LOOKS = {
     "no warm-up": {"color": INK, "linestyle": "--", "marker": "o"},
     "0.3, truncated": {"color": OKABE_ITO[0], "linestyle": "-", "marker": "s"},
     "0.6, truncated": {"color": OKABE_ITO[2], "linestyle": "-.", "marker": "^"},
@@ -25,21 +25,47 @@ ARMS = {  # of the length warm-up
 }
 
 
-def show_sweep(losses: Swept, norms: Swept, mark: Callable[..., None]) -> None:
-    """Each arm over the rate, every seed a mark: the loss at the end with the mean as a line, and the largest norm."""
+def draw_growth(lengths: Mapping[float, Sequence[int]]) -> tuple[Figure, str]:
+    """The length of the rows over the run, by duration; the area under a line is what is computed."""
+    fig, ax = new_figure()
+    listed = []
+    longest = max(map(max, lengths.values()))
+    colors = (OKABE_ITO[0], OKABE_ITO[1])
+    for (duration, grown), color in zip(lengths.items(), colors, strict=False):
+        share = percent(1 - np.mean(grown) / longest, 0)
+        x = 100 * np.arange(len(grown)) / len(grown)
+        ax.plot(x, grown, color=color, linewidth=2.5, label=f"duration {duration:g}: {share} saved")
+        listed.append(f"duration {duration:g}: from {grown[0]} to {grown[-1]} tokens, {share} of the slots saved")
+    first = next(iter(lengths.values()))
+    ax.fill_between(100 * np.arange(len(first)) / len(first), first, color=OKABE_ITO[0], alpha=0.2, linewidth=0)
+    ax.set(xlabel="updates, % of the run", ylabel="length of a row, tokens", ylim=(0, 1.3 * longest), xlim=(0, 100))
+    ax.legend(loc="upper left")
+    saved = percent(1 - np.mean(first) / longest, 0)
+    ax.set_title(f"With duration {next(iter(lengths)):g} rows that grow save {saved} of the slots")
+    return fig, f"The length of the rows through a run. {'; '.join(listed)}."
+
+
+def show_growth(lengths: Mapping[float, Sequence[int]]) -> None:
+    """The same as a figure of the notebook."""
+    fig, alt = draw_growth(lengths)
+    show(fig, alt=alt, name="growth")
+
+
+def show_sweep(losses: Swept, norms: Swept) -> None:
+    """Each way over the rate, every seed a mark: the final loss with the mean as a line, and the largest norm."""
     show_recorded("curriculum-length-sweep", "runs")
     fig, (left, right) = new_figure(1, 2, width_ratios=(5, 3))
     lines, listed = {}, []
     for arm, by_rate in losses.items():
         ends, largest = np.array(list(by_rate.values())), np.array(list(norms[arm].values()))
-        marks = {**ARMS[arm], "linestyle": "", "markersize": 5}
-        lines[left.plot(list(by_rate), ends.mean(1), **{**ARMS[arm], "marker": ""})[0]] = arm
+        marks = {**LOOKS[arm], "linestyle": "", "markersize": 5}
+        lines[left.plot(list(by_rate), ends.mean(1), **{**LOOKS[arm], "marker": ""})[0]] = NAMES[arm]
         left.plot(list(by_rate), ends, **marks)
         right.plot(list(by_rate), largest, **marks)
         means = ", ".join(f"{loss:.3f}" for loss in ends.mean(1))
-        listed.append(f"{arm} {means}, largest gradient norm {largest.max():.1f}")
+        listed.append(f"{NAMES[arm]}: {means}, largest gradient norm {largest.max():.1f}")
     best, seeds = best_rates(losses), ends.shape[1]
-    left.set(xlabel="highest rate", ylabel=f"held-out loss at the end, {seeds} seeds")
+    left.set(xlabel="highest rate", ylabel=f"final held-out loss, {seeds} seeds")
     right.set(xlabel="highest rate", ylabel="largest gradient norm of the run", ylim=(0, None))
     for ax in (left, right):
         ax.set_xscale("log")
@@ -47,57 +73,31 @@ def show_sweep(losses: Swept, norms: Swept, mark: Callable[..., None]) -> None:
         ax.tick_params(axis="x", labelrotation=45)
     label_ends(lines)
     truncated = " and ".join(sorted({f"{rate:g}" for arm, rate in best.items() if "truncated" in arm}))
-    fig.suptitle(f"Full rows end lowest at {best['no warm-up']:g}, truncated rows at {truncated}")
-    mark(left, "best_rate")
-    tried, lowest = ", ".join(f"{rate:g}" for rate in by_rate), ", ".join(f"{arm} at {r:g}" for arm, r in best.items())
-    alt = f"Means of {seeds} seeds at the rates {tried}: {'; '.join(listed)}. Lowest: {lowest}."
+    fig.suptitle(f"Full rows have their lowest loss at {best['no warm-up']:g}, truncated rows at {truncated}")
+    tried = ", ".join(f"{rate:g}" for rate in by_rate)
+    lowest = ", ".join(f"{NAMES[arm]} at {rate:g}" for arm, rate in best.items())
+    alt = f"Means of {seeds} seeds at the rates {tried}. {'; '.join(listed)}. Lowest: {lowest}."
     show(fig, alt=alt, name="length-rates")
 
 
 def show_long_runs(ended: dict[str, np.ndarray]) -> None:
-    """How far the arms of the length warm-up end from full rows; those with another rate name it."""
+    """How far the ways of the length warm-up end from full rows; those with another rate name it."""
     show_recorded("curriculum-length", "runs")
     show_recorded("curriculum-length-rates", "runs")
-    shown, full = against(ended, "no warm-up"), ended["no warm-up"].mean()
+    found, full = against(ended, "no warm-up"), ended["no warm-up"].mean()
+    shown = {_with_rate(arm): one for arm, one in found.items()}
     fig, ax = new_figure()
     draw_intervals(ax, shown)
     ax.set_xlabel(f"held-out loss less that of full rows ({full:.2f}), 95 % interval")
-    ax.set_ylabel("duration, way, and own rate")
-    lower = sum(one.verdict == "lower" for one in shown.values())
-    ax.set_title(f"{lower} of {len(shown)} ways with short rows first end lower than full rows")
-    listed = "; ".join(f"{name} {one}, {one.verdict}" for name, one in shown.items())
-    alt = f"Differences of the held-out loss after as many bytes: {listed}. Full rows end at {full:.2f}."
+    lower = sum(in_words(one) == "lower" for one in shown.values())
+    ax.set_title(f"{lower} of {len(shown)} runs with short rows first have a lower loss than full rows")
+    listed = "; ".join(f"{name} {one}, {in_words(one)}" for name, one in shown.items())
+    alt = f"Differences of the held-out loss after the same number of bytes: {listed}. Full rows end at {full:.2f}."
     show(fig, alt=alt, name="short-rows")
 
 
-def draw_batches(ax: Axes, batches: TokenBatches, lengths: np.ndarray, budget: int) -> None:
-    """A bar a batch: its samples stacked by their tokens, then its padding in gray; the budget is a line."""
-    ordered, sizes = np.asarray(lengths)[batches.sample_ids], batches.sizes
-    tops = np.cumsum(ordered)
-    bottoms = tops - ordered - np.repeat(np.cumsum(batches.tokens) - batches.tokens, sizes)
-    x, end = np.repeat(np.arange(len(batches)), sizes), bottoms + ordered
-    corners = np.array([(x - 0.4, bottoms), (x + 0.4, bottoms), (x + 0.4, end), (x - 0.4, end)])
-    colors = [OKABE_ITO[0], OKABE_ITO[4]] * len(x)
-    ax.add_collection(PolyCollection(corners.transpose(2, 0, 1), facecolors=colors, edgecolor="white", linewidth=0.4))
-    padding = batches.sizes * batches.widths - batches.tokens
-    ax.bar(range(len(batches)), padding, 0.8, batches.tokens, color=PADDING)
-    ax.axhline(budget, color=INK, linestyle="--", linewidth=1)
-    ax.set_xlim(-0.6, len(batches) - 0.4)
-    ax.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
-    ax.yaxis.set_major_formatter("{x:,.0f}")
-
-
-def show_token_batches(drawn: Mapping[str, TokenBatches], lengths: np.ndarray, budget: int) -> None:
-    """The batches of each order beside each other."""
-    fig, axes = new_figure(1, 2, sharey=True)
-    for ax, (order, made) in zip(axes, drawn.items(), strict=True):
-        draw_batches(ax, made, lengths, budget)
-        ax.set(title=f"{order.capitalize()}: {percent(made.padding_fraction, 0)} padding", xlabel="batch")
-    axes[0].set(ylabel="tokens; padding in gray")
-    fig.suptitle(f"The same budget, the first {len(lengths)} lengths")
-    listed = "; ".join(
-        f"{order}: {len(made)} of {made.sizes.min()} to {made.sizes.max()} samples, "
-        f"{percent(made.padding_fraction)} padding"
-        for order, made in drawn.items()
-    )
-    show(fig, alt=f"Batches of at most {budget} tokens as stacked bars. {listed}.", name="token-batches")
+def _with_rate(arm: str) -> str:
+    """ "0.3, truncated, 0.006" as "truncated, 30 %, rate 0.006"; the rate of full rows where none is named."""
+    way = next(name for name in NAMES if arm.startswith(name))
+    own = arm[len(way) :].lstrip(", ")
+    return f"{NAMES[way]}, rate {own or '0.003'}"

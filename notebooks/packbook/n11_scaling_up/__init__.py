@@ -1,12 +1,26 @@
-from packbook.parameters import Dataset, Whole
+"""Notebook 11: many devices train one model on packs."""
+
+from packbook.parameters import Choice, Dataset, Parameters, Whole
 from packlib.installed import late
 
-PARAMETERS = {
-    "dataset": Dataset(),
-    "stages": Whole(2, 24),
-    "micro_batch": Whole(1, 512),
-    "gradient_accumulation_steps": Whole(1, 65_536),
-    "replicas": Whole(1, 4096),
-}
+MODELS = ("8B", "70B", "8x7B", "BERT-Large")  # as `devices.MODELS` has them
+PARAMETERS = Parameters(
+    dataset=Dataset(),
+    model=Choice(MODELS),
+    stages=Whole(2, 16),
+    micro_batches=Whole(1, 32),
+)
+check_parameters = PARAMETERS.check
 
-__getattr__, __dir__ = late(__name__, {f"{__name__}.lesson": ["QUESTIONS", "check"]})
+__getattr__, __dir__ = late(
+    __name__,
+    {
+        f"{__name__}.devices": ["bill", "parameters"],
+        f"{__name__}.exercises": ["check"],
+        f"{__name__}.lesson": ["DevicesExplorer", "QUESTIONS", "mark", "reveal"],
+        f"{__name__}.timeline": ["gantt"],
+        "packbook.shared.gradients": ["distance"],
+        "packbook.shared.small_models": ["small_bert"],
+        "packbook.shared.wordnet": ["pair_loaders"],
+    },
+)

@@ -1,114 +1,152 @@
-"""What notebook 11 draws: the stages of a run, their memory and their waiting, in one picture."""
+"""What notebook 11 draws: what devices hold, two timelines, and two weights."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from packbook.figures import INK, OKABE_ITO, PADDING, StyledFigure, percent
-from packbook.n11_scaling_up.calculator import Phase, Setup, human, values_of
-from packbook.n11_scaling_up.pod import ON_CHIP
-from packbook.n11_scaling_up.timeline import Bar, gantt
+from packbook.figures import EMPTY, INK, OKABE_ITO, PADDING, new_figure, percent, show
+from packbook.n11_scaling_up.devices import Bill, Model, Split, bill, parameters
+from packbook.n11_scaling_up.timeline import Bar, most_held, waiting
 
 FORWARD, BACKWARD = OKABE_ITO[4], OKABE_ITO[5]
-PARTS = {  # of a device's memory: color and hatch; moments that live off the device are hollow
+PARTS = {  # of a device's memory: color and hatch
     "weights": (OKABE_ITO[0], ""),
     "gradients": (OKABE_ITO[3], "\\\\"),
-    "activations": (OKABE_ITO[2], ".."),
     "moments": (PADDING, "//"),
+    "activations": (OKABE_ITO[2], ".."),
 }
 
 
-def draw_run(setup: Setup, phase: Phase) -> tuple[Figure, str]:
-    """The beginning of an update on top; below it the memory of each stage, and the run in numbers."""
-    of = values_of(setup, phase)
-    idle = [1 - (1 - of["bubble"]) * work / max(of["WORK"]) for work in of["WORK"]]
-    fullest = max(of["ON_DEVICE" if setup.offload else "MEMORY"])
+def draw_bill(name: str, model: Model, split: Split, padding: float = 0.0) -> tuple[Figure, str]:
+    """Left, what a device of each stage holds; right, the run in numbers. `padding` is a share of the slots."""
+    made = bill(model, split)
+    useful = made.rows * split.row * (1 - padding) / made.seconds
     facts = {
-        "rows behind an update": f"{of['global_batch']:,}",
-        "bubble by the formula": percent(of["bubble"]),
-        "stages wait, on average": percent(sum(idle) / len(idle)),
-        "fullest chip": human(fullest, "bytes"),
-        "an update": human(of["update"], "s"),
-        "of it, moving moments": percent(of["moved"] / setup.bandwidth / of["update"]),
-        f"{phase.sequences / 1e6:,.0f} M sequences": f"{of['hours']:,.1f} h",
+        "parameters": _billions(parameters(model)),
+        "devices": f"{split.devices:,}",
+        "rows in an update": f"{made.rows:,}",
+        "slots in an update": f"{made.rows * split.row:,}",
+        "a stage waits": percent(made.bubble),
+        "fullest device": _gigabytes(made.fullest),
+        "useful tokens a second": f"{useful:,.0f}",
     }
-    fig = StyledFigure()
-    grid = fig.add_gridspec(2, 2, height_ratios=(5, 6), width_ratios=(5, 4))
-    bars = chart_of(of, setup, phase)
-    chart = fig.add_subplot(grid[0, :])
-    draw_gantt(chart, bars)
-    whole = len(bars) == 2 * of["stages"] * phase.gradient_accumulation_steps
-    chart.set_title("One update" if whole else "The beginning of an update", fontsize=12, pad=4)
-    draw_memory(fig.add_subplot(grid[1, 0]), of, setup.offload)
-    draw_facts(fig.add_subplot(grid[1, 1]), facts)
-    longest = max(idle)
-    waits = f"Stage {idle.index(longest)} waits {percent(longest, 0)} of the time" if longest else "No stage waits"
-    fits = f"the fullest chip {'has room' if fullest <= ON_CHIP else 'overflows'}"
-    fig.suptitle(f"{waits}; {fits}", fontsize=15)
-    listed = "; ".join(f"{name} {value}" for name, value in facts.items())
-    return fig, (
-        f"BERT-Large in {setup.replicas:,} × {of['stages']} devices, stages of {' + '.join(map(str, setup.layout))} "
-        f"layers, rows of {phase.length}, micro batch {phase.micro_batch}, accumulation "
-        f"{phase.gradient_accumulation_steps:,}, {'' if setup.recompute else 'no '}recomputation, moments "
-        f"{'off' if setup.offload else 'on'} the chip. {waits}, and {fits}: {listed}."
+    fig, (left, right) = new_figure(1, 2, width_ratios=(5, 5))
+    _draw_memory(left, made, model.memory)
+    for row, (fact, value) in enumerate(facts.items()):
+        right.text(0, row, fact, va="center", fontsize=12)
+        right.text(1, row, value, va="center", ha="right", fontsize=12)
+    right.set(xlim=(0, 1), ylim=(len(facts) - 0.3, -0.7))
+    right.axis("off")
+    fits = "fits into" if made.fullest <= model.memory else "overflows"
+    title = f"{name}: {_gigabytes(made.fullest)} {fits} a device of {_gigabytes(model.memory)}"
+    fig.suptitle(title)
+    held = "; ".join(f"{part} {_gigabytes(size)}" for part, size in max(made.stages, key=_total).items())
+    listed = "; ".join(f"{fact} {value}" for fact, value in facts.items())
+    how = (
+        f"{split.replicas} replicas, {split.stages} stages, {split.tensor} devices for each matrix, rows of "
+        f"{split.row:,}, micro-batch {split.micro_batch}, accumulation {split.accumulation}, "
+        f"{'' if split.sharded else 'not '}sharded, {'' if split.recompute else 'no '}recomputation"
     )
+    return fig, f"{title}. {how}. The fullest device: {held}. {listed}."
 
 
-def chart_of(of: dict, setup: Setup, phase: Phase) -> list[Bar]:
-    """The beginning of an update, in seconds; each stage takes what its work takes. `of` is the sheet by name."""
-    second = setup.peak_flops * setup.utilization
-    place = 0 if setup.folded else of["stages"] - 1
-    forward = [
-        (layers * of["layer_work"] + of["head_work"] * (stage == place)) / second
-        for stage, layers in enumerate(setup.layout)
-    ]
-    backward = [work / second - first for work, first in zip(of["WORK"], forward, strict=True)]
-    bars = gantt(min(phase.gradient_accumulation_steps, of["stages"] + 10), forward, backward)
-    until = (of["stages"] + 8) * max(of["WORK"]) / second
-    return [bar for bar in bars if bar.end <= until]
+def show_bill(name: str, model: Model, split: Split, padding: float = 0.0) -> None:
+    """The same as a figure of the notebook."""
+    fig, alt = draw_bill(name, model, split, padding)
+    show(fig, alt=alt, name="bill")
 
 
-def draw_gantt(ax: Axes, bars: Sequence[Bar]) -> None:
-    """A row for each stage: forward passes high and blue, backward passes low and orange; white is waiting."""
-    last = max(bar.stage for bar in bars)
-    for kind, color, height in (("forward", FORWARD, 0.84), ("backward", BACKWARD, 0.56)):
-        for stage in range(last + 1):
-            spans = [(b.start, b.end - b.start) for b in bars if (b.stage, b.kind) == (stage, kind)]
-            look = {"facecolor": color, "edgecolor": "white", "linewidth": 0.8}
-            ax.broken_barh(spans, (stage - height / 2, height), **look, label=kind if stage == 0 else None)
-    ax.set(ylim=(last + 0.5, -0.5), xlim=(0, max(bar.end for bar in bars)))
+def _total(held: Mapping[str, float]) -> float:
+    return sum(held.values())
+
+
+def _gigabytes(size: float) -> str:
+    return f"{size / 1e9:,.3g} GB" if size < 1e12 else f"{size / 1e12:,.3g} TB"
+
+
+def _billions(number: float) -> str:
+    return f"{number / 1e9:.2f} B" if number >= 1e9 else f"{number / 1e6:.0f} M"
+
+
+def _draw_memory(ax: Axes, made: Bill, memory: float) -> None:
+    below = [0.0] * len(made.stages)
+    for part, (color, hatch) in PARTS.items():
+        sizes = [held[part] / 1e9 for held in made.stages]
+        ax.bar(
+            range(len(sizes)), sizes, 0.8, below, color=color, edgecolor=INK, linewidth=0.6, hatch=hatch, label=part
+        )
+        below = [low + size for low, size in zip(below, sizes, strict=True)]
+    ax.axhline(memory / 1e9, color=INK, linestyle=":", linewidth=1.5)
+    ax.set(xlabel="stage", ylabel="GB; dotted: a device has", ylim=(0, 1.35 * max(*below, memory / 1e9)))
+    ax.set_xlim(-0.9, len(below) - 0.1)
+    ax.set_xticks(range(len(below)) if len(below) <= 8 else [0, len(below) - 1])
+    ax.legend(fontsize=11, loc="upper center", ncols=2)
+
+
+def show_timelines(orders: Mapping[str, Sequence[Bar]]) -> None:
+    """The same micro-batches in each order, one below the other; gray is waiting."""
+    fig, axes = new_figure(len(orders), 1, sharex=True)
+    said = []
+    for ax, (name, bars) in zip(axes, orders.items(), strict=True):
+        _draw_timeline(ax, bars)
+        held = most_held(bars)
+        ax.set_title(f"{name}: stage 0 holds {held} micro-batch{'es' * (held > 1)} at once", fontsize=13)
+        said.append(f"{name}: a stage waits {percent(waiting(bars))} of the time, stage 0 holds {held}")
+    axes[-1].set_xlabel("time; a forward pass takes 1, a backward pass 2; gray: a stage waits")
+    waits = {percent(waiting(bars), 0) for bars in orders.values()}
+    fig.suptitle(f"In both orders a stage waits {waits.pop()} of the time" if len(waits) == 1 else "The orders differ")
+    alt = "A row a stage, a box a pass, with the number of its micro-batch"
+    show(fig, alt=f"{alt}. {'; '.join(said)}.", name="two-orders")
+
+
+def _draw_timeline(ax: Axes, bars: Sequence[Bar]) -> None:
+    last, end = max(bar.stage for bar in bars), max(bar.end for bar in bars)
+    numbered = len(bars) <= 80
+    for stage in range(last + 1):
+        ax.barh(stage, end, 0.9, **EMPTY)
+    for bar in bars:
+        color = FORWARD if bar.kind == "forward" else BACKWARD
+        ax.barh(bar.stage, bar.end - bar.start, 0.9, bar.start, color=color, edgecolor="white", linewidth=0.8)
+        if numbered:
+            middle = (bar.start + bar.end) / 2
+            ax.text(middle, bar.stage, f"{bar.micro_batch}", ha="center", va="center", fontsize=10, color=INK)
     named = range(last + 1) if last < 8 else (0, last)
     ax.set_yticks(named, [f"stage {stage}" for stage in named], fontsize=11)
     ax.tick_params(axis="y", length=0)
-    ax.set_xlabel("seconds", fontsize=11, labelpad=1)
-    ax.xaxis.get_major_locator().set_params(nbins=4)
-    ax.legend(fontsize=10, loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0.2)
+    ax.set(ylim=(last + 0.5, -0.5), xlim=(0, end))
+    ax.spines["left"].set_visible(False)
 
 
-def draw_memory(ax: Axes, of: dict, offload: bool) -> None:
-    """Bytes by stage, and a line at what the published chip holds."""
-    below = [0.0] * of["stages"]
-    for name, (color, hatch) in PARTS.items():
-        sizes = [value / 1e9 for value in of[name.upper()]]
-        away = offload and name == "moments"
-        look = {"color": "white" if away else color, "edgecolor": INK, "linewidth": 0.6, "hatch": hatch}
-        ax.bar(range(len(sizes)), sizes, 0.8, below, **look, label="moments,\noff chip" if away else name)
-        below = [a + b for a, b in zip(below, sizes, strict=True)]
-    ax.axhline(ON_CHIP / 1e9, color=INK, linestyle=":", linewidth=1.5)
-    ax.set(ylim=(0, 1.08 * max(*below, 0.9)), xlabel="stage")
-    ax.set_xticks(range(len(below)) if len(below) <= 8 else [0, len(below) - 1])
-    ax.yaxis.get_major_locator().set_params(nbins=4)
-    ax.set_title("GB of a device; dotted: 0.9", fontsize=12, pad=4)
-    ax.tick_params(labelsize=10)
-    ax.xaxis.label.set_size(11)
-    handles, labels = ax.get_legend_handles_labels()
-    ax.legend(handles[::-1], labels[::-1], fontsize=10, loc="center left", bbox_to_anchor=(1, 0.5))
+def show_two_weights(
+    nearest: Sequence[float], at_random: Sequence[Sequence[float]], step: float, spacing: float
+) -> None:
+    """A weight after each update, rounded in two ways; lines mark what 16 bits can hold.
 
-
-def draw_facts(ax: Axes, facts: dict[str, str]) -> None:
-    for row, (name, value) in enumerate(facts.items()):
-        ax.text(0, row, name, va="center", fontsize=11)
-        ax.text(1, row, value, va="center", ha="right", fontsize=11)
-    ax.set(xlim=(0, 1), ylim=(len(facts) - 0.5, -0.5))
-    ax.axis("off")
+    Args:
+        at_random: the same weight in several copies: three are drawn, and the mean of all.
+    """
+    fig, ax = new_figure()
+    updates = len(nearest)
+    means = [sum(weights) / len(at_random) for weights in zip(*at_random, strict=True)]
+    for number in range(int(updates * step / spacing) + 6):
+        ax.axhline(1 - number * spacing, color=PADDING, linewidth=1)
+    ax.step(range(updates), nearest, where="post", color=OKABE_ITO[1], linewidth=3, label="to the nearest")
+    for number, path in enumerate(at_random[:3]):
+        label = "at random, three copies" if number == 0 else None
+        ax.step(range(updates), path, where="post", color=OKABE_ITO[4], linewidth=1.5, label=label)
+    ax.plot(means, color=OKABE_ITO[0], linewidth=3, label=f"at random, mean of {len(at_random)} copies")
+    exact = [1 - step * update for update in range(updates)]
+    ax.plot(exact, color=INK, linestyle=":", linewidth=2, label="exact")
+    ax.set(xlabel="update", ylabel="weight; gray: what bfloat16 holds")
+    ax.yaxis.set_major_formatter("{x:.3f}")
+    ax.legend(loc="lower left")
+    ax.set_title(f"To the nearest the weight ends at {nearest[-1]:.3f}, at random at {means[-1]:.3f} on average")
+    show(
+        fig,
+        alt=(
+            f"A weight over {updates - 1} updates of {step:.6f}. Exactly it ends at {exact[-1]:.4f}, rounded to the "
+            f"nearest at {nearest[-1]:.4f}, rounded at random at {means[-1]:.3f} on average."
+        ),
+        name="two-weights",
+    )

@@ -1,4 +1,4 @@
-"""What notebook 11 runs: replicas, stages, and what 16 bits do to weights."""
+"""What notebook 11 runs: replicas, stages, a network with 16-bit weights, and recorded tables."""
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -13,7 +13,7 @@ from packbook.shared.gradients import Gradients, gradients
 from packlib.batches import PackedBatch
 from packlib.model import PackedBert, PackedOutput, attention_arguments
 from packlib.model.attention import BACKENDS
-from packlib.training import PretrainingObjective, round_weights, stochastic_round
+from packlib.training import PretrainingObjective, round_weights
 from packlib.training.precision import Rounding
 from packlib.training.updates import join_packs, take_packs
 
@@ -70,16 +70,6 @@ def in_stages(model: PackedBert, first_layers: int) -> Callable[..., PackedOutpu
     return forward
 
 
-def walk(rounding: str, updates: int, copies: int, step: float, seed: int) -> torch.Tensor:
-    """bfloat16 weights that begin at 1 and were lowered by `step` at each update; shape (copies,)."""
-    weights, generator = torch.ones(copies, dtype=torch.bfloat16), torch.Generator().manual_seed(seed)
-    for _ in range(updates):
-        lower = weights.float() - step
-        nearest = rounding == "nearest"
-        weights = lower.bfloat16() if nearest else stochastic_round(lower, torch.bfloat16, generator)
-    return weights.float()
-
-
 def learn_curve(updates: int, seed: int, rate: float = 3e-4) -> tuple[dict[str, float], float]:
     """The last loss of a small network under AdamW, by how its weights are kept, and the loss of answering the mean.
 
@@ -106,3 +96,13 @@ def learn_curve(updates: int, seed: int, rate: float = 3e-4) -> tuple[dict[str, 
             optimizer.step()
         losses[how] = loss.item()
     return losses, y.var(correction=0).item()
+
+
+def who_weighs_more(few: int, many: int) -> str:
+    """Why, for the answer to the question whose sequences weigh more in a mean of means."""
+    if few == many:
+        return f"Both have {few} sequences, so here the mean of means is right by chance."
+    return (
+        f"A sequence of replica 0 weighs 1/{few}, halved, and one of replica 1 weighs 1/{many}, halved: "
+        f"{many / few:.3g} times as much for replica 0. One process would give each sequence the same weight."
+    )

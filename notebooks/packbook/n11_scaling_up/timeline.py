@@ -1,4 +1,4 @@
-"""Which stage of a pipeline does which micro-batch when, in the order that is called 1f1b."""
+"""Which stage of a pipeline does which micro-batch when, in two orders."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -19,42 +19,52 @@ class Bar(NamedTuple):
     end: float
 
 
-def work_order(stage: int, stages: int, micro_batches: int) -> list[tuple[str, int]]:
-    """What a stage does in turn: as many forward passes as there are stages from here on, then one of each in turn.
-
-    Harlap et al. 2018, arXiv 1806.03377.
-    """
-    ahead = min(micro_batches, stages - stage)
-    order = [("forward", i) for i in range(ahead)]
-    for i in range(micro_batches):
-        order.append(("backward", i))
-        if ahead + i < micro_batches:
-            order.append(("forward", ahead + i))
-    return order
-
-
-def gantt(micro_batches: int, forward: Sequence[float], backward: Sequence[float]) -> list[Bar]:
+def gantt(orders: Sequence[Sequence[tuple[str, int]]], forward: float = 1, backward: float = 2) -> list[Bar]:
     """Run a pipeline on paper: everything starts as soon as its stage is free and its input is there.
 
     Args:
-        forward, backward: how long a micro-batch takes on each stage, in any unit.
+        orders: for each stage, what it does in turn, such as [("forward", 0), ("backward", 0)].
+        forward, backward: how long a micro-batch takes on a stage, in any unit.
 
     Returns:
         The bars, by their start.
+
+    Raises:
+        ValueError: if the orders wait for each other forever.
     """
-    stages, lasts = len(forward), {"forward": forward, "backward": backward}
-    queues = [work_order(stage, stages, micro_batches) for stage in range(stages)]
-    free, bars = [0.0] * stages, list[Bar]()
-    # what the first stage reads, and the loss after the last stage, keep nobody waiting
-    ends = {(kind, at, i): 0.0 for kind, at in (("forward", -1), ("backward", stages)) for i in range(micro_batches)}
+    lasts = {"forward": forward, "backward": backward}
+    queues = [list(order) for order in orders]
+    free, ends, bars = [0.0] * len(queues), dict[tuple[str, int, int], float](), list[Bar]()
     while any(queues):
+        done = len(bars)
         for stage, queue in enumerate(queues):
             while queue:
-                kind, i = queue[0]
-                before = (kind, stage - 1 if kind == "forward" else stage + 1, i)
-                if before not in ends:
+                kind, number = queue[0]
+                source = stage - 1 if kind == "forward" else stage + 1
+                # what the first stage reads, and the loss after the last stage, keep nobody waiting
+                ready = ends.get((kind, source, number)) if 0 <= source < len(queues) else 0.0
+                if ready is None:
                     break
-                start = max(free[stage], ends[before])
-                end = free[stage] = ends[kind, stage, i] = start + lasts[kind][stage]
+                start = max(free[stage], ready)
+                end = free[stage] = ends[kind, stage, number] = start + lasts[kind]
                 bars.append(Bar(stage, *queue.pop(0), start, end))
+        if len(bars) == done:
+            raise ValueError("The stages wait for each other: each has something to do that another must do first.")
     return sorted(bars, key=lambda bar: (bar.start, bar.stage))
+
+
+def most_held(bars: Sequence[Bar]) -> int:
+    """The most micro-batches whose activations the first stage holds at once."""
+    held = most = 0
+    for bar in bars:
+        if bar.stage == 0:
+            held += 1 if bar.kind == "forward" else -1
+            most = max(most, held)
+    return most
+
+
+def waiting(bars: Sequence[Bar]) -> float:
+    """The share of the time in which the average stage waits."""
+    stages = 1 + max(bar.stage for bar in bars)
+    work = sum(bar.end - bar.start for bar in bars)
+    return 1 - work / stages / max(bar.end for bar in bars)

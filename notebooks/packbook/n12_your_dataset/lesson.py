@@ -1,4 +1,4 @@
-"""Notebook 12: your own lengths, and the advice."""
+"""The explorer and the questions of notebook 12."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -7,10 +7,9 @@ import numpy as np
 from ipywidgets import Checkbox
 from matplotlib.figure import Figure
 
-from packbook.exercises import Exercise, Exercises
 from packbook.explorers import Explorer, choice
-from packbook.figures import INK, label_ends, new_figure, percent, series
-from packbook.questions import Questions, compare
+from packbook.figures import INK, OKABE_ITO, label_ends, new_figure, percent, series
+from packbook.questions import Questions
 from packbook.shared.histograms import shown_name
 from packbook.shared.pack_drawings import spoken
 from packlib.lengths import LengthHistogram
@@ -38,13 +37,14 @@ class MaximumExplorer(Explorer):
             longest = self.whole.max_length
         shortest = int(np.flatnonzero(self.whole.counts)[0])
         self.tops = sorted({max(shortest, longest * eighths // 8) for eighths in range(1, 9)})
+        self.first = min(self.tops, key=lambda top: abs(top - (max_length or longest / 2)))  # the rows of now
         self.costs = cache(self._costs)  # a move of another control repeats them
         self.most = 1.05 * max(padded for drop in (False, True) for padded, *_ in self.costs(EXPLORED_DEPTHS[0], drop))
         super().__init__()
 
     def controls(self):
         return {
-            "max_length": choice("Maximum length", self.tops, self.tops[len(self.tops) // 2 - 1]),
+            "max_length": choice("Maximum length", self.tops, self.first),
             "depth": choice("Depth", [(spoken(depth), depth or 0) for depth in EXPLORED_DEPTHS], 2),
             "drop": Checkbox(False, description="Leave longer ones out"),
         }
@@ -70,7 +70,7 @@ class MaximumExplorer(Explorer):
         left.set(ylim=(0, self.most), xlabel="maximum length", ylabel="slots for each token")
         left.set_title(f"{packed[at]:.2f} slots packed, {padded[at]:.2f} padded")
         label_ends(lines)
-        right.plot(self.tops, 100 * lost, **series("next_fit"))
+        right.plot(self.tops, 100 * lost, color=OKABE_ITO[1], marker="o")
         right.set(ylim=(0, 100), xlabel="maximum length", ylabel="tokens lost, %")
         right.set_title(f"{percent(lost[at])} of the tokens lost")
         for ax in (left, right):
@@ -83,68 +83,5 @@ class MaximumExplorer(Explorer):
         )
 
 
-QUESTIONS = Questions.beside(
-    __file__,
-    truths={
-        "padding": lambda histogram: 100 * histogram.padding_fraction,
-        "longer": lambda now, then: compare(then / now, 1, "fewer", "as many", "more", within=0.02),
-        "fewer": lambda times, today, packed: round(times, 2),
-    },
-)
+QUESTIONS = Questions.beside(__file__)
 reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
-
-
-# Exercises
-
-
-def expected_speedup(slots_now, slots_packed, overhead):
-    """How many times as fast; `overhead` is the share of the speed that packing costs the model."""
-    return slots_now / slots_packed * (1 - overhead)
-
-
-def smallest_depth(packs, within):
-    """The smallest depth whose packs are at most a share `within` above the fewest."""
-    most = min(packs.values()) * (1 + within)
-    return min(depth for depth, number in packs.items() if number <= most)
-
-
-def same_update(sequences, factor, most):
-    """(micro batch, accumulation) of packs, for as many sequences behind an update as before."""
-    pairs = [
-        (rows, steps)
-        for rows in range(most, 0, -1)
-        for steps in {max(1, int(sequences / (rows * factor))), int(sequences / (rows * factor)) + 1}
-    ]
-    return min(pairs, key=lambda pair: abs(pair[0] * pair[1] * factor - sequences))
-
-
-def _packable(lengths):
-    """What is wrong with ten lengths that should resist packing, or None."""
-    lengths = list(lengths)
-    if len(lengths) != 10 or any(int(n) != n or not 1 <= n <= 100 for n in lengths):
-        return "give ten whole numbers from 1 to 100."
-    if (mean := sum(lengths) / 10) > 60:
-        return f"their mean is {mean:g}, and should be at most 60."
-    packs = plan(LengthHistogram.from_lengths([int(n) for n in lengths], 100))
-    if packs.num_packs < 10:
-        shared = next(pack for pack in packs.strategies if len(pack) > 1)
-        return f"{' + '.join(map(str, shared))} tokens fit into one pack of 100."
-    return None
-
-
-check = Exercises.beside(
-    __file__,
-    expected_speedup,
-    Exercise(
-        "smallest_depth",
-        smallest_depth,
-        cases=(
-            ({1: 5}, 0.0),
-            ({1: 9, 2: 5}, 0.0),
-            ({1: 100, 2: 51, 3: 50}, 0.05),
-            ({9: 90, 8: 80, 4: 85, 2: 92}, 0.1),
-        ),
-    ),
-    Exercise("stubborn", [51] * 10, fault=_packable),
-    same_update,
-)

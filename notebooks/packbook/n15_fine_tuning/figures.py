@@ -16,7 +16,7 @@ SHADES = ("#666666", "#dddddd")  # of micro-batches, in turn
 
 
 def turns(chat: Sequence[tuple[str, int]]) -> None:
-    """The tokens of a chat, and below each the token that it is asked for."""
+    """The tokens of a chat, and below each the token that it must predict."""
     names, spoken = list[tuple[str, bool]](), Counter[str]()
     for role in (role for role, tokens in chat for _ in range(tokens)):
         spoken[role] += 1
@@ -26,7 +26,7 @@ def turns(chat: Sequence[tuple[str, int]]) -> None:
         _cell(ax, at, 0, name, answer)
         if at + 1 < len(names) and names[at + 1][1]:
             _cell(ax, at, 1, names[at + 1][0], True)
-    name_rows(ax, ["token", "is asked for"], above=0.8, below=0.8)
+    name_rows(ax, ["token", "must predict"], above=0.8, below=0.8)
     ax.set(xlim=(-0.6, len(names) - 0.4), xticks=[], xlabel="slots: u of a user, a of an assistant")
     for side in ("left", "bottom"):
         ax.spines[side].set_visible(False)
@@ -34,7 +34,7 @@ def turns(chat: Sequence[tuple[str, int]]) -> None:
     asked = sum(answer for _, answer in names[1:])
     ax.set_title(f"{asked} of {len(names)} tokens are predicted")
     pairs = ", ".join(
-        f"{name} is asked for {after if answer else 'nothing'}" for (name, _), (after, answer) in pairwise(names)
+        f"{name} must predict {after if answer else 'nothing'}" for (name, _), (after, answer) in pairwise(names)
     )
     show(fig, alt=f"The tokens of a chat in their order: {pairs}.", name="turns")
 
@@ -54,9 +54,10 @@ def predicted_share(sets: Mapping[str, Chats], max_length: int, seed: int, mark:
         lines[line] = name
         ends[name] = f"{percent(shares[0], 0)} to {percent(shares[-1], 0)}"
     ax.set(ylim=(0, 105), xlim=(0, 100), xlabel="packs in the order of their share, %", ylabel="tokens predicted, %")
-    label_ends(lines)
+    first, chats = next(iter(sets.items()))
+    mean = ax.plot((0, 100), (100 * chats.share, 100 * chats.share), ":", color=PREDICTED)[0]
+    label_ends({**lines, mean: f"{first}, mean"})
     mark(ax, "predicted", axis="y")
-    first = next(iter(sets))
     ax.set_title(f"Packs of {first} predict {ends[first]} of their tokens")
     listed = "; ".join(f"{name} {span}" for name, span in ends.items())
     show(fig, alt=f"Which share of a pack's tokens is predicted: {listed}.", name="predicted-share")
@@ -120,7 +121,7 @@ def regrouped(moved: Mapping[str, tuple[float, float]], deals: int) -> None:
     ax.set_xlabel(f"largest weight of one answer over its least, {deals} deals")
     ax.legend(loc="upper right", bbox_to_anchor=(1, 1))
     still = sum(pair[0] < 1.001 for pair in moved.values())
-    ax.set_title(f"Counted once, {still} of {len(moved)} ways do not see the deal")
+    ax.set_title(f"With one count per update, {still} of {len(moved)} losses do not depend on the packs")
     listed = "; ".join(f"{way} {whole:.2f} and {own:.2f}" for way, (whole, own) in moved.items())
     alt = f"Largest over least weight of an answer in {deals} deals, counted once and by each rank: {listed}."
     show(fig, alt=alt, name="regrouped")

@@ -1,6 +1,6 @@
 """What notebook 15 computes: lengths of chats, what a token weighs in an update, and a small model to train."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -103,6 +103,11 @@ def regrouped(chats: Chats, max_length: int, ranks: int, deals: int, seed: int) 
                 own[-1][mine] = token_weights(way, *some, max_length) / ranks
     most = {way: [float((np.max(w, 0) / np.min(w, 0)).max()) for w in pair] for way, pair in weights.items()}
     return {way: (whole, own) for way, (whole, own) in most.items()}
+
+
+def survivor(moved: Mapping[str, tuple[float, float]]) -> str:
+    """Of the first four ways, the one whose weights move least if each rank counts for itself."""
+    return min(WAYS[:4], key=lambda way: moved[way][1])
 
 
 def tiny_llama(seed: int) -> LlamaForCausalLM:

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 
 from packbook.figures import INK, OKABE_ITO, label_ends
-from packbook.n16_shared_prompts.runs import times_fewer
+from packbook.n16_shared_prompts.runs import branches, times_fewer
 
 PROMPT, ANSWERS, HIDDEN = "#8c8c8c", (OKABE_ITO[0], OKABE_ITO[1], OKABE_ITO[2], OKABE_ITO[3]), "#f4f4f4"
 
@@ -47,7 +47,7 @@ def draw_tree(ax: Axes, mask: np.ndarray, answer_ids: Sequence[int], words: Sequ
 
 def draw_row(ax: Axes, words: Sequence[str], columns: Mapping[str, Sequence[int]]) -> None:
     """The words of the row from left to right, with their positions; a head has a thick edge."""
-    ids, positions = columns["answer_ids"], columns["position_ids"]
+    ids, positions = branches(columns), columns["position_ids"]
     for at, (word, answer, position) in enumerate(zip(words, ids, positions, strict=True)):
         head = answer >= 0 and (at == 0 or ids[at - 1] != answer)
         edge = {"ec": INK, "lw": 2.5, "zorder": 2} if head else {"ec": "white", "lw": 1}

@@ -8,11 +8,10 @@ from matplotlib.figure import Figure
 from packbook.exercises import Exercise, Exercises
 from packbook.explorers import Explorer, slider
 from packbook.figures import new_figure, percent
-from packbook.n16_shared_prompts import figures
+from packbook.n16_shared_prompts import figures, runs
 from packbook.questions import Questions
 from packlib.model.attention import tree_pairs
-from packlib.packing import GroupRows, pack_groups
-from packlib.tools.rows import lay_groups
+from packlib.packing import TreeRows
 
 
 def pairs_of(columns: dict[str, list[int]]) -> np.ndarray:
@@ -39,13 +38,12 @@ class SharedTree(Explorer):
         return {}
 
     def draw(self, prompt: int, answers: int, length: int, tree: bool) -> tuple[Figure, str]:
-        rows = pack_groups([prompt], [[length] * answers], 24 + 8 * 13, tries=0)
-        (columns,) = lay_groups(rows, [[0] * prompt], [[[0] * length] * answers])
+        columns = runs.one_row([0] * prompt, [[1 + at] * length for at in range(answers)])
         right_pairs = pairs_of(columns)
         seen = right_pairs if tree else np.tril(np.ones_like(right_pairs))
         once, each = len(seen), answers * (prompt + length)
         fig, (left, right) = new_figure(1, 2, width_ratios=(5, 4))
-        figures.draw_tree(left, seen, columns["answer_ids"])
+        figures.draw_tree(left, seen, runs.branches(columns))
         strangers = int((seen & ~right_pairs).sum())
         left.set_title(f"{seen.sum():,} pairs, {strangers:,} of them between answers", fontsize=12)
         for at, (name, tokens) in enumerate({"prompt once": once, "a prompt each": each}.items()):
@@ -82,13 +80,13 @@ QUESTIONS = Questions.beside(
 reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
 
 
-def _why_split(rows: GroupRows) -> str:
+def _why_split(rows: TreeRows) -> str:
     above = percent(len(rows) / rows.lower_bound - 1)
-    if not rows.split_groups:
+    if not rows.split_trees:
         return f"Here no group has to be split: rows of whole groups are {above} above the fewest that there can be."
     return (
         "Where groups are large, a row that holds one has little room for another as a whole. Splitting "
-        f"{rows.split_groups} of {len(rows.prompts)} groups, at the price of the shared tokens once more, leaves "
+        f"{rows.split_trees} of {len(rows.trees.roots)} groups, at the price of the shared tokens once more, leaves "
         f"{above}."
     )
 

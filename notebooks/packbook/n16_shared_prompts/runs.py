@@ -1,27 +1,42 @@
 """What notebook 16 computes: groups that are drawn, their rows in three ways, and a small model on a row of one."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from packlib.packing import GroupRows, pack_groups, plan
-from packlib.tools.rows import SharedPromptBatch, SharedPromptCollator, lay_groups
+from packlib.batches import IGNORED
+from packlib.packing import TreeRows, group_trees, pack_tree_lengths, pack_trees, plan
+from packlib.tools.rows import TreeBatch, TreeCollator, lay_trees
 
 PROMPT = "what is two plus two".split()
 ANSWERS = ("four", "that is four", "twenty two")
 SPREAD = 0.6  # of the logarithm of lengths
 
 
+def one_row(prompt: list[int], answers: list[list[int]]) -> dict[str, list[int]]:
+    """The columns of the row that holds a group, as `lay_trees` makes them; the prompt has no labels."""
+    sequences = [prompt + answer for answer in answers]
+    labels = [[IGNORED] * len(prompt) + answer for answer in answers]
+    rows = pack_trees(sequences, [0] * len(answers), 1024, tries=0)
+    (row,) = lay_trees(rows, sequences, labels)
+    return row
+
+
+def branches(columns: Mapping[str, Sequence[int]]) -> list[int]:
+    """Of each slot the number of its answer, -1 for shared tokens."""
+    until, last = columns["seen_until"], columns["last_slots"]
+    seen_by = [[at for at, end in enumerate(last) if slot <= end < until[slot]] for slot in range(len(until))]
+    return [-1 if len(answers) > 1 else answers[0] for answers in seen_by]
+
+
 def words_of_row() -> tuple[list[str], dict[str, list[int]]]:
-    """The words of the row that holds the small group, and its columns, as `lay_groups` makes them."""
+    """The words of the row that holds the small group, and its columns, as `lay_trees` makes them."""
     answers = [answer.split() for answer in ANSWERS]
     words = [*PROMPT, *(word for answer in answers for word in answer)]
     vocabulary = {word: at for at, word in enumerate(dict.fromkeys(words))}
-    rows = pack_groups([len(PROMPT)], [[*map(len, answers)]], 64)
-    tokens = [[[vocabulary[word] for word in answer] for answer in answers]]
-    (row,) = lay_groups(rows, [[vocabulary[word] for word in PROMPT]], tokens)
+    row = one_row([vocabulary[word] for word in PROMPT], [[vocabulary[word] for word in own] for own in answers])
     names = list(vocabulary)
     return [names[token] for token in row["input_ids"]], row
 
@@ -44,14 +59,14 @@ def times_fewer(prompt: float, answer: float, answers: int) -> float:
     return answers * (prompt + answer) / (prompt - 1 + answers * (answer + 1))
 
 
-def rows_in_three_ways(prompts: np.ndarray, answers: Sequence[np.ndarray], max_length: int) -> tuple[dict, GroupRows]:
+def rows_in_three_ways(prompts: np.ndarray, answers: Sequence[np.ndarray], max_length: int) -> tuple[dict, TreeRows]:
     """The number of rows by way: a prompt for each answer, whole groups, and groups that may be split; and the last."""
     alone = np.concatenate([prompt + own for prompt, own in zip(prompts, answers, strict=True)])
     pieces = []  # whole groups; one that is longer than a row is cut by best fit, with the prompt in each piece
     for prompt, own in zip(prompts.tolist(), answers, strict=True):
         room = max_length - (prompt - 1)
         pieces += (prompt - 1 + plan(own + 1, room, "lpfhp").assign(own + 1).lengths_used).tolist()
-    rows = pack_groups(prompts, answers, max_length)
+    rows = pack_tree_lengths(group_trees(prompts, answers), max_length)
     counted = {
         "a prompt for each answer": plan(alone, max_length, "lpfhp").num_packs,
         "whole groups": plan(pieces, max_length, "lpfhp").num_packs,
@@ -78,10 +93,9 @@ def small_group(seed: int) -> tuple[list[int], list[list[int]]]:
     return prompt, answers
 
 
-def as_one_row(model: nn.Module, prompt: list[int], answers: list[list[int]]) -> SharedPromptBatch:
+def as_one_row(model: nn.Module, prompt: list[int], answers: list[list[int]]) -> TreeBatch:
     """The batch of one row that holds the group."""
-    rows = pack_groups([len(prompt)], [[*map(len, answers)]], 64)
-    return SharedPromptCollator(model)(list(lay_groups(rows, [prompt], [answers])))
+    return TreeCollator(model)([one_row(prompt, answers)])
 
 
 def alone(model: nn.Module, prompt: list[int], answers: list[list[int]]) -> Tensor:
@@ -94,10 +108,10 @@ def alone(model: nn.Module, prompt: list[int], answers: list[list[int]]) -> Tens
     return torch.cat(found)
 
 
-def in_a_row(model: nn.Module, batch: SharedPromptBatch, **changes: Tensor) -> Tensor:
+def in_a_row(model: nn.Module, batch: TreeBatch, **changes: Tensor) -> Tensor:
     """The losses of the answers' tokens in the shared row, with other inputs if some are given; shape (tokens,)."""
     logits = model(**batch.inputs | changes).logits
-    return batch.losses(logits)[batch.loss_weights > 0]
+    return batch.losses(logits)[batch.labels != IGNORED]
 
 
 def gradients(model: nn.Module, loss: Tensor) -> Tensor:

@@ -1,15 +1,11 @@
-"""Notebook 17: what was measured, and how sure it is."""
+"""The explorer and the questions of notebook 17."""
 
-import itertools
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from ipywidgets import Checkbox
 from matplotlib.figure import Figure
-from scipy.stats import t
 
-from packbook.exercises import Exercises
 from packbook.explorers import Explorer, slider
 from packbook.figures import new_figure, percent
 from packbook.n17_evidence import runs
@@ -85,55 +81,5 @@ def _room(found: Interval) -> float:
     return 1.2 * (abs(found.mean) + (found.half if np.isfinite(found.half) else 0)) or 1.0
 
 
-QUESTIONS = Questions.beside(
-    __file__,
-    truths={
-        "band": lambda share, pairs: round(100 * share),
-        "two_seeds": lambda half: round(half, 1),
-        "table_or_model": lambda early, end, bigram: "the model" if early < bigram else "the bigram",
-        "rule": lambda found: found.verdict,
-        "short_time": lambda share: {"lower": "less", "higher": "more"}.get(
-            replace(share, mean=share.mean - 1).verdict, "cannot be told"
-        ),
-    },
-    reasons={
-        "short_time": lambda share: (
-            f"It takes {percent(share.mean)} ± {percent(share.half)} of the time of full rows, for as many bytes. "
-            "Something else takes more time than attention saves. What it is was not measured."
-        ),
-    },
-)
+QUESTIONS = Questions.beside(__file__)
 reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
-
-
-# Exercises
-
-
-def paired_interval(first, second, t):
-    """The lowest and the highest mean difference of `first` less `second`; `t` is Student's factor."""
-    d = [one - other for one, other in zip(first, second, strict=True)]
-    n, mean = len(d), sum(d) / len(d)
-    s = (sum((x - mean) ** 2 for x in d) / (n - 1)) ** 0.5
-    return mean - t * s / n**0.5, mean + t * s / n**0.5
-
-
-def sign_flip_p(differences):
-    """The share of all ways to flip signs whose sum is at least as far from 0 as the one that was observed."""
-    observed = abs(sum(differences))
-    flipped = [
-        abs(sum(sign * d for sign, d in zip(signs, differences, strict=True)))
-        for signs in itertools.product((1, -1), repeat=len(differences))
-    ]
-    return sum(one >= observed - 1e-12 for one in flipped) / len(flipped)
-
-
-def choose_seeds(deviation, wanted, arms, most):
-    """The fewest seeds for which all of `arms` intervals together hold with 95 %, each at most ± `wanted`; or 0."""
-    confidence = 1 - 0.05 / arms
-    for n in range(2, most + 1):
-        if t.ppf((1 + confidence) / 2, n - 1) * deviation / n**0.5 <= wanted:
-            return n
-    return 0
-
-
-check = Exercises.beside(__file__, paired_interval, sign_flip_p, choose_seeds)

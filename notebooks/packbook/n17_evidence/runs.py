@@ -1,125 +1,45 @@
-"""What notebook 17 computes: simulated experiments, and every recorded one as differences from its base."""
+"""What notebook 17 computes: simulated experiments, and what their seeds can tell."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
 
 import numpy as np
 from scipy.stats import t
 
-from packbook.records import recorded
-from packbook.shared.recorded_runs import (
-    Interval,
-    Swept,
-    against,
-    at_end,
-    best_rates,
-    by_rate,
-    interval,
-    runs_of,
-)
-from packbook.tables import Table
+from packbook.shared.counted_text import bigram_loss
+from packbook.shared.recorded_runs import Interval, against
+from packbook.shared.wordnet import tokenized_pairs
 
 
-class Recorded(NamedTuple):
-    """A recorded experiment: what it asks, the arm that the others are compared with, and the text it is tested on."""
-
-    asks: str
-    base: str
-    text: str
+def students_factor(seeds: int, confidence: float = 0.95) -> float:
+    """Student's factor t for the mean of so many differences."""
+    return float(t.ppf((1 + confidence) / 2, seeds - 1))
 
 
-EXPERIMENTS = {
-    "curves-adamw": Recorded("how to adjust a recipe to packs, AdamW", "padded", "docstrings"),
-    "curves-lamb": Recorded("how to adjust a recipe to packs, LAMB", "padded", "docstrings"),
-    "ablations": Recorded("what a missing mask or restart costs", "packed", "docstrings"),
-    "weight-decay": Recorded("weight decay or L2 in the loss", "AdamW", "docstrings"),
-    "warm-up": Recorded("with or without a warm-up of the rate", "rate × 1, with warm-up", "docstrings"),
-    "batch-adamw": Recorded("larger batches, AdamW, the rate in proportion", "batch × 1", "docstrings"),
-    "batch-lamb": Recorded("larger batches, LAMB, the rate by the square root", "batch × 1", "docstrings"),
-    "curriculum-rates": Recorded("rules and orders for batches by tokens", "shuffled, none", "functions"),
-    "curriculum-length": Recorded("short rows first, as many tokens", "no warm-up", "modules"),
-    "curriculum-comparison": Recorded("five ways to batch", "padded", "functions"),
-    "documents": Recorded("documents cut or kept whole", "split", "documents"),
-}
+def against_padded(optimizers: Mapping[str, Mapping[str, np.ndarray]], confidence: float) -> dict[str, Interval]:
+    """By optimizer and arm: its interval against padded rows."""
+    return {
+        f"{optimizer}, {arm}": one
+        for optimizer, ended in optimizers.items()
+        for arm, one in against(dict(ended), "padded", confidence).items()
+    }
 
 
-def ends_of(name: str) -> dict[str, np.ndarray]:
-    """By arm of a recorded experiment: the held-out loss at the end of each seed."""
-    return at_end(runs_of(name))
+def told_apart(name: str, found: Mapping[str, Interval]) -> str:
+    """How many arms differ from padded, and which do not, in a sentence."""
+    open_ones = [arm for arm, one in found.items() if one.verdict == "cannot be told"]
+    told = f"{name}: {len(found) - len(open_ones)} of {len(found)} arms differ from padded rows"
+    return f"{told}; undecided: {'; '.join(open_ones)}." if open_ones else f"{told}."
 
 
-def differences_of(name: str, confidence: float) -> dict[str, Interval]:
-    """By arm: its interval against the base of the experiment."""
-    return against(ends_of(name), EXPERIMENTS[name].base, confidence)
+def short_text(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Ids of WordNet's definitions one after another: 40,000 to count, and the rest held out."""
+    ids = tokenized_pairs(1_500, seed).input_ids.astype(np.int64)
+    return ids[:40_000], ids[40_000:]
 
 
-def swept(name: str) -> Swept:
-    """By arm of a recorded sweep, by rate from low to high: the held-out loss at the end of each seed."""
-    return by_rate(at_end(runs_of(name)))
-
-
-def sweep_table(name: str) -> Table:
-    """A row an arm: the mean at the end for each rate of a sweep, and the rate where it is lowest."""
-    tried = swept(name)
-    best = best_rates(tried)
-    rates = list(next(iter(tried.values())))
-    rows = [(arm, *(f"{at[rate].mean():.3f}" for rate in rates), f"{best[arm]:g}") for arm, at in tried.items()]
-    return Table(("arm", *(f"at {rate:g}" for rate in rates), "best rate"), rows, right=True)
-
-
-def baselines() -> dict[str, dict[str, float]]:
-    """By text: the losses of the unigram and the bigram."""
-    found: dict[str, dict[str, float]] = {}
-    for row in recorded("baselines", "runs").rows:
-        found.setdefault(row["text"], {})[row["baseline"]] = row["loss"]
-    return found
-
-
-RATE_PAIRS = {  # batches by tokens: each rule less none in both orders, and ascending less shuffled
-    f"{order}: {rule} less none": (f"{order}, {rule}", f"{order}, none")
-    for order in ("shuffled", "ascending")
-    for rule in ("sqrt", "linear")
-} | {
-    f"{rule}: ascending less shuffled": (f"ascending, {rule}", f"shuffled, {rule}")
-    for rule in ("none", "sqrt", "linear")
-}
-
-
-def paired(ended: dict[str, np.ndarray], pairs: dict[str, tuple[str, str]], confidence: float) -> dict[str, Interval]:
-    """By name of a pair: the interval of the ends of its first arm less those of its second, seed by seed."""
-    return {name: interval(ended[one] - ended[other], confidence) for name, (one, other) in pairs.items()}
-
-
-def short_first(confidence: float) -> dict[str, Interval]:
-    """Short rows first less full rows, after as many bytes: at the rate of full rows, and at their own."""
-    ended = ends_of("curriculum-length") | ends_of("curriculum-length-rates")
-    full = ended.pop("no warm-up")
-    return {arm: interval(ends - full[: len(ends)], confidence) for arm, ends in ended.items()}
-
-
-def fine_tuned(confidence: float) -> dict[str, Interval]:
-    """Differences of accuracy in points: packed less padded from either start, and a checkpoint less random weights."""
-    found = {}
-    for task in ("lexname", "span"):
-        right = {
-            (row["start"], row["rows"], row["seed"]): 100 * row["accuracy"] for row in recorded(task, "runs").rows
-        }
-        seeds = sorted({seed for *_, seed in right})
-
-        def less(one, other, right=right, seeds=seeds):
-            return interval(np.array([right[*one, seed] - right[*other, seed] for seed in seeds]), confidence)
-
-        for start in ("random", "checkpoint"):
-            found[f"{task}, {start}: packed less padded"] = less((start, "packed"), (start, "padded"))
-        for rows in ("padded", "packed"):
-            found[f"{task}, {rows}: checkpoint less random"] = less(("checkpoint", rows), ("random", rows))
-    return found
-
-
-def shares(name: str, column: str, confidence: float) -> dict[str, Interval]:
-    """By arm of a recorded experiment: what it took of a `column`, as a share of what the base took, seed by seed."""
-    used = at_end(runs_of(name), column)
-    base = used.pop(EXPERIMENTS[name].base)
-    return {arm: interval(taken / base, confidence) for arm, taken in used.items()}
+def bigram_of(text: np.ndarray, held_out: np.ndarray) -> float:
+    """The held-out loss of the bigram as the records count it, of 4,000 kinds of tokens."""
+    return bigram_loss((text[:-1], text[1:]), (held_out[:-1], held_out[1:]), 4_000)
 
 
 def half_widths(seeds: np.ndarray, confidence: float) -> np.ndarray:

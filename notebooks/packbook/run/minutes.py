@@ -1,24 +1,50 @@
-"""How long each chapter takes, in the tables of README.md and notebooks/INSTRUCTORS.md.
+"""How long each chapter takes, and where it stands in the course: in the chapters, README.md and INSTRUCTORS.md.
 
-The notebooks state the minutes to read and the seconds to run, the exercises have theirs.
-`python -m packbook.run.minutes` brings the tables up to date; `make notebooks` does so, too.
+The minutes to read follow from a notebook's words and questions, the seconds to run are stated in its first cell, and
+exercises have their own minutes. `python -m packbook.run.minutes` brings all places up to date, which `make notebooks`
+does, too.
 """
 
 import importlib
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from packbook.run import running
+import nbformat
+
+from packbook.results import questions_of
+from packbook.run import course, running
+from packbook.run.execution import write
 from packlib.files import write_text
 from packlib.tools.exits import exit_code
 
+WORDS_A_MINUTE = 200
+MINUTES_A_QUESTION = 1.5
+_ROUNDED_TO = 5
+
+_STATED = re.compile(r"\*\*Time\*\*: (\d+) minutes? to read, (\d+) seconds? of CPU\.")
 _README = re.compile(
-    r"^(?P<before>\| \[(?P<name>\d\d_\w+)\]\(notebooks/\w+\.ipynb\) \| .* \|) \d+ min \| \d+ s \|$", re.M
+    r"^\| (?:(?:day \d|by need) \| )?\[(?P<name>\d\d_\w+)\]\(notebooks/\w+\.ipynb\) \| (?P<goal>.*) "
+    r"\| \d+ min \| \d+ s \|$",
+    re.M,
 )
-_LESSON = re.compile(r"^(?P<before>\| [^|\n]* \| [^|\n]*\.ipynb\)[^|\n]* \|) \d+ min \| \d+ min \| \d+ min \|$", re.M)
+_LESSON = re.compile(
+    r"^\| [^|\n]* \| (?:[^|\n]*\.ipynb\)|\*\*all\*\*)[^|\n]* \|(?: (?:\*\*)?\d+ min(?:\*\*)? \|){3}$", re.M
+)
+_LAST_LINE = re.compile(r"^The solutions are in \[(?s:.*)\Z", re.M)
+_MAP = re.compile(r"(?<=^## The map\n\n)(?:\|.*\n)+", re.M)
+
+
+def reading_minutes(notebook: str) -> int:
+    """The minutes that it takes to read a notebook with all guesses made, to five minutes: words and questions."""
+    read = nbformat.read(running.notebooks()[notebook], as_version=4)
+    text = " ".join(cell.source for cell in read.cells if cell.cell_type == "markdown")
+    text = re.sub(r"\]\([^)]*\)|\$[^$]*\$", " ", text)  # addresses and formulas are not read as words
+    words = len(re.findall(r"\w[\w'’-]*", text))
+    exact = words / WORDS_A_MINUTE + MINUTES_A_QUESTION * len(questions_of(read))
+    return max(_ROUNDED_TO, round(exact / _ROUNDED_TO) * _ROUNDED_TO)
 
 
 def time_of(notebook: str) -> tuple[int, int]:
@@ -27,8 +53,7 @@ def time_of(notebook: str) -> tuple[int, int]:
     Raises:
         ValueError: if it states none.
     """
-    first = _first_cell(notebook)
-    stated = re.search(r"\*\*Time\*\*: (\d+) minutes? to read, (\d+) seconds? of CPU\.", first)
+    stated = _STATED.search(_first_cell(notebook))
     if not stated:
         said = "**Time**: 20 minutes to read, 10 seconds of CPU."
         raise ValueError(f"The first cell of {notebook} must end like this: {said}")
@@ -36,7 +61,7 @@ def time_of(notebook: str) -> tuple[int, int]:
 
 
 def minutes_of(notebooks: Sequence[str]) -> tuple[int, int, int]:
-    """The minutes of a lesson: to read, for exercises in class, and for those at home, which have level 3."""
+    """The minutes of chapters: to read, for exercises in class, and for those at home, which have level 3."""
     chapters = [importlib.import_module(f"packbook.n{name}") for name in notebooks]
     exercises = [exercise for chapter in chapters for exercise in chapter.check.values()]
     in_class = sum(exercise.minutes for exercise in exercises if exercise.level != 3)
@@ -45,46 +70,60 @@ def minutes_of(notebooks: Sequence[str]) -> tuple[int, int, int]:
 
 
 def readme_with_times(page: str) -> str:
-    """README.md with the times of all chapters; one that its table lacks gets a row, with its first goal."""
+    """README.md with all chapters in the order of the course, and their times; a new one gets its first goal."""
+    goals = {found["name"]: found["goal"] for found in _README.finditer(page)}
 
-    def row(before: str, name: str) -> str:
+    def row(chapter: course.Chapter) -> str:
+        name = chapter.notebook
         to_read, to_run = time_of(name)
-        return f"{before} {to_read} min | {to_run} s |"
+        goal = goals.get(name) or _first_goal(name)
+        return f"| {chapter.when} | [{name}](notebooks/{name}.ipynb) | {goal} | {to_read} min | {to_run} s |"
 
-    page = _README.sub(lambda found: row(found["before"], found["name"]), page)
-    named = [found["name"] for found in _README.finditer(page)]
-    new = [
-        row(f"| [{name}](notebooks/{name}.ipynb) | {_first_goal(name)} |", name)
-        for name in running.notebooks()
-        if name not in named
-    ]
-    return _after_the_last(_README, page, new)
+    return _in_place_of(_README, page, map(row, course.chapters()))
 
 
 def lessons_with_minutes(page: str) -> str:
-    """INSTRUCTORS.md with the minutes of all lessons; a chapter that its table lacks gets a row, as a lesson."""
-
-    def row(before: str, names: Sequence[str]) -> str:
-        return " | ".join([before.removesuffix(" |"), *(f"{minutes} min" for minutes in minutes_of(names))]) + " |"
-
-    def names_in(line: str) -> list[str]:
-        return re.findall(r"\((\d\d_\w+)\.ipynb\)", line)
-
-    page = _LESSON.sub(lambda found: row(found["before"], names_in(found["before"])), page)
-    named = [name for found in _LESSON.finditer(page) for name in names_in(found[0])]
-    new = [
-        row(f"| {_title(name)} | [{name}]({name}.ipynb) |", [name])
-        for name in running.notebooks()
-        if name not in named
-    ]
-    return _after_the_last(_LESSON, page, new)
+    """INSTRUCTORS.md with the minutes of all chapters in the order of the course, and the sum of each day."""
+    rows = []
+    for when, names in course.days().items():
+        for name in names:
+            said = " | ".join(f"{minutes} min" for minutes in minutes_of([name]))
+            rows.append(f"| {when} | [{name}]({name}.ipynb) | {said} |")
+        if when != course.BY_NEED:
+            said = " | ".join(f"**{minutes} min**" for minutes in minutes_of(names))
+            rows.append(f"| {when} | **all** | {said} |")
+    return _in_place_of(_LESSON, page, rows)
 
 
 PAGES = {"README.md": readme_with_times, "notebooks/INSTRUCTORS.md": lessons_with_minutes}  # seen from the root
 
 
+def update_chapter(notebook: str, changed: Callable[[str, str], str]) -> None:
+    """Change the text of a chapter's cells in place; outputs stay, since no code changes."""
+    path = Path(running.notebooks()[notebook])
+    read = nbformat.read(path, as_version=4)
+    before = [cell.source for cell in read.cells]
+    for cell in read.cells:
+        if cell.cell_type == "markdown":
+            cell.source = changed(notebook, cell.source)
+    if [cell.source for cell in read.cells] != before:
+        write(read, path)
+
+
+def with_its_course(notebook: str, text: str) -> str:
+    """The text of a cell with the chapter's minutes, its last line, and in 00 the map."""
+    text = re.sub(r"(?<=\*\*Time\*\*: )\d+(?= minutes? to read)", str(reading_minutes(notebook)), text)
+    text = _LAST_LINE.sub(lambda _: course.last_line(notebook), text)
+    if notebook == "00_tour":
+        table = course.map_of_all({name: reading_minutes(name) for name in running.notebooks()})
+        text = _MAP.sub(lambda _: f"{table}\n", text)
+    return text
+
+
 def update_pages() -> None:
-    """Bring the tables up to date."""
+    """Bring the chapters and the tables up to date."""
+    for name in running.notebooks():
+        update_chapter(name, with_its_course)
     root = running.NOTEBOOKS.parent
     for name, updated in PAGES.items():
         before = (root / name).read_text(encoding="utf-8")
@@ -93,19 +132,15 @@ def update_pages() -> None:
             write_text(root / name, after)
 
 
-def _after_the_last(row: re.Pattern, page: str, lines: Sequence[str]) -> str:
-    """The page with further lines at the end of its table."""
-    *_, last = row.finditer(page)
-    return page[: last.end()] + "".join(f"\n{line}" for line in lines) + page[last.end() :]
+def _in_place_of(row: re.Pattern, page: str, lines: Iterable[str]) -> str:
+    """The page with these lines in place of the rows of its table, from the first to the last."""
+    first, *others = row.finditer(page)
+    return page[: first.start()] + "\n".join(lines) + page[(others or [first])[-1].end() :]
 
 
 def _first_cell(notebook: str) -> str:
     cells = json.loads(Path(running.notebooks()[notebook]).read_text(encoding="utf-8"))["cells"]
     return "".join(cells[0]["source"])
-
-
-def _title(notebook: str) -> str:
-    return _first_cell(notebook).splitlines()[0].lstrip("# ")
 
 
 def _first_goal(notebook: str) -> str:

@@ -23,7 +23,9 @@ SKELETON = Path(__file__).with_name("skeleton")
 LEFT = """\
 The chapter runs and passes the tests. Rewrite it, and when a cell has changed, run
     python -m packbook.run.execution {paths}
-Then add it to the map at the end of 00_tour, to the last cell of the chapter before it, and to CHANGELOG.md."""
+It is read by need; a line of packbook/run/course.csv gives it a place and a question in the course, and
+    python -m packbook.run.minutes
+brings the map, the tables and the last line of each chapter up to date. Then add it to CHANGELOG.md."""
 
 
 def make_chapter(notebook: str) -> list[Path]:

@@ -63,7 +63,8 @@ class Interval:
 
     def __str__(self) -> str:
         sure = f" ± {self.half:.3f}" if np.isfinite(self.half) else ""
-        return f"{self.mean:+.3f}{sure} (n = {self.seeds})"
+        mean = round(self.mean, 3) + 0.0  # no minus zero
+        return f"{mean:+.3f}{sure} (n = {self.seeds})"
 
 
 def interval(differences: np.ndarray, confidence: float = 0.95) -> Interval:

@@ -20,6 +20,7 @@ from packlib.packing.search.relaxed_knapsack import ALL_LONG, deepest
 
 _SLOTS = 1 << 12  # of a pack
 _SMOOTH = (8, 5, 2, 0)  # tenths of the best prices so far, mixed with those of the last solution
+_STEPS_AN_ADDITION = 5  # of the knapsack, with what is made of its table
 _GAP = 1e-5  # of the linear program, when it is solved well enough
 
 
@@ -117,6 +118,8 @@ class BreakpointProgram:
             for tenths in _SMOOTH:
                 mixed = (center * tenths + prices * (10 - tenths)) // 10
                 packs, value = self._price(mixed)
+                layers = self.depth if self.limit else 1
+                deadline.spend(_STEPS_AN_ADDITION * len(self.breakpoints) * self.slots * layers)
                 bound = exact_dot(self.counts, mixed) / value
                 if bound > proven:
                     proven, center = bound, mixed

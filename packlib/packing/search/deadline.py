@@ -7,15 +7,21 @@ import numpy as np
 
 from packlib.packing.search.master import MasterProblem
 
+_STEPS_AN_ITERATION = 4000  # of the simplex method, and for each row of the linear program:
+_STEPS_A_ROW = 8
+
 
 class Deadline:
-    """So many seconds from now, and so many rounds: linear programs, or as much work of another kind.
+    """So many seconds from now, so many rounds, and so many steps: the first that is used up ends the search.
 
-    The plan of a search has as many packs on a busy machine as on an idle one if only rounds end it.
+    A round is a linear program, or as much work of another kind. A step is an addition of the exact knapsack, some two
+    nanoseconds, or as much work of another kind. The plan of a search has as many packs on a busy machine as on an idle
+    one if only rounds or steps end it.
     """
 
-    def __init__(self, seconds: float = math.inf, rounds: float = math.inf) -> None:
-        self.started, self._seconds, self._rounds = time.perf_counter(), seconds, rounds
+    def __init__(self, seconds: float = math.inf, rounds: float = math.inf, steps: float = math.inf) -> None:
+        self.started, self._seconds = time.perf_counter(), seconds
+        self._rounds, self._steps = rounds, steps
 
     def seconds(self) -> float:
         """Since it was made."""
@@ -23,7 +29,7 @@ class Deadline:
 
     def seconds_left(self) -> float:
         """0 or less if the search must end."""
-        if self._rounds <= 0:
+        if self._rounds <= 0 or self._steps <= 0:
             return 0.0
         left = math.inf if math.isinf(self._seconds) else self._seconds - self.seconds()
         if left <= 0:
@@ -34,6 +40,14 @@ class Deadline:
         """Let it be now."""
         self._rounds = 0
 
+    def spend(self, steps: float) -> None:
+        """Count steps that were made."""
+        self._steps -= steps
+
+    def share_of_steps(self, most: int, steps_each: float) -> int:
+        """Return how many of `most` things, which take so many steps each, can still be done."""
+        return most if math.isinf(self._steps) else int(min(most, max(self._steps, 0) // steps_each))
+
     def next_round(self) -> bool:
         """Begin a round that solves no linear program; False if there is no round or time left for it."""
         begins = self.seconds_left() > 0
@@ -41,11 +55,15 @@ class Deadline:
         return begins
 
     def solve(self, master: MasterProblem, counts: np.ndarray, kept: float = 0.0) -> bool:
-        """Solve the linear program for `counts`, which is a round; False if there is no round or time left for it.
+        """Solve the linear program for `counts`, which is a round; False if nothing of the kinds is left for it.
 
         Args:
             kept: seconds that must be left then.
         """
-        solved = self._rounds > 0 and master.solve(counts, self.seconds_left() - kept)
+        if self._rounds <= 0 or self._steps <= 0:
+            return False
+        an_iteration = _STEPS_AN_ITERATION + _STEPS_A_ROW * len(master.lengths)
+        solved = master.solve(counts, self.seconds_left() - kept, self._steps / an_iteration)
+        self.spend(master.iterations * an_iteration)
         self._rounds -= 1
         return solved

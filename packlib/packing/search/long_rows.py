@@ -27,6 +27,7 @@ _BAD = 5e-4  # of a pack: what a pack that is packed again is worth less
 _GOOD = (0, 1, 3, 2, 5)  # how many good packs are packed again with each bad one: the next where one fails
 _AGAIN = 8  # at most so many rounds of pricing then
 _WRITING = 0.7e-6  # seconds a sequence, a guess: packing it, writing the plan down and verifying it
+_STEPS_A_SEQUENCE = 100  # that is packed
 _PATIENCE = 10  # attempts to better a plan without success
 _WORK = 8000  # breakpoints times all attempts
 _SERIES = (60, 120)  # of breakpoints
@@ -120,6 +121,7 @@ class LongSearch(Search):
     def pack(self, lengths: np.ndarray) -> tuple[np.ndarray, int]:
         """Follow the last solution of the program: the pack of each of `lengths` (from long to short), the packs."""
         pack_of, total = follow(self.program, lengths)
+        self.deadline.spend(_STEPS_A_SEQUENCE * len(lengths))
         left = lengths[pack_of < 0]
         if len(left):
             rest = lpt(LengthHistogram(np.bincount(left, minlength=self.top + 1)), self.limit)

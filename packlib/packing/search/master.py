@@ -14,6 +14,7 @@ from packlib.packing.search.knapsack import Multiset, fillable
 Numbers = list[int] | np.ndarray
 
 TOLERANCE = 1e-5  # of a unit; HiGHS' objective is this exact
+_MOST_ITERATIONS = (1 << 31) - 1  # HiGHS' own limit
 _COARSE = 1 << 24  # prices in the middle are multiples of so small a part of a pack: no rounding is seen in them
 
 
@@ -85,8 +86,10 @@ class MasterProblem:
         most = np.full(n, np.inf) if counts is None else np.where(fillable(self.strategies, counts), np.inf, 0.0)
         self._highs.changeColsBounds(n, np.arange(first, first + n, dtype=np.int32), np.zeros(n), most)
 
-    def solve(self, counts: np.ndarray, seconds: float = math.inf) -> bool:
-        """Find the best usage for `counts` (int64, shape (max_length + 1,)); False if the time was up first.
+    def solve(self, counts: np.ndarray, seconds: float = math.inf, iterations: float = math.inf) -> bool:
+        """Find the best usage for `counts` (int64, shape (max_length + 1,)).
+
+        Returns False if the seconds or the iterations of the simplex method were used up first.
 
         New columns keep the last solution feasible: the primal simplex goes on from it. New counts keep the prices
         feasible: the dual simplex does. If HiGHS gives up for another reason, a warning says so.
@@ -100,12 +103,18 @@ class MasterProblem:
             self._highs.changeRowsBounds(n, np.arange(n, dtype=np.int32), wanted, np.full(n, np.inf))
         self._highs.setOptionValue("simplex_strategy", 4 if same else 1)
         self._highs.setOptionValue("time_limit", self._highs.getRunTime() + max(seconds, 0.0))
+        self._highs.setOptionValue("simplex_iteration_limit", int(min(max(iterations, 1), _MOST_ITERATIONS)))
         self._highs.run()
         status = self._highs.modelStatusToString(self._highs.getModelStatus())
-        if status not in ("Optimal", "Time limit reached"):
+        if status not in ("Optimal", "Time limit reached", "Iteration limit reached"):
             said = f"HiGHS could not solve the linear program ({status}): the plan may have more packs than needed."
             warnings.warn(said, RuntimeWarning, stacklevel=2)
         return status == "Optimal"
+
+    @property
+    def iterations(self) -> int:
+        """Iterations of the simplex method in the last solution."""
+        return max(self._highs.getInfo().simplex_iteration_count, 0)
 
     def middle_prices(self) -> np.ndarray:
         """Prices from the middle of all that are best, not from a corner; int64, one for each of `lengths`.

@@ -64,7 +64,8 @@ _LEFT, _FEW_STRATEGIES = 0.45, 200  # of the sequences, and strategies of them, 
 _CLOSE = 1e-6  # of a pack: a pack that is worth so much more than it costs is new
 _WORK = 2 * 10**9  # steps of dives, of which at least the first few are made: some ten seconds
 _NOISE = 0.3  # of the fractions, in all attempts but the first
-_STEPS_OF_REFILLING = 50_000  # in a round of it: some 50 ms
+_STEPS_OF_REFILLING = 50_000  # in a round of it: some 100 ms
+_SEARCH_STEPS_A_REFILLING_STEP = 600
 _FIRST_PATIENCE, _PATIENCE = 20, 120  # rounds of refilling that save no pack: before another search, and at the end
 _REFILLED_FIRST, _REFILLED = 100_000, 2_000_000  # sequences at most, for refilling before and after other searches
 _WRITING = 3e-6  # seconds a sequence, a guess: writing the plan down and verifying it
@@ -78,6 +79,7 @@ def optimal(
     progress: bool | Callback = None,
     rounds: int | None = None,
     on_interrupt: Literal["return", "raise"] = "return",
+    steps: float = math.inf,
 ) -> tuple[list[EqualPacks], Proof | None]:
     """The fewest packs that are known, and the prices that prove how few there can be.
 
@@ -88,6 +90,7 @@ def optimal(
             none. By default a search of more than two seconds shows a bar where stderr is a terminal.
         rounds: linear programs after which the search ends likewise; a busy machine finds the same plan as an idle one.
         on_interrupt: "return": an interrupt (Ctrl-C) ends the search likewise, with a warning; "raise" raises it.
+        steps: of a search that ends likewise, see `Deadline`: half a billion take some second.
 
     Returns:
         The strategies, and what proves the best bound: prices of a linear program, with a list of packs where that
@@ -96,7 +99,7 @@ def optimal(
     limit = math.inf if time_limit is None else number("time_limit", time_limit, at_least=0)
     most = math.inf if rounds is None else whole_number("rounds", rounds, 0)
     with shown(progress) as callback:
-        best = _Best(histogram, max_sequences_per_pack, callback, Deadline(limit, most))
+        best = _Best(histogram, max_sequences_per_pack, callback, Deadline(limit, most, steps))
         try:
             best.search()
         except KeyboardInterrupt as stop:
@@ -188,9 +191,10 @@ class _Best:
         while idle < patience and len(refilling.packs) > self.lower_bound:
             if self.deadline.seconds_left() <= writing or not self.deadline.next_round():
                 break
-            before, until = len(refilling.packs), refilling.steps + _STEPS_OF_REFILLING
-            while refilling.steps < until and len(refilling.packs) > self.lower_bound:
+            before, started = len(refilling.packs), refilling.steps
+            while refilling.steps < started + _STEPS_OF_REFILLING and len(refilling.packs) > self.lower_bound:
                 refilling.attempt()
+            self.deadline.spend((refilling.steps - started) * _SEARCH_STEPS_A_REFILLING_STEP)
             idle = 0 if len(refilling.packs) < before else idle + 1
             if len(refilling.packs) < self.num_packs:
                 self._set([(pack, 1) for pack in refilling.packs])
@@ -211,8 +215,8 @@ class _Search(Search):
         self.lengths = np.flatnonzero(self.counts)
         self.work_left = _WORK
         # what the knapsack takes, a guess at first; the check of the plan solves one more
-        steps = math.prod(exact_size(self.counts, max_sequences_per_pack))
-        self.knapsack_seconds = steps * _STEP
+        self.knapsack_steps = math.prod(exact_size(self.counts, max_sequences_per_pack))
+        self.knapsack_seconds = self.knapsack_steps * _STEP
         # Prices by the token are always sound: they prove the area bound. So is one price for every sequence. What all
         # sequences are worth, and the best pack, are in the units of prices, of which a pack costs 2^38.
         self.prices = self.lengths * (PRICE_OF_A_PACK // self.top)
@@ -224,7 +228,7 @@ class _Search(Search):
             self.prove(same_price, int(same_price[0]) * max_sequences_per_pack)
             self.proof = None  # sums prove as much
             starts.append(spread_evenly(histogram, max_sequences_per_pack, self.lower_bound))
-            if steps > _STEPS_A_ROUND:  # it may be long until there is a better plan
+            if self.knapsack_steps > _STEPS_A_ROUND:  # it may be long until there is a better plan
                 starts.append(lpt_until(deadline, histogram, max_sequences_per_pack))
         self.stages: list[tuple[Counter[tuple[int, ...]], np.ndarray]] = []  # of the last dive from the start
         self.best = min(starts, key=_packs)
@@ -314,6 +318,7 @@ class _Search(Search):
         """Find the packs that are worth most, and what that proves."""
         started = time.perf_counter()
         knapsack = solve_knapsack(self.by_length(prices, NOT_FOR_SALE), self.limit)
+        self.deadline.spend(self.knapsack_steps)
         self.knapsack_seconds = time.perf_counter() - started
         self.prove(prices, knapsack.best)
         return knapsack
@@ -379,6 +384,7 @@ class _Search(Search):
         ]
         if len(few) <= _FEW_STRATEGIES:
             self.work_left -= 3000 * len(few)
+            self.deadline.spend(3000 * len(few))
             answer = choose(few, left, target - chosen.total(), FEW_NODES, self.time_left())
             self.improve(chosen, answer or None)
 
@@ -414,6 +420,7 @@ class _Search(Search):
     def add_fillable(self, left: np.ndarray) -> int:
         """Add strategies that help, with no more sequences of a length than are left; return how many."""
         price_of = self.by_length(self.master.prices, 0)
+        self.deadline.spend(self.fillable_steps(left))
         found, prices = fillable_packs(left, price_of, self.limit), price_of.tolist()
         return self.master.add(pack for pack in found if _value(pack, prices) > PRICE_OF_A_PACK * (1 + _CLOSE))
 

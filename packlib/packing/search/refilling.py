@@ -23,6 +23,7 @@ _LONGEST_FIRST = 0.7  # of the packs, those that begin with the longest sequence
 _IN_ORDER = 0.5  # of the packs, those for which longer sequences are preferred; for the others any are
 _LISTED = 500  # attempts until packs with free slots are listed again, at least
 _SCARCE = 0.9  # of all places, the share that is taken where a free place counts like its share of the slots
+_STEPS_AN_ATTEMPT = 10  # beside those of filling
 _SLOTS_A_STEP = 1 << 14  # of a set of bits; the steps of longer ones count for more
 
 
@@ -31,8 +32,9 @@ class Refilling:
 
     Attributes:
         packs: the lengths in each pack.
-        steps: additions of sets of bits so far, which take a microsecond or less each. They are the same on every
-            machine, so a search that ends after so many of them finds the same plan everywhere.
+        steps: additions of sets of bits so far, and what attempts take beside them in such steps, some two microseconds
+            each. They are the same on every machine, so a search that ends after so many of them finds the same plan
+            everywhere.
     """
 
     def __init__(self, strategies: Sequence[EqualPacks], max_length: int, max_sequences_per_pack: int | None) -> None:
@@ -50,6 +52,7 @@ class Refilling:
     def attempt(self) -> bool:
         """Take a few packs apart and fill them again; return whether that saved a pack."""
         some = self._choose()
+        self.steps += _STEPS_AN_ATTEMPT
         before = sum(self._free[at] ** 2 for at in some)
         if not before:
             return False

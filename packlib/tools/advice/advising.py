@@ -10,13 +10,15 @@ from typing import Any
 from packlib.checks import depth_limit, flag, one_of, whole_number
 from packlib.lengths import LengthHistogram
 from packlib.lengths.counting import MAX_LENGTH
+from packlib.lengths.overlong import CUT_RULES, CutRule
+from packlib.packing import Method
 from packlib.tools.advice.advice import Advice
 from packlib.tools.advice.data import Data, uncut
-from packlib.tools.advice.depths import ROUNDS, best_plans, smallest_depth, try_depths
+from packlib.tools.advice.depths import best_plans, smallest_depth, try_depths
 from packlib.tools.advice.memory import MOST_DEVICES, fitting, memory_size, model_shape
 from packlib.tools.advice.micro_batch import Batch, fit_update
-from packlib.tools.advice.row_lengths import FORMS, OVERLONG, Form, Overlong, choose, cut, form_of, try_lengths
-from packlib.tools.advice.today import TODAY, Habit, batches_today
+from packlib.tools.advice.row_lengths import FORMS, Form, choose, cut, form_of, try_lengths
+from packlib.tools.advice.today import BESIDE, TODAY, Habit, batches_today
 from packlib.tools.advice.upstream import find_pile, weigh
 from packlib.tools.rows.loss_masks import MaskWord
 from packlib.training.recipe import Recipe
@@ -37,7 +39,7 @@ def advise(
     epochs: int | None = None,
     recipe: Recipe | None = None,
     ranks: int | None = None,
-    overlong: Overlong | None = None,
+    overlong: CutRule | None = None,
     max_sequences_per_pack: int | None = None,
     keep_max_length: bool = False,
     attention: Form | None = None,
@@ -68,7 +70,7 @@ def advise(
         model: the path of a `config.json`, of its folder, or a known size such as "7B"; for memory and work.
         memory: of one device, such as "80GB"; it needs `model`. By default a micro batch may have as many slots as
             an average batch has today, padding included.
-        today: how batches are made now: "random", "sorted", "fixed" or "packed"; see `batches_today`.
+        today: how batches are made now: a habit of `padding_waste`, or "packed"; see `batches_today`.
         batch_size: rows in a forward pass of one device now, where no recipe says it. By default 32 is assumed for the
             slots of today's batches.
         accumulation: forward passes behind an update now, where no recipe says it; by default 1 beside a `batch_size`.
@@ -85,7 +87,7 @@ def advise(
         attention: the form in which the model gets the packs, for which the row length is chosen: "bounds" of the
             sequences, for a flash kernel, or a "dense" mask of all pairs. By default bounds, if they save over 5 % of
             the layers' work.
-        thorough: let the exact search end by itself, which can take minutes.
+        thorough: pack by the method "optimal", which can take minutes, and not by "auto", as `plan` does.
         seed: of the order of the data, where `today` is "packed".
         progress: is told in words what is being done.
         masks: which columns of the rows are masks of the loss, as in `pack_dataset`.
@@ -98,7 +100,7 @@ def advise(
     say = progress or (lambda _: None)
     asked, kept = depth_limit(max_sequences_per_pack), flag("keep_max_length", keep_max_length)
     one_of("today", today, TODAY)
-    rule = one_of("overlong", "split" if overlong is None else overlong, OVERLONG)
+    rule = one_of("overlong", "split" if overlong is None else overlong, CUT_RULES)
     if attention is not None:
         one_of("attention", attention, FORMS)
     shape = None if model is None else model_shape(os.fspath(model))
@@ -128,8 +130,8 @@ def advise(
     say(f"trying row lengths around {now:,}")
     work, causal = (shape.work, shape.causal) if shape else (Work.decoder(), True)
     longest = None if shape is None else shape.positions
-    rounds = None if thorough else ROUNDS
-    tried, planned = try_lengths(whole, now, rule, work, causal, asked, longest, rounds, attention)
+    method: Method = "optimal" if thorough else "auto"
+    tried, planned = try_lengths(whole, now, rule, work, causal, asked, longest, method, attention)
     form = attention or form_of(next(row for row in tried if row.max_length == now))
     top = now if kept else choose(tried, now, form).max_length
     histogram = cut(whole, top, rule)
@@ -137,7 +139,7 @@ def advise(
     say(f"packing rows of {top:,}")
     depths = try_depths(histogram, asked) if asked or (shape and shape.once) else ()
     depth = asked if asked or not depths else smallest_depth(depths)
-    plans = planned[top] if depth == asked else best_plans(histogram, depth, rounds)
+    plans = planned[top] if depth == asked else best_plans(histogram, depth, method)
 
     fit = None if shape is None or room is None else fitting(shape, top, room, devices)
     update = None
@@ -161,8 +163,8 @@ def advise(
         depths=depths,
         limit=asked,
         today=before,
-        habits=tuple(batches_today(padded, size, habit) for habit in TODAY if habit not in ("packed", today)),
-        assumed=recipe is None and batch_size is None and today in ("random", "sorted"),
+        habits=tuple(batches_today(padded, size, habit) for habit in BESIDE if habit != today),
+        assumed=recipe is None and batch_size is None and before.sized,
         update=update,
         recipe=recipe,
         epochs=passes,

@@ -7,12 +7,13 @@ from typing import NamedTuple
 import numpy as np
 
 from packlib.lengths import LengthHistogram
+from packlib.lengths.overlong import CUT_RULES, CutRule
 from packlib.packing import PackingPlan
 from packlib.tools.advice.depths import DepthTrial
 from packlib.tools.advice.labels import Labels
 from packlib.tools.advice.memory import Fit, Memory, ModelShape
 from packlib.tools.advice.micro_batch import Update, packed_recipe
-from packlib.tools.advice.row_lengths import OVERLONG, WORTH, Form, Overlong, RowLength, count_cut, cut
+from packlib.tools.advice.row_lengths import WORTH, Form, RowLength, count_cut, cut
 from packlib.tools.advice.today import Today
 from packlib.tools.advice.upstream import Upstream, find_pile
 from packlib.training.recipe import Recipe
@@ -66,7 +67,7 @@ class Findings:
     upstream: Upstream | None
     labels: Labels | None
     max_length: int
-    overlong: Overlong
+    overlong: CutRule
     asked: bool
     kept: bool
     histogram: LengthHistogram
@@ -131,10 +132,10 @@ class Findings:
         return next(row for row in self.row_lengths if row.max_length == length)
 
     @cached_property
-    def lost(self) -> dict[Overlong, Lost]:
+    def lost(self) -> dict[CutRule, Lost]:
         """What each rule for longer sequences loses in rows of the advised length."""
-        top, found = self.row_length, dict[Overlong, Lost]()
-        for rule in OVERLONG:
+        top, found = self.row_length, dict[CutRule, Lost]()
+        for rule in CUT_RULES:
             tokens = 0 if rule == "split" else count_cut(self.whole, top, rule)[1]
             labels = emptied = None
             if self.labels is not None:

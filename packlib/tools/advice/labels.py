@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from packlib.tools.advice.row_lengths import Overlong
+from packlib.lengths.overlong import CutRule
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Labels:
         """All labels of the sequences as they are."""
         return int(self.by_position.sum())
 
-    def kept(self, max_length: int, overlong: Overlong) -> int:
+    def kept(self, max_length: int, overlong: CutRule) -> int:
         """Labels that are left where sequences longer than `max_length` tokens are cut by the rule `overlong`."""
         if overlong == "drop":
             return int(self.by_length[: max_length + 1].sum())
@@ -60,7 +60,7 @@ class Labels:
             return int(self.by_position[:max_length].sum())
         return self.number - int(self.causal[::max_length].sum())
 
-    def emptied(self, max_length: int, overlong: Overlong) -> int | None:
+    def emptied(self, max_length: int, overlong: CutRule) -> int | None:
         """Sequences that had a label and have none left after "truncate"; None for another rule."""
         return int(self.firsts[max_length:].sum()) if overlong == "truncate" else None
 

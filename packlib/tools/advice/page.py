@@ -9,7 +9,6 @@ import numpy as np
 from packlib.installed import __version__
 from packlib.tools.advice import sentences
 from packlib.tools.advice.advice import Advice
-from packlib.tools.advice.today import TODAY
 from packlib.tools.advice.words import filled, longest
 
 _BARS = 60  # of the picture of the lengths, at most
@@ -33,7 +32,7 @@ def page(advice: Advice, command: str = "") -> str:
         words=sentences,
         advice=advice,
         bars=_bars(advice),
-        habits=[(TODAY[one.habit][1].capitalize(), one.slots) for one in (advice.today, *advice.habits)],
+        habits=[(one.in_words.capitalize(), one.slots) for one in (advice.today, *advice.habits)],
         update=_update(advice),
         made=made,
         command=command,

@@ -1,20 +1,18 @@
 """Which row length: a dozen are tried, shorter and longer than now, and the least work for a token counts."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 
-from packlib.checks import one_of, whole_number
 from packlib.lengths import LengthHistogram
 from packlib.lengths.counting import MAX_LENGTH
-from packlib.packing import PackingPlan
+from packlib.lengths.overlong import CutRule
+from packlib.packing import Method, PackingPlan
 from packlib.packing.greedy import lpfhp
-from packlib.tools.advice.depths import ROUNDS, best_plans
+from packlib.tools.advice.depths import best_plans
 from packlib.work import Work
 
-Overlong = Literal["truncate", "drop", "split"]
-OVERLONG: tuple[Overlong, ...] = get_args(Overlong)
 Form = Literal["bounds", "dense"]  # what tells the model where sequences end: their bounds, or a mask of all pairs
 FORMS: tuple[Form, ...] = get_args(Form)
 TRIED = [eighths / 8 for eighths in (2, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 24, 32)]  # of the length now
@@ -59,7 +57,7 @@ class RowLength:
         return self.skipping if form == "bounds" else self.dense
 
 
-def cut(whole: LengthHistogram, max_length: int, overlong: Overlong = "truncate") -> LengthHistogram:
+def cut(whole: LengthHistogram, max_length: int, overlong: CutRule = "truncate") -> LengthHistogram:
     """The lengths for rows of `max_length` slots.
 
     >>> from packlib.tools.advice import cut
@@ -73,21 +71,10 @@ def cut(whole: LengthHistogram, max_length: int, overlong: Overlong = "truncate"
     Raises:
         ValueError: if no sequence is short enough to stay.
     """
-    one_of("overlong", overlong, OVERLONG)
-    top = whole_number("max_length", max_length, 1, MAX_LENGTH)
-    if overlong == "split":
-        lengths, counts = np.arange(len(whole.counts)), np.zeros(top + 1, np.int64)
-        np.add.at(counts, lengths % top, whole.counts)
-        counts[0] = 0
-        counts[top] += (lengths // top) @ whole.counts
-        return replace(whole, counts=counts, max_length=top)
-    if overlong == "drop" and not whole.counts[: top + 1].any():
-        count = f"All {whole.num_sequences:,} sequences of {whole.name}"
-        raise ValueError(f'{count} are longer than {top} tokens: overlong="drop" leaves none.')
-    return whole.with_max_length(top, overlong)
+    return whole.with_max_length(max_length, overlong)
 
 
-def count_cut(whole: LengthHistogram, max_length: int, overlong: Overlong) -> tuple[int, int]:
+def count_cut(whole: LengthHistogram, max_length: int, overlong: CutRule) -> tuple[int, int]:
     """Sequences that are longer than a row, and their tokens that are lost, or that go to further pieces."""
     over = whole.counts[max_length + 1 :]
     beyond = np.arange(1, len(over) + 1) + (max_length if overlong == "drop" else 0)
@@ -102,12 +89,12 @@ def form_of(now: RowLength) -> Form:
 def try_lengths(
     whole: LengthHistogram,
     max_length: int,
-    overlong: Overlong,
+    overlong: CutRule,
     work: Work,
     causal: bool = True,
     max_sequences_per_pack: int | None = None,
     longest: int | None = None,
-    rounds: int | None = ROUNDS,
+    method: Method = "auto",
     form: Form | None = None,
 ) -> tuple[tuple[RowLength, ...], dict[int, list[PackingPlan]]]:
     """Rows of `max_length`, and a dozen that are shorter or longer, from a quarter to four times; ascending.
@@ -120,7 +107,7 @@ def try_lengths(
         work: of the model's layers, for sequences that attend to themselves.
         causal: a dense mask hides half of the pairs that it computes.
         longest: the longest row to try above `max_length`, such as the positions that a model has; None for no limit.
-        rounds: of the exact search.
+        method: of the plans, as in `packlib.packing.plan`.
         form: what the model gets; by default what `form_of` advises.
 
     Returns:
@@ -145,7 +132,7 @@ def try_lengths(
         return row(top, sum(count for _, count in lpfhp(cut(whole, top, overlong), depth)))
 
     def planned(top: int) -> RowLength:
-        plans[top] = best_plans(cut(whole, top, overlong), depth, rounds)
+        plans[top] = best_plans(cut(whole, top, overlong), depth, method)
         return row(top, plans[top][0].num_packs)
 
     now = planned(max_length)

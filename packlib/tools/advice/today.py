@@ -6,16 +6,20 @@ from typing import Literal, TypeAlias
 
 from packlib.checks import one_of, whole_number
 from packlib.lengths import LengthHistogram, padding_waste
-from packlib.lengths.waste import BatchingHabit
+from packlib.lengths.waste import BUCKETS, WINDOW, BatchingHabit
 from packlib.packing import plan
 
-Habit: TypeAlias = Literal["random", "sorted", "fixed", "packed"]
-TODAY: dict[Habit, tuple[BatchingHabit | None, str]] = {  # the habit of `padding_waste`, and how a sentence names it
-    "random": ("random", "random batches, each padded to its longest sequence"),
-    "sorted": ("sorted", "sorted batches, each padded to its longest sequence"),
-    "fixed": ("maximum", "batches padded to the row length"),
-    "packed": (None, "packs filled in the order of the data"),
+_PADDED = "each padded to its longest sequence"
+Habit: TypeAlias = Literal[BatchingHabit, "packed"]  # the habits of `padding_waste`, and one that pads no batch
+TODAY: dict[Habit, str] = {  # and how a sentence names each
+    "random": f"random batches, {_PADDED}",
+    "sorted": f"sorted batches, {_PADDED}",
+    "maximum": "batches padded to the row length",
+    "buckets": f"batches from {BUCKETS} ranges of lengths, {_PADDED}",
+    "megabatches": f"batches sorted within windows of {WINDOW}, {_PADDED}",
+    "packed": "packs filled in the order of the data",
 }
+BESIDE: tuple[Habit, ...] = ("random", "sorted", "maximum")  # what the habit of today is compared with
 
 
 @dataclass(frozen=True)
@@ -47,13 +51,18 @@ class Today:
 
     @property
     def in_words(self) -> str:
-        return TODAY[self.habit][1]
+        return TODAY[self.habit]
+
+    @property
+    def sized(self) -> bool:
+        """Whether the slots depend on the batch size."""
+        return self.habit not in ("maximum", "packed")
 
     @property
     def as_subject(self) -> str:
         """The batches in words, as what stands before a verb; with their size where slots depend on it."""
         said = self.in_words
-        if self.habit in ("random", "sorted"):
+        if self.sized:
             said = said.replace("batches", f"batches of {self.batch_size:,}") + ","
         return said
 
@@ -69,20 +78,20 @@ def batches_today(
 
     >>> from packlib.tools.advice import batches_today
     >>> from packlib.lengths import LengthHistogram
-    >>> batches_today(LengthHistogram.from_lengths([5, 3, 3, 2, 8]), batch_size=2, today="fixed").slots
+    >>> batches_today(LengthHistogram.from_lengths([5, 3, 3, 2, 8]), batch_size=2, today="maximum").slots
     40
 
     Args:
         histogram: the lengths, for rows as they are now.
         batch_size: rows in a forward pass.
-        today: "random" or "sorted" batches padded to their longest, "fixed" rows, or "packed" in the order of the
-            data by `next_fit`.
+        today: a habit of `padding_waste`, such as "random" or "sorted" batches padded to their longest, or "maximum",
+            rows of one length; or "packed" in the order of the data by `next_fit`.
         seed: of the order, where they are packed.
     """
     one_of("today", today, TODAY)
     size = whole_number("batch_size", batch_size, 1)
     n = histogram.num_sequences
-    if (padded := TODAY[today][0]) is not None:
-        return Today(today, size, n, padding_waste(histogram, size, padded).slots, 1.0)
+    if today != "packed":
+        return Today(today, size, n, padding_waste(histogram, size, today).slots, 1.0)
     made = plan(histogram, method="next_fit", max_sequences_per_pack=max_sequences_per_pack, seed=seed)
     return Today(today, size, made.num_packs, made.num_packs * histogram.max_length, made.packing_factor)

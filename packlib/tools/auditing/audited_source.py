@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,8 @@ from packlib.checks import listed, shown
 from packlib.files import at_home, named
 from packlib.lengths import LengthHistogram, load
 from packlib.lengths.counting import as_lengths
-from packlib.packing.documents import Pieces, drop, split, truncate
+from packlib.lengths.overlong import CutRule
+from packlib.packing.documents import CUTS, Pieces
 from packlib.packing.ragged import ranges
 from packlib.tools.auditing.columns import Columns, asked_labels, labels_trained, sums, trained_by_masks
 from packlib.tools.auditing.contents import Chunk, Contents, chunk_of
@@ -21,9 +22,6 @@ from packlib.tools.auditing.packed_files import columns_of, open_packed
 from packlib.tools.auditing.tables import Table, tables_of
 from packlib.tools.rows.row_columns import is_list, lengths_of, refuse_gaps
 
-Overlong: TypeAlias = Literal["split", "truncate", "drop"]
-OVERLONG: tuple[Overlong, ...] = get_args(Overlong)
-_CUTS = {"truncate": truncate, "drop": drop, "split": split}
 _SEQUENCES = "whole file of sequences"
 _SHAPE = ("attention_mask", "seq_lengths")  # which tell padding and sequences, and not what is trained on
 
@@ -42,7 +40,7 @@ class Cut:
         unlabeled: sequences that had a label, and of which what is left has none.
     """
 
-    rule: Overlong
+    rule: CutRule
     max_length: int
     sequences: int
     tokens: int
@@ -129,7 +127,7 @@ class OpenSource:
         which = [name for name in self._names if name not in ("input_ids", *_SHAPE)]
         self.trained = which if self.has_tokens else []
 
-    def read(self, kept: bool, rule: Overlong | None, max_length: int) -> ReadSource:
+    def read(self, kept: bool, rule: CutRule | None, max_length: int) -> ReadSource:
         """Read all sequences.
 
         Args:
@@ -149,7 +147,7 @@ class OpenSource:
                     columns = self._sequences(columns, at)
                     sizes, ids = columns["input_ids"]
                     trained = self._trained(columns, total)
-                    pieces = None if rule is None else _CUTS[rule](sizes, max_length)
+                    pieces = None if rule is None else CUTS[rule](sizes, max_length)
                     lengths, chunk = self._chunk(sizes, ids, trained, pieces, max_length, total, kept)
                     found.append(lengths)
                     if kept and chunk is not None:
@@ -313,11 +311,11 @@ def _holds_tokens(table: Table, column: str) -> bool:
     return is_list(kind) and pa.types.is_integer(kind.value_type)
 
 
-def _by_lengths(source: LengthHistogram, rule: Overlong | None, max_length: int) -> ReadSource:
+def _by_lengths(source: LengthHistogram, rule: CutRule | None, max_length: int) -> ReadSource:
     if rule is None:
         return ReadSource(source.num_sequences, source.num_tokens, source)
     lengths = np.flatnonzero(source.counts)
-    documents, _, kept = _CUTS[rule](lengths, max_length)
+    documents, _, kept = CUTS[rule](lengths, max_length)
     counts = np.zeros(max(int(kept.max(initial=0)), 1) + 1, np.int64)
     np.add.at(counts, kept, source.counts[lengths[documents]])
     left = LengthHistogram(counts)

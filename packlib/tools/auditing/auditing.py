@@ -13,10 +13,11 @@ from tqdm.auto import tqdm
 from packlib.checks import depth_limit, flag, listed, number, one_of, percent, shown, whole_number
 from packlib.lengths import LengthHistogram
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, count_lengths
+from packlib.lengths.overlong import OVERLONG, Overlong
 from packlib.packing import plan
 from packlib.packing.search.bound import direct_bound
 from packlib.tools.auditing.audit_waits import waiting_of
-from packlib.tools.auditing.audited_source import OVERLONG, OpenSource, Overlong, ReadSource
+from packlib.tools.auditing.audited_source import OpenSource, ReadSource
 from packlib.tools.auditing.columns import OTHER_LABELS, sums
 from packlib.tools.auditing.contents import Chunk, Contents
 from packlib.tools.auditing.names import MASKS, NEMO, columns_asked
@@ -27,7 +28,7 @@ from packlib.tools.rows.loss_masks import UNTRAINED, MaskWord, mask_words
 from packlib.tools.rows.row_sources import ArrowRows
 from packlib.work import Work
 
-_NO_WAITS = "How long ranks wait cannot be told: that takes the lengths in each pack, and packs for a whole update."
+_NO_WAITS = "How long ranks wait is unknown: that takes the lengths in each pack, and packs for a whole update."
 
 
 def audit(
@@ -37,7 +38,7 @@ def audit(
     column: str | None = None,
     columns: Mapping[str, str] | None = None,
     masks: Mapping[str, MaskWord] | None = None,
-    overlong: Overlong | None = None,
+    overlong: Overlong = "error",
     max_length: int | None = None,
     max_sequences_per_pack: int | None = None,
     batch_size: int | None = None,
@@ -74,7 +75,7 @@ def audit(
             with 0 are, "next" where 1 says that the next token is, "keep" or "drop" for no mask of the loss. Known are
             the names that `pack_dataset` knows, and `weights` and `loss_weights`, where 0 trains on nothing.
         overlong: what was meant to become of sequences longer than `max_length`: "split", as `bfd_split` of TRL does,
-            "truncate" or "drop". By default none was to be cut. Without `max_length` it is that of the longest packed.
+            "truncate" or "drop"; "error" if none was. Without `max_length`, the longest packed sequence is the limit.
         max_length: slots of a pack; by default those of the widest row, padding included. A `.idx` needs it.
         max_sequences_per_pack: the depth limit of the proven least, or None.
         batch_size, gradient_accumulation_steps, ranks: packs in a batch of one rank, batches in an update, ranks.
@@ -101,10 +102,10 @@ def audit(
         raise ValueError("ranks must be at least 2 where the work of a model is given, not 1.")
     if column is not None and source is None:
         raise ValueError(f"column must be left out without a source, not {shown(column)}.")
-    if overlong is not None:
-        one_of("overlong", overlong, OVERLONG)
-        if source is None:
-            raise ValueError(f"overlong must be left out without a source, not {shown(overlong)}.")
+    one_of("overlong", overlong, OVERLONG)
+    rule = None if overlong == "error" else overlong
+    if rule and source is None:
+        raise ValueError(f"overlong must be left out without a source, not {shown(overlong)}.")
     asked, words = columns_asked(columns), mask_words(masks)
     packed = open_packed(data, asked, words)
     joined = packed.kind == MEGATRON
@@ -114,7 +115,7 @@ def audit(
     kept = opened is not None and opened.has_tokens and packed.tokens
     given, work = top is not None, (work or Work.decoder()) if ranks > 1 and not joined else None
     seen = _Seen(packed, None if joined else top, flag("progress", progress), work, kept, {**MASKS, **words})
-    read = None if opened is None else opened.read(kept, overlong, top or seen.longest)
+    read = None if opened is None else opened.read(kept, rule, top or seen.longest)
     if read is not None and packed.kind == NEMO:
         read = replace(read, lengths=LengthHistogram(np.concatenate([[0], read.lengths.counts[2:]])))
     top = top or seen.widest
@@ -132,7 +133,7 @@ def audit(
     if joined:
         notes.append(
             f"Megatron joins the sequences in an order of its own and cuts that every {top:,} tokens, which leaves "
-            f"{seen.tokens - tokens:,} tokens out. Which sequences are cut cannot be told from the file."
+            f"{seen.tokens - tokens:,} tokens out. The file does not say which sequences are cut."
         )
     elif seen.counts is not None:
         histogram = LengthHistogram(seen.counts, max_length=max(top, len(seen.counts) - 1))
@@ -145,7 +146,7 @@ def audit(
             problems.append(f"There are {packs:,} packs, {more}.{alone}")
     against = updates = waiting = balanced = None
     if opened is None or read is None:
-        notes.append("What was lost, cut or repeated before packing cannot be told without the source lengths.")
+        notes.append("What was lost, cut or repeated before packing is unknown without a source.")
     else:
         packs_contents = Contents(seen.contents) if kept else None
         against = compare(read, seen.tokens_beside(read.lengths), seen.sequences, seen.counts, packs_contents)
@@ -275,7 +276,7 @@ class _Seen:
 
     def unknown(self) -> list[str]:
         """What the file cannot tell."""
-        begin = "Where sequences begin cannot be told: the file has no column that says so."
+        begin = "Where sequences begin is unknown: the file has no column that says so."
         never = "The positions never start again: each pack holds one sequence, or hides where the others begin."
         never_again = self.packed.kind == "position_ids" and self.deepest == 1
         return [begin] * (self.packed.kind == "input_ids") + [never] * never_again
@@ -323,7 +324,7 @@ def _labels_beside(
     if compared:
         return _shifted(read, seen), [], []
     if not packs and not source.trained:
-        note = "Which tokens are trained on was not compared: neither side has labels or a mask of the loss."
+        note = "Labels were not asked about: neither side has labels or a mask of the loss."
         return [], [], [note] * source.has_tokens
     what = "Which tokens are trained on is inconclusive: "
     if packs and source.trained:

@@ -82,7 +82,7 @@ class PackingAudit:
         waiting, balanced: how long ranks wait for the slowest where packs are dealt at random, and the share of the
             time where `balance` deals them; None for one rank, or where the packs do not tell.
         problems: what should be mended, in sentences; the exit code is 1 if there are any.
-        unknown: what cannot be told of the file; the exit code is 3 if there is no problem, and something of this.
+        unknown: what is inconclusive; the exit code is 3 if there is no problem, and something of this.
         notes: what else to know, and what was not looked at.
     """
 
@@ -151,7 +151,7 @@ class PackingAudit:
     def _sentences(self) -> list[str]:
         none = "No problem was found in what could be compared." if self.unknown else "No problem was found."
         problems = [f"Problem: {text}" for text in self.problems] or [none]
-        problems += [f"Cannot be told: {text}" for text in self.unknown]
+        problems += [f"Inconclusive: {text}" for text in self.unknown]
         return [*problems, *(f"Note: {text}" for text in self.notes)]
 
     def to_json(self) -> str:

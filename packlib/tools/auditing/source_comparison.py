@@ -84,10 +84,12 @@ class SourceComparison:
 
     @property
     def unknown(self) -> list[str]:
-        """What cannot be told."""
+        """What is inconclusive."""
         if self._tokens or self.sequences_not_whole is not None:
             return []
-        return ["There are as many tokens as in the source; which sequences were cut cannot be told."]
+        return [
+            "There are as many tokens as in the source; which sequences were cut is unknown without their borders."
+        ]
 
     @property
     def notes(self) -> list[str]:

@@ -3,8 +3,9 @@
 import random
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,11 @@ class CalledModel:
     def __init__(
         self, model: Callable, loss: Callable | None, share_rows: bool = False, keep: Collection[int] = ()
     ) -> None:
+        for name, function in (("model", model), ("loss", loss)):
+            if isinstance(function, type):
+                raise TypeError(f"{name} must be a {name}, not the class {function.__name__}: make one of it.")
+            if not callable(function) and (name == "model" or function is not None):
+                raise TypeError(f"{name} must be callable, not {shown(function)}.")
         self.taken: dict[str, Any] | None = None  # the first batch
         self.share_rows = share_rows and ranks() > 1
         self.outer = model  # for a step, which needs what adds up the gradients of ranks
@@ -88,6 +94,12 @@ class CalledModel:
         self.trains = model is self.module and model.training
         self.keep = sorted({*keep, *placeholders(self.module)})
         self.device = next((p.device for p in self.module.parameters()), None)
+        if any(p.is_meta for p in self.module.parameters()):
+            raise ValueError(
+                "model must have no parameter on the device meta, which holds no numbers: load its weights."
+            )
+        self.compiled = any(hasattr(part, "_orig_mod") or part._compiled_call_impl is not None
+                            for part in self.module.modules())  # fmt: skip
 
     @contextmanager
     def mode(self, train: bool) -> Iterator[None]:
@@ -99,7 +111,9 @@ class CalledModel:
         try:
             torch.set_num_threads(1 if size < 10**7 else threads)  # for a small model more only wait for one another
             self.module.train(train)
-            with torch.random.fork_rng(devices=[]), torch.enable_grad():
+            # compiled code runs as it is written: each shape, and each hook of a call, would be a graph of its own
+            eager = torch.compiler.set_stance("force_eager") if self.compiled else nullcontext()
+            with torch.random.fork_rng(devices=[]), torch.enable_grad(), eager:
                 yield
         finally:
             for part, training in modes:
@@ -220,6 +234,9 @@ class CalledModel:
     def _refused(self, batch: dict[str, Any]) -> str:
         """What the model does not take, and what to do."""
         ids, shape = batch["input_ids"], tuple(batch["input_ids"].shape)
+        size = getattr(getattr(self.module, "config", None), "vocab_size", None)
+        if isinstance(size, int) and int(ids.max()) >= size:
+            return f"input_ids hold the token {int(ids.max())}, and the model's vocabulary has {size}"
         if self.taken is None:
             fields = listed(batch)
             return (
@@ -259,7 +276,7 @@ class CalledModel:
         floats = {name: value for name, value in found.items() if value.is_floating_point()}
         rows = {name: x for name, x in floats.items() if x.dim() > ids.dim() and x.shape[: ids.dim()] == ids.shape}
         if not rows:
-            given = ", ".join(f"{name} {tuple(value.shape)}" for name, value in found.items()) or shown(output)
+            given = ", ".join(f"{name} {tuple(value.shape)}" for name, value in found.items()) or _kinds(output)
             wanted = f".logits of the shape ({', '.join(map(str, ids.shape))}, width)"
             raise ValueError(f"model must return numbers for each token, such as {wanted}, not {given}.")
         name = "logits" if "logits" in rows else max(rows, key=lambda name: rows[name].shape[-1])
@@ -270,6 +287,15 @@ class CalledModel:
             except Exception as error:
                 said = "loss failed when it was called as loss(output, batch): see that it takes what model returns"
                 raise Refused(said, error) from error
+            if loss is not None and not isinstance(loss, Tensor):
+                raise TypeError(
+                    f"loss must return a tensor of one number, which gradients pass through, not {shown(loss)}."
+                )
+        if loss is not None and loss.numel() != 1:
+            raise ValueError(
+                f"loss must be one number, not a tensor of the shape {tuple(loss.shape)}: add it up, as a trainer does."
+            )
+        loss = None if loss is None else loss.reshape(())
         outputs = rows[name].flatten(0, ids.dim() - 1).flatten(1)
         if {"token_positions", "token_logits"} <= set(found):  # logits of the predicted tokens alone
             return outputs, loss, found["token_logits"], found["token_positions"]
@@ -284,6 +310,15 @@ def tensors(output: Any) -> dict[str, Tensor]:
         output = {"logits": output}
     found = dict(output) if isinstance(output, Mapping) else getattr(output, "__dict__", {})
     return {name: value for name, value in found.items() if isinstance(value, Tensor)}
+
+
+def _kinds(output: Any) -> str:
+    """What an output without tensors holds, in words."""
+    if isinstance(output, tuple | list):
+        output = dict(zip(map(str, range(len(output))), output, strict=True))
+    if isinstance(output, Mapping) and output:
+        return ", ".join(f"{name}: {type(value).__name__}" for name, value in islice(output.items(), 9))
+    return shown(output) if output is None or isinstance(output, int | float | str) else f"a {type(output).__name__}"
 
 
 def placeholders(module: nn.Module) -> set[int]:

@@ -188,7 +188,7 @@ def _of_attention(checked: CheckedBatch, seen: np.ndarray, cured: str, alone: bo
     looks, sees = (set(slots.tolist()) for slots in seen.T)
     starts, ends = ({int(piece.slots[at]) for piece in checked.pieces} for at in (0, -1))
     hooks = [hook for part in checked.called.module.modules() for hook in part._forward_pre_hooks.values()]
-    if looks and not any(slot % checked.ids.shape[-1] for slot in sees):
+    if looks and _begin_a_row(checked, sees):
         return "sink"
     if looks and (looks <= starts or sees <= ends) and cured in ("none", "mask", "attention"):
         return "border"
@@ -197,6 +197,13 @@ def _of_attention(checked: CheckedBatch, seen: np.ndarray, cured: str, alone: bo
     if cured in _NO_MASK and any("context_parallel" in getattr(hook, "__qualname__", "") for hook in hooks):
         return "context parallel"
     return cured
+
+
+def _begin_a_row(checked: CheckedBatch, seen: set[int]) -> bool:
+    """Whether what others see are the first slots of rows, and not all of a sequence."""
+    width, firsts = checked.ids.shape[-1], np.unique(checked.rows, return_index=True)[1]
+    within = (slot % width for slot in seen)
+    return max(within) < min(max(1, len(checked.pieces[first].slots) - 1) for first in firsts)
 
 
 def _partly(checked: CheckedBatch) -> bool:

@@ -1,6 +1,6 @@
 """Is it exact? A model and a collator are asked by calls alone whether a pack changes what a sequence gets."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
@@ -103,6 +103,9 @@ def check_packing(
     one_of("ranks_share", ranks_share, ("batches", "rows"))
     if not isinstance(keep, Collection) or not all(isinstance(token, int | np.integer) for token in keep):
         raise TypeError(f"keep must be whole numbers, the ids of tokens, not {shown(keep)}.")
+    if not callable(collate) or not (step is None or callable(step)):
+        name, given = ("step", step) if callable(collate) else ("collate", collate)
+        raise TypeError(f"{name} must be callable, not {shown(given)}.")
     called = CalledModel(model, loss, share_rows=ranks_share == "rows", keep=keep)
     whole_number("max_tokens", max_tokens, 2)
     progress = flag("progress", progress)
@@ -170,6 +173,8 @@ def _finished() -> Iterator[None]:
 def _findings(
     checked: CheckedBatch, reduction: str | None, step: Callable | None, progress: bool
 ) -> tuple[list[Finding], Weighing]:
+    if checked.without_numbers:
+        return [_of_nan(checked)], Weighing(checked, reduction)
     weighing, why = Weighing(checked, reduction), why_leaks(checked) if checked.own_leak() else None
     questions: list[Callable[[], Iterable[Finding]]] = [
         lambda: [determinism(checked), tokens(checked, weighing.whole.loss.concerned)],
@@ -181,6 +186,19 @@ def _findings(
     ]
     bar = tqdm(questions, desc="check", unit="question", leave=False, disable=not progress)
     return [finding for question in bar for finding in question()], weighing
+
+
+def _of_nan(checked: CheckedBatch) -> Finding:
+    """That a model returns NaN for tokens of a pack.
+
+    Raises:
+        ValueError: if it does so for a sequence alone too.
+    """
+    count, tokens = checked.without_numbers, int((checked.owner >= 0).sum())
+    said = f"model returned NaN or infinity for {count} of {tokens} tokens"
+    if any(alone is None or not bool(alone.outputs.isfinite().all()) for alone in checked.alone):
+        raise ValueError(f"{said}, and for a sequence alone too: see that it is right before it is checked.")
+    return Finding.failed("same as alone", f"The {said} of a batch of packs, and for none alone.", "nan tokens")
 
 
 def _refuse_packed_rows(rows: list[dict[str, Any]]) -> None:
@@ -201,10 +219,14 @@ def _different(rows: list[dict], tokens: list[np.ndarray], group: str | None) ->
         if ids.ndim != 1 or ids.dtype.kind not in "iu" or not len(ids):
             given = shown(rows[at]["input_ids"])
             raise ValueError(f"input_ids of sequence {at} must be whole numbers in one row, not {given}.")
+        if ids.min() < 0:
+            raise ValueError(f"input_ids of sequence {at} must be at least 0, not {ids.min()}.")
         if group is not None and group not in rows[at]:
             raise ValueError(
                 f"group must be a column of all sequences, not {group!r}, which sequence {at} does not have."
             )
+        if group is not None and not isinstance(rows[at][group], Hashable):
+            raise TypeError(f"group must name a column of numbers or names, not of {shown(rows[at][group])}.")
     names = [tuple(ids.tolist()) for ids in tokens]
     different = [row for at, row in enumerate(rows) if names.index(names[at]) == at]
     if len(different) < 2:

@@ -65,6 +65,12 @@ class CalledBatch:
             size = loss.detach().abs().clamp(min=1)
             self.loss_noise = [0.0 if x.loss is None else float((x.loss - loss).detach().abs() / size) for x in again]
 
+    @property
+    def without_numbers(self) -> int:
+        """How many tokens get NaN or infinity."""
+        finite = self.seen.outputs.detach().isfinite().all(1).cpu().numpy()
+        return int((~finite & (self.owner.ravel() >= 0)).sum())
+
     def apart(self, outputs: Tensor, others: Tensor) -> Tensor:
         """How far the outputs of each slot are apart, relative to their size in the whole batch; shape (N,)."""
         kind = torch.promote_types(outputs.dtype, torch.float32)
@@ -393,6 +399,11 @@ def collated(called: CalledModel, collate: Callable, sequences: list[dict]) -> d
         raise TypeError(f"collate must return a mapping with input_ids, not {shown(made)}.")
     batch = {key: torch.from_numpy(x) if isinstance(x, np.ndarray) else x for key, x in made.items()}
     ids = batch["input_ids"]
+    if isinstance(ids, tuple | list):
+        kind = type(ids).__name__
+        raise TypeError(
+            f"input_ids of a batch must be a tensor of whole numbers, not a {kind}: convert it in collate."
+        )
     if not isinstance(ids, Tensor) or ids.is_floating_point() or not ids.numel():
         raise TypeError(f"input_ids of a batch must be a tensor of whole numbers, not {shown(ids)}.")
     return batch

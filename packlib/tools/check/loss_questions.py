@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 
 import numpy as np
+import torch
 
 from packlib.batches import IGNORED
 from packlib.tools.check.collated_batch import CheckedBatch
 from packlib.tools.check.findings import FAILED, PASSED, UNKNOWN, Finding
+from packlib.tools.check.locating import has_slots, is_mask
 from packlib.tools.check.slot_gradients import SHIFTS, Loss
 from packlib.tools.check.weighing import FAULTS, Weighing
 
@@ -27,6 +29,11 @@ def loss_questions(checked: CheckedBatch, weighing: Weighing, leaks: bool) -> It
     if loss.value is None:
         why = "The model returns no loss: give labels, or pass loss."
         yield from (Finding(question, UNKNOWN, why) for question in ("targets at borders", "labels", "mean"))
+        return
+    if not np.isfinite(loss.value):
+        said = f"The loss of a batch of {len(weighing.checked.few)} sequences is {loss.value}"
+        yield from (Finding(question, UNKNOWN, f"{said}.") for question in ("targets at borders", "labels"))
+        yield Finding.failed("mean", f"{said}.", "nan loss")
         return
     if loss.touched.any():
         found = [_borders(weighing), _labels(weighing)]
@@ -132,6 +139,8 @@ def _within_rows(weighing: Weighing) -> bool:
     """Whether what does not pass through the scores depends on other sequences of the same row, and on no other row."""
     checked, loss = weighing.checked, weighing.whole.loss
     rows, depends = checked.rows, {True: False, False: False}
+    if len(checked.owner) == 1:
+        return _within_one_row(weighing)
     if len(set(rows.tolist())) < 2 or loss.aside is None:
         return False
     for piece, row in zip(checked.pieces, rows, strict=True):
@@ -142,6 +151,29 @@ def _within_rows(weighing: Weighing) -> bool:
             mine, before = moved[other.slots], loss.aside[other.slots]
             depends[bool(its == row)] |= bool((mine - before).norm() > 10 * weighing.limit * before.norm())
     return depends[True] and not depends[False]
+
+
+def _within_one_row(weighing: Weighing) -> bool:
+    """As `_within_rows`, where the batch is one row: a second row is put below it, and other tokens into that."""
+    checked, loss = weighing.checked, weighing.whole.loss
+    slots = np.arange(checked.ids.numel())
+    moved = checked.moved(checked.batch, slots)
+    below = [checked.called.runs(_stacked(checked.batch, other)) for other in (checked.batch, moved)]
+    if loss.aside is None or None in below or moved["input_ids"].equal(checked.ids):
+        return False
+    first, second = (Loss(checked, _stacked(checked.batch, other), checked.pieces).aside
+                     for other in (checked.batch, moved))  # fmt: skip
+    if first is None or second is None:
+        return False
+    first, second = first[slots], second[slots]  # of the upper row
+    return bool((second - first).norm() <= 10 * weighing.limit * first.norm())
+
+
+def _stacked(batch: dict, other: dict) -> dict:
+    """Two batches of one row as one of two; of what has no rows that of the first."""
+    ids = batch["input_ids"]
+    by_row = [name for name, value in batch.items() if has_slots(value, ids) or is_mask(value, ids)]
+    return batch | {name: torch.cat([batch[name], other[name]]) for name in by_row if batch[name].dim() > 1}
 
 
 def _parameters_apart(weighing: Weighing) -> float:
@@ -197,7 +229,11 @@ def _mean(weighing: Weighing, spoiled: bool, leaks: bool) -> Finding:
         if loss.certain and loss.value and loss.beside < 3e-6:
             return Finding.failed("mean", f"{evidence}: the loss agrees and its gradients do not.", "gradients alone")
         if through is None or through <= weighing.limit:
-            if rule := weighing.aside_rule:
+            rule = weighing.aside_rule
+            if rule in FAULTS:
+                evidence += f": a part of the loss that does not pass through the scores is a {rule}"
+                return Finding.failed("mean", f"{evidence}.", "aside mean", how=rule)
+            if rule is not None:
                 evidence += f": a part of the loss that does not pass through the scores is {_WORDS[rule]} of its own"
                 return Finding("mean", PASSED, f"{evidence}.")
             if _within_rows(weighing):

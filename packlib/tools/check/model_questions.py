@@ -8,7 +8,7 @@ import torch
 from packlib.tools.check.called_model import EXACT
 from packlib.tools.check.causes import Why, additive, document_mask
 from packlib.tools.check.collated_batch import CheckedBatch, found_in
-from packlib.tools.check.findings import NOT_ASKED, PASSED, UNKNOWN, Finding
+from packlib.tools.check.findings import FAILED, NOT_ASKED, PASSED, UNKNOWN, Finding
 from packlib.tools.check.locating import MASK, POSITIONS, Piece, has_slots, is_mask, restarting
 
 
@@ -50,6 +50,8 @@ def tokens(checked: CheckedBatch, asked: np.ndarray) -> Finding:
                 )
                 said.setdefault(kind, text + f"pack and {(held > 1).sum()} twice, in {len(mine)} pieces")
                 last |= kind == "lost" and index == len(rows) - 1
+    if stale := _not_given(checked):
+        said["stale"] = f"the batch of {len(checked.parts[1])} sequences holds {stale} others"
     count, token, where = _added(checked, asked)
     if count:
         said["added"] = f"{count} slots hold the token {token} {where} of a sequence, and no sequence has it there"
@@ -59,6 +61,14 @@ def tokens(checked: CheckedBatch, asked: np.ndarray) -> Finding:
         return Finding.failed("tokens", evidence, said, which=which, count=count, token=token, where=where)
     count = sum(len(row["input_ids"]) for row in checked.given)
     return Finding("tokens", PASSED, f"All {count} tokens of {len(checked.given)} sequences are there once.")
+
+
+def _not_given(checked: CheckedBatch) -> int:
+    """How many sequences a batch holds that are not among those it was asked for."""
+    few = checked.parts[1]
+    found = found_in(checked.collate(few), checked.few)
+    whole = [checked.few[piece.sequence] for piece in found if len(piece.slots) >= 4]
+    return sum(not any(row is one for one in few) for row in whole)
 
 
 def _added(checked: CheckedBatch, asked: np.ndarray) -> tuple[int, int, str]:
@@ -143,6 +153,8 @@ def positions(checked: CheckedBatch, why: Why | None) -> Finding:
     if (worst := _of_images(checked)) > checked.limit:
         evidence = f"With the positions that the model makes for its images, a sequence alone differs by {worst:.2g}."
         return Finding.failed("positions", evidence, "image positions")
+    if checked.illustrated and not why and (differing := checked.differing()):
+        return _beside_images(checked, differing)
     if POSITIONS in checked.blamed or (not checked.bare and _uneven(checked)):
         return _wrong_positions(checked)
     batch = why.cured if why else checked.batch
@@ -177,6 +189,23 @@ def _of_images(checked: CheckedBatch) -> float:
                 worst = max(worst, checked.apart(seen.outputs[alone.slots], alone.outputs).max().item())
                 break
     return worst
+
+
+def _beside_images(checked: CheckedBatch, differing: dict[int, float]) -> Finding:
+    """Whether the positions of a pack with images are at fault: with those that sequences have alone, none differs."""
+    evidence = f"{len(differing)} of {len(checked.pieces)} sequences differ from what they are alone"
+    given = checked.batch.get(POSITIONS)
+    if isinstance(given, torch.Tensor) and given.shape[-1] == checked.ids.shape[-1]:
+        own = given.clone(memory_format=torch.contiguous_format)
+        flat = own.view(*own.shape[: own.dim() - checked.ids.dim()], -1)
+        for piece, alone in zip(checked.pieces, checked.alone, strict=True):
+            if alone is not None and POSITIONS in alone.batch:
+                places = alone.batch[POSITIONS]
+                flat[..., piece.slots] = places.reshape(*flat.shape[:-1], -1)[..., alone.slots]
+        if not checked.differing({**checked.batch, POSITIONS: own}):
+            evidence += ", and none with the position_ids that the collator gives it alone."
+            return Finding.failed("positions", evidence, "image positions")
+    return Finding("positions", UNKNOWN, f"{evidence}, whatever position_ids they get: see same as alone.")
 
 
 def _given(checked: CheckedBatch) -> list[np.ndarray]:
@@ -236,6 +265,8 @@ def sameness(checked: CheckedBatch, why: Why | None) -> Finding:
     if not differing:
         return Finding(question, PASSED, evidence)
     if checked.illustrated and not why and _from_images_on(checked, differing):
+        if _beside_images(checked, differing).verdict == FAILED:
+            return Finding.failed(question, evidence, "above")
         return Finding.failed(question, evidence, "images")
     padded = checked.own_slopes is not None and checked.own_slopes[:, checked.padding].max(initial=0) > EXACT
     above = why or padded or checked.late_alone or POSITIONS in checked.blamed

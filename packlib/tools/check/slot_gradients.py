@@ -201,4 +201,6 @@ def _form(slope: Tensor, scores: Tensor) -> tuple[Tensor, ...]:
     line = mean + a * (p - mean_p)
     factor = (line - slope).gather(1, target)[:, 0]
     off = ((slope - line) * others).abs().amax(1)
-    return target[:, 0], below | above, factor, off, -logarithm.gather(1, target)[:, 0]
+    chosen = (slope != 0).sum(1) > 1  # a loss of one score alone is no choice among several
+    off = torch.where(chosen, off, torch.inf)
+    return target[:, 0], (below | above) & chosen, factor, off, -logarithm.gather(1, target)[:, 0]

@@ -24,6 +24,7 @@ _NEAR = 0.05
 _NO_GRADIENT = (
     "The rest of the update is no gradient of theirs, as where dropout or noise is drawn, or a part detached."
 )
+_UNHELD = "give them to an optimizer, or freeze them (requires_grad=False) if they are not to learn."
 _UPDATES = 3  # in a row
 _DAMPED = 2.0**-12  # what gradients are multiplied with so that no bound clips them
 
@@ -41,7 +42,10 @@ def accumulation(checked: CheckedBatch, weighing: Weighing, step: Callable | Non
         return _given_the_count(checked, weighing, parts)
     if parted and ranks() > 2:
         return Finding("accumulation", UNKNOWN, f"There are two micro-batches, and {ranks()} ranks: take two.")
-    return _stepped(checked, weighing, parts, step, parted)
+    parameters = [p for p in checked.called.module.parameters() if p.requires_grad]
+    if not parameters:
+        return Finding("accumulation", NOT_ASKED, "No parameter of model requires a gradient.")
+    return _stepped(checked, weighing, parts, step, parted, parameters)
 
 
 def _given_the_count(checked: CheckedBatch, weighing: Weighing, parts: Sequence[Loss]) -> Finding:
@@ -79,6 +83,9 @@ class _Update:
         came: how many parameters had a gradient.
         stale: how many of them still had that of the update before.
         optimizers: those that stepped.
+        held: shape (parameters,), whether one of them has the parameter.
+        moved: how many parameters were other ones already when the first optimizer that has them stepped.
+        searches: whether an optimizer computed gradients more than once in a step, by a closure.
     """
 
     delivered: Tensor
@@ -88,6 +95,9 @@ class _Update:
     came: int
     stale: int
     optimizers: list[torch.optim.Optimizer]
+    held: np.ndarray
+    moved: int
+    searches: bool
 
 
 def _run(
@@ -114,7 +124,9 @@ def _run_each(
     before = [(p, p.detach().clone(), p.grad) for p in parameters]
     sharded = any(isinstance(p, DTensor) for p in parameters)
     sums, taken, optimizers = dict[nn.Parameter, Tensor](), dict[nn.Parameter, list[Tensor]](), list[Any]()
-    came, stale = set[nn.Parameter](), set[nn.Parameter]()
+    came, stale, holds = set[nn.Parameter](), set[nn.Parameter](), dict[nn.Parameter, bool]()
+    searching = list[torch.optim.Optimizer]()
+    value_of = {p: value for p, value, _ in before}
     fresh, left = dict[nn.Parameter, Tensor](), dict[nn.Parameter, Tensor]()  # of sharded parameters
 
     def come(p: nn.Parameter) -> None:
@@ -123,9 +135,29 @@ def _run_each(
             stale.add(p)
         came.add(p)
 
-    def take(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+    def before_step(optimizer: torch.optim.Optimizer, given: tuple, named: dict) -> tuple[tuple, dict] | None:
+        """Take what an optimizer applies; if it computes that by a closure, when this has returned."""
+        closure = given[1] if len(given) > 1 else named.get("closure")
+        if closure is None:
+            take(optimizer)
+            return None
+        calls = []
+
+        def watched() -> Any:
+            calls.append(closure())
+            if len(calls) == 1:
+                take(optimizer)
+            else:
+                searching.append(optimizer)
+            return calls[-1]
+
+        return given[:1], named | {"closure": watched}
+
+    def take(optimizer: torch.optim.Optimizer) -> None:
         optimizers.append(optimizer)
         for p in (p for group in optimizer.param_groups for p in group["params"]):
+            if p in taken:
+                holds.setdefault(p, not torch.equal(p, value_of[p]))
             if p in taken and p.grad is not None:
                 come(p)
                 taken[p].append(some(p, p.grad))
@@ -146,7 +178,7 @@ def _run_each(
         p.grad.mul_(damped)  # type: ignore[union-attr]
         sums[p].add_(some(p, p.grad))
 
-    handles = [register_optimizer_step_pre_hook(take)]
+    handles = [register_optimizer_step_pre_hook(before_step)]
     if sharded:
         handles += [p.register_post_accumulate_grad_hook(arrived) for p in parameters]
     else:
@@ -164,7 +196,9 @@ def _run_each(
                 left.update({p: some(p, p.grad) for p in parameters})
             came.clear()
             stale.clear()
+            holds.clear()
             optimizers.clear()
+            searching.clear()
             checked.called.reseed()
             said = (
                 f"step failed when it was called as step(model, batches) with a list of {len(batches)} micro-batches"
@@ -174,7 +208,9 @@ def _run_each(
             steps = max(map(len, taken.values()), default=0)
             first = [taken[p][0] if taken[p] else some(p, None if steps else p.grad) for p in parameters]
             delivered, applied = torch.cat([*sums.values()]), torch.cat(first)
-            made.append(_Update(delivered, applied, steps, True, len(came), len(stale), [*optimizers]))
+            held = np.array([p in holds for p in parameters])
+            made.append(_Update(delivered, applied, steps, True, len(came), len(stale), [*optimizers], held,
+                                sum(holds.values()), bool(searching)))  # fmt: skip
             with torch.no_grad():
                 for p, value, _ in before:
                     p.copy_(value)
@@ -200,14 +236,18 @@ def _run_each(
 
 
 def _stepped(
-    checked: CheckedBatch, weighing: Weighing, parts: Sequence[Loss], step: Callable, parted: bool
+    checked: CheckedBatch,
+    weighing: Weighing,
+    parts: Sequence[Loss],
+    step: Callable,
+    parted: bool,
+    parameters: list[nn.Parameter],
 ) -> Finding:
-    """How much each micro-batch weighs in what a trainer's step applies.
+    """How much each micro-batch weighs in what a trainer's step applies to these parameters.
 
     Args:
         parted: whether each rank gets one of them.
     """
-    parameters = [p for p in checked.called.module.parameters() if p.requires_grad]
     batches, shares, evidence = [part.batch for part in parts], weighing.shares(parts), _held(weighing, parts)
     alone = [checked.called.parameter_slope(batch, parameters) for batch in batches]
     if checked.called.share_rows:
@@ -216,6 +256,11 @@ def _stepped(
         alone = [gradient / ranks() for gradient in alone]
     mine = [batches[dist.get_rank()]] if parted else batches
     update = _run(checked, parameters, mine, step)
+    if update.searches:
+        why = "An optimizer computes gradients more than once in a step (a closure), each of other weights."
+        return Finding("accumulation", UNKNOWN, f"{evidence} {why}")
+    if not bool(update.delivered.isfinite().all() and update.applied.isfinite().all()):
+        return _failed(evidence, "nan update")
     applied, most = update.applied, update.applied.abs().max()
     clipped = torch.allclose(applied, update.delivered.clamp(-most, most), rtol=1e-4, atol=0)
     applied = update.delivered if clipped and most > 0 else applied  # the sum is right or wrong before it is clipped
@@ -230,6 +275,17 @@ def _stepped(
         return _failed(f"{evidence} The optimizer steps {update.steps} times.", "each updates")
     if not update.applied.any():
         return _failed(evidence, "nothing")
+    if update.moved:
+        return _failed(f"{evidence} Other values had {update.moved} of {len(parameters)} parameters.", "moved")
+    lost = _lost(update, parameters) if update.steps else np.zeros(len(parameters), bool)
+    if (lost & update.held).any():
+        return _failed(evidence, "lost gradients", count=int((lost & update.held).sum()), of_all=len(parameters))
+    if lost.any():  # what the optimizers have is asked about all the same
+        rest = [p for p, gone in zip(parameters, lost, strict=True) if not gone]
+        found = _stepped(checked, weighing, parts, step, parted, rest)
+        said = f"{found.evidence} No optimizer that steps has {lost.sum()} of {len(parameters)} parameters"
+        unheld = Finding(found.question, UNKNOWN, f"{said} that get gradients: {_UNHELD}")
+        return unheld if found.verdict == PASSED else found
     # a scale that all have in common does a constant no harm
     constant = weighing.rule is not None and weighing.rule[0] == "constant"
     if _near(got, shares):
@@ -320,7 +376,12 @@ def next_update(checked: CheckedBatch, weighing: Weighing, step: Callable | None
         return
     parameters = [p for p in checked.called.module.parameters() if p.requires_grad]
     mine = [parts[dist.get_rank()]] if parted else parts
+    if not parameters:
+        return
     first, *later = _run_each(checked, parameters, [mine] * _UPDATES, step)
+    if any(update.searches or not bool(update.applied.isfinite().all()) for update in (first, *later)):
+        yield Finding(question, NOT_ASKED, "What step applies is not known: see accumulation.")
+        return
     if not first.steps or not all(update.steps for update in later):
         yield Finding(question, NOT_ASKED, "No optimizer steps in step, so what follows an update is not known.")
         return
@@ -392,6 +453,13 @@ def _of_parameters(update: Tensor, parameters: list[nn.Parameter]) -> np.ndarray
     """Of which parameters an update holds a number that is not 0; shape (parameters,)."""
     sizes = [some(p, None).numel() for p in parameters]
     return np.array([bool(part.any()) for part in update.split(sizes)])
+
+
+def _lost(update: _Update, parameters: list[nn.Parameter]) -> np.ndarray:
+    """Which parameters got gradients of which nothing is applied; shape (parameters,)."""
+    sizes, least = [some(p, None).numel() for p in parameters], 1e-6 * float(update.delivered.norm())
+    came = np.array([float(part.norm()) > least for part in update.delivered.split(sizes)])
+    return came & ~_of_parameters(update.applied, parameters)
 
 
 def _weights(alone: Sequence[Tensor], update: Tensor) -> np.ndarray:

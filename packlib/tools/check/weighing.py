@@ -189,7 +189,7 @@ class Weighing:
         ]
         if any(times is None or times[1] > 10 * self.limit for _, _, times, _ in found):
             return None
-        for name, rule in RULES.items():
+        for name, rule in (RULES | FAULTS).items():
             wanted = [rule(held(batch.loss, True, unit)) / rule(alone) for batch, unit, _, alone in found]
             if all(abs(times[0] / its - 1) <= self.near for (_, _, times, _), its in zip(found, wanted, strict=True)):  # type: ignore[index]
                 return name

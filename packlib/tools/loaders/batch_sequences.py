@@ -45,11 +45,13 @@ class BatchReader:
 
     Attributes:
         pad_ids: by column of whole numbers, what fills its rows where no mask says what padding is; `look` finds it.
+        from_one: columns of segment ids whose first sequence has a number above 0, so that rows of 0 alone are blank.
     """
 
     def __init__(self, id_column: str | None = None) -> None:
         self.id_column = id_column
         self.pad_ids: dict[str, int] = {}
+        self.from_one: set[str] = set()
 
     def look(self, batches: Iterable[Any]) -> None:
         """Find what fills the rows of each column: the number that most of them begin or end with, twice or more.
@@ -61,6 +63,7 @@ class BatchReader:
         single: dict[str, Counter[int]] = {}
         for batch in batches:
             for part in _parts(batch):
+                self._see_numbers(part)
                 for name, value in part.items():
                     known = name == _tokens_of(part) and not _is_bare(part)
                     if not known and isinstance(value, np.ndarray) and value.ndim == 2 and value.dtype.kind in "iub":
@@ -79,6 +82,10 @@ class BatchReader:
         """
         return [sequence for part in _parts(batch) for sequence in self._of_part(part)]
 
+    def is_blank(self, batch: Any) -> bool:
+        """Whether a batch without a sequence has rows, of padding alone, as the last of a pipeline may be."""
+        return any(len(value) > 0 for part in _parts(batch) for value in part.values() if np.ndim(value) > 1)
+
     def of_source(self, rows: Iterable[Any]) -> Iterable[OneSequence]:
         """The sequences of a data set, given as its samples."""
         held: list[Any] = []
@@ -95,6 +102,9 @@ class BatchReader:
         name_of_tokens = _tokens_of(part)
         if name_of_tokens is None:
             return self._of_other_rows(part)
+        self._see_numbers(part)
+        if self._holds_padding_alone(part):
+            return []
         rows = _rows(part[name_of_tokens])
         sizes = np.array([len(row) for row in rows], np.int64)
         flat = np.concatenate(rows) if rows else np.empty(0, np.int64)
@@ -114,6 +124,19 @@ class BatchReader:
             name = None if names is None else names[number]
             found.append(OneSequence(_bytes(piece), piece, own, name))
         return found
+
+    def _see_numbers(self, part: dict[str, Any]) -> None:
+        """Remember the columns of segment ids that number the first sequence of a row above 0."""
+        for name in SEGMENTS:
+            if name in part and any(np.max(np.ravel(row)[:1], initial=0) > 0 for row in part[name]):
+                self.from_one.add(name)
+
+    def _holds_padding_alone(self, part: dict[str, Any]) -> bool:
+        """Whether the column of borders says 0 everywhere, and elsewhere numbers sequences from 1."""
+        kind = _border_column(part)
+        if kind not in self.from_one or "attention_mask" in part:
+            return False
+        return not any(np.any(row) for row in part[kind])
 
     def _without_padding(self, column: str, values: np.ndarray) -> slice:
         """Where a row has something else than what fills the rows of its column."""

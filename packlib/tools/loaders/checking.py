@@ -20,6 +20,7 @@ from packlib.tools.loaders.stops import Stopped, asked, failed, goes_on, next_ep
 from packlib.tools.rows.row_sources import batches, opened
 
 _MOST_STEPS = 10_000  # of a pass, unless steps are given
+_EPOCHS = 5  # that are compared where the first two have the same order
 _STOPS = "stop", "later stop", "second stop", "epoch after a stop"
 
 
@@ -57,7 +58,9 @@ def check_loader(
             `state_dict()` gave after some batches; with it the iterable hands out the rest of the epoch. Where
             something else knows the state, return a pair: the iterable, and a function that gives the state, or the
             word "steps" where the state is the number of batches of the epoch that were handed out. Without a state
-            the stops are not asked about. Epochs are made in order, and go on after a state in order too.
+            the stops are not asked about. Epochs are made in order, and go on after a state in order too. A
+            `make(epoch, state=None)` asks its process for the rank, as under torchrun: RANK and WORLD_SIZE of the
+            environment, `get_rank` and `get_world_size` of torch.distributed. Nothing can be sent to other ranks.
         ranks: number of data-parallel processes.
         source: the sequences that an epoch should have: a file or folder that `pack_dataset` reads, a
             `datasets.Dataset`, or samples. Without it, what one rank alone is handed out in two epochs.
@@ -118,15 +121,15 @@ def check_loader(
             right.setdefault(sequence, set()).add(label)
 
     @cache
-    def third() -> Epoch:
-        return run(ranks, numbers=(0, 1, 2))[2]
+    def later() -> list[Epoch]:
+        return run(ranks, numbers=range(_EPOCHS))[2:]
 
     findings = [
-        once(epochs, reference, names, repeats, third),
+        once(epochs, reference, names, repeats, lambda: later()[0]),
         whole(epochs, reference, names),
         same_labels(epochs, reference, names, right),
         equal_steps(epochs),
-        another_order(epochs, shuffled, third),
+        another_order(epochs, shuffled, later),
     ]
     seen = {epoch.name: reference.seen(epoch.orders, names) for epoch in epochs}
     after, seen_after = _after_stops(caller, ranks, others, epochs, run, reference, names, shuffled, repeats)
@@ -150,7 +153,7 @@ def _after_stops(
     on_others = [_on_other_ranks(count, run, reference, names, repeats) for count in others]
     stops = [stops_of(epoch) for epoch in epochs]
     if not caller.takes_states:
-        return [*_not_asked("make takes no state: make(rank, ranks, epoch, state=None)."), *on_others], {}
+        return [*_not_asked("make takes no state: make(rank, ranks, epoch, state=None) does."), *on_others], {}
     saved = run(ranks, save={stop for some in stops for stop in some})
     unsaved = next((one.unsaved for epoch in saved for one in epoch.passes if one.unsaved), "")
     if unsaved:

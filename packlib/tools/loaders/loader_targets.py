@@ -2,15 +2,21 @@
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from packlib.tools.check.check_targets import function_of
-from packlib.tools.loaders.loader_check import LoaderCheck
 
 
-def check_target(target: str, **asked: Any) -> LoaderCheck:
-    """`check_loader` of the function that "module:function" or "file.py:function" names.
+def check_target(target: str, *, tell: Callable[..., None], **asked: Any) -> tuple[str, str, bool | None]:
+    """`check_loader` of the function that "module:function" or "file.py:function" names, in a process of its own.
+
+    Args:
+        tell: gets what is waited for, and for how many seconds at most; None once that came.
+
+    Returns:
+        What was found in words and as JSON, and `LoaderCheck.passed`.
 
     Raises:
         ValueError, OSError: in one sentence, whatever stopped the check.
@@ -21,7 +27,10 @@ def check_target(target: str, **asked: Any) -> LoaderCheck:
     try:
         make = function_of(target)
         from packlib.tools.loaders.checking import check_loader  # loads torch, which a refusal does not need
+        from packlib.tools.loaders.passes import Caller
 
-        return check_loader(make, **asked)
+        Caller.tell = staticmethod(tell)
+        found = check_loader(make, **asked)
+        return repr(found), found.to_json(), found.passed
     finally:
         sys.path[:] = before

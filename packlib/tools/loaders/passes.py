@@ -2,6 +2,7 @@
 
 import inspect
 import multiprocessing
+import os
 import pickle
 import random
 import signal
@@ -9,7 +10,7 @@ import sysconfig
 import threading
 import traceback
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,6 +45,7 @@ class OnePass(NamedTuple):
         ended: whether the loader came to its end, and was not left at the limit of steps.
         states: the saved state after so many steps.
         unsaved: why no state could be saved; empty if one could, or none was asked for.
+        blank: the steps whose batch has rows of padding alone.
     """
 
     steps: list[tuple[int, ...]]
@@ -51,16 +53,19 @@ class OnePass(NamedTuple):
     ended: bool
     states: dict[int, bytes]
     unsaved: str = ""
+    blank: frozenset[int] = frozenset()
 
 
 class Caller:
     """Calls `make`, and reads what its loaders hand out.
 
     Args:
-        make: `make(rank, ranks, epoch, state=None)`.
+        make: `make(rank, ranks, epoch, state=None)`, or `make(epoch, state=None)`.
         most: steps of a pass at most.
         time_limit: seconds that a call of `make` or the next batch may take.
     """
+
+    tell: Callable[..., None] = staticmethod(lambda doing, seconds=0.0: None)  # for whoever watches this process
 
     def __init__(
         self, make: Callable[..., Any], reader: BatchReader, names: SequenceNames, most: int, time_limit: float
@@ -71,9 +76,18 @@ class Caller:
 
     @property
     def takes_states(self) -> bool:
-        """Whether `make` has a fourth argument, for a state."""
+        """Whether `make` has an argument for a state."""
+        return self._takes(0, None) if self.asks_process else self._takes(0, 1, 0, None)
+
+    @property
+    def asks_process(self) -> bool:
+        """Whether `make` gets no rank, and asks the process that torchrun has started."""
+        return not self._takes(0, 1, 0) and self._takes(0)
+
+    def _takes(self, *arguments: Any) -> bool:
+        """Whether `make` can be called so."""
         try:
-            inspect.signature(self.make).bind(0, 1, 0, None)
+            inspect.signature(self.make).bind(*arguments)
         except TypeError:
             return False
         except ValueError:  # of a builtin: it is tried
@@ -100,13 +114,22 @@ class Caller:
             save: after how many steps of this pass its state is saved.
             done: steps of the epoch before `state`.
         """
-        what = f"make({rank}, {ranks}, {epoch}{'' if state is None else ', state'})"
+        whose = () if self.asks_process else (rank, ranks)
+        arguments = [str(value) for value in (*whose, epoch)] + ["state"] * (state is not None)
+        what = f"make({', '.join(arguments)})" + f" of rank {rank} of {ranks}" * self.asks_process
+        with _as_rank(rank, ranks) if self.asks_process else nullcontext():
+            return self._one_pass(what, (*whose, epoch), state, save, done)
+
+    def _one_pass(
+        self, what: str, arguments: tuple[int, ...], state: bytes | None, save: Collection[int], done: int
+    ) -> OnePass:
         with self._guarded(what, what):
             given = () if state is None else (pickle.loads(state),)
-            loader, saves = _made(self.make(rank, ranks, epoch, *given), what)
+            loader, saves = _made(self.make(*arguments, *given), what)
             batches = iter(loader)
         steps, labels = list[tuple[int, ...]](), list[tuple[int, ...]]()
         states, unsaved, ended = dict[int, bytes](), "", False
+        blank = set[int]()
         source: Iterator[Any] = batches
         if not self._looked:
             source = self._look(batches, what)
@@ -117,6 +140,8 @@ class Caller:
                 break
             with self._guarded(what, f"the batch at step {done + len(steps)} of {what}"):
                 numbers = self.names.numbers(self.reader.sequences(batch))
+                if not numbers[0] and self.reader.is_blank(batch):
+                    blank.add(len(steps))
             steps.append(numbers[0])
             labels.append(numbers[1])
             if len(steps) in save and not unsaved:
@@ -125,7 +150,7 @@ class Caller:
         if hasattr(batches, "close"):
             with suppress(Exception):
                 batches.close()
-        return OnePass(steps, labels, ended, states, unsaved)
+        return OnePass(steps, labels, ended, states, unsaved, frozenset(blank))
 
     def _look(self, batches: Iterator[Any], what: str) -> Iterator[Any]:
         """The same batches, once the reader has seen what the first of them are padded with."""
@@ -165,6 +190,7 @@ class Caller:
     def _guarded(self, what: str, doing: str) -> Iterator[None]:
         """Say in one sentence what was hung or raised."""
         try:
+            self.tell(doing, self.time_limit)
             with _within(self.time_limit, self._others):
                 yield
         except _OutOfTime:
@@ -173,7 +199,10 @@ class Caller:
             raise LoaderHungError(f"{said}: a worker or the loader hangs. See --time-limit.") from None
         except (Exception, SystemExit) as error:
             said = ": ".join(filter(None, [type(error).__name__, one_line(str(error), 300).rstrip(".")]))
-            raise LoaderRaisedError(f"{doing} raised {said}{_place(error)}.") from error
+            talks = " A loader whose ranks talk to each other is checked with --ranks 1." * ("process group" in said)
+            raise LoaderRaisedError(f"{doing} raised {said}{_place(error)}.{talks}") from error
+        finally:
+            self.tell(None)
 
 
 def _place(error: BaseException) -> str:
@@ -212,6 +241,31 @@ def new_process() -> Iterator[None]:
         random.setstate(before[0])
         np.random.set_state(before[1])  # noqa: NPY002
         torch.set_rng_state(before[2])
+
+
+@contextmanager
+def _as_rank(rank: int, ranks: int) -> Iterator[None]:
+    """In here the process is one of those that torchrun starts, for whoever asks it or torch.distributed for its rank.
+
+    There is no group: what sends something to another rank raises an error.
+    """
+    import torch.distributed as group
+
+    names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks}
+    answers = {"is_initialized": True, "get_rank": rank, "get_world_size": ranks}
+    environment = dict(os.environ)
+    functions = {name: getattr(group, name) for name in answers}
+    os.environ |= {name: str(value) for name, value in names.items()}
+    for name, value in answers.items():
+        setattr(group, name, lambda *_, answer=value, **options: answer)
+    try:
+        yield
+    finally:
+        for name, function in functions.items():
+            setattr(group, name, function)
+        for name in names:
+            os.environ.pop(name, None)
+        os.environ |= {name: environment[name] for name in names if name in environment}
 
 
 class _OutOfTime(BaseException):

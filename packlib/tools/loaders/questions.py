@@ -12,6 +12,7 @@ from packlib.tools.loaders.loader_check import INCONCLUSIVE
 from packlib.tools.loaders.sequence_names import OTHER_TOKENS, SequenceNames
 
 _FEW = 5  # different sequences; the order of fewer can be the same by chance
+_NO_LABELS = "neither labels nor a mask of the loss"
 _GIVE_ID = "Name the sequences by a column that the batches keep: --id COLUMN."
 
 CAUSES = {
@@ -242,7 +243,12 @@ def _is_shorter(number: int, reference: Reference, names: SequenceNames) -> bool
 def equal_steps(epochs: Sequence[Epoch]) -> Finding:
     """Each rank makes the same number of steps, and none of them is empty."""
     for epoch in epochs:
-        empty = [(rank, at) for rank, steps in enumerate(epoch.orders) for at, step in enumerate(steps) if not step]
+        empty = [
+            (rank, at)
+            for rank, one in enumerate(epoch.passes)
+            for at, step in enumerate(one.steps)
+            if not step and at not in one.blank
+        ]
         if empty:
             rank, at = empty[0]
             said = f"{epoch.name.capitalize()}: rank {rank} gets a batch without a sequence, at step {at:,}."
@@ -264,14 +270,20 @@ def equal_steps(epochs: Sequence[Epoch]) -> Finding:
             )  # fmt: skip
     each = " and ".join(f"{len(epoch.passes[0].steps):,} in {epoch.name}" for epoch in epochs)
     least = "" if all(epoch.ended for epoch in epochs) else " within the limit of steps"
-    return Finding("steps", PASSED, f"Each rank makes the same number of steps{least}: {each}.")
+    said = f"Each rank makes the same number of steps{least}: {each}."
+    for epoch in epochs:
+        if blank := sum(len(one.blank) for one in epoch.passes):
+            holds = "batch of {} holds" if blank == 1 else "batches of {} hold"
+            said += f" {blank:,} {holds.format(epoch.name)} padding alone: a mean over its labels would be 0 / 0."
+    return Finding("steps", PASSED, said)
 
 
-def another_order(epochs: Sequence[Epoch], shuffled: bool, another: Callable[[], Epoch]) -> Finding:
+def another_order(epochs: Sequence[Epoch], shuffled: bool, later: Callable[[], list[Epoch]]) -> Finding:
     """Each epoch has another order.
 
     Args:
-        another: takes one more epoch, where two have the same order, as few shards can have by chance.
+        later: takes more epochs, where two have the same order, as few shards or few groups of batches can have by
+            chance.
     """
     if not shuffled:
         return Finding("order", NOT_ASKED, "No shuffling is meant: --no-shuffle.")
@@ -280,15 +292,17 @@ def another_order(epochs: Sequence[Epoch], shuffled: bool, another: Callable[[],
     if not several:
         return Finding("order", NOT_ASKED, "No rank has two different sequences.")
     same = [rank for rank in several if flat(first[rank]) == flat(second[rank])]
-    if same:
-        third = another().orders
-        same = [rank for rank in same if flat(third[rank]) == flat(first[rank])]
+    more = later() if same else []
+    for epoch in more:
+        same = [rank for rank in same if flat(epoch.orders[rank]) == flat(first[rank])]
     if same and len(set(flat(first[same[0]]))) < _FEW:
-        return Finding("order", INCONCLUSIVE, "So few sequences can come in one order three times by chance.")
+        return Finding(
+            "order", INCONCLUSIVE, f"So few sequences can come in one order {1 + len(more) + 1} times by chance."
+        )
     if same:
         whose = "each rank" if len(same) == len(first) else f"rank {', '.join(map(str, same))}"
         return Finding(
-            "order", FAILED, f"Epochs 0, 1 and 2 of {whose} have the same order.",
+            "order", FAILED, f"Epochs 0 to {1 + len(more)} of {whose} have the same order.",
             "The epoch does not reach what shuffles, as where set_epoch is not called, or nothing shuffles.",
             "Call set_epoch(epoch) before each epoch, or pass --no-shuffle if one order is meant.",
         )  # fmt: skip
@@ -308,12 +322,17 @@ def same_labels(
     pairs = _labeled(epochs, reference)
     if all(label < 0 for _, label in pairs):
         if any(label >= 0 for labels in right.values() for label in labels):
-            return Finding("labels", INCONCLUSIVE, "The source has labels, and the batches have none.")
-        return Finding("labels", NOT_ASKED, "The batches have no labels.")
+            whose = "source has" if reference.from_source else "batches of one rank alone have"
+            return Finding("labels", INCONCLUSIVE, f"The {whose} labels, and the batches have {_NO_LABELS}.")
+        return Finding("labels", NOT_ASKED, "Neither side has labels or a mask of the loss.")
     compared = [(number, label) for number, label in pairs if any(other >= 0 for other in right.get(number, ()))]
+    if not compared and _changes_tokens(epochs):
+        return Finding(
+            "labels", NOT_ASKED, "The loader makes the labels itself, anew in each epoch, as it masks tokens."
+        )
     if not compared:
-        where = "source" if reference.from_source else "one rank's batches"
-        return Finding("labels", NOT_ASKED, f"The {where} has no labels of these sequences.")
+        lacks = "the source has" if reference.from_source else "those of one rank alone have"
+        return Finding("labels", INCONCLUSIVE, f"The batches have labels, and {lacks} {_NO_LABELS}.")
     moved = min((_differing(compared, right, names, shift) for shift in (0, 1)), key=len)
     if not moved:
         return Finding("labels", PASSED, f"{len(compared):,} sequences have the labels of the reference.")
@@ -334,6 +353,11 @@ def _labeled(epochs: Sequence[Epoch], reference: Reference) -> list[tuple[int, i
         for number, label in zip(step, labels, strict=True)
         if label != OTHER_TOKENS
     ]
+
+
+def _changes_tokens(epochs: Sequence[Epoch]) -> bool:
+    """Whether some sequence has other tokens than when it came first."""
+    return any(OTHER_TOKENS in step for epoch in epochs for one in epoch.passes for step in one.labels)
 
 
 def _differing(

@@ -6,15 +6,12 @@ it, but where labels are those of a masked model.
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from packlib.checks import percent
-from packlib.packing.documents import drop, split, truncate
-
-Overlong = Literal["error", "truncate", "drop", "split"]
-CUTS = {"split": split, "truncate": truncate, "drop": drop}
+from packlib.packing.documents import CUTS
 
 
 class LabeledTokens:

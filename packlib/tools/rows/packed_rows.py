@@ -18,6 +18,7 @@ from packlib.checks import depth_limit, flag, one_of, shown, whole_number
 from packlib.files import atomic_path, make_folders, named, output_path
 from packlib.installed import __version__, needed_by
 from packlib.lengths import LengthHistogram
+from packlib.lengths.overlong import OVERLONG, Overlong
 from packlib.packing import Method, PackingPlan, Packs, StreamPacker
 from packlib.packing import plan as make_plan
 from packlib.packing.methods import method_name
@@ -26,10 +27,8 @@ from packlib.tools.rows.loss_masks import MaskWord, mask_words
 from packlib.tools.rows.row_columns import (
     LAYOUTS,
     NEMO_READS,
-    OVERLONG,
     Columns,
     Layout,
-    Overlong,
     nemo_columns,
     with_labels,
 )
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 
     from packlib.tools.rows.row_stream import PackedStream
 
-_NEAR = 0.001  # of the fewest packs: a plan so near is good enough
 _TOKENS = 1 << 19  # tokens that are written at once
 
 
@@ -64,7 +62,7 @@ def pack_dataset(
 def pack_dataset(
     dataset: RowsByNumber | Iterable[Mapping[str, Any]] | str | os.PathLike[str],
     max_length: int,
-    method: Method | None = None,
+    method: Method = "auto",
     max_sequences_per_pack: int | None = None,
     *,
     plan: PackingPlan | None = None,
@@ -74,7 +72,7 @@ def pack_dataset(
     seed: int | None = 0,
     window: int | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
-    progress: bool = True,
+    progress: bool = False,
     masks: Mapping[str, MaskWord] | None = None,
     drop_unlabeled: bool = False,
 ) -> "datasets.Dataset": ...
@@ -83,7 +81,7 @@ def pack_dataset(
 def pack_dataset(
     dataset: Any,
     max_length: int,
-    method: Method | None = None,
+    method: Method = "auto",
     max_sequences_per_pack: int | None = None,
     *,
     plan: PackingPlan | None = None,
@@ -93,7 +91,7 @@ def pack_dataset(
     seed: int | None = 0,
     window: int | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
-    progress: bool = True,
+    progress: bool = False,
     masks: Mapping[str, MaskWord] | None = None,
     drop_unlabeled: bool = False,
 ) -> Any:
@@ -123,8 +121,7 @@ def pack_dataset(
             such as `*.parquet`, or a list of paths. A `datasets.IterableDataset` is packed as it streams by, into a
             `PackedStream`.
         max_length: slots of a pack, in tokens.
-        method: as in `packlib.packing.plan`; a stream has none. By default "lpfhp"; if it is not proven to be within
-            0.1 % of the fewest packs, "optimal", which can take seconds.
+        method: as in `packlib.packing.plan`, which makes the same plan for the same lengths; a stream has none.
         max_sequences_per_pack: the depth limit, or None.
         plan: a plan for exactly these lengths, such as the `plan.json` of a report, to be used as it is; `method` and
             `max_sequences_per_pack` are then left out.
@@ -142,7 +139,7 @@ def pack_dataset(
         window: pack in order by a `StreamPacker` with so many open packs, and draw nothing. With 1 the sequences keep
             their order. By default a stream has 100, and other data is packed by a plan.
         cache_dir: the folder of the file, by default that of `datasets`.
-        progress: show bars.
+        progress: show bars, where it takes more than a second.
         masks: what columns mean, by their names: "loss" where tokens with 1 are trained on, "prompt" where tokens with
             0 are, "next" where 1 says that the next token is (as in files that NeMo packed), "keep" for another mask,
             and "drop" to leave the column out. For a number for each sequence "loss" says that those with 1 are trained
@@ -161,8 +158,8 @@ def pack_dataset(
     if isinstance(dataset, datasets.IterableDataset):
         from packlib.tools.rows.row_stream import PackedStream
 
-        for name, value in (("method", method), ("plan", plan)):
-            if value is not None:
+        for name, value, default in (("method", method, "auto"), ("plan", plan, None)):
+            if value != default:
                 raise ValueError(f"{name} must be left out for a stream, not {shown(value)}: a StreamPacker packs it.")
         return PackedStream(
             dataset,
@@ -222,7 +219,7 @@ class Packing:
     """What is asked for: see `pack_dataset`."""
 
     max_length: int
-    method: Method | None = None
+    method: Method = "auto"
     max_sequences_per_pack: int | None = None
     overlong: Overlong = "error"
     labels: bool = True
@@ -243,13 +240,12 @@ class Packing:
         depth_limit(self.max_sequences_per_pack)
         mask_words(self.masks)
         flag("drop_unlabeled", self.drop_unlabeled)
-        if self.method is not None:
-            object.__setattr__(self, "method", method_name(self.method))
+        object.__setattr__(self, "method", method_name(self.method))
         if self.seed is not None:
             whole_number("seed", self.seed, 0)
         if self.window is not None:
             whole_number("window", self.window, 1)
-            if self.method is not None or self.plan is not None:
+            if self.method != "auto" or self.plan is not None:
                 raise ValueError("method and plan must be left out with a window, which packs in order.")
         if self.plan is not None:
             self._check_plan()
@@ -259,7 +255,7 @@ class Packing:
             raise TypeError(f"plan must be a PackingPlan, not {shown(self.plan)}.")
         if (top := self.plan.histogram.max_length) != self.max_length:
             raise ValueError(f"max_length must be {top}, that of the plan, not {self.max_length}.")
-        if self.method is not None or self.max_sequences_per_pack is not None:
+        if self.method != "auto" or self.max_sequences_per_pack is not None:
             raise ValueError("method and max_sequences_per_pack must be left out with a plan, which has both.")
 
     def columns(self, tokenizer: Any) -> Columns:
@@ -314,10 +310,10 @@ class Packing:
 
     def _plan(self, histogram: LengthHistogram, progress: bool) -> PackingPlan:
         depth = self.max_sequences_per_pack
-        if self.method != "optimal":
-            made = make_plan(histogram, method=self.method or "lpfhp", max_sequences_per_pack=depth)
-            if self.method or self.window or made.gap <= _NEAR * made.lower_bound:
-                return made
+        if self.window:  # only what it proves is looked at
+            return make_plan(histogram, method="lpfhp", max_sequences_per_pack=depth)
+        if self.method not in ("auto", "optimal"):
+            return make_plan(histogram, method=self.method, max_sequences_per_pack=depth)
         with tqdm(desc="planning", unit=" rounds", disable=not progress, delay=1) as bar:
 
             def show(now: Any) -> None:
@@ -325,7 +321,7 @@ class Packing:
                 bar.update()
 
             return make_plan(
-                histogram, method="optimal", max_sequences_per_pack=depth, progress=show, on_interrupt="raise"
+                histogram, method=self.method, max_sequences_per_pack=depth, progress=show, on_interrupt="raise"
             )
 
 

@@ -62,7 +62,7 @@ def pack_parquet(
     data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     out: str | os.PathLike[str],
     max_length: int,
-    progress: bool = True,
+    progress: bool = False,
     *,
     split: str | None = None,
     tokenizer: Any = None,

@@ -9,9 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from packlib.checks import listed, one_line, percent, shown
+from packlib.lengths.overlong import Overlong
 from packlib.lengths.own_files import refuse_doubles
+from packlib.packing.documents import CUTS
 from packlib.packing.ragged import ranges
-from packlib.tools.rows.books import CUTS, Books, LabeledTokens, Overlong
+from packlib.tools.rows.books import Books, LabeledTokens
 from packlib.tools.rows.loss_masks import (
     LOSS_MASKS,
     UNTRAINED,
@@ -32,7 +34,6 @@ from packlib.tools.rows.loss_masks import (
 from packlib.tools.rows.tokenizing import SOURCES, tokenized
 
 Read: TypeAlias = dict[str, tuple[pa.Array, bool]]  # values laid end to end, and whether each token has one
-OVERLONG: tuple[Overlong, ...] = get_args(Overlong)
 IGNORED = -100  # as in packlib.batches, which loads torch
 TRAINED = "(trained)"  # the column that stands for all masks of the loss once they are read
 Layout = Literal["packlib", "nemo"]

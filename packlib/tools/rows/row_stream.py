@@ -11,10 +11,11 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from packlib.checks import flag, one_of, shown, whole_number
 from packlib.collectives import Collectives
+from packlib.lengths.overlong import OVERLONG, Overlong
 from packlib.packing import StreamPacker
 from packlib.tools.rows.books import Books
 from packlib.tools.rows.loss_masks import MaskWord, mask_words
-from packlib.tools.rows.row_columns import OVERLONG, Columns, Overlong, with_labels
+from packlib.tools.rows.row_columns import Columns, with_labels
 from packlib.tools.rows.row_sources import StreamedRows, of_rows
 
 _ROWS = 100  # sequences that are read at once

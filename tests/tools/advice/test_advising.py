@@ -124,7 +124,7 @@ def test_odd_data_gets_sound_advice(name, overlong):
     st.lists(st.integers(1, 300), min_size=1, max_size=60),
     st.integers(1, 200),
     st.sampled_from(["truncate", "split"]),
-    st.sampled_from(["random", "sorted", "fixed", "packed"]),
+    st.sampled_from(["maximum", "random", "sorted", "buckets", "megabatches", "packed"]),
     st.integers(1, 70),
 )
 def test_any_lengths_get_a_plan_of_all_of_them(lengths, top, overlong, today, size):
@@ -329,7 +329,7 @@ def test_no_row_is_longer_than_the_positions_of_the_model():
 
 def test_a_recipe_of_ones_own_is_adjusted():
     mine = Recipe(8, 1e-3, 10_000, gradient_accumulation_steps=6, max_length=128)
-    found = advise(load("wordnet-pairs", 64), recipe=mine)
+    found = advise(load("wordnet-pairs", 64, overlong="truncate"), recipe=mine)
     assert found.recipe == mine and found.today.batch_size == 8
     assert found.update.before == Batch(8, 6) and found.packed_recipe.total_sequences == 10_000
 
@@ -344,7 +344,7 @@ def test_attention_that_skips_is_advised_where_it_saves_work():
 @pytest.mark.parametrize(("says", "options"), [
     ("max_length must be from 1 to ", {"max_length": 0}),
     ("batch_size must be at least 1, not 0.", {"batch_size": 0}),
-    ("today must be 'random', 'sorted', 'fixed' or 'packed', not 'ordered'", {"today": "ordered"}),
+    ("'buckets', 'megabatches' or 'packed', not 'ordered'", {"today": "ordered"}),
     ("overlong must be 'truncate', 'drop' or 'split', not 'error'", {"overlong": "error"}),
     ("memory '80GB' needs a model", {"memory": "80GB"}),
     ("memory must be a number with MB, GB, TB, GiB, not '80'.", {"memory": "80", "model": "7B"}),

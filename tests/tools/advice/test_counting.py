@@ -67,7 +67,7 @@ SETS = {  # the lengths, the row length now, and the options
     "chats at 1,024, left out": (lambda: log_normal(5, 1, 3000), 1024, {"overlong": "drop", "today": "sorted"}),
     "bimodal at 2,048": (bimodal, 2048, {"batch_size": 16}),
     "documents at 16,384": (lambda: log_normal(9, 1.2, 8000), 16_384, {}),
-    "all as long as a row": (lambda: Counter({64: 6400}), 64, {"today": "fixed"}),
+    "all as long as a row": (lambda: Counter({64: 6400}), 64, {"today": "maximum"}),
     "one sequence": (lambda: Counter({5: 1}), 8, {}),
     "two peaks at 4,096": (
         lambda: drawn(lambda source: source.gauss(*source.choice([(700, 40), (700, 40), (2300, 60)])), 3000),
@@ -90,7 +90,7 @@ SETS = {  # the lengths, the row length now, and the options
     "sorted already": (lambda: log_normal(5, 1, 3000), 8192, {"today": "sorted"}),
     "speech in frames": (lambda: drawn(lambda source: 50 + 2950 * source.betavariate(2, 3), 4000), 3000, {}),
     "proteins at 1,024": (lambda: drawn(lambda source: source.gammavariate(2, 170) + 30, 5000), 1024, {}),
-    "powers of two": (lambda: drawn(lambda source: 2 ** source.randrange(4, 13), 3000), 2048, {"today": "fixed"}),
+    "powers of two": (lambda: drawn(lambda source: 2 ** source.randrange(4, 13), 3000), 2048, {"today": "maximum"}),
     "one long among many": (lambda: Counter({7: 4000, 50_000: 1}), 4096, {}),
     "Azure's chats at 4,096": (lambda: published("azure-chats"), 4096, {"batch_size": 8}),
     "Azure's code at 4,096, cut": (lambda: published("azure-code"), 4096, {"overlong": "truncate"}),
@@ -192,7 +192,7 @@ def best_fit(counts, top):
 def slots_of(counts, habit, size, top):
     """Expected slots of one pass: `size` sequences a batch."""
     n = counts.total()
-    if habit == "fixed":
+    if habit == "maximum":
         return n * top
     if habit == "sorted":
         slots = before = 0
@@ -320,7 +320,7 @@ def test_the_plan_holds_each_sequence_once(case):
 HABITS = {
     "random": "andom batches, each padded to its longest sequence,",
     "sorted": "orted batches, each padded to its longest sequence,",
-    "fixed": "atches padded to the row length",
+    "maximum": "atches padded to the row length",
 }
 
 
@@ -332,7 +332,7 @@ def test_what_it_brings_against_today(case):
     assert {one["habit"]: one["slots"] for one in case.said["habits"]} == pytest.approx(others)
     (choice, reason, runner_up), saved = about(case, "Your batches"), slots[today] - packed
     assert case.said["gains"] == (saved > 0.02 * slots[today])
-    name = HABITS[today].replace("batches", f"batches of {size:,}") if today != "fixed" else HABITS[today]
+    name = HABITS[today].replace("batches", f"batches of {size:,}") if today != "maximum" else HABITS[today]
     assert_says(reason, name, f"take {large(slots[today])} slots")
     if not case.said["gains"]:
         assert choice == "Nothing to gain: do not pack" and len(case.said["decisions"]) == 1

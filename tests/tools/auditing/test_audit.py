@@ -148,7 +148,7 @@ def test_trl_wrapped_cannot_tell_sequences_apart():
     found = audit(pack_dataset(rows, 10, "wrapped"), [13, 11, 5], batch_size=1, steps=3)
     assert (found.packs, found.sequences, found.lower_bound, found.lpfhp_packs) == (3, None, 3, None)
     assert (found.source.tokens_lost, found.source.sequences_not_whole) == (1, None)
-    assert any("Where sequences begin cannot be told" in sentence for sentence in found.unknown)
+    assert any("Where sequences begin is unknown" in sentence for sentence in found.unknown)
 
 
 @pytest.mark.parametrize("column", ["labels", "completion_mask", "assistant_masks"])
@@ -279,7 +279,9 @@ def test_megatron_cuts_when_it_loads(tmp_path):
     for name in (path, path.with_suffix(".bin")):
         found = audit(name, [5, 9, 30, 4], max_length=8)
         assert (found.packs, found.tokens, found.sequences) == ((48 - 1) // 8, 40, 4)
-        assert any("leaves 8 tokens out" in note and "cannot be told" in note for note in found.notes)
+        assert any(
+            "leaves 8 tokens out" in note and "does not say which sequences are cut" in note for note in found.notes
+        )
     with pytest.raises(ValueError, match="max_length must be given for Megatron"):
         audit(path)
     packed = Dataset.from_dict(columns([[5, 9], [30, 4]]))
@@ -346,7 +348,7 @@ def test_the_command_prints_a_table_or_json_and_has_an_exit_code(place, tmp_path
     assert cli.main(["audit", str(place), "--no-progress"]) == 0
     said = capsys.readouterr().out
     assert "padding slots  2 (12.50 %)" in said and "No problem was found." in said
-    assert "cannot be told without" in said
+    assert "is unknown without a source" in said
     arguments = ["audit", str(place), "--source", str(lengths), "--batch-size", "1", "--json", "--no-progress"]
     assert cli.main(arguments) == 1
     found = json.loads(capsys.readouterr().out)

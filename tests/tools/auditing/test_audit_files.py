@@ -129,7 +129,7 @@ def second(change):
     return lambda name, *beside: edit(name, lambda values: change(values, lengths), *beside, row=row)
 
 
-# What is wrong, and words of the problem, of the refusal, or of what cannot be told
+# What is wrong, and words of the problem, of the refusal, or of what is inconclusive
 FAULTS = {
     "a sequence lost": (lambda: columns(without(7)), "1 or more sequences in no pack"),
     "a sequence twice": (lambda: columns([[0], *packs()]), "1 pieces or repeats"),
@@ -179,7 +179,7 @@ FAULTS = {
     "an end token more": (
         lambda: columns(packs(), [[*ids, 2] for ids in SOURCE]), "tokens more than there were"),
     "a gap": (lambda: only(seq_lengths=[None, *columns()["seq_lengths"][1:]]), "'seq_lengths' has no value in row 0"),
-    "no borders": (lambda: only(), "Where sequences begin cannot be told"),
+    "no borders": (lambda: only(), "Where sequences begin is unknown"),
 }  # fmt: skip
 
 
@@ -239,7 +239,7 @@ def test_the_command_compares_by_content_and_says_what_it_did_not_look_at(tmp_pa
         assert main(["audit", str(tmp_path / f"{name}.parquet"), *beside]) == code
     printed = capsys.readouterr().out
     assert "Each sequence of the source is there once, with all its tokens, and the same" in printed
-    assert "Not looked at: the columns topic." in printed and "Cannot be told: Where sequences begin" in printed
+    assert "Not looked at: the columns topic." in printed and "Inconclusive: Where sequences begin" in printed
 
 
 def test_padding_that_bounds_hold_is_seen_without_a_source():

@@ -176,7 +176,9 @@ def test_labels_of_one_side_alone_are_inconclusive(tmp_path, capsys):
         said = capsys.readouterr().out
         assert ("Which tokens are trained on is inconclusive" in said) == (code == 3)
         assert ("No problem was found in what could be compared." in said) == (code == 3)
-        assert ("was not compared: neither side has labels" in said) == (one == "bare packs" and other == "bare")
+        assert ("Labels were not asked about: neither side has labels" in said) == (
+            one == "bare packs" and other == "bare"
+        )
     beside = ["--source", str(tmp_path / "lengths.txt"), "--no-progress"]
     assert main(["audit", str(tmp_path / "packs.parquet"), *beside]) == 3
     assert "Give the tokens with their labels as source, not their lengths." in capsys.readouterr().out
@@ -277,8 +279,9 @@ def test_lengths_are_compared_by_the_rule_too():
     packed = pack_dataset(long_ones().remove_columns("labels"), 8, overlong="split", labels=False, progress=False)
     assert audit(packed, [20, 8, 11, 3, 5, 9], overlong="split").problems == ()
     assert audit(packed, [20, 8, 11, 3, 5, 9, 9], overlong="split").source.tokens_lost == 9
-    with pytest.raises(ValueError, match="overlong must be 'split', 'truncate' or 'drop', not 'error'"):
-        audit(packed, [3], overlong="error")
+    assert "as_if" in audit(packed, [20, 8, 11, 3, 5, 9], overlong="error").to_json()
+    with pytest.raises(ValueError, match="overlong must be 'error', 'truncate', 'drop' or 'split', not 'cut'"):
+        audit(packed, [3], overlong="cut")
     with pytest.raises(ValueError, match="overlong must be left out without a source"):
         audit(packed, overlong="split")
 

@@ -73,9 +73,7 @@ def test_what_cannot_be_told_is_said(place):
     unknown = audit(place, ranks=2, batch_size=1)
     few = audit(written(place, [[8], [4, 4]]), ranks=2, batch_size=2)
     for found in (unknown, few):
-        assert found.waiting is found.balanced is None and found.notes[-1].startswith(
-            "How long ranks wait cannot be told"
-        )
+        assert found.waiting is found.balanced is None and found.notes[-1].startswith("How long ranks wait is unknown")
     alone = audit(place, batch_size=2)
     assert alone.waiting is None and "wait" not in " ".join(alone.notes)
 

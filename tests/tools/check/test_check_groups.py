@@ -5,9 +5,9 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
-from packlib.packing import pack_groups
+from packlib.packing import pack_trees
 from packlib.tools.check import check_packing
-from packlib.tools.rows import SharedPromptCollator, lay_groups
+from packlib.tools.rows import TreeCollator, lay_trees
 from small_families import small_config
 
 
@@ -24,12 +24,13 @@ def checked(found=None, spoil=lambda inputs, rows: inputs, given=lambda some: so
     """What a check finds where groups are laid out, two or three a row, and what the model gets is spoiled."""
     torch.manual_seed(0)
     model = LlamaForCausalLM(small_config("causal", "llama", max_position_embeddings=256))
-    ours = SharedPromptCollator(model)
+    ours = TreeCollator(model)
 
     def collate(some):
-        prompts, answers = ([one[name] for one in given(some)] for name in ("prompt", "answers"))
-        packed = pack_groups([*map(len, prompts)], [[*map(len, own)] for own in answers], 64, tries=0)
-        rows = list(lay_groups(packed, prompts, answers))
+        pairs = [(at, one["prompt"], own) for at, one in enumerate(given(some)) for own in one["answers"]]
+        sequences, labels = [p + own for _, p, own in pairs], [[-100] * len(p) + own for _, p, own in pairs]
+        groups = [at for at, _, _ in pairs]
+        rows = list(lay_trees(pack_trees(sequences, groups, 64, tries=0), sequences, labels))
         return spoil(ours(rows).inputs, rows)
 
     return check_packing(model, collate, found or groups(), **options)
@@ -51,8 +52,8 @@ def running_on(inputs, _):
 def no_first_tokens(inputs, rows):
     labels = inputs["labels"].clone()
     for at, row in enumerate(rows):
-        ids = np.array(row["answer_ids"])
-        labels[at, np.flatnonzero((ids[1:] >= 0) & (ids[1:] != ids[:-1])) + 2] = -100  # behind the head
+        first = dict(zip(reversed(row["label_sequences"]), reversed(row["label_slots"]), strict=True))
+        labels[at, list(first.values())] = -100
     return inputs | {"labels": labels}
 
 

@@ -1,6 +1,9 @@
 """`check_packing` on two ranks: an update that lies on both."""
 
+from functools import partial
+
 import check_cases as cases
+import check_kinds as kinds
 import torch
 import torch.distributed as dist
 from processes import check_on_two_ranks
@@ -21,9 +24,38 @@ STEPS = {
 }
 
 
+def clipped(model, batches, first):
+    """An update whose gradients each rank clips `first`, before they are added up, or after that."""
+    (batch,) = batches
+    mine = (batch["labels"][:, 1:] != -100).sum()
+    dist.all_reduce(every := mine.clone())
+    with model.no_sync():
+        (model(**batch).loss * mine / every).backward()
+    if first:
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.05)
+    for p in model.parameters():
+        if p.grad is not None:
+            dist.all_reduce(p.grad)
+    if not first:
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.05)
+    torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.1).step()
+
+
+# A model, whether its gradients are clipped before they are added up, and words of the cause
+CLIPPED = {
+    "clipped after the sum": (lambda: cases.make("LlamaForCausalLM"), False, ""),
+    "clipped before the sum": (lambda: cases.make("LlamaForCausalLM"), True, "on each rank before they are added"),
+    "LoRA, clipped after the sum": (kinds.adapted, False, ""),
+}
+
+
 def checked(rank):
     """What a rank finds of each update."""
     found = {}
+    for name, (make, first, _) in CLIPPED.items():
+        one = check_packing(DistributedDataParallel(make()), DataCollatorWithFlattening(), cases.sequences(),
+                            step=partial(clipped, first=first))  # fmt: skip
+        found[name] = one.exact, one["accumulation"].cause
     for name, (scale, parallel, _) in STEPS.items():
 
         def step(model, batches, scale=scale):
@@ -43,7 +75,7 @@ def checked(rank):
 def test_updates_on_two_ranks():
     for found in run_ranks(checked, 2):
         for name, (exact, cause) in found.items():
-            words = STEPS[name][2]
+            words = (STEPS | CLIPPED)[name][2]
             assert exact is (not words) and words in cause, (name, cause)
 
 

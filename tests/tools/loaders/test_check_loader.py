@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import os
 import signal
 import subprocess
 import sys
@@ -157,6 +158,39 @@ def images(rank, ranks, epoch):
     return DataLoader(data, BATCH, sampler=sampler)
 
 
+def by_environment(epoch, state=None):
+    """As torchrun has it: the share of streams that read RANK and WORLD_SIZE."""
+    rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    order = np.random.default_rng(epoch).permutation(COUNT)[rank::ranks].tolist()
+    return [padded([ROWS[at] for at in order[begin : begin + BATCH]])
+            for begin in range((state or 0) * BATCH, len(order), BATCH)], "steps"  # fmt: skip
+
+
+def by_torch_distributed(epoch, state=None):
+    """Nobody tells the sampler its rank; it asks torch.distributed."""
+    assert torch.distributed.is_initialized() and int(os.environ["LOCAL_RANK"]) == torch.distributed.get_rank()
+    sampler = DistributedSampler(ROWS)
+    sampler.set_epoch(epoch)
+    return list(DataLoader(ROWS, BATCH, sampler=sampler, collate_fn=padded))[state or 0 :], "steps"
+
+
+@pytest.mark.parametrize("make", [by_environment, by_torch_distributed])
+def test_a_loader_that_asks_its_process_for_the_rank_is_checked(make, monkeypatch):
+    monkeypatch.setenv("RANK", "kept")
+    found = check_loader(make, source=ROWS)
+    assert found.passed and found["later stop"].verdict == "passed", found
+    assert "6 in epoch 0" in found["steps"].evidence, "two ranks have half of it each"
+    assert os.environ["RANK"] == "kept" and "WORLD_SIZE" not in os.environ
+    assert not torch.distributed.is_initialized()
+
+
+def test_a_loader_that_asks_its_process_for_the_rank_can_be_wrong():
+    found = check_loader(lambda epoch: [[row] for row in ROWS[epoch:] + ROWS[:epoch]])
+    assert found["once"].verdict == "failed" and "All ranks are handed out the same" in found["once"].cause
+    with pytest.raises(ValueError, match=r"raised .*has not been initialized.*A loader whose ranks talk"):
+        check_loader(lambda epoch: torch.distributed.barrier() or ROWS)
+
+
 def test_images_with_classes_are_checked():
     found = check_loader(images)
     assert found.passed and found["labels"].verdict == "passed"
@@ -262,6 +296,32 @@ def test_labels_that_are_masked_anew_are_not_compared():
         return distributed(rank, ranks, epoch)
 
     assert check_loader(make, id_column="id").passed
+
+
+def test_labels_of_one_side_alone_are_inconclusive():
+    """As in audit; and not asked about if neither side has some, or if the loader makes them as it masks tokens."""
+    bare = [{"input_ids": row["input_ids"]} for row in ROWS]
+
+    def without(rank, ranks, epoch):
+        for batch in distributed(rank, ranks, epoch):
+            yield {name: batch[name] for name in ("input_ids", "attention_mask")}
+
+    one_side = "neither labels nor a mask of the loss"
+    for make, rows, verdict, words in (
+        (distributed, bare, "inconclusive", f"The batches have labels, and the source has {one_side}."),
+        (without, ROWS, "inconclusive", f"The source has labels, and the batches have {one_side}."),
+        (without, bare, "not asked", "Neither side has labels or a mask of the loss."),
+        (distributed, ROWS, "passed", ""),
+    ):
+        finding = check_loader(make, source=rows)["labels"]
+        assert finding.verdict == verdict and words in finding.evidence
+
+    def masks(rank, ranks, epoch):
+        for batch in masked(rank, ranks, epoch):
+            yield {**batch, "labels": batch["input_ids"].where(batch["input_ids"] == 1, -100)}
+
+    named = [{**row, "id": at} for at, row in enumerate(bare)]
+    assert check_loader(masks, source=named, id_column="id")["labels"].verdict == "not asked"
 
 
 def test_tokens_of_a_sequence_are_never_taken_for_padding_where_borders_are_known():

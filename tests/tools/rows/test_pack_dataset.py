@@ -150,11 +150,11 @@ def test_arguments_reach_the_plan():
     assert pack_dataset(store, 8)["label"][0][0] == -100  # a TokenStore is such an iterable
 
 
-def test_optimal_comes_in_where_the_quick_plan_is_not_proven_near():
+def test_more_methods_come_in_where_the_quick_plan_is_not_proven_near():
     rows = [{"input_ids": [1] * n} for n in (9, 10, 11, 12) * 30]
     assert pack_dataset(rows, 32, "lpfhp").num_rows == 45
     packed = pack_dataset(rows, 32)
-    assert packed.num_rows == 40 and json.loads(packed.info.description)["method"] == "optimal"
+    assert packed.num_rows == 40 and json.loads(packed.info.description)["method"] == "exact_filling"
 
 
 def test_a_plan_is_used_as_it_is_and_kept_apart_in_the_cache():

@@ -14,7 +14,7 @@ from packlib.batches import wordnet_tokenizer
 
 PAGE = (Path(__file__).resolve().parents[3] / "packlib" / "tools" / "rows" / "README.md").read_text(encoding="utf-8")
 EXAMPLES = dict(zip(
-    ("pack", "stream", "loop", "trainer", "trl", "fit", "masked_loss", "mean_loss", "accelerate", "gathered", "groups"),
+    ("pack", "stream", "loop", "trainer", "trl", "fit", "masked_loss", "mean_loss", "accelerate", "gathered", "trees"),
     re.findall(r"```python\n(.*?)```", PAGE, re.S), strict=True,
 ))  # fmt: skip
 # Without what trainers add: momentum, a schedule, clipping, another precision; and all 4 rows in one update
@@ -56,15 +56,19 @@ def test_the_loop_trains_on_each_sequence_alone(names):
     assert_same(names["model"], stepped(updates, rate=0.1))
 
 
-def test_answers_that_share_a_prompt_get_what_each_gets_alone(names):
-    prompts, answers = sequences(3), [sequences(2), sequences(4)[2:], sequences(3)]
+def test_sequences_that_share_a_prompt_get_what_each_gets_alone(names):
+    pairs = [(at, answer) for at, own in enumerate([sequences(2), sequences(4)[2:], sequences(3)]) for answer in own]
+    prompts, groups = sequences(3), [at for at, _ in pairs]
+    shared = [prompts[at] + answer for at, answer in pairs]
+    labels = [[-100] * len(prompts[at]) + answer for at, answer in pairs]
     model = a_model()
-    exec(EXAMPLES["groups"], given := {"model": model, "prompts": prompts, "answers": answers})
+    exec(EXAMPLES["trees"], given := {"model": model, "sequences": shared, "groups": groups, "labels": labels})
     batch, found = given["batch"], given["log_probabilities"]
-    for group, number, sum_of_logs in zip(batch.groups, batch.answers, found.tolist(), strict=True):
-        ids = torch.tensor([prompts[group] + answers[group][number]])
+    assert given["rows"].tokens < given["rows"].unshared_tokens
+    for number, sum_of_logs in zip(batch.sequences, found.tolist(), strict=True):
+        ids = torch.tensor([shared[number]])
         scores = model(ids).logits[0, :-1].log_softmax(-1).gather(1, ids[0, 1:, None])
-        assert abs(scores[len(prompts[group]) - 1 :].sum().item() - sum_of_logs) < 1e-4
+        assert abs(scores[len(prompts[groups[number]]) - 1 :].sum().item() - sum_of_logs) < 1e-4
 
 
 def test_fit_trains_on_the_same_rows_and_evaluates_them(names):

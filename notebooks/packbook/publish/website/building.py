@@ -28,16 +28,20 @@ from PIL import Image
 from packbook.game import ON_SITE as GAME
 from packbook.publish.website.browser_explorers import explorer_of, on_page
 from packbook.publish.website.card import draw_card
-from packbook.publish.website.recorded_page import records_page
 from packbook.results import meaning, questions_of
+from packbook.run import course
 from packbook.run.running import NOTEBOOKS
 from packlib.checks import escaped, shown
 from packlib.files import output_path, work_folder, write_text
 from packlib.installed import ROOT, needed_by
+from packlib.lengths import available, load
+from packlib.lengths.counting import MAX_LENGTH
+from packlib.tools.advice import cut
+from packlib.tools.advice.depths import best_plans
 from packlib.tools.exits import exit_code
 
 _HERE = Path(__file__).parent
-_LEADING = ("index", "game", "lengths", "notebooks", "solutions", "interface", "reference", "404")  # beside this file
+_LEADING = ("index", "game", "solutions", "interface", "reference", "404")  # beside this file
 
 
 def _leads_to(page: str) -> list[str]:
@@ -47,11 +51,16 @@ def _leads_to(page: str) -> list[str]:
 
 
 ROOMS = tuple(name.removeprefix("api/") for name in _leads_to("interface"))
-PAGES = tuple(f"{name}.md" for name in _leads_to("reference") if name != "records")
+PAGES = tuple(f"{name}.md" for name in _leads_to("reference"))
 _HOSTED = (
     "\n\nOpen it in [Colab](https://colab.research.google.com/github/{0}/blob/gh-pages/hosted/{1}) or "
     "[Binder](https://mybinder.org/v2/gh/{0}/gh-pages?labpath=hosted/{1})."
 )
+_FOR_A_KERNEL = {  # what a notebook asks of a learner, and what stands there for a reader
+    r"\n*Press Shift \+ Enter to run [^\n]*(?:\n[^\n]+)*": "",
+    r" ?Put your guess in place of the dots, and run the cell\.": "",
+    r"Fill in the dots and run the cell; it answers\.": "`make lab` opens them in JupyterLab, where each answers.",
+}
 _INSTALL = '%pip install --quiet "packlib[train,lab,hub] @ git+https://github.com/{0}"'
 
 
@@ -90,7 +99,8 @@ class Sources:
             write_text(self.folder / "api" / f"{room}.md", interface(room))
         for name in _LEADING:
             shutil.copy(_HERE / f"{name}.md", self.folder)
-        write_text(self.folder / "records.md", records_page())
+        write_text(self.folder / "notebooks.md", list_of_notebooks([path.stem for path in notebooks]))
+        write_text(self.extra / "data_sets.js", data_sets_script())
         shutil.copy(ROOT / "README.svg", self.folder)
 
     def _page(self, page: str) -> None:
@@ -113,6 +123,8 @@ class Sources:
             for output in cell.outputs:
                 output["data"]["text/html"] = _asked(words, meaning(output))
         for cell in made.cells:
+            for asked, instead in _FOR_A_KERNEL.items():
+                cell.source = re.sub(asked, instead, cell.source) if cell.cell_type == "markdown" else cell.source
             if cell.cell_type == "markdown":  # Jupyter and Sphinx name headings differently
                 cell.source = re.sub(
                     r"(?:(?<=\.ipynb)|(?<=\]\())#[^)\s]+",
@@ -127,6 +139,7 @@ class Sources:
             if cell.cell_type == "code":
                 shown = [output for output in cell.outputs if meaning(output).get("kind") != "style"]
                 cell.outputs = _captions_below(shown)
+        _explorer_first(made)
         return made
 
     def _output(self, output: NotebookNode) -> None:
@@ -158,6 +171,30 @@ class Sources:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
         return f"{self.up}figures/{path.name}"
+
+
+def list_of_notebooks(names: Sequence[str]) -> str:
+    """The page that leads to these notebooks, in the order of the course."""
+    parts = [(_HERE / "notebooks.md").read_text(encoding="utf-8").strip()]
+    for when, listed in course.days().items():
+        if there := [f"notebooks/{name}" for name in listed if name in names]:
+            tree = "\n".join(["```{toctree}", ":maxdepth: 1", "", *there, "```"])
+            parts += [f"## {when.capitalize()}", tree]
+    return "\n\n".join(parts) + "\n"
+
+
+def data_sets_script() -> str:
+    """The measured data sets for the front page: their lengths as pairs, long to short, and the rows of the search."""
+    sets = {}
+    for name, about in available().items():
+        usual = load(name)
+        if usual.kind != "measured":
+            continue
+        whole = load(name, max_length=MAX_LENGTH)
+        counts = [[int(length), int(whole.counts[length])] for length in reversed(whole.counts.nonzero()[0])]
+        best = best_plans(cut(whole, usual.max_length, "split"))[0].num_packs
+        sets[name] = {"about": about, "max_length": usual.max_length, "best": best, "counts": counts}
+    return f"const DATA_SETS = {json.dumps(sets, separators=(',', ':'))};\n"
 
 
 def hosted(notebook: NotebookNode, repository: str) -> NotebookNode:
@@ -224,6 +261,29 @@ def _ask_where_guessed(notebook: NotebookNode) -> list[tuple[str, NotebookNode]]
         cell.outputs = list(filter(_is_answer, answers.outputs))
         answers.outputs = [output for output in answers.outputs if not _is_answer(output)]
     return asked
+
+
+def _explorer_first(notebook: NotebookNode) -> None:
+    """Let something move under the title: the explorer stands there, before goals and imports, which are folded."""
+    title, *cells = notebook.cells
+    shows = next((cell for cell in cells if any(map(_is_explorer, cell.get("outputs", ())))), None)
+    if shows is None:
+        return
+    heading, _, below = title.source.partition("\n\n")
+    sentence, _, goals = below.partition("\n\n")
+    title.source = f"{heading}\n\n{sentence}"
+    first = nbformat.v4.new_code_cell("explorer", metadata={"tags": ["remove-input"]}, id="explorer")
+    mark = nbformat.v4.new_output("display_data", {"text/html": '<span id="explorer"></span>'})
+    first.outputs = [mark, *shows.outputs]
+    link = '<p><a href="#explorer">It stands at the top of this page.</a></p>'
+    shows.outputs = [nbformat.v4.new_output("display_data", {"text/html": link})]
+    for cell in [cell for cell in cells if cell.cell_type == "code"][:2]:  # parameters and imports
+        cell.metadata.tags.append("hide-input")
+    notebook.cells = [title, first, *([nbformat.v4.new_markdown_cell(goals, id="goals")] if goals else []), *cells]
+
+
+def _is_explorer(output: NotebookNode) -> bool:
+    return "explorer" in meaning(output)
 
 
 def _is_answer(output: NotebookNode) -> bool:

@@ -1,4 +1,4 @@
-// Packing rules for the game and for the page "Your lengths". A classic script, so that pages opened as files can run it.
+// Packing rules for the game and for the front page. A classic script, so that pages opened as files can run it.
 
 const Packing = (() => {
   const fallingly = (lengths) => [...lengths].sort((a, b) => b - a);

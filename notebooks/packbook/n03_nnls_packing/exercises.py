@@ -1,0 +1,218 @@
+"""The exercises of notebook 03, in its order."""
+
+import math
+
+from packbook.exercises import Exercise, Exercises
+
+
+def column(pack, max_length):
+    """How many sequences of each length from 1 to `max_length` the pack holds."""
+    return [pack.count(length) for length in range(1, max_length + 1)]
+
+
+def draw_pack(rng):
+    max_length = rng.choice((1, 2, 4, 8, 12))
+    pack, space = [], max_length
+    while space and rng.random() < 0.8:
+        pack.append(rng.randint(1, space))
+        space -= pack[-1]
+    return sorted(pack), max_length
+
+
+def fewest_pairs(lengths, max_length):
+    """The fewest packs when a pack holds at most two sequences."""
+    packs, rest = 0, sorted(lengths)
+    while rest:
+        longest = rest.pop()
+        if rest and rest[0] + longest <= max_length:
+            rest.pop(0)  # the shortest; if it does not fit beside the longest, none does
+        packs += 1
+    return packs
+
+
+def draw_lengths(rng):
+    max_length = rng.choice((4, 8, 12))
+    return [rng.randint(1, max_length) for _ in range(rng.randint(0, 9))], max_length
+
+
+def two_bounds(lengths, max_length):
+    return max(math.ceil(len(lengths) / 2), math.ceil(sum(lengths) / max_length))
+
+
+def three_bounds(lengths, max_length):
+    return max(two_bounds(lengths, max_length), sum(2 * length > max_length for length in lengths))
+
+
+def neighbors(lengths, max_length):
+    """Pairs of neighbors, from short to long."""
+    packs, rest = 0, sorted(lengths)
+    while rest:
+        shortest = rest.pop(0)
+        if rest and shortest + rest[0] <= max_length:
+            rest.pop(0)
+        packs += 1
+    return packs
+
+
+def mirror_images(lengths, max_length):
+    """Pairs that fill a pack to the last slot, and everybody else alone."""
+    packs, rest = 0, sorted(lengths)
+    while rest:
+        longest = rest.pop()
+        if max_length - longest in rest:
+            rest.remove(max_length - longest)
+        packs += 1
+    return packs
+
+
+def rounded_packs(counts, strategies, x):
+    """Round `x` to the nearest; each sequence without a place opens a pack. How many packs are there?"""
+    left, packs = list(counts), 0
+    for strategy, times in zip(strategies, x, strict=True):
+        packs += round(times)
+        for length in strategy:
+            left[length] = max(0, left[length] - round(times))
+    return packs + sum(left)
+
+
+def draw_solution(rng):
+    top = rng.randint(1, 6)
+    counts = [0, *(rng.randint(0, 4) for _ in range(top))]
+    strategies = [sorted(rng.randint(1, top) for _ in range(rng.randint(1, 3))) for _ in range(rng.randint(1, 3))]
+    return counts, strategies, [rng.choice((0.0, 0.4, 0.6, 1.4, 2.3, 2.7)) for _ in strategies]
+
+
+def any_place(counts, strategies, x):
+    repeats = list(map(round, x))
+    places = sum(len(strategy) * times for strategy, times in zip(strategies, repeats, strict=True))
+    return sum(repeats) + max(0, sum(counts) - places)
+
+
+def rounded_with(rounding, counts, strategies, x):
+    return rounded_packs(counts, strategies, [rounding(times) for times in x])
+
+
+def left_over_alone(counts, strategies, x):
+    return rounded_packs(counts, strategies, x) - sum(map(round, x))
+
+
+def filled_lengths(places, lengths):
+    """The lengths of the sequences that take the places, from long to short."""
+    left, taken = sorted(lengths), []
+    for place in sorted(places, reverse=True):
+        fits = [length for length in left if length <= place]
+        if fits:
+            taken.append(fits[-1])
+            left.remove(fits[-1])
+    return taken
+
+
+def draw_places(rng):
+    places = [rng.randint(1, 9) for _ in range(rng.randint(0, 6))]
+    return places, [rng.randint(1, 9) for _ in range(rng.randint(0, 6))]
+
+
+def filled_in(order, choose, places, lengths):
+    """What other rules would place: `order` sorts the places, `choose` takes one of the lengths that fit."""
+    left, taken = sorted(lengths), []
+    for place in order(places):
+        fits = [length for length in left if length <= place]
+        if fits:
+            taken.append(choose(fits))
+            left.remove(taken[-1])
+    return taken
+
+
+def long_to_short(places):
+    return sorted(places, reverse=True)
+
+
+def filled_in_equal(places, lengths):
+    left, taken = list(lengths), []
+    for place in long_to_short(places):
+        if place in left:
+            taken.append(place)
+            left.remove(place)
+    return taken
+
+
+check = Exercises(
+    [
+        Exercise(
+            "column",
+            column,
+            level=1,
+            minutes=5,
+            draw=draw_pack,
+            cases=[([1, 1, 6], 8)],
+            hint="the first number is for length 1, and it counts how often 1 occurs in the pack.",
+            slips={
+                "a length can come twice in a pack, and then counts 2.": (
+                    lambda pack, max_length: [int(length in pack) for length in range(1, max_length + 1)]
+                ),
+                "there is a number for each length up to max_length, also for those longer than any in the pack.": (
+                    lambda pack, max_length: column(pack, max(pack, default=0))
+                ),
+                "the first number is for length 1, not for length 0.": (
+                    lambda pack, max_length: [pack.count(length) for length in range(max_length)]
+                ),
+            },
+        ),
+        Exercise(
+            "fewest_pairs",
+            fewest_pairs,
+            level=2,
+            minutes=10,
+            draw=draw_lengths,
+            cases=[([6, 6, 6, 3, 3, 3], 8), ([5, 5, 4, 3, 2, 1], 8)],
+            hint="the longest sequence has the least choice, so let it choose first: which one may share its pack?",
+            slips={
+                "that is a lower bound, the larger of two; 6, 6, 6, 3, 3, 3 in 8 need more packs.": two_bounds,
+                "each of these three bounds holds, but the packs can need more than all of them: 6 and 3 do not fit "
+                "into 8.": three_bounds,
+                "that joins neighbors; two short ones then share a pack, and the long ones stay alone.": neighbors,
+                "a pair need not fill the pack: forget about full packs.": mirror_images,
+            },
+        ),
+        Exercise(
+            "rounded_packs",
+            rounded_packs,
+            level=2,
+            minutes=15,
+            draw=draw_solution,
+            cases=[([0, 1, 3, 2, 0, 4], [[1, 2, 5], [2, 2, 4], [3, 5]], [1.4, 0.6, 2.3])],
+            hint="count the places of each length first; then you know how many sequences of that length are left.",
+            slips={
+                "an empty place of another length helps no sequence; the public code leaves it empty.": any_place,
+                "that rounds down; the public code rounds to the nearest.": (
+                    lambda counts, strategies, x: rounded_with(int, counts, strategies, x)
+                ),
+                "that rounds up; the public code rounds to the nearest.": (
+                    lambda counts, strategies, x: rounded_with(math.ceil, counts, strategies, x)
+                ),
+                "those are the sequences left over; the packs of the strategies count too.": left_over_alone,
+            },
+        ),
+        Exercise(
+            "filled_lengths",
+            filled_lengths,
+            level=3,
+            minutes=15,
+            draw=draw_places,
+            cases=[([9, 7, 7, 2, 1], [8, 7, 6, 6, 3, 3])],
+            hint="a place takes the longest sequence left that is not longer than the place.",
+            slips={
+                "that goes through the places from short to long; the long places come first.": (
+                    lambda places, lengths: filled_in(sorted, max, places, lengths)
+                ),
+                "that gives each place the shortest sequence; the longest that fits wastes least.": (
+                    lambda places, lengths: filled_in(long_to_short, min, places, lengths)
+                ),
+                "that takes the places in the order given; sort them first.": (
+                    lambda places, lengths: filled_in(list, max, places, lengths)
+                ),
+                "a place for 4 may hold a 3: it takes the longest that fits, not only an equal one.": filled_in_equal,
+            },
+        ),
+    ]
+)

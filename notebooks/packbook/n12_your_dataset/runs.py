@@ -1,0 +1,191 @@
+"""What notebook 12 computes: the learner's decisions, and what they come to, in sentences that the data chooses."""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from packbook.parameters import ParameterError
+from packbook.results import keep
+from packlib.checks import one_of, percent, whole_number
+from packlib.lengths import LengthHistogram
+from packlib.tools.advice import Advice, Today
+from packlib.tools.advice.row_lengths import LOSSY
+from packlib.tools.advice.row_lengths import count_cut as count_cut
+
+METHODS = ("next_fit", "spfhp", "lpfhp")
+ALIKE = 0.02  # of the slots, of the sequences per update: nobody changes a trainer for less
+BEYOND = {"truncate": "cut off and lost", "drop": "lost with their sequences", "split": "cut off into further pieces"}
+
+
+class Bill(NamedTuple):
+    """What one pass over the data takes.
+
+    Attributes:
+        row: slots in a row.
+        method: that packs them, or how today's batches are made.
+        packs: rows of one pass.
+        slots: of one pass.
+        beyond: share of the tokens that are beyond the rows: lost, or cut off into further pieces.
+        per_update: sequences per update.
+        forward: slots in a forward pass.
+        updates: in one pass.
+    """
+
+    row: int
+    method: str
+    packs: int
+    slots: float
+    beyond: float
+    per_update: float
+    forward: float
+    updates: int
+
+
+def decided(name: str, answer: Any, otherwise: Any, check: Callable[[str, Any], Any]) -> Any:
+    """The learner's decision; `otherwise` while there are dots.
+
+    Raises:
+        ParameterError: for a decision that cannot be carried out; a notebook shows its sentence alone.
+    """
+    if answer is ... or (isinstance(answer, tuple) and ... in answer):
+        return otherwise
+    try:
+        return check(name, answer)
+    except (TypeError, ValueError) as error:
+        raise ParameterError(str(error)) from None
+
+
+def decide_row(answer: Any, otherwise: int, whole: LengthHistogram, overlong: str) -> int:
+    """The slots of a row: a whole number, for which some sequence is short enough if longer ones are left out."""
+    shortest = int(whole.counts.nonzero()[0][0]) if overlong == "drop" else 1
+    return decided("my_row", answer, otherwise, lambda name, value: whole_number(name, value, shortest, 1 << 20))
+
+
+def decide_method(answer: Any) -> str:
+    """One of the methods by its name; the order of the data while there are dots."""
+    return decided("my_method", answer, "next_fit", lambda name, value: one_of(name, value, METHODS))
+
+
+def decide_update(answer: Any, otherwise: tuple[int, int]) -> tuple[int, int]:
+    """The micro batch and the accumulation; those of today while there are dots."""
+
+    def check(name: str, value: Any) -> tuple[int, int]:
+        if not isinstance(value, tuple) or len(value) != 2:
+            raise ValueError(f"{name} must be a micro batch and an accumulation, such as 4, 8, not {value!r}.")
+        micro_batch, accumulation = (whole_number(name, one, 1, 1 << 30) for one in value)
+        return micro_batch, accumulation
+
+    return decided("my_update", answer, otherwise, check)
+
+
+def rows_around(row: int, whole: LengthHistogram, overlong: str) -> list[int]:
+    """Half of a row, the row, and twice the row, without those that no sequence is short enough for."""
+    shortest = int(whole.counts.nonzero()[0][0]) if overlong == "drop" else 1
+    return sorted({top for top in (row // 2, row, 2 * row) if shortest <= top <= 1 << 20})
+
+
+def median_in_words(histogram: LengthHistogram) -> str:
+    """How the mean of the lengths is to their median, and why."""
+    mean = histogram.mean_length
+    half = int(np.searchsorted(np.cumsum(histogram.counts), histogram.num_sequences / 2))
+    said = f"the median, {half:,}"
+    if abs(mean - half) <= 0.05 * half:
+        return f"It is about the same as {said}, so either would have done for the guess."
+    if mean > half:
+        return f"It is above {said}: the longer half exceeds the median by more than the shorter half falls below it."
+    return f"It is below {said}: the shorter half falls below the median by more than the longer half exceeds it."
+
+
+def full_in_words(now: float, then: float) -> str:
+    """How full packs are, in rows of now and of twice the length, and what is left to save."""
+    said = f"Packs are {percent(now)} full now, and {percent(then)} then."
+    return f"{said} Of full packs longer rows can save next to nothing." if now >= 1 - ALIKE else said
+
+
+def today_in_words(today: Today, tokens: int) -> str:
+    """What today's slots are made of."""
+    full = percent(tokens / today.slots)
+    if today.habit == "packed":
+        return (
+            f"Today's rows are packs already, filled in the order of the data, and {full} of their slots hold tokens."
+        )
+    if today.habit == "maximum":
+        return f"Today each sequence takes a row of full length, and {full} of the slots hold tokens."
+    if today.batch_size == 1:
+        return "Today a batch holds one sequence, so it has no padding at all, but it keeps a device less busy."
+    if today.habit == "sorted":
+        return f"Sorted batches hold sequences of nearly one length, so {full} of their slots hold tokens."
+    if today.habit in ("buckets", "megabatches"):
+        near = "one range of lengths" if today.habit == "buckets" else "a sorted window"
+        return f"A batch takes its sequences from {near}, so {full} of its slots hold tokens."
+    wide = f"A random batch is as wide as the longest of its {today.batch_size} sequences"
+    return f"{wide}: {full} of the slots hold tokens."
+
+
+def sorted_in_words(advice: Advice) -> str:
+    """What sorting today's batches would take, beside packs."""
+    every = {one.habit: one for one in (advice.today, *advice.habits)}
+    more = every["sorted"].slots / advice.slots - 1
+    batches, word = f"Sorted batches of {advice.today.batch_size:,}", "more" if more >= 0 else "fewer"
+    if abs(more) > ALIKE:
+        return f"{batches} take {percent(abs(more))} {word} slots than the advised packs."
+    return (
+        f"{batches} take about as many slots as the advised packs ({percent(abs(more))} {word}). If slots are all that "
+        "counts, sorting is enough, and it needs no mask. Packs keep lengths mixed within an update, and every forward "
+        "pass has the same shape."
+    )
+
+
+def _times(value: float, base: float) -> str:
+    return f"{value / base:.2f} times"
+
+
+def compared(mine: Bill, advised: Bill, today: Bill, overlong: str) -> list[str]:
+    """How a bill is to the advice's and to today's, in sentences; differences within 2 % are none."""
+    said = []
+    off = mine.slots / advised.slots - 1
+    if abs(off) <= ALIKE:
+        said.append("Slots: your packs take as many slots as the advised ones, within 2 %.")
+    else:
+        word = "more" if off > 0 else "fewer"
+        said.append(f"Slots: your packs take {percent(abs(off))} {word} slots than the advised ones.")
+    if mine.slots > today.slots * (1 - ALIKE):
+        said.append("Your packs save less than 2 % of today's slots, so they are not worth a change.")
+    if abs(mine.beyond - advised.beyond) > 1e-9:
+        words = BEYOND[overlong]
+        said.append(
+            f"Tokens: with your rows {percent(mine.beyond, 2)} of the tokens are {words}, "
+            f"with the advised rows {percent(advised.beyond, 2)}."
+        )
+    if overlong != "split" and mine.beyond > LOSSY:
+        said.append(
+            f"Tokens: {percent(mine.beyond, 2)} of the tokens are {BEYOND[overlong]}. "
+            "If you split long sequences, none is."
+        )
+    change = mine.per_update / today.per_update
+    if abs(change - 1) <= ALIKE:
+        said.append("Update: your updates have as many sequences as today, within 2 %, so the recipe stays.")
+    else:
+        said.append(
+            f"Update: your updates have {_times(mine.per_update, today.per_update)} as many sequences as today, "
+            "so learning rate and betas were tuned for another update."
+        )
+    if mine.forward > (1 + ALIKE) * today.forward:
+        said.append(
+            f"Memory: a forward pass of yours has {_times(mine.forward, today.forward)} as many slots as an average "
+            "batch today, so it may not fit."
+        )
+    return said
+
+
+def whole_updates(packs: int, per_update: int) -> int:
+    """Updates of one pass; the last may have fewer packs."""
+    return math.ceil(packs / per_update)
+
+
+def keep_files(advice: Advice) -> None:
+    """Write the advice and its plan beside the report of `packbook run`."""
+    keep("advice.json", advice.to_json())
+    keep("plan.json", advice.plan.to_json())

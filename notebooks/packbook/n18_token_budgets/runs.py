@@ -1,0 +1,78 @@
+"""What notebook 18 computes: batches as rows to draw, samples with two budgets, and walks through them."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from packbook.questions import compare
+from packbook.shared.recorded_runs import Interval
+from packlib.batches import TokenBatches
+from packlib.packing import Packs, PairPacks
+
+TILE = 144  # tokens of a tile of an image
+
+
+def rows_of_batches(batches: TokenBatches, lengths: np.ndarray, number: int) -> list[list[list[int]]]:
+    """The first batches, each a list of rows with one length."""
+    return [[[int(lengths[i])] for i in batches[at]] for at in range(min(number, len(batches)))]
+
+
+def rows_of_packs(packs: Packs, lengths: np.ndarray, rows: int, number: int) -> list[list[list[int]]]:
+    """The first batches of so many packs, each pack a row with several lengths."""
+    made = [[int(lengths[i]) for i in packs[at]] for at in range(min(rows * number, len(packs)))]
+    return [made[at : at + rows] for at in range(0, len(made), rows)]
+
+
+def costlier(cost: dict[str, float]) -> str:
+    """The order in which one shape costs more, in the words of the question; a point of the slots is a tie."""
+    return compare(cost["random"], cost["ascending"], "ascending", "equal", "random", within=0.01)
+
+
+def texts_with_images(number: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Synthetic samples: half are long texts, half are short texts with 1 to 12 tiles of images.
+
+    Returns:
+        The tokens of each sample, those of its tiles included, and its tiles; int64, shape (number,) each.
+    """
+    rng = np.random.default_rng(seed)
+    tiles = np.where(rng.random(number) < 0.5, 0, rng.integers(1, 13, number))
+    median = np.where(tiles == 0, 1500, 230)
+    words = (median * rng.lognormal(0, 0.8, number)).astype(int).clip(12, 8000)
+    return words + TILE * tiles, tiles
+
+
+def zigzag(tokens: Sequence[int], tiles: Sequence[int], budgets: tuple[int, int]) -> list[int]:
+    """An order of the samples of one row in which its walk stays close to the diagonal."""
+    left, at, order = list(range(len(tokens))), np.zeros(2), list[int]()
+    steps = np.stack([tokens, tiles], axis=1) / np.array(budgets)
+    while left:
+        ends = [at + steps[i] for i in left]
+        nearest = min(range(len(left)), key=lambda i: abs(ends[i][0] - ends[i][1]))
+        at = ends[nearest]
+        order.append(left.pop(nearest))
+    return order
+
+
+def middle_row(rows: Iterable[Sequence[int]], tokens: np.ndarray, tiles: np.ndarray, budgets: tuple[int, int]) -> int:
+    """Of rows with three samples or more, the one whose fuller budget is the median."""
+    full = {
+        number: max(tokens[list(row)].sum() / budgets[0], tiles[list(row)].sum() / budgets[1])
+        for number, row in enumerate(rows)
+        if len(row) > 2
+    }
+    return sorted(full, key=full.__getitem__)[len(full) // 2]
+
+
+def what_is_scarce(packs: PairPacks) -> str:
+    """Which budget needs more rows, and whether the other one matters, in a sentence."""
+    needs = f"Tokens alone need {packs.token_bound:,} rows, tiles alone {packs.patch_bound:,}"
+    if max(packs.token_bound, packs.patch_bound) > 1.1 * min(packs.token_bound, packs.patch_bound):
+        return f"{needs}: mostly one budget decides here, the {packs.scarcer.replace('patches', 'tiles')}."
+    return f"{needs}: both budgets are about equally scarce here."
+
+
+def in_words(found: Interval) -> str:
+    """What an interval says of a difference."""
+    if abs(found.mean) <= found.half:
+        return "inconclusive"
+    return "higher" if found.mean > 0 else "lower"

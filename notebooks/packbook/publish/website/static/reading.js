@@ -1,0 +1,233 @@
+// Lengths out of the text that people have: numbers, a column of a table, length,count, JSON, what pandas and numpy print.
+// A classic script, so that pages opened as files can run it.
+
+const ReadLengths = (() => {
+  const LONGEST = 1_048_576; // tokens
+  const MOST = 5_000_000; // sequences that are listed one by one
+  const LENGTH_NAMES = "length lengths len tokens n_tokens num_tokens token_count tokens_count seq_len seq_length seqlen "
+    + "sequence_length input_length size";
+  const COUNT_NAMES = "count counts frequency occurrences";
+  const NUMBERED = ["", "index", "id", "idx", "unnamed: 0"];
+  const named = (names) => (name) => names.split(" ").includes(name);
+  const written = (x) => x.toLocaleString("en-US");
+  const short = (text) => (text.trim().length > 20 ? `${text.trim().slice(0, 20)} …` : text.trim() || "nothing");
+
+  // What can be read in two ways: `choices` has the words of each, and what `commas` is then.
+  class Unclear extends Error {
+    constructor(message, choices) {
+      super(message);
+      this.choices = choices;
+    }
+  }
+
+  function wholeNumber(text, name, low, high) {
+    const value = /^\d{1,9}(\.0{0,2})?$/.test(text.trim()) ? Number(text) : NaN;
+    if (!(value >= low && value <= high)) {
+      throw new Error(`${name} must be a whole number from ${written(low)} to ${written(high)}, not ${short(text)}.`);
+    }
+    return value;
+  }
+
+  const THOUSANDS = /^\d{1,3}(,\d{3})+(\.0{0,2})?$/;
+  const lengthIn = (cell) =>
+    wholeNumber(THOUSANDS.test(cell.trim()) ? cell.replaceAll(",", "") : cell, "A length", 1, LONGEST);
+  const countIn = (cell) =>
+    wholeNumber(THOUSANDS.test(cell.trim()) ? cell.replaceAll(",", "") : cell, "A count", 0, 999_999_999);
+
+  // How many sequences there are of each length.
+  class Tally {
+    counts = new Map();
+    sequences = 0;
+    known = new Map(); // lengths by how they are written, since most come again and again
+
+    add(length, count) {
+      this.sequences += count;
+      if (count) this.counts.set(length, (this.counts.get(length) ?? 0) + count);
+    }
+
+    list(cell) {
+      let length = this.known.get(cell);
+      if (length === undefined) this.known.set(cell, (length = lengthIn(cell)));
+      this.add(length, 1);
+      if (this.sequences > MOST) throw new Error(`At most ${written(MOST)} lengths can be listed; give a table of length,count.`);
+    }
+  }
+
+  // The lengths of a text.
+  // commas: "thousands" or "list", what a comma between digits means where both are possible.
+  // Gives back `counts`, pairs of a length and how many there are, from long to short; `sequences`; and `told`, what was
+  // taken for what, in sentences.
+  function read(text, commas = "") {
+    const clean = text.replace(/^\uFEFF/, "").trim();
+    const tally = new Tally();
+    const told = [];
+    if (!clean) throw new Error("Paste at least one length, such as 120 34 512.");
+    if (clean.startsWith("{") || /^\[\s*[[{]/.test(clean)) readJson(clean, tally, told);
+    else readLines(clean, commas, tally, told);
+    if (!tally.sequences) throw new Error("Paste at least one length, such as 120 34 512.");
+    return { counts: [...tally.counts].sort(([a], [b]) => b - a), sequences: tally.sequences, told };
+  }
+
+  function readLines(clean, commas, tally, told) {
+    const lines = clean.split(/\r\n|\n|\r/).filter((line) => line.trim());
+    if (/^sep=.$/i.test(lines[0])) lines.shift();
+    if (!lines.length) return;
+    if (/(^|\s)(\.\.\.|…)(\s|,|$)/m.test(clean.length < 100_000 ? clean : "")) {
+      throw new Error("What pandas and numpy print leaves lines out (...): paste all lengths, as print(*lengths) shows them, or a file.");
+    }
+    const isCount = /^Name: count\b/.test(lines.at(-1));
+    while (lines.length && /^(Name: .*|dtype: \w+|\[\d+ rows x \d+ columns\])$/.test(lines.at(-1).trim())) lines.pop();
+    if (!lines.length) return;
+    if (lines.length > 1 && /[a-z_]/i.test(lines[0].replace(/^\s*(array|tensor)\s*\(\s*\[/, ""))) readTable(lines, isCount, tally, told);
+    else if (!readPairs(lines, commas, tally, told)) readList(lines, commas, tally);
+  }
+
+  // A table whose first line names its columns.
+  function readTable(lines, isCount, tally, told) {
+    const heading = lines[0];
+    const between = ["\t", ";", ","].find((mark) => heading.includes(mark)) ?? null;
+    const cells = between ? (line) => splitCells(line, between) : (line) => splitCells(line.trim(), /\s+/);
+    const names = cells(heading).map((name) => name.trim().toLowerCase());
+    const first = lines.length > 1 ? cells(lines[1]) : [];
+    if (!between && first.length === names.length + 1) names.unshift(isCount ? "length" : ""); // pandas numbers its lines
+    if (!between && isCount) names.splice(0, 2, "length", "count");
+    const [at, countAt] = chosen(names, told);
+    for (let i = 1; i < lines.length; i++) {
+      const row = cells(lines[i]);
+      if (row.length !== names.length && row.slice(names.length).some((cell) => cell.trim())) {
+        throw new Error(`Line ${written(i + 1)} has ${row.length} cells where the first line names ${names.length}: ${short(lines[i])}.`);
+      }
+      if (countAt < 0) tally.list(row[at] ?? "");
+      else tally.add(lengthIn(row[at] ?? ""), countIn(row[countAt] ?? ""));
+    }
+  }
+
+  // Which column has the lengths, and which has how many there are of each, or -1.
+  function chosen(names, told) {
+    const isLength = named(LENGTH_NAMES);
+    const isCount = named(COUNT_NAMES);
+    const lengths = names.flatMap((name, at) => (isLength(name) ? [at] : []));
+    const counts = names.flatMap((name, at) => (isCount(name) ? [at] : []));
+    if (lengths.length === 1 && counts.length === 1) {
+      told.push(`The column ${names[counts[0]]} says how many sequences have a length.`);
+      return [lengths[0], counts[0]];
+    }
+    if (names.length === 1) return [0, -1];
+    const others = names.flatMap((name, at) => (NUMBERED.includes(name) ? [] : [at]));
+    const only = lengths.length === 1 ? lengths : others;
+    if (only.length !== 1) {
+      throw new Error(`The columns are ${names.map((name) => short(name)).join(", ")}: call the one with the lengths "length", or paste it alone.`);
+    }
+    told.push(`The lengths are those of the column ${names[only[0]] || "without a name"}.`);
+    return [only[0], -1];
+  }
+
+  function splitCells(line, between) {
+    if (!line.includes('"')) return line.split(between);
+    const cells = [];
+    let cell = "";
+    let quoted = false;
+    for (let i = 0; i < line.length; i++) {
+      if (line[i] === '"' && quoted && line[i + 1] === '"') cell += line[++i];
+      else if (line[i] === '"') quoted = !quoted;
+      else if (!quoted && (line[i] === between || (between instanceof RegExp && /\s/.test(line[i])))) {
+        cells.push(cell);
+        cell = "";
+      } else cell += line[i];
+    }
+    return [...cells, cell];
+  }
+
+  // Lines of two numbers without a name, of which the first only numbers the lines. False for other lines.
+  function readPairs(lines, commas, tally, told) {
+    const pair = /^\s*(\d+)(?:\s*[,;\t]\s*|\s+)(\d+(?:\.0{0,2})?)\s*$/;
+    const looked = lines.slice(0, 50).map((line) => pair.exec(line));
+    if (lines.length < 3 || !looked.every(Boolean)) return false;
+    const from = Number(looked[0][1]);
+    const numbers = looked.every((found, i) => Number(found[1]) === from + i) && from <= 1;
+    if (!numbers && lines.some((line) => THOUSANDS.test(line.trim()))) return false; // readList asks
+    if (!numbers) {
+      throw new Error("Each line has two numbers. Name them in a first line: length,count if the second says how many there are, or id,length.");
+    }
+    lines.forEach((line, i) => {
+      const found = pair.exec(line);
+      if (!found || Number(found[1]) !== from + i) throw new Error(`Line ${written(i + 1)} must be ${from + i} and a length, not ${short(line)}.`);
+      tally.list(found[2]);
+    });
+    told.push("The first number of each line counts the lines, the second is the length.");
+    return true;
+  }
+
+  // Numbers with anything between them.
+  function readList(lines, commas, tally) {
+    const bare = (line) => line.replace(/\b(array|tensor)\s*\(/g, " ").replace(/[[\]()]/g, " ").replace(/,\s*dtype=\S+/g, " ").replace(/,\s*$/, " ");
+    const words = (line) => bare(line).split(/[\s;]+/).filter(Boolean);
+    const joined = lines.slice(0, 1000).flatMap(words).filter((word) => word.replace(/^,|,$/g, "").includes(","));
+    const quoted = joined.length > 0 && joined.every((word) => /^"[^"]*"$/.test(word)); // as a spreadsheet writes a cell
+    const unclear = joined.length > 0 && joined.every((word) => THOUSANDS.test(word.replace(/^,|,$/g, "")));
+    if (unclear && !commas) {
+      const seen = joined[0].replace(/^,|,$/g, "");
+      throw new Unclear(`Is ${seen} one length, or are they ${seen.split(",").length}?`, [
+        { words: `One length, ${seen}`, commas: "thousands" },
+        { words: `${seen.split(",").length} lengths, ${seen.split(",").map(Number).join(" and ")}`, commas: "list" },
+      ]);
+    }
+    const between = unclear && commas === "thousands" ? /[\s;]+/ : /[\s,;]+/;
+    for (const line of lines) {
+      if (/^\d+$/.test(line)) {
+        tally.list(line);
+        continue;
+      }
+      const found = quoted ? words(line).map((word) => word.replaceAll('"', "")) : bare(line).split(between);
+      for (const word of found) {
+        const cell = unclear ? word.replace(/^,|,$/g, "") : word;
+        if (cell) tally.list(cell);
+      }
+    }
+  }
+
+  // JSON lines, or one array, of numbers, of lists of tokens, or of records that have either.
+  function readJson(clean, tally, told) {
+    let key = null;
+    const add = (value, at) => {
+      if (typeof value === "number") return tally.list(String(value));
+      if (Array.isArray(value)) return tally.list(String(value.length));
+      if (value === null || typeof value !== "object") {
+        throw new Error(`Record ${written(at + 1)} has ${short(JSON.stringify(value) ?? "nothing")}, where lengths are numbers or lists of tokens.`);
+      }
+      if (key === null) key = chosenKey(value, told);
+      if (!Object.hasOwn(value, key)) throw new Error(`Record ${written(at + 1)} has no ${key}.`);
+      const inside = value[key];
+      if (inside !== null && typeof inside === "object" && !Array.isArray(inside)) throw new Error(`${key} of record ${written(at + 1)} must be a number or a list of tokens.`);
+      return add(inside, at);
+    };
+    const parse = (text, what) => {
+      try {
+        return JSON.parse(text);
+      } catch {
+        throw new Error(`${what} is no JSON: ${short(text)}.`);
+      }
+    };
+    if (clean.startsWith("[")) {
+      const whole = parse(clean, "The text");
+      return whole.forEach(add);
+    }
+    return clean.split(/\r?\n/).filter((line) => line.trim()).forEach((line, i) => add(parse(line, `Line ${written(i + 1)}`), i));
+  }
+
+  function chosenKey(record, told) {
+    const holds = (value) => typeof value === "number" || Array.isArray(value);
+    const keys = Object.keys(record).filter((key) => holds(record[key]));
+    const [isLength, tokens] = [named(LENGTH_NAMES), keys.find((key) => key === "input_ids")];
+    const found = keys.filter((key) => isLength(key.toLowerCase()));
+    const key = tokens ?? (found.length === 1 ? found[0] : keys.length === 1 ? keys[0] : undefined);
+    if (key === undefined) {
+      const has = Object.keys(record).map((name) => short(name)).join(", ") || "nothing";
+      throw new Error(`A record has ${has}: call the number or the list of tokens that counts "length".`);
+    }
+    told.push(`The lengths are those of ${short(key)}.`);
+    return key;
+  }
+
+  return { read, wholeNumber, Unclear, LONGEST };
+})();

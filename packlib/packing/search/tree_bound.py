@@ -1,0 +1,89 @@
+"""How few rows can hold trees: a lower bound, by the copies of nodes that no packing avoids.
+
+Let a node have D slots from the root through itself, in rows of T. A row that holds it has at most T - D slots for what
+is below it. If what is below takes S slots in all rows together, the node stands in n rows, where n is at least
+S / (T - D), rounded up. S itself counts copies: it is the sum over the children of their own slots, as often as they
+stand in rows, and of what is below them. So the copies that no packing avoids are counted from the leaves up. All slots
+of all nodes, as often as they stand in rows, divided by T are a bound.
+
+A tree is also a group: the root's slots are shared, and a branch is whatever stands below the root. `group_bound.py`
+proves a bound from three numbers of each group: its shared slots, those of all branches together, and those of the
+shortest branch. It holds for trees, if what is below the root counts its copies too.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from packlib.packing.search.group_bound import group_bound
+from packlib.packing.trees import ROOT, Trees
+
+
+@dataclass(frozen=True)
+class Copies:
+    """What no packing avoids.
+
+    Attributes:
+        rows: for each node, how many rows it stands in at least; int64, shape (number of nodes,).
+        below: slots that are at least used by what is below it, in all rows together; same shape.
+    """
+
+    rows: np.ndarray
+    below: np.ndarray
+
+
+def forced_copies(trees: Trees, max_length: int) -> Copies:
+    """Count in how many rows each node must stand.
+
+    >>> from packlib.packing.search.tree_bound import forced_copies
+    >>> from packlib.packing.trees import group_trees
+    >>> forced_copies(group_trees([7], [[3, 3, 3]]), max_length=14).rows.tolist()  # 6 shared slots, 3 branches of 4
+    [2, 1, 1, 1]
+
+    Args:
+        trees: paths of at most `max_length` slots.
+        max_length: slots of a row.
+    """
+    parents, slots = trees.parents.tolist(), trees.slots.tolist()
+    room = list[int]()  # below a node, in a row that holds it
+    for parent, own in zip(parents, slots, strict=True):
+        room.append((max_length if parent == ROOT else room[parent]) - own)
+    rows, below = [1] * len(parents), [0] * len(parents)
+    for node in range(len(parents) - 1, -1, -1):
+        if below[node]:
+            rows[node] = -(-below[node] // room[node])
+        if parents[node] != ROOT:
+            below[parents[node]] += slots[node] * rows[node] + below[node]
+    return Copies(np.array(rows), np.array(below))
+
+
+def tree_bound(trees: Trees, max_length: int, by_worth: bool = True) -> int:
+    """Return a number of rows that no packing of these trees is below.
+
+    Args:
+        trees, max_length: as for `forced_copies`.
+        by_worth: whether to look for worths of parts, too, which takes seconds for hundreds of trees.
+    """
+    copies, slots = forced_copies(trees, max_length), trees.slots
+    forced = -(-int(slots @ copies.rows) // max_length)
+    if not by_worth:
+        return forced
+    roots = trees.roots
+    alone = copies.below[roots] == 0
+    shared = np.where(alone, 0, slots[roots])
+    below = np.where(alone, slots[roots], copies.below[roots])
+    ends = np.append(roots[1:], len(slots))
+    leaves = np.unique(trees.leaves)
+    first, last = np.searchsorted(leaves, roots), np.searchsorted(leaves, ends)
+    paths = _through(trees)
+    shortest = np.array([paths[leaves[a:b]].min() for a, b in zip(first, last, strict=True)]) - shared
+    return max(forced, group_bound(shared, below, shortest, last - first, max_length))
+
+
+def _through(trees: Trees) -> np.ndarray:
+    """The slots from the root through each node, as a row that holds it has them; int64, shape (number of nodes,)."""
+    through = trees.slots.copy()
+    for node, parent in enumerate(trees.parents.tolist()):
+        if parent != ROOT:
+            through[node] += through[parent]
+    return through

@@ -1,0 +1,237 @@
+"""Rows of trees: what sequences share is computed once in each row, in few rows, with a bound.
+
+`trees.py` finds what sequences share, `tree_filling.py` fills rows with parts of trees, and `search/tree_bound.py`
+proves how few rows there can be. The largest tree that is left goes into a row first, with whole trees and parts of
+trees beside it. Then a few rows at a time are filled anew, and kept so if that leaves more of the space in one place.
+"""
+
+import random
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from packlib.checks import whole_number
+from packlib.lengths.counting import MAX_LENGTH
+from packlib.packing.ragged import Ragged
+from packlib.packing.search.tree_bound import tree_bound
+from packlib.packing.tree_filling import NEAR, Filler, Tree
+from packlib.packing.trees import ROOT, Trees, shared_trees
+
+_WORK = 3_000_000  # nodes that tables go through at most while rows are filled anew: about a minute
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TreeRows(Ragged):
+    """Which sequences are in which row: row `i` holds `sequences[offsets[i]:offsets[i + 1]]`, what they share once.
+
+    `rows[i]` is row i: the numbers of its sequences; int64, shape (number of its sequences,). Sequences that share
+    tokens are next to each other, in the order of their tree.
+
+    >>> from packlib.packing import pack_trees
+    >>> chat, more = [1, 2, 3], [[4, 5], [6, 7], [8]]
+    >>> rows = pack_trees([chat + one for one in more] + [[9, 9]], groups=["a", "a", "a", "b"], max_length=12)
+    >>> rows[0].tolist(), rows.tokens, rows.unshared_tokens
+    ([0, 1, 2, 3], 12, 16)
+
+    Attributes:
+        sequences: as above; int64, shape (number of sequences,).
+        offsets: int64, shape (number of rows + 1,).
+        trees: what the sequences share, see `packlib.packing.trees`.
+        max_length: slots of a row.
+        lower_bound: no rows for these trees are fewer.
+    """
+
+    sequences: np.ndarray
+    offsets: np.ndarray
+    trees: Trees
+    max_length: int
+    lower_bound: int
+    _called = "row", "rows"
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        return self.sequences[self._row(index)]
+
+    def nodes(self, index: int) -> list[int]:
+        """Return the nodes of `trees` that row `index` holds, in the order of the walk."""
+        held = set[int]()
+        parents = self.trees.parents
+        for leaf in self.trees.leaves[self[index]].tolist():
+            while leaf != ROOT and leaf not in held:
+                held.add(leaf)
+                leaf = int(parents[leaf])
+        return sorted(held)
+
+    @cached_property
+    def lengths_used(self) -> np.ndarray:
+        """Tokens in each row; int64, shape (number of rows,)."""
+        slots = self.trees.slots
+        return np.array([slots[self.nodes(row)].sum() for row in range(len(self))])
+
+    @property
+    def tokens(self) -> int:
+        """Tokens in all rows."""
+        return int(self.lengths_used.sum())
+
+    @property
+    def unshared_tokens(self) -> int:
+        """Tokens of all sequences, each alone."""
+        return int(self.trees.lengths.sum())
+
+    @property
+    def repeated_tokens(self) -> int:
+        """Tokens that are in a row again, because another row holds other sequences of the same tree."""
+        return self.tokens - int(self.trees.slots.sum())
+
+    @property
+    def efficiency(self) -> float:
+        """Share of the slots that hold a token."""
+        return self.tokens / (len(self) * self.max_length)
+
+    @property
+    def split_trees(self) -> int:
+        """Trees of which several rows hold something."""
+        row_of = np.repeat(np.arange(len(self)), np.diff(self.offsets))
+        roots = np.searchsorted(self.trees.roots, self.trees.leaves[self.sequences], side="right")
+        pairs = np.unique(np.stack([roots, row_of]), axis=1)
+        return int((np.unique(pairs[0], return_counts=True)[1] > 1).sum())
+
+    def mask_bytes(self, bytes_each: int = 4) -> int:
+        """Return what a mask of all pairs of slots takes in memory for the longest row, at so many bytes a pair."""
+        return int(self.lengths_used.max()) ** 2 * bytes_each
+
+    def verify(self, sequences: Sequence[Iterable[int]] | None = None) -> "TreeRows":
+        """Check that no row is too long and each sequence is in one row; return the rows.
+
+        Args:
+            sequences: the tokens of each sequence, to check that what is shared is the same in all that share it.
+
+        Raises:
+            ValueError: with the first thing that is wrong.
+        """
+        if (used := self.lengths_used).max() > self.max_length:
+            raise ValueError(f"Row {used.argmax()} holds {used.max()} tokens; the maximum is {self.max_length}.")
+        number = len(self.trees.lengths)
+        times = np.bincount(self.sequences, minlength=number)
+        if len(times) > number or (times != 1).any():
+            at = int((times[:number] != 1).argmax()) if (times[:number] != 1).any() else number
+            raise ValueError(f"Sequence {at} must be in the rows once; it is there {times[at]} times.")
+        if sequences is not None:
+            self._verify_tokens([np.asarray(one) for one in sequences])
+        return self
+
+    def _verify_tokens(self, sequences: list[np.ndarray]) -> None:
+        if len(sequences) != len(self.trees.lengths):
+            raise ValueError(f"The rows hold {len(self.trees.lengths)} sequences, not {len(sequences)}.")
+        of_node: dict[int, np.ndarray] = {}
+        for at in np.argsort(-self.trees.lengths, kind="stable").tolist():  # long ones spell out whole nodes
+            begin = 0
+            for node in self.trees.path(int(self.trees.leaves[at])):
+                own = sequences[at][begin : begin + int(self.trees.tokens[node])]
+                other = of_node.setdefault(node, own)
+                if not np.array_equal(own, other[: len(own)]):
+                    raise ValueError(f"Sequence {at} does not have the tokens that its tree has from {begin} on.")
+                begin += int(self.trees.tokens[node])
+            if len(sequences[at]) != self.trees.lengths[at] or len(sequences[at]) > begin:
+                raise ValueError(
+                    f"Sequence {at} has {len(sequences[at])} tokens, not the {self.trees.lengths[at]} of its tree."
+                )
+
+    def __repr__(self) -> str:
+        return (
+            f"TreeRows({len(self.sequences):,} sequences of {len(self.trees.roots):,} trees in {len(self):,} rows of "
+            f"{self.max_length}, at least {self.lower_bound:,} needed, {self.split_trees:,} trees in several rows, "
+            f"{self.unshared_tokens / self.tokens:.2f} times fewer tokens than with nothing shared)"
+        )
+
+
+def pack_trees(
+    sequences: Sequence[Iterable[int]],
+    groups: Iterable[Hashable],
+    max_length: int,
+    *,
+    apart: Sequence[Iterable[Any]] | None = None,
+    tries: int = 20,
+    seed: int = 0,
+) -> TreeRows:
+    """Lay sequences into few rows, in each of which what sequences of a group share is there once.
+
+    What is shared is found, group by group: tokens from the beginning on, at any depth. A tree that no row holds is cut
+    where that costs least, and so is one whose parts fill rows better. Each row with a part repeats what is above it.
+
+    >>> from packlib.packing import pack_trees
+    >>> system, question = [1, 2, 3, 4], [5, 6]
+    >>> chat = [system + question + [7, 8], system + question + [9], system + [10, 11]]
+    >>> rows = pack_trees(chat, groups=[0, 0, 0], max_length=16)
+    >>> [row.tolist() for row in rows], rows.lengths_used.tolist(), rows.lower_bound
+    ([[0, 1, 2]], [13], 1)
+
+    Args:
+        sequences: the tokens of each sequence, 1 to `max_length`.
+        groups: for each sequence the name or number of its group; nothing is shared between groups.
+        max_length: slots of a row. How many slots a tree takes is said at the top of `packlib.packing.trees`.
+        apart: for each sequence a value for each token, such as its old log-probability or its route through experts.
+            Tokens are shared only where these are equal, too.
+        tries: attempts to fill a few rows anew, for each row of the first pass; they end early when the rows are within
+            1 % of the bound, and after about a minute. With 0 the first pass is the result, and `lower_bound` rests on
+            forced copies alone: that takes a fraction of a second for hundreds of trees.
+        seed: of the order in which trees come up for a row, and of the rows that are filled anew.
+
+    Raises:
+        TypeError, ValueError: naming the argument or the sequence that is wrong.
+    """
+    top, options = _options(max_length, tries, seed)
+    return pack_tree_lengths(shared_trees(sequences, groups, apart), top, **options)
+
+
+def pack_tree_lengths(trees: Trees, max_length: int, *, tries: int = 20, seed: int = 0) -> TreeRows:
+    """Do the same for trees of which only the numbers of tokens are known.
+
+    >>> from packlib.packing import group_trees, pack_tree_lengths
+    >>> rows = pack_tree_lengths(group_trees([5, 3], [[2, 2, 2], [4, 1]]), max_length=14)
+    >>> [row.tolist() for row in rows], rows.lengths_used.tolist()
+    ([[0, 1, 2], [3, 4]], [13, 9])
+
+    Args:
+        trees: from `group_trees`, or made by hand.
+        max_length, tries, seed: as for `pack_trees`.
+    """
+    top, options = _options(max_length, tries, seed)
+    longest = int(trees.lengths.argmax())
+    if trees.lengths[longest] > top:
+        raise ValueError(
+            f"max_length must be at least {trees.lengths[longest]}, the tokens of sequence {longest}, not {top}."
+        )
+    filler = Filler(_each(trees), top)
+    rows = filler.first_pass(random.Random(options["seed"]))
+    least = tree_bound(trees, top, by_worth=False)
+    if options["tries"] and len(rows) > (1 + NEAR) * least:
+        least = tree_bound(trees, top)
+    rows = filler.improve(rows, least, options["tries"] * len(rows), _WORK, random.Random(options["seed"]))
+    on_leaf: dict[int, list[int]] = {}
+    for sequence, leaf in enumerate(trees.leaves.tolist()):
+        on_leaf.setdefault(leaf, []).append(sequence)
+    roots = trees.roots.tolist()
+    laid = []
+    for row in rows:
+        leaves = sorted(roots[tree] + leaf for tree, held in row.items() for leaf in held)
+        laid.append([sequence for leaf in leaves for sequence in on_leaf[leaf]])
+    offsets = np.cumsum([0, *map(len, laid)])
+    return TreeRows(np.concatenate(laid), offsets, trees, top, least).verify()
+
+
+def _options(max_length: int, tries: int, seed: int) -> tuple[int, dict[str, int]]:
+    top = whole_number("max_length", max_length, 1, MAX_LENGTH)
+    return top, {"tries": whole_number("tries", tries, 0), "seed": whole_number("seed", seed, 0)}
+
+
+def _each(trees: Trees) -> list[Tree]:
+    """Each tree with nodes counted from its own root."""
+    parents, slots = trees.parents.tolist(), trees.slots.tolist()
+    roots = trees.roots.tolist()
+    found = []
+    for root, end in zip(roots, [*roots[1:], len(parents)], strict=True):
+        found.append(Tree([ROOT, *[parent - root for parent in parents[root + 1 : end]]], slots[root:end]))
+    return found

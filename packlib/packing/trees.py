@@ -1,0 +1,258 @@
+"""Trees of what sequences share: prompts, the turns of a chat, branches of a rollout.
+
+Sequences of one group that begin with the same tokens share them. Laid over one another they form a tree: a node is a
+run of tokens, and every sequence is a path from a root. Groups have nothing to do with each other, so a group becomes
+one tree, or several if its sequences begin differently:
+
+    1 2 3 4            1 2 ─┬─ 3 ─┬─ 4
+    1 2 3 5 6     →         │     └─ 5 6
+    1 2 7                   └─ 7
+
+A row holds some paths of a tree, and each node of these paths once. The last token of a node stands at the **head** of
+each of its children instead of at the node's own end, because it predicts the first token of every child, and a slot
+predicts one token. In a row a root of n tokens therefore takes n - 1 slots, an inner node n and a leaf n + 1; a path
+alone takes as many slots as it has tokens. Another row that holds other paths of the same tree repeats what they share.
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from packlib.lengths.counting import as_int64
+
+ROOT = -1  # the parent of a node without one
+
+
+@dataclass(frozen=True, eq=False)
+class Trees:
+    """Trees of sequences: nodes in the order of a walk, each before what is below it, tree after tree.
+
+    Attributes:
+        parents: of each node, the node above it, -1 for a root; int64, shape (number of nodes,).
+        tokens: of each node; same shape.
+        leaves: for each sequence, a leaf on whose path it stands: a sequence that ends before a leaf, because it is the
+            beginning of another, stands in the same row as that one; int64, shape (number of sequences,).
+        lengths: tokens of each sequence; same shape.
+    """
+
+    parents: np.ndarray
+    tokens: np.ndarray
+    leaves: np.ndarray
+    lengths: np.ndarray
+
+    @cached_property
+    def slots(self) -> np.ndarray:
+        """Slots that each node takes in a row where it stands; int64, shape (number of nodes,)."""
+        is_root, is_leaf = self.parents == ROOT, np.ones(len(self.parents), bool)
+        is_leaf[self.parents[~is_root]] = False
+        return self.tokens + is_leaf - is_root
+
+    @cached_property
+    def roots(self) -> np.ndarray:
+        """The first node of each tree; int64, ascending."""
+        return np.flatnonzero(self.parents == ROOT)
+
+    def path(self, leaf: int) -> list[int]:
+        """Return the nodes from the root to a leaf."""
+        found = [leaf]
+        while self.parents[found[-1]] != ROOT:
+            found.append(int(self.parents[found[-1]]))
+        return found[::-1]
+
+
+def shared_trees(
+    sequences: Sequence[Iterable[int]], groups: Iterable[Hashable], apart: Sequence[Iterable[Any]] | None = None
+) -> Trees:
+    """Find what the sequences of each group share, from their beginnings on.
+
+    >>> from packlib.packing.trees import shared_trees
+    >>> found = shared_trees([[1, 2, 3, 4], [1, 2, 3, 5, 6], [1, 2, 7]], groups=[0, 0, 0])
+    >>> found.parents.tolist(), found.tokens.tolist(), found.leaves.tolist()
+    ([-1, 0, 1, 1, 0], [2, 1, 1, 2, 1], [2, 3, 4])
+
+    Args:
+        sequences: the tokens of each sequence, 1 or more.
+        groups: for each sequence the name or number of its group.
+        apart: for each sequence a value for each token, such as its old log-probability or its route through experts.
+            Tokens are shared only where these are equal, too.
+
+    Raises:
+        TypeError, ValueError: naming the sequence that is wrong.
+    """
+    each = _checked(sequences)
+    members: dict[Hashable, list[int]] = {}
+    named = list(groups)
+    if len(named) != len(each):
+        raise ValueError(f"groups must have {len(each)} entries, one for each sequence, not {len(named)}.")
+    for at, name in enumerate(named):
+        members.setdefault(name, []).append(at)
+    keys = each if apart is None else _keys(each, apart)
+    building = _Building()
+    for own in members.values():
+        building.add_group(own, [keys[at].tolist() for at in own])
+    return building.finished(np.array([*map(len, each)]))
+
+
+def group_trees(prompts: Iterable[int], answers: Iterable[Iterable[int]]) -> Trees:
+    """Return the trees of prompts with answers that share nothing else, from their numbers of tokens alone.
+
+    >>> from packlib.packing.trees import group_trees
+    >>> found = group_trees([5, 3], [[2, 1], [4]])
+    >>> found.parents.tolist(), found.tokens.tolist(), found.lengths.tolist()
+    ([-1, 0, 0, -1], [5, 2, 1, 7], [7, 6, 7])
+
+    Args:
+        prompts: tokens of each group's prompt, 1 or more.
+        answers: for each group the tokens of each of its answers, 1 or more. They are the sequences, in this order.
+
+    Raises:
+        TypeError, ValueError: naming the group that is wrong.
+    """
+    shared = as_int64(prompts, "Prompt")
+    if not isinstance(answers, Iterable):
+        raise TypeError(f"answers must have a list of lengths for each group, not {answers!r}.")
+    each = [as_int64(own, "Answer", f"position {{}} of group {group}".format) for group, own in enumerate(answers)]
+    if not len(shared) or len(shared) != len(each):
+        raise ValueError(f"prompts and answers must have one entry for each group, not {len(shared)} and {len(each)}.")
+    parents, tokens, leaves = list[int](), list[int](), list[int]()
+    for group, (prompt, own) in enumerate(zip(shared.tolist(), each, strict=True)):
+        if prompt < 1:
+            raise ValueError(f"The prompt of group {group} must have at least 1 token, not {prompt}.")
+        if not len(own) or own.min() < 1:
+            found = f"one of {own.min()} tokens" if len(own) else "none"
+            raise ValueError(f"Group {group} must have answers of at least 1 token, not {found}.")
+        root = len(parents)
+        if len(own) == 1:
+            parents, tokens, leaves = [*parents, ROOT], [*tokens, prompt + int(own[0])], [*leaves, root]
+            continue
+        parents += [ROOT, *[root] * len(own)]
+        tokens += [prompt, *own.tolist()]
+        leaves += range(root + 1, len(parents))
+    lengths = np.concatenate([prompt + own for prompt, own in zip(shared, each, strict=True)])
+    return Trees(np.array(parents), np.array(tokens), np.array(leaves), lengths)
+
+
+def _checked(sequences: Sequence[Iterable[int]]) -> list[np.ndarray]:
+    if not isinstance(sequences, Iterable) or isinstance(sequences, (str, bytes)):
+        raise TypeError(f"sequences must be a list of token lists, not {sequences!r}.")
+    each = [as_int64(own, "Token", f"position {{}} of sequence {at}".format) for at, own in enumerate(sequences)]
+    if not each:
+        raise ValueError("sequences must hold at least one sequence; there is none.")
+    for at, own in enumerate(each):
+        if not len(own):
+            raise ValueError(f"Sequence {at} must have at least 1 token, not 0.")
+    return each
+
+
+def _keys(sequences: list[np.ndarray], apart: Sequence[Iterable[Any]]) -> list[np.ndarray]:
+    """A number for each token, the same only where both the token and its value in `apart` are the same."""
+    if len(apart) != len(sequences):
+        raise ValueError(f"apart must have {len(sequences)} entries, one for each sequence, not {len(apart)}.")
+    numbers: dict[tuple, int] = {}
+    found = []
+    for at, (tokens, given) in enumerate(zip(sequences, apart, strict=True)):
+        values = given.tolist() if isinstance(given, np.ndarray) else list(given)
+        if len(values) != len(tokens):
+            raise ValueError(
+                f"apart must have {len(tokens)} values for sequence {at}, one for each token, not {len(values)}."
+            )
+        pairs = zip(tokens.tolist(), map(_comparable, values), strict=True)
+        found.append(np.array([numbers.setdefault(pair, len(numbers)) for pair in pairs]))
+    return found
+
+
+def _comparable(value: Any) -> Hashable:
+    if isinstance(value, (list, np.ndarray)):
+        return tuple(map(_comparable, value))
+    value = value.item() if hasattr(value, "item") else value
+    return object() if value != value else value  # NaN is equal to nothing
+
+
+class _Building:
+    """Nodes of trees while sequences come in, in alphabetical order, group after group.
+
+    A node has its first token and the one behind its last as places in the sequences that run through it.
+    """
+
+    def __init__(self) -> None:
+        self.begins, self.ends, self.parents = list[int](), list[int](), list[int]()
+        self.sequences = list[list[int]]()  # that end in each node
+        self.firsts = list[int]()  # the first sequence that runs through each node
+
+    def add_group(self, members: list[int], tokens: list[list[int]]) -> None:
+        """Add the sequences `members`, whose tokens these are."""
+        above = list[int]()  # the path of the sequence before
+        last: list[int] = []
+        for at in sorted(range(len(members)), key=tokens.__getitem__):
+            own, sequence = tokens[at], members[at]
+            common = _common(last, own)
+            while above and self.begins[above[-1]] >= common:
+                above.pop()
+            if above and common < self.ends[above[-1]]:
+                above[-1] = self._upper_half(above[-1], common)
+            for node in above:
+                self.firsts[node] = min(self.firsts[node], sequence)
+            if above and common == len(own):  # the same as the one before
+                self.sequences[above[-1]].append(sequence)
+            else:
+                above.append(self._new(common, len(own), above[-1] if above else ROOT, sequence))
+                self.sequences[-1].append(sequence)
+            last = own
+
+    def _new(self, begin: int, end: int, parent: int, first: int) -> int:
+        self.begins.append(begin)
+        self.ends.append(end)
+        self.parents.append(parent)
+        self.sequences.append([])
+        self.firsts.append(first)
+        return len(self.begins) - 1
+
+    def _upper_half(self, node: int, end: int) -> int:
+        """Cut a node in two; return its first half, which the children of neither know yet."""
+        upper = self._new(self.begins[node], end, self.parents[node], self.firsts[node])
+        self.begins[node], self.parents[node] = end, upper
+        return upper
+
+    def finished(self, lengths: np.ndarray) -> Trees:
+        """Put the nodes in the order of a walk, those with earlier sequences first; join a node to an only child."""
+        children: list[list[int]] = [[] for _ in self.parents]
+        roots = list[int]()
+        for node, parent in enumerate(self.parents):
+            (roots if parent == ROOT else children[parent]).append(node)
+        parents, tokens = list[int](), list[int]()
+        leaves = np.empty(len(lengths), np.int64)
+        waiting = [(root, ROOT) for root in sorted(roots, key=self.firsts.__getitem__, reverse=True)]
+        carried = list[int]()  # sequences that ended on the way, and stand on the path of the next leaf
+        while waiting:
+            node, parent = waiting.pop()
+            begin = self.begins[node]
+            carried += self.sequences[node]
+            while len(children[node]) == 1:
+                node = children[node][0]
+                carried += self.sequences[node]
+            parents.append(parent)
+            tokens.append(self.ends[node] - begin)
+            if not children[node]:
+                leaves[carried] = len(parents) - 1
+                carried = []
+            own = len(parents) - 1
+            waiting += [(c, own) for c in sorted(children[node], key=self.firsts.__getitem__, reverse=True)]
+        return Trees(np.array(parents), np.array(tokens), leaves, lengths)
+
+
+def _common(one: list[int], other: list[int]) -> int:
+    """The number of tokens that two sequences begin with alike."""
+    most = min(len(one), len(other))
+    if one[:most] == other[:most]:
+        return most
+    low, high = 0, most  # they agree in the first `low` tokens, and not in the first `high`
+    while high - low > 1:
+        middle = (low + high) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low

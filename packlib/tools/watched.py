@@ -1,0 +1,117 @@
+"""Run a call in a child process, and end that where it is stuck.
+
+No signal and no thread of a process gets a turn while compiled code holds its interpreter. Another process does.
+"""
+
+import importlib
+import multiprocessing
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from packlib.installed import MissingExtraError, needed_by
+from packlib.tools.exits import sentence
+
+GRACE = 5.0  # seconds that the child has, after its own time limit, to say itself what hangs
+_END = 5.0  # seconds that the child has to end once it has answered; a thread that hangs may hold it
+_Waiting = tuple[str, float]  # what the child waits for, and how many seconds that may take
+
+
+class StuckError(TimeoutError):
+    """The call did not go on within its time limit, and could not be interrupted."""
+
+
+def watched(command: str, function: str, *arguments: Any, **options: Any) -> Any:
+    """Call a function in a child process, and return its answer.
+
+    Args:
+        command: what the user called, such as "packlib check", for errors.
+        function: "module:name". It is called with `tell` besides, a function that takes what it now waits for and how
+            many seconds that may take, or None once that came.
+        arguments, options: that can be pickled, as the answer can.
+
+    Raises:
+        StuckError: if what it waits for takes `GRACE` seconds longer than it may; the child has been ended.
+        ValueError: with the sentence of a ValueError, TypeError or OSError of the function; or if the child was ended.
+    """
+    context = multiprocessing.get_context("spawn")  # a fork would have locks of threads that it has not
+    ours, theirs = context.Pipe(duplex=False)
+    how = multiprocessing.get_start_method()  # of processes that the function starts: as if it were called here
+    child = context.Process(target=_serve, args=(theirs, how, command, function, arguments, options))
+    child.start()
+    theirs.close()
+    try:
+        return _answer(child, ours)
+    finally:
+        _end(child)
+
+
+def _answer(child: BaseProcess, messages: Connection) -> Any:
+    """What the child answers in the end."""
+    waiting: _Waiting | None = None
+    while True:
+        if waiting and not messages.poll(waiting[1] + GRACE):
+            raise StuckError(
+                f"{waiting[0]} did not come within {waiting[1]:g} seconds and could not be interrupted: compiled code "
+                "hangs that the loader calls. See --time-limit."
+            )
+        try:
+            kind, value = messages.recv()
+        except EOFError:
+            child.join()
+            raise ValueError(_death(child.exitcode or 0, waiting)) from None
+        if kind == "answer":
+            child.join(_END)
+            return value
+        if kind == "sentence":
+            raise ValueError(value)
+        if kind == "traceback":
+            raise RuntimeError(f"the checking process failed:\n{value}")
+        waiting = value
+
+
+def _death(code: int, waiting: _Waiting | None) -> str:
+    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"left with exit code {code}"
+    while_what = f" while it waited for this: {waiting[0]}" if waiting else ""
+    return f"The process of the loader {how}{while_what}."
+
+
+def _end(child: BaseProcess) -> None:
+    """End the child and all that it has started."""
+    if child.exitcode is None and child.pid is not None:
+        try:
+            os.killpg(child.pid, signal.SIGKILL)
+        except ProcessLookupError:  # it has no group of its own yet
+            child.kill()
+    child.join()
+
+
+def _serve(
+    messages: Connection, how: str, command: str, function: str, arguments: tuple[Any, ...], options: dict[str, Any]
+) -> None:
+    """In the child: call the function, and send its answer."""
+    multiprocessing.set_start_method(how, force=True)
+    os.setsid()  # a group of its own, which can be ended as a whole; and an interrupt is for the parent
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what the code under check prints is no answer
+
+    def tell(doing: str | None, seconds: float = 0.0) -> None:
+        messages.send(("waiting", None if doing is None else (doing, seconds)))
+
+    module, _, name = function.rpartition(":")
+    try:
+        with needed_by(command):
+            call: Callable[..., Any] = getattr(importlib.import_module(module), name)
+            found = call(*arguments, tell=tell, **options)
+    except (ValueError, TypeError, OSError, MissingExtraError, MemoryError) as error:
+        messages.send(("sentence", sentence(error)))
+    except Exception:
+        messages.send(("traceback", traceback.format_exc()))
+    else:
+        messages.send(("answer", found))
+    sys.stdout.flush()
+    sys.stderr.flush()

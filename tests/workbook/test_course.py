@@ -1,0 +1,71 @@
+"""README, the page for instructors, the site, the map in 00 and the end of each chapter show one course."""
+
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from packbook.publish.website.building import list_of_notebooks
+from packbook.run import course, minutes, running
+
+ROOT = Path(__file__).parents[2]
+ORDER = [one.notebook for one in course.chapters()]
+
+
+def text_of(name):
+    return [cell.source for cell in nbformat.read(running.notebooks()[name], as_version=4).cells]
+
+
+def test_the_course_has_every_chapter_once_and_two_days():
+    assert sorted(ORDER) == sorted(running.notebooks())
+    assert list(course.days()) == ["day 1", "day 2", "by need"]
+    numbers = {when: [name[:2] for name in names] for when, names in course.days().items()}
+    assert numbers["day 1"] == ["00", "01", "02", "03", "04", "05", "06"]
+    assert numbers["day 2"] == ["07", "09", "10", "15", "12"]
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_a_chapter_states_its_minutes_and_ends_with_the_next(name):
+    before = text_of(name)
+    after = [minutes.with_its_course(name, source) for source in before]
+    assert after == before, "run python -m packbook.run.minutes"
+    assert before[-1].endswith(course.last_line(name))
+    days = [one for one in course.chapters() if one.when != course.BY_NEED]
+    linked = re.findall(r"\((\d\d_\w+)\.ipynb\)", course.last_line(name).partition("ipynb). ")[2].replace("\n", " "))
+    at = [one.notebook for one in days].index(name) if name in [one.notebook for one in days] else None
+    assert linked == ([] if at in (None, len(days) - 1) else [days[at + 1].notebook])
+
+
+def test_the_map_and_the_site_have_the_same_order():
+    (cell,) = [source for source in text_of("00_tour") if source.startswith("## The map")]
+    assert re.findall(r"\[(\d\d_\w+)\]", cell) == ORDER
+    assert re.findall(r"^notebooks/(\w+)$", list_of_notebooks(ORDER), re.M) == ORDER
+    assert re.findall(r"^notebooks/(\w+)$", list_of_notebooks(["17_evidence", "00_tour"]), re.M) == [
+        "00_tour",
+        "17_evidence",
+    ]
+
+
+def test_minutes_follow_from_words_and_questions(tmp_path, monkeypatch):
+    def asked():
+        words = "**How many?** " + "word " * 98
+        return [nbformat.v4.new_markdown_cell(words), nbformat.v4.new_code_cell("guess = ...")]
+
+    for copies, expected in ((2, 5), (10, 20), (40, 80)):  # a hundred words and a question: two minutes
+        book = nbformat.v4.new_notebook(cells=[cell for _ in range(copies) for cell in asked()])
+        nbformat.write(book, tmp_path / "98_try.ipynb")
+        monkeypatch.setattr(running, "NOTEBOOKS", tmp_path)
+        assert minutes.reading_minutes("98_try") == expected
+    text = "**Time**: 1 minutes to read, 7 seconds of CPU."
+    assert minutes.with_its_course("98_try", text) == "**Time**: 80 minutes to read, 7 seconds of CPU."
+
+
+def test_a_chapter_that_the_table_lacks_is_read_by_need(tmp_path, monkeypatch):
+    book = nbformat.v4.new_notebook(cells=[])
+    for name in ("02_greedy_packing", "98_first_try"):
+        nbformat.write(book, tmp_path / f"{name}.ipynb")
+    monkeypatch.setattr(running, "NOTEBOOKS", tmp_path)
+    assert [one.notebook for one in course.chapters()] == ["02_greedy_packing", "98_first_try"]
+    assert course.days()["by need"] == ["98_first_try"]
+    assert "This is the end of the course" in course.last_line("02_greedy_packing")
