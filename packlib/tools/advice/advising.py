@@ -14,7 +14,7 @@ from packlib.lengths.overlong import CUT_RULES, CutRule
 from packlib.packing import Method
 from packlib.tools.advice.advice import Advice
 from packlib.tools.advice.data import Data, uncut
-from packlib.tools.advice.depths import best_plans, smallest_depth, try_depths
+from packlib.tools.advice.depths import beside, best_plan, smallest_depth, try_depths
 from packlib.tools.advice.memory import MOST_DEVICES, fitting, memory_size, model_shape
 from packlib.tools.advice.micro_batch import Batch, fit_update
 from packlib.tools.advice.row_lengths import FORMS, Form, choose, cut, form_of, try_lengths
@@ -137,9 +137,10 @@ def advise(
     histogram = cut(whole, top, rule)
 
     say(f"packing rows of {top:,}")
-    depths = try_depths(histogram, asked) if asked or (shape and shape.once) else ()
+    depths = try_depths(histogram, planned[top]) if asked or (shape and shape.once) else ()
     depth = asked if asked or not depths else smallest_depth(depths)
-    plans = planned[top] if depth == asked else best_plans(histogram, depth, method)
+    best = planned[top] if depth == asked else best_plan(histogram, depth, method)
+    plans = [best, *beside(best, histogram)]
 
     fit = None if shape is None or room is None else fitting(shape, top, room, devices)
     update = None

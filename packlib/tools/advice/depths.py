@@ -19,31 +19,38 @@ class DepthTrial(NamedTuple):
     bound: int
 
 
-def best_plans(histogram: LengthHistogram, depth: int | None = None, method: Method = "auto") -> list[PackingPlan]:
-    """Return the plan by a method, and after it those of the greedy methods that did not make it, the best one first.
+def best_plan(histogram: LengthHistogram, depth: int | None = None, method: Method = "auto") -> PackingPlan:
+    """Return the plan that `packlib.plan` makes of these lengths.
 
     Args:
         depth: sequences in a pack at most.
-        method: of the first plan, as in `packlib.packing.plan`.
+        method: as in `packlib.plan`.
     """
-    chosen = plan(histogram, method=method, max_sequences_per_pack=depth, on_interrupt="raise")
-    greedy = [name for name in GREEDY if name != chosen.method]
-    others = [plan(histogram, method=name, max_sequences_per_pack=depth) for name in greedy]
-    return [chosen, *sorted(others, key=lambda made: made.num_packs)]
+    return plan(histogram, method=method, max_sequences_per_pack=depth, on_interrupt="raise")
 
 
-def try_depths(histogram: LengthHistogram, limit: int | None) -> tuple[DepthTrial, ...]:
-    """What depths allow, ascending, up to the first that is good enough, or to `limit`."""
-    greedy = plan(histogram, method="lpfhp", max_sequences_per_pack=limit)
-    at_limit = best_plans(histogram, limit)
-    fewest = min(one.num_packs for one in at_limit)
-    deepest = min(limit or histogram.num_sequences, max(greedy.deepest, 1))
+def beside(chosen: PackingPlan, histogram: LengthHistogram) -> list[PackingPlan]:
+    """Return the plans of the greedy methods that did not make `chosen`, at its depth, the best one first."""
+    depth = chosen.max_sequences_per_pack
+    others = [plan(histogram, method=name, max_sequences_per_pack=depth) for name in GREEDY if name != chosen.method]
+    return sorted(others, key=lambda made: made.num_packs)
+
+
+def try_depths(histogram: LengthHistogram, at_limit: PackingPlan) -> tuple[DepthTrial, ...]:
+    """What depths allow, ascending, up to the first that is good enough, or to the depth limit of the plan `at_limit`.
+
+    A depth that cannot be within half a percent of the deepest, as its bound shows, is not searched: best fit tells
+    about how far off it is.
+    """
+    deepest = max(at_limit.deepest, 1)
+    enough = (1 + WITHIN) * at_limit.num_packs
     found: list[DepthTrial] = []
     for depth in [*(depth for depth in _DEPTHS if depth < deepest), deepest]:
-        plans = at_limit if depth == limit else best_plans(histogram, depth)
-        packs = min([plans[0].num_packs, *(trial.packs for trial in found)])  # a deeper pack may use a shallower plan
-        found.append(DepthTrial(depth, packs, max(one.lower_bound for one in plans)))
-        if packs <= (1 + NEAR) * fewest:
+        too_shallow = histogram.num_sequences > depth * enough
+        tried = at_limit if depth == deepest else best_plan(histogram, depth, "lpfhp" if too_shallow else "auto")
+        packs = min([tried.num_packs, *(trial.packs for trial in found)])  # a deeper pack may use a shallower plan
+        found.append(DepthTrial(depth, packs, tried.lower_bound))
+        if packs <= (1 + NEAR) * at_limit.num_packs:
             break
     return tuple(found)
 

@@ -10,7 +10,7 @@ from packlib.lengths.counting import MAX_LENGTH
 from packlib.lengths.overlong import CutRule
 from packlib.packing import Method, PackingPlan
 from packlib.packing.greedy import lpfhp
-from packlib.tools.advice.depths import best_plans
+from packlib.tools.advice.depths import best_plan
 from packlib.work import Work
 
 Form = Literal["bounds", "dense"]  # what tells the model where sequences end: their bounds, or a mask of all pairs
@@ -96,7 +96,7 @@ def try_lengths(
     longest: int | None = None,
     method: Method = "auto",
     form: Form | None = None,
-) -> tuple[tuple[RowLength, ...], dict[int, list[PackingPlan]]]:
+) -> tuple[tuple[RowLength, ...], dict[int, PackingPlan]]:
     """Rows of `max_length`, and a dozen that are shorter or longer, from a quarter to four times; ascending.
 
     Today's row length and the best one get the best plan that can be found, since a bad plan for either would favor the
@@ -132,8 +132,8 @@ def try_lengths(
         return row(top, sum(count for _, count in lpfhp(cut(whole, top, overlong), depth)))
 
     def planned(top: int) -> RowLength:
-        plans[top] = best_plans(cut(whole, top, overlong), depth, method)
-        return row(top, plans[top][0].num_packs)
+        plans[top] = best_plan(cut(whole, top, overlong), depth, method)
+        return row(top, plans[top].num_packs)
 
     now = planned(max_length)
     form = form or form_of(now)

@@ -6,7 +6,7 @@ import numpy as np
 
 from packlib.lengths import LengthHistogram
 from packlib.lengths.overlong import CUT_RULES, CutRule
-from packlib.tools.advice.depths import best_plans
+from packlib.tools.advice.depths import best_plan
 from packlib.tools.advice.findings import Findings, Lost
 from packlib.tools.advice.micro_batch import EVIDENCE, MATTERS, Update
 from packlib.tools.advice.row_lengths import (
@@ -189,7 +189,7 @@ def _emptied(lost: Lost) -> str:
 def _other_rule(found: Findings, rule: CutRule) -> str:
     lost = found.lost[rule]
     if rule == "split":
-        packs = best_plans(cut(found.whole, found.row_length, rule), found.plan.max_sequences_per_pack)[0].num_packs
+        packs = best_plan(cut(found.whole, found.row_length, rule), found.plan.max_sequences_per_pack).num_packs
         also = f", and loses {plural(lost.labels, 'label')}" if lost.labels else ""
         return f"{_RULE[rule]} loses no token{also}: {compared(packs, found.plan.num_packs, 'packs')}, {packs:,}."
     said = _loses(found, lost).removesuffix(" are")
