@@ -12,14 +12,18 @@ import check_kinds as kinds
 import check_later as later
 import check_public as public
 import check_reports as reports
+import check_second as second
 
 from packlib.tools.check import PackingCheck, check_packing
 
 TABLE = Path(__file__).parent / "tools" / "check" / "set_ups.csv"
 COLUMNS = "kind", "made", "report", "set_up", "exact", "failed", "cannot_be_told", "not_asked", "cpu_seconds"
-RIGHT = {**reports.RIGHT, **later.RIGHT, **beyond.RIGHT, **public.RIGHT, **kinds.RIGHT}
-FAULTS = {**reports.FAULTS, **later.FAULTS, **beyond.FAULTS, **public.FAULTS, **kinds.FAULTS}
-OPEN = {**later.MISSED, **{name: case[0] for name, case in kinds.OPEN.items()}}  # missed, or it cannot be told
+RIGHT = {**reports.RIGHT, **later.RIGHT, **beyond.RIGHT, **public.RIGHT, **kinds.RIGHT, **second.RIGHT}
+FAULTS = {**reports.FAULTS, **later.FAULTS, **beyond.FAULTS, **public.FAULTS, **kinds.FAULTS, **second.FAULTS}
+OPEN = {
+    **later.MISSED,
+    **{name: case[0] for name, case in (kinds.OPEN | second.OPEN).items()},
+}  # missed, or it cannot be told
 REPORTS = {  # of set-ups whose names say less
     "axolotl 1375": "axolotl-ai-cloud/axolotl#1375",
     "LlamaFactory 7754": "hiyouga/LlamaFactory#7754",
@@ -46,8 +50,10 @@ def checked(case: tuple) -> PackingCheck:
 
 def row(kind: str, name: str, found: PackingCheck) -> dict[str, str]:
     """A line of the table, but for the time that it took."""
-    after = {**later.RIGHT, **later.FAULTS, **public.RIGHT, **public.FAULTS, **kinds.RIGHT, **kinds.FAULTS, **OPEN}
-    made = "after the code" if name in after.keys() - {*later.CHANGED, *public.CHANGED, *kinds.CHANGED} else "with it"
+    files = later, public, kinds, second
+    after = OPEN.keys().union(*((file.RIGHT | file.FAULTS).keys() for file in files))
+    changed = {name for file in files for name in file.CHANGED}
+    made = "after the code" if name in after - changed else "with it"
     verdicts = {verdict: "; ".join(one.question for one in found.findings if one.verdict == verdict)
                 for verdict in ("failed", "cannot be told", "not asked")}  # fmt: skip
     return dict(

@@ -37,6 +37,7 @@ class Loss:
         predicted: shape (N,), whether it is asked for a target.
         certain: whether each gradient has the form above, so that all factors are known; `known`, all targets.
         pull: shape (N, width), the gradient with respect to the embeddings.
+        steepest: the largest slope of a score.
         beside: the share of the loss, or of its gradient, that does not pass through the scores.
 
     Args:
@@ -45,7 +46,7 @@ class Loss:
 
     certain = known = False
     pull: Tensor | None = None
-    beside = 0.0
+    beside = steepest = 0.0
 
     def __init__(
         self, checked: CheckedBatch, batch: dict, pieces: list[Piece] | None = None, seen: ModelCall | None = None
@@ -93,6 +94,7 @@ class Loss:
     def _read(self, slope: Tensor, scores: Tensor, at: np.ndarray) -> None:
         size = slope.abs().amax(1).double().cpu().numpy()
         kind = torch.promote_types(scores.dtype, torch.float32)
+        self.steepest = float(size.max(initial=0))
         rows = np.flatnonzero(size > 1e-7 * size.max(initial=0))
         if not len(rows):
             return

@@ -6,6 +6,7 @@ import re
 import check_beyond as beyond
 import check_kinds as kinds
 import check_reports as reports
+import check_second as second
 import check_table as table
 import numpy as np
 import pandas
@@ -40,7 +41,7 @@ def test_a_fault_is_found_and_its_cause_named(name):
 def test_the_table_shows_what_is_missed(name):
     found = table.checked(table.OPEN[name]())
     assert table.row("missed", name, found) == LINES[name]
-    _, question, words = kinds.OPEN.get(name, (None, "next update", "a new optimizer in each call"))
+    _, question, words = (kinds.OPEN | second.OPEN).get(name, (None, "next update", "a new optimizer in each call"))
     assert words in found[question].evidence, found
 
 
@@ -130,6 +131,7 @@ def test_the_command_takes_tokens_to_keep(tmp_path, monkeypatch, capsys):
 KEEPING = """
 import torch
 import check_reports as reports
+import check_second as second
 from check_cases import SEGMENTS, dense
 from test_check_reports import Counting
 

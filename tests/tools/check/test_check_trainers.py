@@ -2,12 +2,20 @@
 
 import functools
 
+import check_kinds as kinds
 import pytest
 import torch
 from datasets import Dataset
 from tokenizers import Tokenizer, models, pre_tokenizers
 from torch import nn
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import (
+    DataCollatorWithFlattening,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+    Trainer,
+    TrainingArguments,
+)
 from trl import DPOConfig, DPOTrainer, GRPOConfig, GRPOTrainer, SFTConfig, SFTTrainer
 
 from packlib.tools.check import check_packing
@@ -78,6 +86,77 @@ def test_the_sft_trainer_is_exact_with_its_own_packing(tokenizer, tmp_path):
         update(model, (trainer.compute_loss(model, batch, num_items_in_batch=count) for batch in batches))
 
     assert check_packing(trainer.model, collate, sequences(), step=step).exact
+
+
+def of_sft(tokenizer, folder, model=None, **options):
+    """An SFTTrainer, the collator of its padding-free batches, and its update, whose count may be forgotten."""
+    arguments = SFTConfig(folder, padding_free=True, max_length=None, **COMMON, **options)
+    trainer = SFTTrainer(model or tiny(), arguments, train_dataset=Dataset.from_list(sequences()),
+                         processing_class=tokenizer)  # fmt: skip
+    optimizer = torch.optim.SGD([p for p in trainer.model.parameters() if p.requires_grad], lr=0.1)
+
+    def step(model, batches, counted=True):
+        items = sum((batch["labels"][:, 1:] != -100).sum() for batch in batches) if counted else None
+        for batch in batches:
+            loss = trainer.compute_loss(model, batch, num_items_in_batch=items)
+            (loss if counted else loss / len(batches)).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return trainer, lambda rows: trainer.data_collator([dict(row) for row in rows]), step
+
+
+def test_the_sft_trainer_is_exact_without_padding_and_not_if_the_count_is_forgotten(tokenizer, tmp_path):
+    trainer, collate, step = of_sft(tokenizer, tmp_path)
+    found = check_packing(trainer.model, collate, sequences(), step=step)
+    assert found.exact is True and found["next update"].verdict == "passed"
+    found = check_packing(trainer.model, collate, sequences(), step=functools.partial(step, counted=False))
+    assert found.exact is False and "a mean of means" in found["accumulation"].cause
+
+
+def adapted(model):
+    """The model with LoRA's matrices in some layers, which alone learn."""
+    model.requires_grad_(False)
+    for layer in model.model.layers:
+        layer.self_attn.v_proj = kinds.LoRA(layer.self_attn.v_proj)
+    return model
+
+
+def test_lora_in_the_sft_trainer_is_exact_and_a_lost_matrix_is_named(tokenizer, tmp_path):
+    trainer, collate, step = of_sft(tokenizer, tmp_path, adapted(tiny()))
+    assert check_packing(trainer.model, collate, sequences(), step=step).exact is True
+
+    def losing(model, batches):
+        handles = [part.down.register_post_accumulate_grad_hook(lambda p: setattr(p, "grad", None))
+                   for part in model.modules() if isinstance(part, kinds.LoRA)]  # fmt: skip
+        step(model, batches)
+        for handle in handles:
+            handle.remove()
+
+    found = check_packing(trainer.model, collate, sequences(), step=losing)
+    assert found.exact is False and "gradients are lost: 2 of 4 parameters" in found["accumulation"].cause
+
+
+@pytest.mark.parametrize("bound", [0.0, 1e-3])
+def test_transformers_trainer_is_exact_with_accumulation_clipped_or_not(tmp_path, bound):
+    arguments = TrainingArguments(tmp_path, gradient_accumulation_steps=2, max_grad_norm=bound, **COMMON)
+    collate = DataCollatorWithFlattening()
+    trainer = Trainer(tiny(), arguments, data_collator=collate, train_dataset=Dataset.from_list(sequences()))
+    trainer.create_optimizer()
+
+    def step(model, batches, counted=True):
+        trainer.current_gradient_accumulation_steps = len(batches)
+        items = trainer._get_num_items_in_batch(batches, trainer.args.device) if counted else None
+        for batch in batches:
+            trainer.training_step(model, dict(batch), num_items_in_batch=items)
+        if bound:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), bound)
+        trainer.optimizer.step()
+        model.zero_grad()
+
+    assert check_packing(trainer.model, collate, sequences(), step=step).exact is True
+    found = check_packing(trainer.model, collate, sequences(), step=functools.partial(step, counted=False))
+    assert found.exact is False and "a mean of means" in found["accumulation"].cause
 
 
 @pytest.fixture
