@@ -4,14 +4,14 @@ No signal and no thread of a process gets a turn while compiled code holds its i
 """
 
 import importlib
-import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import traceback
-from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from typing import Any
 
 from packlib.installed import MissingExtraError, needed_by
@@ -19,6 +19,8 @@ from packlib.tools.exits import sentence
 
 GRACE = 5.0  # seconds that the child has, after its own time limit, to say itself what hangs
 _END = 5.0  # seconds that the child has to end once it has answered; a thread that hangs may hold it
+# Not by `multiprocessing`, which would import the caller's script again
+_CHILD = "import sys; sys.path[:] = sys.argv[2:]; from packlib.tools.watched import serve; serve(int(sys.argv[1]))"
 _Waiting = tuple[str, float]  # what the child waits for, and how many seconds that may take
 
 
@@ -39,19 +41,24 @@ def watched(command: str, function: str, *arguments: Any, **options: Any) -> Any
         StuckError: if what it waits for takes `GRACE` seconds longer than it may; the child has been ended.
         ValueError: with the sentence of a ValueError, TypeError or OSError of the function; or if the child was ended.
     """
-    context = multiprocessing.get_context("spawn")  # a fork would have locks of threads that it has not
-    ours, theirs = context.Pipe(duplex=False)
-    how = multiprocessing.get_start_method()  # of processes that the function starts: as if it were called here
-    child = context.Process(target=_serve, args=(theirs, how, command, function, arguments, options))
-    child.start()
+    ours, theirs = Pipe()
+    end = theirs.fileno()
+    child = subprocess.Popen(
+        [sys.executable, "-c", _CHILD, str(end), *sys.path],
+        pass_fds=[end],
+        stdin=subprocess.DEVNULL,
+        stdout=2,  # what the code under check prints is no answer
+        start_new_session=True,  # a group that can be ended as a whole; and an interrupt is for the parent
+    )
     theirs.close()
     try:
+        ours.send((command, function, arguments, options))
         return _answer(child, ours)
     finally:
         _end(child)
 
 
-def _answer(child: BaseProcess, messages: Connection) -> Any:
+def _answer(child: "subprocess.Popen[bytes]", messages: Connection) -> Any:
     """What the child answers in the end."""
     waiting: _Waiting | None = None
     while True:
@@ -62,11 +69,11 @@ def _answer(child: BaseProcess, messages: Connection) -> Any:
             )
         try:
             kind, value = messages.recv()
-        except EOFError:
-            child.join()
-            raise ValueError(_death(child.exitcode or 0, waiting)) from None
+        except (EOFError, ConnectionResetError):
+            raise ValueError(_death(child.wait(), waiting)) from None
         if kind == "answer":
-            child.join(_END)
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(_END)
             return value
         if kind == "sentence":
             raise ValueError(value)
@@ -81,23 +88,18 @@ def _death(code: int, waiting: _Waiting | None) -> str:
     return f"The process of the loader {how}{while_what}."
 
 
-def _end(child: BaseProcess) -> None:
-    """End the child and all that it has started."""
-    if child.exitcode is None and child.pid is not None:
-        try:
-            os.killpg(child.pid, signal.SIGKILL)
-        except ProcessLookupError:  # it has no group of its own yet
-            child.kill()
-    child.join()
+def _end(child: "subprocess.Popen[bytes]") -> None:
+    """End a child that has not ended, and all that it has started."""
+    if child.poll() is None:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
 
 
-def _serve(
-    messages: Connection, how: str, command: str, function: str, arguments: tuple[Any, ...], options: dict[str, Any]
-) -> None:
-    """In the child: call the function, and send its answer."""
-    multiprocessing.set_start_method(how, force=True)
-    os.setsid()  # a group of its own, which can be ended as a whole; and an interrupt is for the parent
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what the code under check prints is no answer
+def serve(end: int) -> None:
+    """In the child: call the function that the parent sends to this end of a pipe, and send it the answer."""
+    messages = Connection(end)
+    os.set_inheritable(end, False)
+    command, function, arguments, options = messages.recv()
 
     def tell(doing: str | None, seconds: float = 0.0) -> None:
         messages.send(("waiting", None if doing is None else (doing, seconds)))
@@ -105,8 +107,7 @@ def _serve(
     module, _, name = function.rpartition(":")
     try:
         with needed_by(command):
-            call: Callable[..., Any] = getattr(importlib.import_module(module), name)
-            found = call(*arguments, tell=tell, **options)
+            found = getattr(importlib.import_module(module), name)(*arguments, tell=tell, **options)
     except (ValueError, TypeError, OSError, MissingExtraError, MemoryError) as error:
         messages.send(("sentence", sentence(error)))
     except Exception:

@@ -16,12 +16,12 @@ from packlib.tools.loaders.loader_check import LoaderCheck
 from packlib.tools.loaders.passes import Caller
 from packlib.tools.loaders.questions import another_order, equal_steps, once, same_labels, same_steps, whole
 from packlib.tools.loaders.sequence_names import SequenceNames
-from packlib.tools.loaders.stops import Stopped, asked, failed, goes_on, next_epoch, stops_of
+from packlib.tools.loaders.stops import Stopped, asked, failed, from_the_end, goes_on, next_epoch, stops_of
 from packlib.tools.rows.row_sources import batches, opened
 
 _MOST_STEPS = 10_000  # of a pass, unless steps are given
 _EPOCHS = 5  # that are compared where the first two have the same order
-_STOPS = "stop", "later stop", "second stop", "epoch after a stop"
+_STOPS = "stop", "later stop", "second stop", "epoch after a stop", "stop at the end"
 
 
 def check_loader(
@@ -154,7 +154,8 @@ def _after_stops(
     stops = [stops_of(epoch) for epoch in epochs]
     if not caller.takes_states:
         return [*_not_asked("make takes no state: make(rank, ranks, epoch, state=None) does."), *on_others], {}
-    saved = run(ranks, save={stop for some in stops for stop in some})
+    ends = {len(one.steps) for one in epochs[0].passes}
+    saved = run(ranks, save={stop for some in stops for stop in some} | ends)
     unsaved = next((one.unsaved for epoch in saved for one in epoch.passes if one.unsaved), "")
     if unsaved:
         return [*_not_asked(f"There is no state: {unsaved}."), *on_others], {}
@@ -169,6 +170,8 @@ def _after_stops(
         for stop in sorted(stops[epoch], key=lambda stop: abs(stop - middle)):  # there most can go wrong
             rests.append(stopped.rest(epoch, stop))
             if rests[-1].got != rests[-1].expected:
+                if not any(rests[-1].got) and stop > stops[epoch][0]:  # an earlier stop may tell more
+                    rests = [stopped.rest(epoch, stops[epoch][0]), *rests]
                 break
         if rests:
             last = rests[-1]
@@ -184,6 +187,7 @@ def _after_stops(
         found += [
             asked("second stop", lambda: _second_stop(stopped, saved, stops[0], is_repeatable, names)),
             asked("epoch after a stop", lambda: _next(stopped, saved, stops[0], names, shuffled)),
+            asked("stop at the end", lambda: _at_the_end(stopped, saved, names, shuffled)),
         ]
     if on_others and stops[0]:
         on_others = [
@@ -218,6 +222,16 @@ def _next(stopped: Stopped, saved: list[Epoch], stops: list[int], names: Sequenc
     stop = stops[len(stops) // 2]
     _, following = stopped.rest_and_next(0, stop)
     return next_epoch("epoch after a stop", following, saved, stop, names, shuffled)
+
+
+def _at_the_end(stopped: Stopped, saved: list[Epoch], names: SequenceNames, shuffled: bool) -> Finding:
+    """A state that was saved after the last step of an epoch."""
+    ends = {len(one.steps) for one in saved[0].passes}
+    end = max(ends)
+    if not saved[0].ended or len(ends) > 1 or not all(end in one.states for one in saved[0].passes):
+        return Finding("stop at the end", NOT_ASKED, "Epoch 0 has no end that all ranks reach after the same steps.")
+    rest, following = stopped.rest_and_next(0, end)
+    return from_the_end(rest, following, saved, names, shuffled)
 
 
 def _on_other_ranks(

@@ -41,6 +41,10 @@ CAUSES = {
         "where a rank knows only what it was handed out itself.",
         "Save how much of the data was handed out, by all ranks and in the unit in which it is skipped.",
     ),
+    "of one rank": (
+        "Rank 0 goes on where it stopped and the others do not, as where all ranks load the state of rank 0.",
+        "Save the state of each rank, or a position that is the same for all.",
+    ),
     "lost": (
         "The position is ahead, and what was read and not yet handed out is lost, as what a shuffle buffer, a packer "
         "or workers hold; or steps are counted that have another size now.",
@@ -54,6 +58,10 @@ CAUSES = {
     "skips again": (
         "What was skipped after the stop is skipped in the next epoch too.",
         "Skip in the epoch of the stop alone, and reset the position once it has ended.",
+    ),
+    "stays at the end": (
+        "The position of the state stays at the end, and the next epoch is skipped.",
+        "Begin the next epoch at position 0 if the state is from the end of one.",
     ),
     "epoch not counted": (
         "The epoch after the stop repeats the order of the epoch before it: it does not know that one has ended.",
@@ -147,10 +155,27 @@ def _wrong_rest(question: str, saved: Sequence[Epoch], rest: Rest, epoch: int, n
 
 def _cause_of(saved: Sequence[Epoch], rest: Rest, epoch: int) -> tuple[str, dict[str, object]]:
     """Which fault gives exactly this rest."""
-    full = [flat(steps) for steps in saved[epoch].orders]
     got = [flat(steps) for steps in rest.got]
     if not any(got):
         return "nothing", {}
+    if len(got) == len(saved[epoch].orders) and (found := _cause_by_rank(saved, rest, got, epoch)):
+        return found
+    want, came, before = counted(rest.expected), counted(rest.got), counted(rest.before)
+    never, again = (want - came).total(), came - want
+    if not again:
+        return "lost", {}
+    return ("come again" if again <= before and again.total() > 2 * never else "other order"), {}
+
+
+def _cause_by_rank(
+    saved: Sequence[Epoch], rest: Rest, got: list[list[int]], epoch: int
+) -> tuple[str, dict[str, object]] | None:
+    """Which fault gives each rank exactly this rest, if the same number of ranks goes on; None if no such fault does.
+
+    Args:
+        got: by rank, the sequences that came.
+    """
+    full = [flat(steps) for steps in saved[epoch].orders]
     if all(_begins(mine, its) for mine, its in zip(full, got, strict=True)):
         return "begins again", {}
     for other, passes in enumerate(saved):
@@ -165,11 +190,8 @@ def _cause_of(saved: Sequence[Epoch], rest: Rest, epoch: int) -> tuple[str, dict
             _begins(flat(steps[rest.stop - off :]), its) for steps, its in zip(saved[epoch].orders, got, strict=True)
         ):
             return "too early", {"steps": _batches(off)}
-    want, came, before = counted(rest.expected), counted(rest.got), counted(rest.before)
-    never, again = (want - came).total(), came - want
-    if not again:
-        return "lost", {}
-    return ("come again" if again <= before and again.total() > 2 * never else "other order"), {}
+    right = [flat(want) == its for want, its in zip(rest.expected, got, strict=True)]
+    return ("of one rank", {}) if right[0] and not any(right[1:]) else None
 
 
 def _batches(count: int) -> str:
@@ -240,6 +262,30 @@ def asked(question: str, ask: Callable[[], Finding]) -> Finding:
         return ask()
     except (LoaderRaisedError, LoaderHungError) as error:
         return failed(question, f"{str(error).rstrip('.')}.", "raised")
+
+
+def from_the_end(
+    rest: Rest, following: Epoch, saved: Sequence[Epoch], names: SequenceNames, shuffled: bool
+) -> Finding:
+    """After a stop at the end of an epoch, nothing is left of it, and the next one is whole.
+
+    A loader that counts the epochs itself may hand out the next one at once.
+
+    Args:
+        rest: what the state of the end of epoch 0 hands out.
+        following: what comes then as epoch 1.
+    """
+    question = "stop at the end"
+    if any(map(flat, rest.got)):
+        if same_steps(rest.got, saved[1].orders):
+            return Finding(question, PASSED, "The state from the end of epoch 0 goes on with epoch 1, all of it.")
+        came = counted(rest.got)
+        said = f"After a stop at the end of epoch 0, {came.total():,} sequences come again: {names.named(list(came))}."
+        begins = all(_begins(flat(full), flat(got)) for full, got in zip(saved[0].orders, rest.got, strict=True))
+        return failed(question, said, "begins again" if begins else "come again")
+    if not any(map(flat, following.orders)):
+        return failed(question, "After a stop at the end of epoch 0, epoch 1 hands out nothing.", "stays at the end")
+    return next_epoch(question, following, saved, rest.stop, names, shuffled)
 
 
 def next_epoch(

@@ -339,7 +339,7 @@ def test_tokens_of_a_sequence_are_never_taken_for_padding_where_borders_are_know
 
 
 def test_a_loader_without_a_state_is_not_asked_about_stops():
-    asked = ["stop", "later stop", "second stop", "epoch after a stop"]
+    asked = ["stop", "later stop", "second stop", "epoch after a stop", "stop at the end"]
     for make in (distributed, lambda rank, ranks, epoch, state=None: distributed(rank, ranks, epoch)):
         found = check_loader(make)
         assert found.passed and [name for name in asked if name in found.not_asked] == asked
@@ -551,5 +551,5 @@ def test_it_prints_well():
     found = check_loader(lambda rank, ranks, epoch: distributed(rank, ranks, 0), source=ROWS)
     said = repr(found)
     assert said.startswith("Compared with the source: 48 sequences") and "order: failed." in said
-    assert said.endswith("Not asked: stop, later stop, second stop, epoch after a stop.")
+    assert said.endswith("Not asked: stop, later stop, second stop, epoch after a stop, stop at the end.")
     assert "<td" in found._repr_html_() and found["order"].remedy.startswith("Call set_epoch")

@@ -3,6 +3,7 @@
 import time
 
 import loader_cases as cases
+import loader_fresh as fresh
 import loader_later as later
 import pytest
 
@@ -12,7 +13,7 @@ from packlib import check_loader
 @pytest.mark.parametrize("name", cases.RIGHT)
 def test_a_right_loader_is_not_accused(name):
     if name.startswith("torchdata"):
-        pytest.importorskip("torchdata")
+        pytest.importorskip("torchdata", reason="torchdata is not installed: the extra test brings it")
     make, options = cases.RIGHT[name]
     before = time.process_time()
     found = check_loader(make, **options)
@@ -20,7 +21,7 @@ def test_a_right_loader_is_not_accused(name):
     assert time.process_time() - before < 5
 
 
-FAULTS = {**cases.FAULTS, **later.FAULTS}
+FAULTS = {**cases.FAULTS, **later.FAULTS, **fresh.FAULTS}
 
 
 @pytest.mark.parametrize("name", FAULTS)
