@@ -173,7 +173,7 @@ def sequence_of_slots(segment_ids: Tensor, num_sequences: int) -> Tensor:
 
 
 def segment_begins(segment_ids: Tensor) -> Tensor:
-    """Whether a segment begins in each slot, padding being one too; bool, shape (B, T)."""
+    """Find the slots in which a segment begins, padding being one too; bool, shape (B, T)."""
     begins = torch.ones_like(segment_ids, dtype=torch.bool)
     begins[:, 1:] = segment_ids[:, 1:] != segment_ids[:, :-1]
     return begins

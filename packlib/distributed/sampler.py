@@ -103,7 +103,7 @@ class DistributedCurriculumSampler(Sampler[int]):
         return {name: getattr(self, name) for name in ("num_samples", "seed", "curriculum", "drop_last")}
 
     def state_dict(self, done: int | None = None) -> dict:
-        """Where the current epoch stands, for all ranks.
+        """Return the place in the current epoch, for all ranks.
 
         Args:
             done: how many of its samples each rank has trained on; by default those that this sampler handed out,

@@ -30,7 +30,7 @@ CHOICES: tuple[Backend, ...] = ("auto", *BACKENDS)
 
 
 def allowed_pairs(segment_ids: Tensor, causal: bool = False, rule: Callable | None = None) -> Tensor:
-    """Which query may look at which key: (B, T) segment ids to bool, shape (B, queries T, keys T).
+    """Make of (B, T) segment ids which query may look at which key; bool, shape (B, queries T, keys T).
 
     Args:
         rule: what else must hold, as transformers writes it: (pack, head, query, key) to bool, where query and
@@ -58,7 +58,7 @@ def added(allowed: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def tree_pairs(seen_until: Tensor, position_ids: Tensor, rule: Callable | None = None) -> Tensor:
-    """Which query may look at which key where answers share a prompt; bool, shape (B, queries T, keys T).
+    """Make which query may look at which key where answers share a prompt; bool, shape (B, queries T, keys T).
 
     A slot sees itself and the slots before it, unless they are out of sight: a prompt is in sight until its last answer
     ends, an answer until it ends itself.
@@ -89,7 +89,7 @@ def block_mask(segment_ids: Tensor, causal: bool = False) -> Any:
 
 
 def cumulative_lengths(segment_ids: Tensor) -> tuple[Tensor, int]:
-    """Where each segment begins among the B·T slots, and B·T at the end; int32. And the longest segment.
+    """Find where each segment begins among the B·T slots, with B·T at the end (int32), and the longest segment.
 
     Variable-length kernels take this for a mask (`cu_seqlens`). The padding of each pack is a segment of its
     own.

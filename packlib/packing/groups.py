@@ -32,7 +32,7 @@ Row = dict[int, list[int]]  # of each group that is there the answers, by their 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupRows(Ragged):
-    """Which answers stand in which row: row `i` holds answers `offsets[i]` to `offsets[i + 1]`.
+    """Answers in rows: row `i` holds answers `offsets[i]` to `offsets[i + 1]`.
 
     `rows[i]` is row i as an array of shape (number of its answers, 2): for each the group, and its number within the
     group, both from 0. Answers of a group stand together.

@@ -165,7 +165,7 @@ class PackingPlan:
 
     @property
     def listed(self) -> bool:
-        """Whether a list of packs proves one pack more than the prices, with the help of HiGHS in floating point."""
+        """True if a list of packs proves one pack more than the prices, with the help of HiGHS in floating point."""
         return isinstance(self.proof, PricesAndList)
 
     def _proven_bound(self) -> int:

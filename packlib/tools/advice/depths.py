@@ -20,7 +20,7 @@ class DepthTrial(NamedTuple):
 
 
 def good_enough(made: PackingPlan) -> bool:
-    """Whether a plan is proven to be within one pack or 0.1 % of the fewest."""
+    """Return whether a plan is proven to be within one pack or 0.1 % of the fewest."""
     return made.gap <= max(1, NEAR * made.lower_bound)
 
 
@@ -40,7 +40,7 @@ def best_plans(histogram: LengthHistogram, depth: int | None = None, rounds: int
 
 
 def try_depths(histogram: LengthHistogram, limit: int | None) -> tuple[DepthTrial, ...]:
-    """What depths allow, ascending, up to the first that is good enough, or to `limit`."""
+    """Try depths, ascending, up to the first that is good enough, or to `limit`."""
     greedy = plan(histogram, method="lpfhp", max_sequences_per_pack=limit)
     fewest = min(one.num_packs for one in best_plans(histogram, limit))
     deepest = min(limit or histogram.num_sequences, max(greedy.deepest, 1))
