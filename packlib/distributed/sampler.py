@@ -7,7 +7,7 @@ import numpy as np
 import torch.distributed as dist
 from torch.utils.data import Sampler
 
-from packlib.batches.difficulty import Samples, scores_of
+from packlib.batches.difficulty import Samples, difficulties
 from packlib.checks import flag, one_of, whole_number
 from packlib.collectives import Collectives
 from packlib.distributed.sorting import exact_sort, interleave, sort_rows
@@ -64,7 +64,7 @@ class DistributedCurriculumSampler(Sampler[int]):
         self._ranks.check_same(**self._setting())
         share = range(self.num_samples * rank // size, self.num_samples * (rank + 1) // size)
         with self._ranks.agree_on_errors():
-            scores = scores_of(dataset, difficulty, share)
+            scores = difficulties(dataset, difficulty, share)
         if self._ranks.sum(np.array([scores.dtype.kind == "f"], np.int64)).any():
             scores = _ordered_bits(scores.astype(np.float64))
         self._share, self._keys = share, scores

@@ -90,7 +90,7 @@ CUTS: dict[CutRule, Callable[[np.ndarray, int], Pieces]] = {"split": split, "tru
 
 
 @dataclass(frozen=True, eq=False)
-class DocumentRows(Ragged):
+class DocumentRows(Ragged[np.ndarray]):
     """Pieces of documents in rows: row `i` holds pieces `offsets[i]` to `offsets[i + 1]`.
 
     `rows[i]` is row i as an array of shape (number of its pieces, 3): for each piece the document, the first token,

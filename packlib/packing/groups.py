@@ -31,7 +31,7 @@ Row = dict[int, list[int]]  # of each group that is there the answers, by their 
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GroupRows(Ragged):
+class GroupRows(Ragged[np.ndarray]):
     """Answers in rows: row `i` holds answers `offsets[i]` to `offsets[i + 1]`.
 
     `rows[i]` is row i as an array of shape (number of its answers, 2): for each the group, and its number within the

@@ -17,7 +17,7 @@ _SAVED = "sample_ids", "offsets", "lengths", "max_length"  # in a file of packs
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Packs(Ragged):
+class Packs(Ragged[np.ndarray]):
     """Samples in packs: pack `i` holds `sample_ids[offsets[i]:offsets[i + 1]]`.
 
     Attributes:
