@@ -101,7 +101,7 @@ def depth_limit(value: Any) -> int | None:
 
 
 def shown(value: Any) -> str:
-    """How a refusal shows the value it refuses: in one line, and never a screenful."""
+    """Write a value for a sentence that refuses it: on one line, and never a screenful."""
     try:
         written = str(value.item()) if isinstance(value, np.generic) else repr(value)
     except (ValueError, RecursionError):

@@ -17,7 +17,7 @@ _SILENT = re.compile(r"timed out (waiting|after)|(socket|wait) timeout", re.I)
 
 
 class RankError(RuntimeError):
-    """What went wrong on one rank, told on every rank: the sentence names the rank, and so does `rank`."""
+    """An error of one rank, raised on every rank: its sentence names the rank, and so does `rank`."""
 
     def __init__(self, sentence: str, rank: int | None = None) -> None:
         super().__init__(sentence)
@@ -67,7 +67,7 @@ def lost_rank(error: BaseException | None) -> str | None:
 
 
 class Collectives:
-    """What the ranks of a group do together, as NumPy sees it; every rank must call the same, in the same order.
+    """Operations of all ranks of a group on NumPy arrays; every rank must call the same ones in the same order.
 
     Attributes:
         rank, size: this rank, and how many there are; 0 and 1 where no process group was started.
@@ -125,7 +125,7 @@ class Collectives:
 
     @lost_ranks_named()
     def broadcast(self, value: Any) -> Any:
-        """What rank 0 has as `value`, on every rank."""
+        """Return the `value` of rank 0 on every rank."""
         values = [value]
         if self.size > 1:
             dist.broadcast_object_list(values, group=self.group, group_src=0)
@@ -133,7 +133,7 @@ class Collectives:
 
     @lost_ranks_named()
     def gather_objects(self, value: Any) -> list:
-        """What each rank has as `value`, which may be anything that can be pickled, in the order of ranks."""
+        """Return the `value` of each rank, in the order of ranks; it may be anything that can be pickled."""
         values = [value] * self.size
         if self.size > 1:
             dist.all_gather_object(values, value, group=self.group)

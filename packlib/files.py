@@ -276,7 +276,7 @@ def _refuse(constant: str) -> None:
 
 
 def named(path: str | os.PathLike[str]) -> str:
-    """How a sentence names a file or a column: as it is, or quoted if a line break or the like is in its name.
+    """Write the name of a file or a column for a sentence: quoted if a line break or the like is in it.
 
     The middle of a very long name becomes "…".
     """

@@ -173,7 +173,7 @@ def sequence_of_slots(segment_ids: Tensor, num_sequences: int) -> Tensor:
 
 
 def segment_begins(segment_ids: Tensor) -> Tensor:
-    """Whether a segment begins in each slot, padding being one too; bool, shape (B, T)."""
+    """Find the slots in which a segment begins, padding being one too; bool, shape (B, T)."""
     begins = torch.ones_like(segment_ids, dtype=torch.bool)
     begins[:, 1:] = segment_ids[:, 1:] != segment_ids[:, :-1]
     return begins
@@ -187,47 +187,76 @@ def reset_positions(segment_ids: Tensor) -> Tensor:
 
 
 def _completed(values: dict[str, Any]) -> dict[str, Any]:
-    """Check the fields that are given, and work out the others."""
+    """Check the fields that are given, and work out the others from the segment ids."""
     segments = values["segment_ids"]
+    starts = _sequence_starts(segments)
+    if not len(starts) and "sequence_starts" not in values:  # a blank batch that is meant has empty places
+        raise ValueError("A batch needs at least one sequence; this one has none.")
+    places = values.get("sequence_starts", starts)  # with empty ones at the end, where shapes are static
+    fields = {
+        "sequence_starts": places,
+        "num_sequences": len(starts),
+        "useful_tokens": int((segments > 0).sum()),
+        "token_type_ids": torch.zeros_like(segments),
+        "sequence_labels": torch.full_like(places, IGNORED),
+        "sample_ids": torch.full_like(places, -1),
+    }
+    if "position_ids" not in values:
+        fields["position_ids"] = reset_positions(segments)
+    _refuse_other_sequences(values, starts, fields)
+    fields |= values
+    _refuse_bad_values(fields, len(starts))
+    return fields
+
+
+def _sequence_starts(segments: Tensor) -> Tensor:
+    """The slots, counted over all packs, in which sequences start; int64, shape (number of sequences,).
+
+    Raises:
+        ValueError: if the segment ids of a pack are not 1, 2, 3, … and then 0.
+    """
     if segments.dim() != 2:
         raise ValueError(f"segment_ids must have the shape (packs, slots), not {tuple(segments.shape)}.")
-    useful, begins = segments > 0, segment_begins(segments)
-    wrong = segments != (begins & useful).cumsum(1) * useful
-    wrong[:, 1:] |= useful[:, 1:] & ~useful[:, :-1]  # a sequence behind padding
+    is_token = segments > 0
+    begins = segment_begins(segments) & is_token
+    wrong = segments != begins.cumsum(1) * is_token
+    wrong[:, 1:] |= is_token[:, 1:] & ~is_token[:, :-1]  # a sequence behind padding
     if bool(wrong.any()):
         raise ValueError(
             f"The segment ids of pack {int(wrong.any(1).nonzero()[0])} are out of order: "
             "they must be 1, 2, 3, … as the sequences come, and then 0 for padding."
         )
-    starts = (begins & useful).flatten().nonzero().flatten()
-    count = len(starts)
-    if count == 0 and "sequence_starts" not in values:  # a blank batch that is meant has empty places
+    return begins.flatten().nonzero().flatten()
         raise ValueError("A batch needs at least one sequence; this one has none.")
+    return starts
 
-    out = {**values}
-    given = out.setdefault("sequence_starts", starts)
-    if not torch.equal(given[:count], starts) or (given[count:] != segments.numel()).any():
+
+def _refuse_other_sequences(values: dict[str, Any], starts: Tensor, counted: dict[str, Any]) -> None:
+    """Raise a ValueError if fields that are given tell of other sequences than the segment ids."""
+    places = counted["sequence_starts"]
+    occupied, empty = places[: len(starts)], places[len(starts) :]
+    if not torch.equal(occupied, starts) or (empty != values["segment_ids"].numel()).any():
         raise ValueError("sequence_starts must say where the segment ids begin, and B·T in empty places.")
-    for name, right in (("num_sequences", count), ("useful_tokens", int(useful.sum()))):
-        if out.setdefault(name, right) != right:
-            raise ValueError(f"{name} is {out[name]}, but the segment ids hold {right}.")
-    if "position_ids" not in out:
-        out["position_ids"] = reset_positions(segments)
-    out.setdefault("token_type_ids", torch.zeros_like(segments))
-    out.setdefault("sequence_labels", torch.full_like(given, IGNORED))
-    out.setdefault("sample_ids", torch.full_like(given, -1))
+    for name in ("num_sequences", "useful_tokens"):
+        if values.get(name, counted[name]) != counted[name]:
+            raise ValueError(f"{name} is {values[name]}, but the segment ids hold {counted[name]}.")
+
+
+def _refuse_bad_values(fields: dict[str, Any], num_sequences: int) -> None:
+    """Raise a ValueError if a field has another shape, or a value that no token or label has."""
     for name in (*_BY_TOKEN, *_BY_SEQUENCE):
         like = "segment_ids" if name in _BY_TOKEN else "sequence_starts"
-        if out[name] is not None and out[name].shape != out[like].shape:
-            raise ValueError(f"{name} has the shape {tuple(out[name].shape)}; {like} has {tuple(out[like].shape)}.")
+        if fields[name] is not None and fields[name].shape != fields[like].shape:
+            shapes = tuple(fields[name].shape), tuple(fields[like].shape)
+            raise ValueError(f"{name} has the shape {shapes[0]}; {like} has {shapes[1]}.")
     for name, least in (("input_ids", 0), ("token_type_ids", 0), ("sample_ids", -1)):
-        whole_number(name, int(out[name].min()), least)
+        whole_number(name, int(fields[name].min()), least)
     for name in ("labels", "sequence_labels"):
-        labels = out.get(name)
+        labels = fields[name]
         if labels is not None and bool((wrong := (labels < 0) & (labels != IGNORED)).any()):
             raise ValueError(f"{name} must be from 0 up, or -100 for none, not {int(labels[wrong][0])}.")
-    if out.get("labels") is not None and bool((out["labels"][~useful] != IGNORED).any()):
+    is_padding = fields["segment_ids"] == 0
+    if fields["labels"] is not None and bool((fields["labels"][is_padding] != IGNORED).any()):
         raise ValueError("labels must be -100 on padding.")
-    if bool((out["sequence_labels"][count:] != IGNORED).any()):
+    if bool((fields["sequence_labels"][num_sequences:] != IGNORED).any()):
         raise ValueError("sequence_labels must be -100 in empty places.")
-    return out

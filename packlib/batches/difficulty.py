@@ -1,9 +1,10 @@
-"""How hard each sample is: its length, or any score."""
+"""Scores that say how hard each sample is: its length, or anything else."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from packlib.checks import shown
 
@@ -15,8 +16,10 @@ class Samples(Protocol):
     def __getitem__(self, index: int, /) -> Any: ...
 
 
-def difficulties(dataset: Samples, score: Callable[[Any], float] | None = None) -> np.ndarray:
-    """A score for each sample.
+def difficulties(
+    dataset: Samples, score: Callable[[Any], float] | ArrayLike | None = None, share: range | None = None
+) -> np.ndarray:
+    """Score each sample.
 
     >>> from packlib.batches import difficulties
     >>> difficulties([{"input_ids": [7, 8, 9]}, {"input_ids": [4]}]).tolist()
@@ -24,33 +27,23 @@ def difficulties(dataset: Samples, score: Callable[[Any], float] | None = None) 
 
     Args:
         dataset: a `TokenStore`, or any map-style data set.
-        score: a whole number or a float for a sample, such as its loss under a small model; by default the number of
-            its `input_ids`.
+        score: a function from a sample to a whole number or a float, such as its loss under a small model, or the
+            scores of all samples; by default the length, which is the number of its `input_ids`.
+        share: the samples to score, such as those of one rank; by default all.
 
     Returns:
-        int64, or float64 if any score is a float; shape (number of samples,).
+        int64, or float64 if any score is a float; shape (number of scored samples,).
 
     Raises:
         TypeError, ValueError: naming the first sample whose score is no number.
     """
-    return scores_of(dataset, score, range(len(dataset)))
-
-
-def scores_of(dataset: Samples, difficulty: Any, share: range) -> np.ndarray:
-    """Score the samples in `share`; int64 or float64, shape (len(share),).
-
-    Args:
-        difficulty: a function from a sample to its score, or the scores of all samples; None for the length, which is
-            `dataset.lengths` if there is such, else the number of a sample's `input_ids`.
-
-    Raises:
-        TypeError, ValueError: naming the first sample whose score is no number.
-    """
-    if difficulty is None:
-        difficulty = getattr(dataset, "lengths", lambda sample: len(sample["input_ids"]))
-    if not callable(difficulty) and len(difficulty) != len(dataset):
-        raise ValueError(f"There are {len(difficulty)} scores for {len(dataset)} samples.")
-    scores = [difficulty(dataset[i]) for i in share] if callable(difficulty) else difficulty[share.start : share.stop]
+    share = range(len(dataset)) if share is None else share
+    given: Any = score
+    if given is None:
+        given = getattr(dataset, "lengths", lambda sample: len(sample["input_ids"]))
+    if not callable(given) and len(given) != len(dataset):
+        raise ValueError(f"There are {len(given)} scores for {len(dataset)} samples.")
+    scores = [given(dataset[i]) for i in share] if callable(given) else given[share.start : share.stop]
 
     try:
         array = np.asarray(scores)

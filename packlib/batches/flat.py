@@ -47,7 +47,7 @@ class FlatBatch:
 
     @property
     def bounds(self) -> Tensor:
-        """Where each sequence begins, and where the last one ends; shape (sequences + 1,)."""
+        """Token at which each sequence begins, and the end of the last one; shape (sequences + 1,)."""
         return pad(self.lengths.cumsum(0), (1, 0))
 
     @property
@@ -64,7 +64,7 @@ class FlatBatch:
 
     @property
     def is_padding(self) -> Tensor:
-        """Whether each token is padding; bool."""
+        """True for each token that is padding; bool."""
         return self.sequence_of_token >= len(self.lengths) - self.padding_sequences
 
     def next_tokens(self) -> Tensor:

@@ -112,7 +112,7 @@ class PackSampler(Sampler):
             self.epoch, self.start, self.done = epoch, 0, 0
 
     def setting(self) -> dict:
-        """What the batches of all ranks depend on, as plain values."""
+        """Everything that the batches of all ranks depend on, as plain values."""
         names = ("num_packs", "batch_size", "window", "seed", "shuffle", "drop_last", "ranks")
         return {name: getattr(self, name) for name in names}
 

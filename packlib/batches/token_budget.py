@@ -21,7 +21,7 @@ ORDERS: tuple[Order, ...] = get_args(Order)
 
 
 @dataclass(frozen=True, eq=False)
-class TokenBatches(Ragged):
+class TokenBatches(Ragged[np.ndarray]):
     """Batch `i` holds the samples `sample_ids[offsets[i]:offsets[i + 1]]`; padded, it is `rows[i]` × `widths[i]`.
 
     Attributes:

@@ -24,7 +24,7 @@ _BLOCK = 4096  # texts that are tokenized at once
 
 
 @dataclass(frozen=True, eq=False)
-class TokenStore(Ragged):
+class TokenStore(Ragged[dict[str, Any]]):
     """Sequences one after the other: sequence `i` is `input_ids[offsets[i]:offsets[i + 1]]`.
 
     >>> from packlib.batches import TokenStore

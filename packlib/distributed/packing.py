@@ -137,7 +137,7 @@ def _first_samples(plan: PackingPlan) -> np.ndarray:
 
 
 def deal(plan: PackingPlan, ranks: int | np.ndarray, world_size: int) -> np.ndarray:
-    """How many packs of each strategy a rank gets when all packs are dealt in turn.
+    """Count the packs of each strategy that a rank gets when all packs are dealt in turn.
 
     Args:
         ranks: one rank, or several in an array.

@@ -7,7 +7,7 @@ import numpy as np
 import torch.distributed as dist
 from torch.utils.data import Sampler
 
-from packlib.batches.difficulty import Samples, scores_of
+from packlib.batches.difficulty import Samples, difficulties
 from packlib.checks import flag, one_of, whole_number
 from packlib.collectives import Collectives
 from packlib.distributed.sorting import exact_sort, interleave, sort_rows
@@ -64,7 +64,7 @@ class DistributedCurriculumSampler(Sampler[int]):
         self._ranks.check_same(**self._setting())
         share = range(self.num_samples * rank // size, self.num_samples * (rank + 1) // size)
         with self._ranks.agree_on_errors():
-            scores = scores_of(dataset, difficulty, share)
+            scores = difficulties(dataset, difficulty, share)
         if self._ranks.sum(np.array([scores.dtype.kind == "f"], np.int64)).any():
             scores = _ordered_bits(scores.astype(np.float64))
         self._share, self._keys = share, scores
@@ -103,7 +103,7 @@ class DistributedCurriculumSampler(Sampler[int]):
         return {name: getattr(self, name) for name in ("num_samples", "seed", "curriculum", "drop_last")}
 
     def state_dict(self, done: int | None = None) -> dict:
-        """Where the current epoch stands, for all ranks.
+        """Return the place in the current epoch, for all ranks.
 
         Args:
             done: how many of its samples each rank has trained on; by default those that this sampler handed out,

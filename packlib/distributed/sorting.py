@@ -175,7 +175,7 @@ def check_rows(ranks: Collectives, rows: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def load_imbalance(loads: ArrayLike) -> float:
-    """How much longer the ranks take than if they shared the work evenly; 1 is even.
+    """Divide the time of the slowest rank by that of evenly shared work; 1 is even.
 
     >>> from packlib.distributed import load_imbalance
     >>> load_imbalance([2, 4]), load_imbalance([[2, 4], [4, 2]])

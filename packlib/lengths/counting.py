@@ -151,7 +151,7 @@ def count_lengths(
 
 
 def float_unit(counts: np.ndarray) -> int:
-    """How many sequences count as 1 in a floating-point solver, a power of two; 1 if there are fewer than 2^30.
+    """Choose the number of sequences that count as 1 in a floating-point solver: a power of two, 1 below 2^30.
 
     A solver is exact to about 1e-7 of this unit. Beside that, the 16 digits of a float have room for about 2^30 units.
     """

@@ -211,7 +211,7 @@ class LengthHistogram:
             np.savetxt(beside, rows, "%d", ",", header="length,count", comments="")
 
     def as_dict(self) -> dict[str, Any]:
-        """What JSON holds: the attributes, and the counts of the lengths that occur."""
+        """Return the attributes, and the counts of the lengths that occur, as JSON holds them."""
         used = np.flatnonzero(self.counts)
         about = {name: getattr(self, name) for name in _ABOUT}
         return about | {"lengths": used.tolist(), "counts": self.counts[used].tolist()}

@@ -75,7 +75,7 @@ def _not_empty(chunks: Iterator[np.ndarray], path: Path) -> Iterator[np.ndarray]
 
 
 def holds_counts(path: str | os.PathLike[str], column: str | None = None) -> bool:
-    """Whether a text file holds lines of a length and a count, told by its suffix and its first line.
+    """Return whether a text file has lines of a length and a count, by its suffix and its first line.
 
     Args:
         column: that the caller wants lengths from; of a file of counts it can only be the one of lengths.

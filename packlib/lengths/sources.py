@@ -66,8 +66,8 @@ def load(
         name_or_path: a name; or a text file with one length a line, a CSV of lengths or of `length,count`, JSON
             lines, a `.npy` array, or a Parquet file, read in chunks; or JSON that `LengthHistogram.save` wrote.
         max_length: the length of a pack; by default the data set's own, or the longest length of the file.
-            (`docstrings` has 5,780 texts that are longer than its own 512 tokens. They come truncated, as `truncated`
-            of the histogram says, unless `overlong` drops or splits them.)
+            (Sequences of a data set that are longer than its own length, such as 5,780 of `docstrings`, come truncated
+            to it, as `truncated` of the histogram says, unless `overlong` drops or splits them.)
         column: which column of a CSV with a header, of JSON lines, or of a Parquet file; lists are counted by their
             items.
         overlong: what to do with sequences longer than `max_length`: "error", "truncate", "drop" or "split"; see

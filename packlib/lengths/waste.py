@@ -23,7 +23,7 @@ BUCKETS, WINDOW = 8, 50  # those of "buckets" and "megabatches", where nobody sa
 
 @dataclass(frozen=True)
 class PaddingWaste:
-    """What one pass over the data costs.
+    """Slots and tokens of one pass over the data.
 
     Attributes:
         habit: how the batches are made, a name in `HABITS`.
@@ -39,7 +39,7 @@ class PaddingWaste:
 
     @property
     def random(self) -> bool:
-        """Whether the habit shuffles, so that `slots` is an expectation."""
+        """True if the habit shuffles, so that `slots` is an expectation."""
         return self.habit not in ("maximum", "sorted")
 
     @property

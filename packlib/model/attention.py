@@ -30,7 +30,7 @@ CHOICES: tuple[Backend, ...] = ("auto", *BACKENDS)
 
 
 def allowed_pairs(segment_ids: Tensor, causal: bool = False, rule: Callable | None = None) -> Tensor:
-    """Which query may look at which key: (B, T) segment ids to bool, shape (B, queries T, keys T).
+    """Make of (B, T) segment ids which query may look at which key; bool, shape (B, queries T, keys T).
 
     Args:
         rule: what else must hold, as transformers writes it: (pack, head, query, key) to bool, where query and
@@ -58,7 +58,7 @@ def added(allowed: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def tree_pairs(seen_until: Tensor, position_ids: Tensor, rule: Callable | None = None) -> Tensor:
-    """Which query may look at which key where sequences share tokens; bool, shape (B, queries T, keys T).
+    """Make which query may look at which key where sequences share tokens; bool, shape (B, queries T, keys T).
 
     A slot sees itself and the slots before it, unless they are out of sight: shared tokens are in sight until the last
     sequence that has them ends, those of one sequence alone until it ends itself. That holds for trees of any depth.
@@ -108,7 +108,7 @@ def tree_block_mask(seen_until: Tensor) -> Any:
 
 
 def cumulative_lengths(segment_ids: Tensor) -> tuple[Tensor, int]:
-    """Where each segment begins among the B·T slots, and B·T at the end; int32. And the longest segment.
+    """Find where each segment begins among the B·T slots, with B·T at the end (int32), and the longest segment.
 
     Variable-length kernels take this for a mask (`cu_seqlens`). The padding of each pack is a segment of its
     own.

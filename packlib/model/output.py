@@ -8,7 +8,7 @@ from transformers.utils import ModelOutput
 
 @dataclass
 class PackedOutput(ModelOutput):
-    """What a model computes for a batch of packs; M predicted tokens, S sequences.
+    """Outputs of a model for a batch of packs; M predicted tokens, S sequences.
 
     Attributes:
         loss: scalar: the mean token loss, plus BERT's mean next-sentence loss. Without any label it is 0 from

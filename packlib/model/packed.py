@@ -96,7 +96,7 @@ class PackedBert(BertForPreTraining):
         return self.heads(hidden, batch | {"sequence_labels": sequence_labels})
 
     def heads(self, hidden: Tensor, batch: Mapping[str, Any]) -> PackedOutput:
-        """What follows from the last hidden states of a batch, shape (B, T, d)."""
+        """Compute the outputs of the heads from the last hidden states of a batch, shape (B, T, d)."""
         flat, output, labels = hidden.flatten(0, 1), PackedOutput(hidden=hidden), batch.get("labels")
         firsts = flat[batch["sequence_starts"].clamp(max=len(flat) - 1)]  # an empty place says B·T
         output.pooled = self.bert.pooler(firsts[:, None])

@@ -133,13 +133,13 @@ def packed_output(model: nn.Module, batch: PackedBatch, form: Form = "auto") -> 
 
 
 def causal_labels(batch: PackedBatch) -> Tensor:
-    """What a causal model predicts: each label, or token without labels, but the first of a sequence; shape (B, T)."""
+    """Take the labels, or the tokens without labels, and mask the first of each sequence; shape (B, T)."""
     labels = batch.input_ids if batch.labels is None else batch.labels
     return labels.masked_fill(segment_begins(batch.segment_ids) | (batch.segment_ids == 0), IGNORED)
 
 
 def kind_of(model: PreTrainedModel) -> str:
-    """Whether a model of transformers is "causal" or "masked".
+    """Tell a "causal" from a "masked" model of transformers.
 
     Raises:
         TypeError: if packs change what it computes, with the reason.
@@ -182,7 +182,7 @@ def _reason(kind: str, config: Any) -> str | None:
 
 @dataclass(frozen=True)
 class Handover:
-    """What must be known of a model to hand it packs; called with a batch, it returns the arguments."""
+    """Hands packs to one model: called with a batch, it returns the arguments."""
 
     form: str
     kind: str
@@ -270,7 +270,7 @@ class Handover:
             )
 
     def takes(self, name: str) -> bool:
-        """Whether the model takes an argument of this name."""
+        """Return whether the model takes an argument of this name."""
         passed_on = name.startswith(("cu_seq_lens", "max_length")) or name == "use_cache"
         return name in self.reads or (passed_on and "**" in self.reads)
 

@@ -47,26 +47,40 @@ def place_samples(
     if seed is not None:
         _shuffle(order[: histogram.num_sequences], starts, whole_number("seed", seed, 0))
 
-    # Each place of each strategy takes the next samples of its length, as many as the strategy has packs.
-    place = ranges(np.cumsum(repeats * sizes) - repeats * sizes, sizes)
-    ends = np.concatenate([[0], np.cumsum(np.repeat(sizes, repeats))])
-    repeats, sizes = np.repeat(repeats, sizes), np.repeat(sizes, sizes)
-    by_length = np.argsort(items, kind="stable")
-    first = np.empty(len(repeats), np.int64)
-    first[by_length] = np.cumsum(repeats[by_length]) - repeats[by_length]
+    # The packs of a strategy stand one after the other, so that its k-th item fills every size-th slot from its first.
+    offsets = np.concatenate([[0], np.cumsum(np.repeat(sizes, repeats))])
+    strategy_starts = np.cumsum(repeats * sizes) - repeats * sizes
+    first_slot = ranges(strategy_starts, sizes)
+    packs_of_item = np.repeat(repeats, sizes)
+    size_of_item = np.repeat(sizes, sizes)
+    first_sample = _first_samples(items, packs_of_item)
     sample_ids = np.empty(histogram.num_sequences, order.dtype)
-    held = np.empty(histogram.num_sequences, np.int32)
-    few = np.flatnonzero(repeats < _WORTH_A_SLICE)
-    pack = ranges(np.zeros_like(few), repeats[few])
-    few = np.repeat(few, repeats[few])
-    at = place[few] + pack * sizes[few]
-    sample_ids[at], held[at] = order[first[few] + pack], items[few]
-    often = np.flatnonzero(repeats >= _WORTH_A_SLICE)
-    columns = place, sizes, first, repeats, items
-    for at, size, begin, n, length in zip(*(column[often].tolist() for column in columns), strict=True):
-        sample_ids[at : at + n * size : size] = order[begin : begin + n]
-        held[at : at + n * size : size] = length
-    return Packs._of(sample_ids=sample_ids, offsets=ends, lengths=held, max_length=top)
+    packed_lengths = np.empty(histogram.num_sequences, np.int32)
+
+    # Items of few packs: all samples at once.
+    seldom = np.flatnonzero(packs_of_item < _WORTH_A_SLICE)
+    pack = ranges(np.zeros_like(seldom), packs_of_item[seldom])
+    item = np.repeat(seldom, packs_of_item[seldom])
+    slots = first_slot[item] + pack * size_of_item[item]
+    sample_ids[slots] = order[first_sample[item] + pack]
+    packed_lengths[slots] = items[item]
+
+    # Items of many packs: a slice for each, which is faster for millions of samples.
+    often = np.flatnonzero(packs_of_item >= _WORTH_A_SLICE)
+    columns = first_slot, size_of_item, first_sample, packs_of_item, items
+    for slot, size, sample, packs, length in zip(*(column[often].tolist() for column in columns), strict=True):
+        every_pack = slice(slot, slot + packs * size, size)
+        sample_ids[every_pack] = order[sample : sample + packs]
+        packed_lengths[every_pack] = length
+    return Packs._of(sample_ids=sample_ids, offsets=offsets, lengths=packed_lengths, max_length=top)
+
+
+def _first_samples(items: np.ndarray, packs_of_item: np.ndarray) -> np.ndarray:
+    """Where, among the samples in order of length, those of each item begin; items of one length take turns."""
+    by_length = np.argsort(items, kind="stable")
+    first_sample = np.empty(len(items), np.int64)
+    first_sample[by_length] = np.cumsum(packs_of_item[by_length]) - packs_of_item[by_length]
+    return first_sample
 
 
 def _shuffle(order: np.ndarray, starts: np.ndarray, seed: int) -> None:

@@ -90,8 +90,8 @@ CUTS: dict[CutRule, Callable[[np.ndarray, int], Pieces]] = {"split": split, "tru
 
 
 @dataclass(frozen=True, eq=False)
-class DocumentRows(Ragged):
-    """Which piece of which document stands in which row: row `i` holds pieces `offsets[i]` to `offsets[i + 1]`.
+class DocumentRows(Ragged[np.ndarray]):
+    """Pieces of documents in rows: row `i` holds pieces `offsets[i]` to `offsets[i + 1]`.
 
     `rows[i]` is row i as an array of shape (number of its pieces, 3): for each piece the document, the first token,
     counted from 0 in the document, and the number of tokens.

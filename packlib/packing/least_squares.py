@@ -139,7 +139,7 @@ class _Basis:
                 turned[i], turned[i + 1] = cos * first + sin * second, cos * second - sin * first
 
     def weights(self) -> np.ndarray:
-        """How much of each column in use comes nearest to the target, negative or not."""
+        """Solve for the weights of the columns in use that come nearest to the target, negative or not."""
         found = self.along[: self.size].copy()
         for i in range(self.size - 1, -1, -1):
             found[i] /= self.triangle[i, i]

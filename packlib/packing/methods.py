@@ -39,7 +39,7 @@ _STEPS = 10**9  # of the search in "auto": some two seconds
 
 
 class PackingMethod(Protocol):
-    """What `METHODS` holds: from a histogram, a depth limit and the method's options to strategies.
+    """Type of a method: from a histogram, a depth limit and the method's options to strategies.
 
     `max_sequences_per_pack` is None for no limit, where that is the method's default. A method may also return
     `(strategies, proof)`, as `optimal` does: the `proof` of the plan, or None for the sums that prove most.

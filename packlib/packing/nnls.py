@@ -37,7 +37,7 @@ def full_strategies(max_length: int, max_sequences_per_pack: int) -> Iterator[tu
 
 
 def num_full_strategies(max_length: int, max_sequences_per_pack: int) -> int:
-    """How many columns the strategy matrix has: partitions of `max_length` into at most that many parts."""
+    """Count the columns of the strategy matrix: partitions of `max_length` into at most that many parts."""
     ways = [1] + [0] * max_length  # by conjugation, parts of at most that size are counted instead
     for part in range(1, min(max_sequences_per_pack, max_length) + 1):
         for total in range(part, max_length + 1):

@@ -17,8 +17,8 @@ _SAVED = "sample_ids", "offsets", "lengths", "max_length"  # in a file of packs
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Packs(Ragged):
-    """Which samples share a pack: pack `i` holds `sample_ids[offsets[i]:offsets[i + 1]]`.
+class Packs(Ragged[np.ndarray]):
+    """Samples in packs: pack `i` holds `sample_ids[offsets[i]:offsets[i + 1]]`.
 
     Attributes:
         sample_ids: integers from 0 up, shape (number of samples,); positions in the lengths that were packed.

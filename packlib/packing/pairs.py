@@ -114,7 +114,7 @@ class PairPacks(Packs):
 
     @property
     def proven_by(self) -> str:
-        """What proves `lower_bound`, in words, such as "patches alone: the sum of all patches"."""
+        """Proof of `lower_bound` in words, such as "patches alone: the sum of all patches"."""
         if self.patch_bound > self.token_bound:
             return "patches alone: " + str(self.patch_proof).replace("tokens", "patches")
         return f"tokens alone: {self.token_proof}"

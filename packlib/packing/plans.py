@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from packlib.checks import depth_limit, flag, in_html, one_line, one_of, percent, shown, text, whole_number
+from packlib.checks import depth_limit, in_html, one_line, one_of, percent, shown, text, whole_number
 from packlib.files import has_exactly, naming, naming_text, parse_json, read_text, write_text
 from packlib.lengths.counting import INT64_MAX, as_int64
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.assigning import place_samples
 from packlib.packing.packs import Packs
-from packlib.packing.proofs import Prices, PricesAndList, Proof, Sums, check_proof, proof_from_dict
+from packlib.packing.proofs import PricesAndList, Proof, Sums, check_proof, proof_from_dict
 from packlib.packing.search.bound import exact_dot
 
-_FORMAT, _BEFORE = "packlib.PackingPlan 4", "packlib.PackingPlan 3"
+_FORMAT = "packlib.PackingPlan 4"
 _WRITTEN = ("method", "max_sequences_per_pack")  # as they are
 _STATED = ("num_packs", "lower_bound")  # for whoever reads the JSON; they follow from the rest
 _MOST_BYTES = 1 << 30  # of a file
@@ -165,7 +165,7 @@ class PackingPlan:
 
     @property
     def listed(self) -> bool:
-        """Whether a list of packs proves one pack more than the prices, with the help of HiGHS in floating point."""
+        """True if a list of packs proves one pack more than the prices, with the help of HiGHS in floating point."""
         return isinstance(self.proof, PricesAndList)
 
     def _proven_bound(self) -> int:
@@ -251,12 +251,10 @@ class PackingPlan:
 
     @classmethod
     def _from_dict(cls, raw: Any) -> "PackingPlan":
-        before = isinstance(raw, dict) and raw.get("format") == _BEFORE
-        proof_names = {"duals", "listed"} if before else {"proof"}
-        has_exactly(raw, "A plan", {"format", "histogram", "strategies", "repeats", *proof_names, *_WRITTEN, *_STATED})
-        one_of("format", raw["format"], (_FORMAT, _BEFORE))
-        histogram, limit = LengthHistogram.from_dict(raw["histogram"]), depth_limit(raw["max_sequences_per_pack"])
-        proof = _proof_before(raw, histogram, limit) if before else proof_from_dict(raw["proof"])
+        has_exactly(raw, "A plan", {"format", "histogram", "strategies", "repeats", "proof", *_WRITTEN, *_STATED})
+        one_of("format", raw["format"], (_FORMAT,))
+        histogram = LengthHistogram.from_dict(raw["histogram"])
+        proof = proof_from_dict(raw["proof"])
         strategies = raw["strategies"]
         for value in [strategies, *strategies] if isinstance(strategies, list) else [strategies]:
             if not isinstance(value, list):
@@ -297,17 +295,6 @@ class PackingPlan:
         more = f"<div>and {len(self.repeats) - 8} more strategies</div>" if len(self.repeats) > 8 else ""
         text = in_html(repr(self).removeprefix("PackingPlan(").removesuffix(")"))
         return f"<div><div>{text}</div><table>{''.join(rows)}</table>{more}</div>"
-
-
-def _proof_before(raw: dict[str, Any], histogram: LengthHistogram, max_sequences_per_pack: int | None) -> Proof:
-    """What proves the bound of a plan that was written before it said so: its duals, unless sums prove more."""
-    flag("listed", raw["listed"])
-    sums = Sums.strongest(histogram.counts, max_sequences_per_pack)
-    if raw["duals"] is None and not raw["listed"]:
-        return sums
-    proof = (PricesAndList if raw["listed"] else Prices)([] if raw["duals"] is None else raw["duals"])
-    more = proof.bound(histogram.counts, max_sequences_per_pack) - sums.bound(histogram.counts, max_sequences_per_pack)
-    return proof if more >= 0 else sums
 
 
 def assign(plan: PackingPlan, lengths: Iterable[int], seed: int | None = None) -> Packs:

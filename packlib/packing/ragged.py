@@ -1,12 +1,14 @@
 """Rows of different lengths, one after the other in flat arrays: packs, batches of samples, sequences of tokens."""
 
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
+Item = TypeVar("Item")  # a row as it is taken out
 
-class Ragged:
+
+class Ragged(Generic[Item]):
     """Row `i` stands from `offsets[i]` to `offsets[i + 1]` in flat arrays.
 
     Attributes:
@@ -32,10 +34,10 @@ class Ragged:
         index %= len(self)
         return slice(self.offsets[index], self.offsets[index + 1])
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: int) -> Item:
         raise NotImplementedError
 
-    def __iter__(self) -> Iterator:
+    def __iter__(self) -> Iterator[Item]:
         return (self[i] for i in range(len(self)))
 
     def __len__(self) -> int:

@@ -133,7 +133,7 @@ def _in_main_thread() -> bool:
 
 
 def sentence(said: object) -> str:
-    """What stopped a command, on one line without escape sequences, and short whatever names are in it."""
+    """Say what stopped a command, on one line without escape sequences, and short whatever names are in it."""
     if isinstance(said, OSError) and said.strerror and isinstance(said.filename, str):
         said = f"{named(said.filename)}: {said.strerror}."  # as the system says it
     return one_line(str(said), 1000)

@@ -13,7 +13,7 @@ TOLERATED = 0.02  # of the sequences an update: so near, nothing else need chang
 
 
 class Adjustment(NamedTuple):
-    """What `adjust` answers.
+    """A recipe for packed rows, with the reason for each change.
 
     Attributes:
         recipe: the recipe for packed rows.

@@ -26,7 +26,7 @@ from packlib.model.unmodified import causal_labels, kind_of
 
 
 class Objective(Protocol):
-    """What `fit` trains: the losses that `counts` names, each divided by its count over the whole update."""
+    """Losses for `fit` to train, as `counts` names them, each divided by its count over the whole update."""
 
     def counts(self, batch: PackedBatch) -> dict[str, int]:
         """For each loss, how many values `batch` (on the CPU, before the forward pass) adds to its mean."""

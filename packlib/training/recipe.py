@@ -153,7 +153,7 @@ class Recipe:
 
     @property
     def half_lives(self) -> tuple[float, ...]:
-        """How far the two moments remember: sequences after which a gradient's weight has halved."""
+        """Memory of the two moments: sequences after which a gradient's weight has halved."""
         update = self.sequences_per_update
         return tuple(update * math.log(0.5) / math.log(beta) if beta else 0.0 for beta in self.betas)
 

@@ -82,7 +82,7 @@ class UpdateStream:
         return batch
 
     def state_dict(self) -> dict:
-        """Where the stream is: the loader's state, and what is left of its last batch."""
+        """Return the place of the stream: the loader's state, and the remainder of its last batch."""
         rest = None if self._rest is None else dict(self._rest)
         return {"loader": self.loader.state_dict(), "ahead": self._ahead, "rest": rest}
 

@@ -18,7 +18,7 @@ SHARDINGS: tuple[Sharding, ...] = get_args(Sharding)
 
 
 class ContextShards(NamedTuple):
-    """What each rank of a group has to do for each pack.
+    """Work of each rank of a group for each pack.
 
     Attributes:
         work: padding included; float64, shape (number of packs, ranks). With whole sequences the busiest rank is first.

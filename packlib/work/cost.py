@@ -122,7 +122,7 @@ class Work:
 
     @property
     def in_words(self) -> str:
-        """Which model the work is that of, to end a sentence with.
+        """Name of the model that the work is that of, to end a sentence with.
 
         >>> from packlib.work import Work
         >>> Work(per_token=1000, per_square=2).in_words

@@ -26,7 +26,7 @@ class Waiting(NamedTuple):
 
 
 def waiting(each: Iterable[float], ranks: int, packs_per_rank: int = 1, *, seed: int = 0) -> Waiting:
-    """How long ranks wait for the slowest where packs are dealt to steps and ranks at random, as a loader deals them.
+    """Estimate how long ranks wait for the slowest if packs are dealt to steps and ranks at random, as by a loader.
 
     Packs that make no whole step are left out, the last ones first.
 

@@ -45,7 +45,7 @@ class RankGroups:
 
     @property
     def above_bound(self) -> float:
-        """How much longer than `bound` the step takes, as a share of it."""
+        """Time of the step above `bound`, as a share of it."""
         return self.slowest / self.bound - 1
 
     def __repr__(self) -> str:

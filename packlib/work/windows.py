@@ -21,7 +21,7 @@ _CHUNK = 1 << 17  # packs that are dealt at once, about, so that what this takes
 def deal_in_windows(
     pack_works: np.ndarray, ranks: int, packs_per_rank: int, window: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Which packs each rank gets in each step; int64, shape (steps, ranks, packs_per_rank).
+    """Assign packs to each rank in each step; int64, shape (steps, ranks, packs_per_rank).
 
     Args:
         pack_works: the work of each pack, in a random order; float64, shape (steps * ranks * packs_per_rank,).

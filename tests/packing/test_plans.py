@@ -188,7 +188,7 @@ LISTS = "[[7, 1], [6, 2], [5, 2, 1], [4, 3, 1]]"
         (
             "PackingPlan 4",
             "PackingPlan 5",
-            "format must be 'packlib.PackingPlan 4' or 'packlib.PackingPlan 3', not 'packlib.PackingPlan 5'",
+            "format must be 'packlib.PackingPlan 4', not 'packlib.PackingPlan 5'",
         ),
         (
             "[[7, 1], [6, 2], [5, 2, 1], [4, 3, 1]]",

@@ -225,41 +225,10 @@ def test_a_list_says_that_it_rests_on_floating_point():
     assert "floating point" not in repr(WIKIPEDIA) + str(WIKIPEDIA.proof)
 
 
-def written_before(made, duals, listed=False):
-    """The text as version 3 of the format had it."""
-    raw = json.loads(made.to_json())
-    del raw["proof"]
-    return json.dumps(raw | {"format": "packlib.PackingPlan 3", "listed": listed, "duals": duals})
-
-
-@pytest.mark.parametrize("depth", DEPTHS)
-@pytest.mark.parametrize("method", ["lpfhp", "optimal"])
-def test_plans_written_before_still_load(method, depth):
-    made = plan(load("wordnet-pairs"), method=method, max_sequences_per_pack=depth)
-    duals = made.prices.tolist() if isinstance(made.proof, Prices) else None
-    back = PackingPlan.from_json(written_before(made, duals))
-    assert back.to_json() == made.to_json()
-
-
-def test_plans_written_before_with_a_list_or_weak_duals_still_load():
-    back = PackingPlan.from_json(written_before(LISTED, LISTED.prices.tolist(), listed=True))
-    assert back.to_json() == LISTED.to_json()
-    weak = [0] * 8 + [1]  # they prove a pack; sums prove the four that the text states
-    assert PackingPlan.from_json(written_before(plan([7, 6, 5, 4, 3, 2, 2, 1, 8], 8), weak)).lower_bound == 5
-
-
-@pytest.mark.parametrize(
-    ("duals", "listed", "says"),
-    [
-        (None, True, "There must be 133 prices"),
-        (None, 1, "listed must be True or False, not 1"),
-        ([1, 2], False, "There must be 133 prices"),
-        (None, False, "another bound than its strategies and proof give"),
-    ],
-)
-def test_plans_written_before_are_checked_as_before(duals, listed, says):
-    with pytest.raises(ValueError, match=says):
-        PackingPlan.from_json(written_before(LISTED, duals, listed))
+def test_a_plan_of_another_format_is_refused():
+    raw = json.loads(LISTED.to_json())
+    with pytest.raises(ValueError, match=r"format must be 'packlib.PackingPlan 4', not 'packlib.PackingPlan 3'"):
+        PackingPlan.from_json(json.dumps(raw | {"format": "packlib.PackingPlan 3"}))
 
 
 def test_sums_are_proofs_for_huge_counts_and_rows():

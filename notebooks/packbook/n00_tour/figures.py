@@ -62,7 +62,7 @@ def show_packed(lengths: np.ndarray, packs: Packs, best: PackingPlan, mark: Call
     empty = 1 - lengths[:FEW].mean() / max_length
     fig, axes = new_figure(1, 2, sharey=True)
     draw_rows(axes[0], [[i] for i in range(FEW)], lengths, max_length, FEW)
-    draw_rows(axes[1], list(packs), lengths, max_length, FEW)
+    draw_rows(axes[1], [samples.tolist() for samples in packs], lengths, max_length, FEW)
     axes[0].set_title(f"padded: {FEW} rows, {percent(empty, 0)} empty")
     axes[1].set_title(f"packed: {said(len(packs), 'rows')}, {percent(1 - best.efficiency, 0)} empty")
     mark(axes[1], "rows", "y", at=lambda rows: rows - 0.5)  # below so many rows

@@ -15,21 +15,21 @@ from packlib.tools.advice.sentences import Decision
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Advice(Findings):
-    """What to do with sequences of these lengths; its numbers are those of `Findings`."""
+    """Decisions for sequences of these lengths; its numbers are those of `Findings`."""
 
     @cached_property
     def decisions(self) -> tuple[Decision, ...]:
-        """What to do, in the order of the page."""
+        """Decisions, in the order of the page."""
         return sentences.decide(self)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What else to know, in sentences; behind the fold of the page."""
+        """Further findings, in sentences; behind the fold of the page."""
         return sentences.notes(self)
 
     @property
     def loss(self) -> str:
-        """How many tokens the loss sees, in a sentence; empty where the data does not say."""
+        """A sentence about the number of tokens that the loss sees; empty where the data does not say."""
         return sentences.loss(self)
 
     @property
@@ -52,7 +52,7 @@ class Advice(Findings):
 
     @property
     def numbers(self) -> dict[str, int | float]:
-        """What a sweep compares."""
+        """Numbers that a sweep compares."""
         return {
             "times fewer slots": self.times_fewer,
             "row length": self.row_length,

@@ -37,7 +37,7 @@ def beside(chosen: PackingPlan, histogram: LengthHistogram) -> list[PackingPlan]
 
 
 def try_depths(histogram: LengthHistogram, at_limit: PackingPlan) -> tuple[DepthTrial, ...]:
-    """What depths allow, ascending, up to the first that is good enough, or to the depth limit of the plan `at_limit`.
+    """Try depths, ascending, up to the first that is good enough, or to the depth limit of the plan `at_limit`.
 
     A depth that cannot be within half a percent of the deepest, as its bound shows, is not searched: best fit tells
     about how far off it is.

@@ -23,7 +23,7 @@ _MOST_PACKS = 1 << 20  # of a plan with more, this number is drawn
 
 
 class Lost(NamedTuple):
-    """What a rule for longer sequences loses in rows of the advised length.
+    """Losses of one rule for longer sequences, in rows of the advised length.
 
     Attributes:
         tokens: that are in no row.
@@ -38,7 +38,7 @@ class Lost(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """What was found about sequences of these lengths, in numbers.
+    """Numbers about sequences of these lengths.
 
     Attributes:
         whole: the lengths as they are.
@@ -115,17 +115,17 @@ class Findings:
 
     @property
     def gains(self) -> bool:
-        """Whether packing saves over 2 % of the slots of today."""
+        """True if packing saves over 2 % of the slots of today."""
         return self.today.slots - self.slots > WORTH * self.today.slots
 
     @property
     def now(self) -> RowLength:
-        """What rows of today's length take, packed."""
+        """Packed rows of today's length."""
         return self._row(self.max_length)
 
     @property
     def chosen(self) -> RowLength:
-        """What rows of the advised length take."""
+        """Packed rows of the advised length."""
         return self._row(self.row_length)
 
     def _row(self, length: int) -> RowLength:
@@ -133,7 +133,7 @@ class Findings:
 
     @cached_property
     def lost(self) -> dict[CutRule, Lost]:
-        """What each rule for longer sequences loses in rows of the advised length."""
+        """Losses of each rule for longer sequences, in rows of the advised length."""
         top, found = self.row_length, dict[CutRule, Lost]()
         for rule in CUT_RULES:
             tokens = 0 if rule == "split" else count_cut(self.whole, top, rule)[1]
@@ -188,7 +188,7 @@ class Findings:
 
     @cached_property
     def waiting(self) -> Waiting | None:
-        """How long replicas wait for the slowest where packs are assigned to them at random, once per update.
+        """Time that replicas wait for the slowest where packs are assigned to them at random, once per update.
 
         None for a single replica, for an unknown update, and where an update has more packs than there are.
         """
@@ -209,7 +209,7 @@ class Findings:
 
     @property
     def memory(self) -> Memory | None:
-        """What the micro batch that is advised takes on a device, or None without a model."""
+        """Memory that the advised micro batch takes on a device, or None without a model."""
         if self.shape is None:
             return None
         shards, recompute = (self.fit.shards, self.fit.recompute) if self.fit else (1, False)
@@ -218,5 +218,5 @@ class Findings:
 
     @cached_property
     def piled_up(self) -> tuple[int, int]:
-        """Where sequences look cut before they were counted, and how many do, as `find_pile` finds them."""
+        """Length at which sequences look cut before they were counted, and their number, as `find_pile` finds them."""
         return find_pile(self.whole)

@@ -55,7 +55,7 @@ class Memory(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """What fits into the memory of a device.
+    """Rows and shards that fit into the memory of a device.
 
     Attributes:
         rows: of one forward pass, 0 if none fits.
@@ -128,7 +128,7 @@ class ModelShape:
         return Work.decoder(self.layers, self.width, max(1, inner), self.heads, self.key_value_heads, self.head_width)
 
     def memory(self, rows: int, max_length: int, *, shards: int = 1, recompute: bool = False) -> Memory:
-        """What training takes on one device, at its peak, with a kernel that stores no attention scores.
+        """Memory of training on one device, at its peak, with a kernel that stores no attention scores.
 
         Mixed precision is assumed, as with a trainer's `bf16=True`: weights, gradients and AdamW's two moments take
         four bytes each, and a 16-bit copy of the weights two more. The layers compute in 16 bits; the norms and the

@@ -51,7 +51,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Update:
-    """What an update of packed rows is made of.
+    """Micro-batches that make up an update of packed rows.
 
     Attributes:
         before, after: the batches.
@@ -80,7 +80,7 @@ class Update:
 
     @property
     def exact(self) -> bool:
-        """Whether an update has as many sequences as before, within 2 %."""
+        """True if an update has the same number of sequences as before, within 2 %."""
         return abs(self.off) <= TOLERATED
 
 

@@ -24,7 +24,7 @@ _FEW = 4096  # different lengths: up to so many, LPFHP takes milliseconds
 
 @dataclass(frozen=True)
 class RowLength:
-    """What rows of one length would take.
+    """Packs, slots and work of rows of one length.
 
     Attributes:
         max_length: slots of a row.

@@ -30,7 +30,7 @@ _DONE: dict[CutRule, str] = {"truncate": "cut off", "drop": "left out", "split":
 
 
 class Decision(NamedTuple):
-    """What to do about one thing, why, and what the next best choice would cost."""
+    """One decision, its reason, and the cost of the next best choice."""
 
     about: str
     choice: str
@@ -501,7 +501,7 @@ def _other_update(found: Findings, update: Update) -> str:
 
 
 def loss(found: Findings) -> str:
-    """How many of the packed tokens are trained on; empty where the data does not say."""
+    """Say how many of the packed tokens are trained on; empty where the data does not say."""
     if found.trained is None:
         return ""
     share = found.trained / found.histogram.num_tokens
@@ -512,7 +512,7 @@ def loss(found: Findings) -> str:
 
 
 def notes(found: Findings) -> tuple[str, ...]:
-    """What else to know, a paragraph each."""
+    """Write further findings, a paragraph each."""
     said = [_attention_note(found), _memory_note(found), _positions_note(found), _waiting_note(found)]
     if not found.depths and found.plan.deepest > 1:
         said.append(
@@ -573,7 +573,7 @@ def _waiting_note(found: Findings) -> str:
 
 
 def rows_note(found: Findings) -> str:
-    """What the table of row lengths rests on."""
+    """Say how the table of row lengths was made."""
     said = (
         "Packed with lpfhp; today's and the best row length as plan does by default, which searches for fewer packs "
         "where lpfhp may need over 0.1 % more than the fewest. "
@@ -587,7 +587,7 @@ def rows_note(found: Findings) -> str:
 
 
 def code_note(found: Findings) -> str:
-    """How the code on the page is used."""
+    """Say how to use the code on the page."""
     given = ["dataset", "folder (of the model)", "tokenizer (for TRL)"]
     given += ["learning_rate"] * (found.recipe is None) + ["sequences_per_update"] * (found.update is None)
     said = (

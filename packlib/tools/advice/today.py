@@ -55,7 +55,7 @@ class Today:
 
     @property
     def sized(self) -> bool:
-        """Whether the slots depend on the batch size."""
+        """True if the slots depend on the batch size."""
         return self.habit not in ("maximum", "packed")
 
     @property
@@ -74,7 +74,7 @@ def batches_today(
     max_sequences_per_pack: int | None = None,
     seed: int = 0,
 ) -> Today:
-    """What one pass takes now.
+    """Count the slots that one pass takes now.
 
     >>> from packlib.tools.advice import batches_today
     >>> from packlib.lengths import LengthHistogram

@@ -21,7 +21,7 @@ def share_of(part: float, whole: float = 1) -> str:
 
 
 def signed(off: float) -> str:
-    """How much more or less: "+3.1 %", "−0.20 %", "±0 %"."""
+    """Write how much more or less: "+3.1 %", "−0.20 %", "±0 %"."""
     return "±0 %" if abs(off) < 0.00005 else f"{'+' if off > 0 else '−'}{share_of(abs(off))}"
 
 
@@ -86,6 +86,6 @@ def filled(name: str, autoescape: bool = False, **values: Any) -> str:
 
 
 def parts_of(text: str) -> dict[str, str]:
-    """What stands below each line "=== NAME", by name."""
+    """Cut a text at its lines "=== NAME"; return the parts by name."""
     _, *parts = re.split("^=== (.*)\n", text, flags=re.MULTILINE)
     return dict(zip(parts[::2], parts[1::2], strict=True))
