@@ -136,7 +136,9 @@ def _chat_answers(
         if any(weights.get(number) == 0 for number in range(len(prompt), len(chat))):
             raise ValueError(f"The weight of 0 in the completion of row {at} is not read: give the chat as messages.")
         whole.append(apply_template(chat, offered, tokenizer, at)["input_ids"])
-        begins.append(apply_template(chat[: len(prompt)], offered, tokenizer, at, add_generation_prompt=True)["input_ids"])
+        begins.append(
+            apply_template(chat[: len(prompt)], offered, tokenizer, at, add_generation_prompt=True)["input_ids"]
+        )
     return _with_masks(whole, begins, labels)
 
 
