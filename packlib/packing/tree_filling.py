@@ -24,11 +24,10 @@ from packlib.packing.trees import ROOT
 _STEPS = 2048  # of a table, about: slots are counted in units, and rounded up
 _NONE = -(1 << 30)  # cannot be reached
 _NEARLY = 0.998  # of a row that is full enough: no more is looked for
-_PARTLY = 6  # trees that a row may take parts of, beside its first
+_PARTLY = 3  # trees that a row may take parts of, beside its first
 _WINDOW = 64  # trees that wait for a row at a time
 NEAR = 0.01  # rows that are at most so much above the bound are near enough
 _FEWEST, _MOST = 2, 8  # rows that are filled anew together
-HEAT = 0.0
 _EMPTIEST_OF = 4  # rows, of which the emptiest is filled anew with others
 
 Row = dict[int, list[int]]  # of each tree that is there the leaves, by their numbers within the tree, ascending
@@ -350,7 +349,7 @@ class Filler:
                 continue
             left = [self.max_length - self.used(row) for row in filled]
             squares = sum(n * n for n in left) + (len(some) - len(filled)) * self.max_length**2
-            if squares >= sum(spaces[at] ** 2 for at in some) - HEAT * rng.random() * self.max_length**2:
+            if squares >= sum(spaces[at] ** 2 for at in some):
                 for at in sorted(some, reverse=True):
                     del rows[at], spaces[at]
                 rows += filled

@@ -242,6 +242,12 @@ def _plan(
     help="Make no labels, as for masked models.",
 )
 @click.option("--tokenizer", type=_path, metavar="FOLDER", help="Make tokens of chats or texts with it.")
+@click.option(
+    "--thinking",
+    type=click.Choice(("last",)),
+    show_default="each chat is one sequence",
+    help="Pack each turn of a chat as it was generated, with its last reasoning; shared turns are there once.",
+)
 @_masks
 @click.option("--drop", multiple=True, metavar="COLUMN", help="Leave this column out. May be repeated.")
 @click.option("--drop-unlabeled", is_flag=True, help="Leave out what has no label, also once it is cut.")
@@ -283,6 +289,7 @@ def _pack(
       packlib pack tokens.parquet --plan report/plan.json --overlong truncate --out packed.parquet
       packlib pack chats.jsonl --tokenizer my_model --max-length 4096 --packs-per-file 10000 --out packed
       packlib pack owner/name --split train --tokenizer my_model --max-length 4096 --out packed.parquet
+      packlib pack chats.jsonl --tokenizer my_model --thinking last --max-length 32768 --out trees.parquet
       torchrun --nproc-per-node 8 -m packlib pack 'shards/*.parquet' --max-length 512 --packs-per-file 9999 --out packed
     """
     from packlib.tools.rows.books import sentences
@@ -300,6 +307,8 @@ def _pack(
     ranks, rank = _ranks()
     if not rank:
         _say_left_out(data)
+    if values.pop("thinking") is not None:
+        return _pack_chat_trees(data, out, top, script, ranks, plan=made, **values)
     with _group(ranks, hours=24):
         if ranks > 1:
             from packlib.collectives import Collectives
@@ -315,6 +324,36 @@ def _pack(
     books = sentences(found["books"], found["num_packs"], found["overlong_sequences"])
     with uninterrupted():
         _print(script, found, said.format(**found), *books, *columns, where)
+        sys.stdout.flush()
+
+
+def _pack_chat_trees(data: tuple[Path, ...], out: Path, top: int, script: bool, ranks: int, **values: Any) -> None:
+    """Do what `packlib pack --thinking last` asks for."""
+    from packlib.tools.rows.chat_trees import pack_chat_trees
+
+    taken = ("tokenizer", "split", "overlong", "packs_per_file", "seed", "progress")
+    defaults = {"labels": True, "masks": {}, "layout": "packlib", "drop_unlabeled": False}
+    for name, value in values.items():
+        if name not in taken and value != defaults.get(name):
+            option = {"labels": "no-labels", "masks": "masks or --drop"}.get(name, name.replace("_", "-"))
+            raise ValueError(f"--{option} must be left out with --thinking.")
+    if values["tokenizer"] is None:
+        raise ValueError("--tokenizer must be given with --thinking: its chat template writes the turns.")
+    if values["overlong"] not in ("error", "drop"):
+        raise ValueError(f"--overlong must be error or drop with --thinking, not {values['overlong']}.")
+    if ranks > 1:
+        raise ValueError("--thinking runs in one process, not by torchrun.")
+    options = {name: values[name] for name in taken}
+    found = pack_chat_trees(data[0] if len(data) == 1 else data, out, top, **options)
+    said = (
+        "{turns:,} turns of {chats:,} chats in {rows:,} rows of {max_length:,}; none has fewer than {lower_bound:,}."
+    )
+    tokens = "{tokens:,} tokens, {unshared_tokens:,} with nothing shared; a mask of pairs takes {mask_bytes:,} bytes."
+    left = "{flat_chats:,} chats are no trees and kept flat; {dropped_turns:,} turns were too long, "
+    left += "{unlabeled_turns:,} have weight 0."
+    where = out if found["files_written"] else f"Nothing was written: {out} holds these rows already."
+    with uninterrupted():
+        _print(script, found, said.format(**found), tokens.format(**found), left.format(**found), where)
         sys.stdout.flush()
 
 

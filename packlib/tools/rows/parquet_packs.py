@@ -117,7 +117,7 @@ def pack_parquet(
             as_parquet = named(out.with_suffix(".parquet").name)
             raise ValueError(f"out must be named as Parquet, such as {as_parquet}, not {named(out.name)}.")
         if in_files:
-            _refuse_unknown_files(out)
+            refuse_unknown_files(out)
         progress = flag("progress", progress) and ranks.rank == 0
     with enough_memory(given[0]), room_for(out):
         with ranks.agree_on_errors():
@@ -146,7 +146,7 @@ def _what_is_there(out: Path) -> Iterator[None]:
         raise
 
 
-def _refuse_unknown_files(folder: Path) -> None:
+def refuse_unknown_files(folder: Path) -> None:
     """Raise a FileExistsError if a folder holds files, and no record that says which packing they are of."""
     if folder.exists() and not (folder / RECORD).exists():
         if any(one.name not in (LOCK, WORK) for one in folder.iterdir()):
@@ -169,8 +169,8 @@ def _into_folder(
         with ranks.agree_on_errors():
             if ranks.rank == 0:
                 until_all_have_ended.enter_context(work_folder(out))
-                _refuse_unknown_files(out)  # again: another run may have ended while this waited for its lock
-                _refuse_another(out, asked)
+                refuse_unknown_files(out)  # again: another run may have ended while this waited for its lock
+                refuse_another(out, asked)
         spools, columns = _read_together(dataset, out / WORK, columns, progress, ranks)
         with ranks.agree_on_errors():
             columns.finish()
@@ -181,16 +181,16 @@ def _into_folder(
             rows = packing.rows(stored, made, columns)
             if ranks.rank == 0:
                 asked |= {"data": _digest(" ".join(spool.digest for spool in spools)), "plan": _digest(made.to_json())}
-                _refuse_another(out, asked)
+                refuse_another(out, asked)
                 if not (out / RECORD).exists():
-                    _record(out, asked, finished=False)
+                    write_record(out, asked, finished=False)
         with ranks.agree_on_errors():
-            before = ranks.broadcast(_digests(out) if ranks.rank == 0 else None)
+            before = ranks.broadcast(digests_in(out) if ranks.rank == 0 else None)
             starts = range(0, len(rows.order), each)
             mine = range(ranks.rank, len(starts), ranks.size)
             names = {number: f"{number:05}-of-{len(starts):05}.parquet" for number in mine}
-            there = {name: _digest_of(out / name) for name in names.values() if (out / name).exists()}
-            _refuse_changed(out, [name for name, digest in there.items() if before.get(name) != digest])
+            there = {name: digest_of(out / name) for name in names.values() if (out / name).exists()}
+            refuse_changed(out, [name for name, digest in there.items() if before.get(name) != digest])
         with ranks.agree_on_errors():
             orders = {names[number]: rows.order[starts[number] : starts[number] + each] for number in mine}
             digests = dict(there)
@@ -200,7 +200,7 @@ def _into_folder(
                         bar.update(len(order))
                         continue
                     rows.write(order, out / WORK / name, pq.ParquetWriter, bar)
-                    digests[name] = _digest_of(out / WORK / name)
+                    digests[name] = digest_of(out / WORK / name)
                     write_text(out / DIGESTS / name, digests[name])  # first: a file that is there is always known
                     (out / WORK / name).replace(out / name)
         written = sum(ranks.gather_objects(len(digests) - len(there)))
@@ -208,12 +208,12 @@ def _into_folder(
         with ranks.agree_on_errors():
             if ranks.rank == 0:
                 if written or not _is_finished(out):
-                    _record(out, asked | {"files": dict(sorted(together.items()))}, finished=True)
+                    write_record(out, asked | {"files": dict(sorted(together.items()))}, finished=True)
                 shutil.rmtree(out / DIGESTS, ignore_errors=True)
     return rows.found | {"files_written": written}
 
 
-def _record(out: Path, asked: Mapping[str, Any], finished: bool) -> None:
+def write_record(out: Path, asked: Mapping[str, Any], finished: bool) -> None:
     """Write down which packing the files of a folder are of."""
     write_text(out / RECORD, json.dumps({"finished": finished, **asked}, indent=2) + "\n")
 
@@ -246,7 +246,7 @@ def _read_together(
     return spools, columns
 
 
-def _refuse_another(out: Path, asked: Mapping[str, Any]) -> None:
+def refuse_another(out: Path, asked: Mapping[str, Any]) -> None:
     """Raise a ValueError if `out` holds files of a packing that was asked for otherwise, done or stopped."""
     if not (out / RECORD).exists():
         return
@@ -263,7 +263,7 @@ def _refuse_another(out: Path, asked: Mapping[str, Any]) -> None:
             )
 
 
-def _digests(out: Path) -> dict[str, str]:
+def digests_in(out: Path) -> dict[str, str]:
     """The digests of the files that were written into a folder, by their names."""
     with naming(out / RECORD, "record of a packing") as path:
         files = parse_object(read_text(path)).get("files", {})
@@ -273,12 +273,12 @@ def _digests(out: Path) -> dict[str, str]:
     return files | {path.name: read_text(path) for path in of_stopped}
 
 
-def _digest_of(path: Path) -> str:
+def digest_of(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _refuse_changed(out: Path, names: Sequence[str]) -> None:
+def refuse_changed(out: Path, names: Sequence[str]) -> None:
     """Raise a ValueError that names files whose content is not what was written."""
     if names:
         them, are = ("it", "is") if len(names) == 1 else ("them", "are")

@@ -131,12 +131,14 @@ def _chat_answers(
             raise ValueError(
                 f"The prompt and the completion of row {at} must both be texts, or both lists of messages."
             )
-        chat = _as_messages([*prompt, *completion], "prompt and completion", at)
-        weights = _weights(chat, at, labels)
+        chat = as_messages([*prompt, *completion], "prompt and completion", at)
+        weights = message_weights(chat, at, labels)
         if any(weights.get(number) == 0 for number in range(len(prompt), len(chat))):
             raise ValueError(f"The weight of 0 in the completion of row {at} is not read: give the chat as messages.")
-        whole.append(_applied(chat, offered, tokenizer, at)["input_ids"])
-        begins.append(_applied(chat[: len(prompt)], offered, tokenizer, at, add_generation_prompt=True)["input_ids"])
+        whole.append(apply_template(chat, offered, tokenizer, at)["input_ids"])
+        begins.append(
+            apply_template(chat[: len(prompt)], offered, tokenizer, at, add_generation_prompt=True)["input_ids"]
+        )
     return _with_masks(whole, begins, labels)
 
 
@@ -144,20 +146,20 @@ def _with_masks(whole: list[list[int]], begins: list[list[int]], labels: bool) -
     """The tokens, and a mask that is 0 for those with which a prompt begins too, as TRL has it."""
     made = {"input_ids": whole}
     if labels:
-        shared = [_common(one, begin) for one, begin in zip(whole, begins, strict=True)]
+        shared = [common_beginning(one, begin) for one, begin in zip(whole, begins, strict=True)]
         made["completion_mask"] = [
             [0] * same + [1] * (len(one) - same) for one, same in zip(whole, shared, strict=True)
         ]
     return made
 
 
-def _common(one: list[int], other: list[int]) -> int:
+def common_beginning(one: list[int], other: list[int]) -> int:
     """How many tokens two sequences begin with alike."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (mine, its) in pairs if mine != its), min(len(one), len(other)))
 
 
-def _applied(chat: list, tools: Any, tokenizer: Any, row: int, **options: Any) -> Any:
+def apply_template(chat: list, tools: Any, tokenizer: Any, row: int, **options: Any) -> Any:
     """What the chat template makes of a chat."""
     tools = json.loads(tools) if isinstance(tools, str) else tools
     options = {"tokenize": True, "return_dict": True} | options
@@ -169,7 +171,7 @@ def _applied(chat: list, tools: Any, tokenizer: Any, row: int, **options: Any) -
         ) from error
 
 
-def _as_messages(chat: Any, column: str, row: int) -> list[dict[str, Any]]:
+def as_messages(chat: Any, column: str, row: int) -> list[dict[str, Any]]:
     """A chat with role and content for each message, also if it has from and value, as ShareGPT has.
 
     Raises:
@@ -224,10 +226,10 @@ def _chats(chats: list, column: str, tools: list, tokenizer: Any, labels: bool, 
         )
     made: dict[str, list] = {"input_ids": []} | ({"assistant_masks": []} if labels else {})
     for at, (given, offered) in enumerate(zip(chats, tools, strict=True), row):
-        chat = _as_messages(given, column, at)
+        chat = as_messages(given, column, at)
         offered = json.loads(offered) if isinstance(offered, str) else offered
-        found = _applied(chat, offered, tokenizer, at, return_assistant_tokens_mask=labels)
-        weights = _weights(chat, at, labels)
+        found = apply_template(chat, offered, tokenizer, at, return_assistant_tokens_mask=labels)
+        weights = message_weights(chat, at, labels)
         if any(weight == 0 for weight in weights.values()):
             prefixes = [_without_nulls(chat[: number + 1]) for number in weights]
             masks = [_mask_of(prefix, tokenizer, _without_nulls(offered), at) for prefix in prefixes]
@@ -237,7 +239,7 @@ def _chats(chats: list, column: str, tools: list, tokenizer: Any, labels: bool, 
     return made
 
 
-def _weights(chat: list, row: int, labels: bool) -> dict[int, int]:
+def message_weights(chat: list, row: int, labels: bool) -> dict[int, int]:
     """The weight of each message of the assistant, by its number in the chat: 1 to train on it, 0 not to.
 
     Raises:

@@ -42,7 +42,10 @@ Columns = dict[str, list[int]]
 
 
 def lay_trees(
-    rows: TreeRows, sequences: Sequence[Iterable[int]], labels: Sequence[Iterable[int]] | None = None
+    rows: TreeRows,
+    sequences: Sequence[Iterable[int]],
+    labels: Sequence[Iterable[int]] | None = None,
+    only: Iterable[int] | None = None,
 ) -> Iterator[Columns]:
     """Lay the tokens of sequences into rows: for each row a mapping of columns, as drawn at the top of this file.
 
@@ -58,6 +61,7 @@ def lay_trees(
         sequences: their tokens.
         labels: for each sequence its labels: for each token the token itself, or -100 if it is not trained on.
             Sequences that share a token may differ in that. By default all tokens but the first have labels.
+        only: which rows to lay, by their numbers; by default all.
 
     Yields:
         `input_ids`, `position_ids`, `labels` and `seen_until`, one value for each slot; `sequences` and `last_slots`,
@@ -72,7 +76,7 @@ def lay_trees(
     for name, given in {"sequences": sequences, "labels": labels}.items():
         if given is not None and len(given) != number:
             raise ValueError(f"The rows were made for {number} sequences, not for {len(given)} {name}.")
-    for at in range(len(rows)):
+    for at in range(len(rows)) if only is None else only:
         laying = _Laying(rows, sequences, labels)
         laying.add(rows.nodes(at), rows[at].tolist())
         yield laying.columns
