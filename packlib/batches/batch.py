@@ -227,8 +227,6 @@ def _sequence_starts(segments: Tensor) -> Tensor:
             "they must be 1, 2, 3, … as the sequences come, and then 0 for padding."
         )
     return begins.flatten().nonzero().flatten()
-        raise ValueError("A batch needs at least one sequence; this one has none.")
-    return starts
 
 
 def _refuse_other_sequences(values: dict[str, Any], starts: Tensor, counted: dict[str, Any]) -> None:

@@ -74,7 +74,7 @@ def show_misses(results: Mapping[str, tuple], histogram: LengthHistogram, limit:
     ax.xaxis.set_major_formatter("{x:,.0f}")
     ax.set_xlabel(f"sequences, or places; {shown_name(histogram)}, depth limit {limit}")
     (first, (one, _)), (second, (other, _)) = misses.items()
-    ax.set_title(f"{about(one)} sequences have no place with {first.lower()}, {about(other)} with {second.lower()}")
+    ax.set_title(f"Sequences without a place: {about(one)} with {first}, {about(other)} with {second}")
     listed = "; ".join(
         f"{title}: {about(left)} sequences without a place, {about(empty)} places without a sequence"
         for title, (left, empty) in misses.items()

@@ -52,10 +52,12 @@ def show_rounds(solutions: Sequence[float], bounds: Sequence[int], grid: LengthH
     ax.margins(y=0.12)
     ax.set(xlabel="round", ylabel="relative to the last bound")
     ax.xaxis.get_major_locator().set_params(integer=True)
-    ax.set_title("Fewer packs and a higher bound, until they meet")
+    none_better = "No pack is worth more than it costs: the first round is the last"
+    ax.set_title("Fewer packs and a higher bound, until they meet" if len(bounds) > 1 else none_better)
+    rounds = "1 round" if len(bounds) == 1 else f"{len(bounds)} rounds"
     ends = f"packs from {solutions[0] / bounds[-1]:.3f} to {solutions[-1] / bounds[-1]:.3f}, "
     ends += f"bound from {bounds[0] / bounds[-1]:.3f} to 1.000"
-    show(fig, alt=f"{shown_name(grid)}, {len(bounds)} rounds. Relative to the last bound: {ends}.", name="rounds")
+    show(fig, alt=f"{shown_name(grid)}, {rounds}. Relative to the last bound: {ends}.", name="rounds")
 
 
 def show_spoiled(errors: Sequence[int], proven: Sequence[int], packs: int) -> None:
@@ -93,6 +95,8 @@ def show_prices(costs: Mapping[str, np.ndarray], exact: LengthHistogram, mark: C
         (f"with {n}" if n == "no limit" else f"at {n}", p) for n, p in pays.items()
     )
     claim = f"{first} {one_pays} costs, {second} {other_pays}" if one_pays and other_pays else "what each length costs"
+    if one_pays and one_pays == other_pays:
+        claim = f"{first} and {second} {one_pays} costs"
     ax.set_title(claim[0].upper() + claim[1:])
     listed = " and ".join(f"{price[one]:.3f} at {name}" for name, price in costs.items())
     if exact.name == "wikipedia" and "depth 3" in costs:
