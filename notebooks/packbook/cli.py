@@ -68,7 +68,7 @@ def _new(notebook: str) -> None:
 
     \b
     Examples:
-      packbook new 18_token_budgets
+      packbook new 19_my_chapter
     """
     from packbook.run.new_chapter import LEFT, make_chapter  # it loads Jupyter
     from packlib.installed import checkout_path

@@ -38,7 +38,7 @@ def files_of(folder):
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("18-token-budgets", "A chapter's name is like 18_token_budgets, not '18-token-budgets'."),
+        ("19-my-chapter", "A chapter's name is like 19_my_chapter, not '19-my-chapter'."),
         ("18_Token", "not '18_Token'."),
         ("18_../up", "not '18_../up'."),
         ("token_budgets", "not 'token_budgets'."),

@@ -32,7 +32,7 @@ def draw_growth(lengths: Mapping[float, Sequence[int]]) -> tuple[Figure, str]:
     longest = max(map(max, lengths.values()))
     colors = (OKABE_ITO[0], OKABE_ITO[1])
     for (duration, grown), color in zip(lengths.items(), colors, strict=False):
-        share = percent(1 - np.mean(grown) / longest, 0)
+        share = percent(float(1 - np.mean(grown) / longest), 0)
         x = 100 * np.arange(len(grown)) / len(grown)
         ax.plot(x, grown, color=color, linewidth=2.5, label=f"duration {duration:g}: {share} saved")
         listed.append(f"duration {duration:g}: from {grown[0]} to {grown[-1]} tokens, {share} of the slots saved")
@@ -40,7 +40,7 @@ def draw_growth(lengths: Mapping[float, Sequence[int]]) -> tuple[Figure, str]:
     ax.fill_between(100 * np.arange(len(first)) / len(first), first, color=OKABE_ITO[0], alpha=0.2, linewidth=0)
     ax.set(xlabel="updates, % of the run", ylabel="length of a row, tokens", ylim=(0, 1.3 * longest), xlim=(0, 100))
     ax.legend(loc="upper left")
-    saved = percent(1 - np.mean(first) / longest, 0)
+    saved = percent(float(1 - np.mean(first) / longest), 0)
     ax.set_title(f"With duration {next(iter(lengths)):g} rows that grow save {saved} of the slots")
     return fig, f"The length of the rows through a run. {'; '.join(listed)}."
 

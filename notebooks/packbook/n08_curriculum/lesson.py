@@ -33,7 +33,7 @@ class WarmupExplorer(Explorer):
         lengths = [warmup.length(done, 1000) for done in range(1000)]
         fig, words = draw_growth({duration: lengths})
         shapes = len(set(lengths))
-        saved = percent(1 - np.mean(lengths) / 128)
+        saved = percent(float(1 - np.mean(lengths) / 128))
         return fig, f"First length {shortest}, steps of {step}: {shapes} shapes, {saved} of the slots saved. {words}"
 
 

@@ -41,7 +41,7 @@ def texts_with_images(number: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return words + TILE * tiles, tiles
 
 
-def zigzag(tokens: Sequence[int], tiles: Sequence[int], budgets: tuple[int, int]) -> list[int]:
+def zigzag(tokens: np.ndarray, tiles: np.ndarray, budgets: tuple[int, int]) -> list[int]:
     """An order of the samples of one row in which its walk stays close to the diagonal."""
     left, at, order = list(range(len(tokens))), np.zeros(2), list[int]()
     steps = np.stack([tokens, tiles], axis=1) / np.array(budgets)

@@ -1,4 +1,4 @@
-"""A new chapter that runs, to be rewritten piece by piece: `packbook new 18_token_budgets`.
+"""A new chapter that runs, to be rewritten piece by piece: `packbook new 19_my_chapter`.
 
 The files in `skeleton/` are what it is made of: in them NOTEBOOK, NUMBER and TITLE stand for those of the chapter.
 """
@@ -32,7 +32,7 @@ def make_chapter(notebook: str) -> list[Path]:
     """Make a chapter, its notebook and solutions, run both, and add it to the tables of README and INSTRUCTORS.
 
     Args:
-        notebook: its name, such as "18_token_budgets": two digits that no other has, and words in lower-case letters.
+        notebook: its name, such as "19_my_chapter": two digits that no other has, and words in lower-case letters.
 
     Returns:
         The paths of the notebook, its solutions, and the folder of the chapter.
@@ -43,7 +43,7 @@ def make_chapter(notebook: str) -> list[Path]:
         NotebookFailedError: if it does not run; then nothing is left of it.
     """
     if not re.fullmatch(r"\d\d(_[a-z][a-z0-9]*)+", notebook):
-        raise ValueError(f"A chapter's name is like 18_token_budgets, not {shown(notebook)}.")
+        raise ValueError(f"A chapter's name is like 19_my_chapter, not {shown(notebook)}.")
     if taken := [name for name in running.notebooks() if name[:2] == notebook[:2]]:
         raise FileExistsError(f"There is a chapter {notebook[:2]} already: {taken[0]}. Take another number.")
     path = running.NOTEBOOKS / f"{notebook}.ipynb"
