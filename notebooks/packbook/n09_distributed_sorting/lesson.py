@@ -12,7 +12,7 @@ from packbook.explorers import Explorer, choice, slider
 from packbook.figures import new_figure, percent
 from packbook.n09_distributed_sorting.figures import COUNTED, PLAIN
 from packbook.n09_distributed_sorting.runs import plain_loads
-from packbook.questions import Questions, compare
+from packbook.questions import Questions
 from packbook.shared.histograms import sample_lengths, shown_name
 from packlib.distributed import load_imbalance
 from packlib.lengths import LengthHistogram, load
@@ -87,10 +87,8 @@ QUESTIONS = Questions.beside(
     truths={
         "local_curriculum": lambda imbalance: round(imbalance, 2),
         "pile": lambda imbalance, spike, jump, ranks: round(imbalance, 2),
-        "more_ranks": lambda few, many, jump: compare(many, few, "smaller", "equal", "larger"),
         "rounds": lambda rounds, low, high: int(high - low).bit_length(),
         "in_turn": lambda imbalance, ranks, longer: round(imbalance, 2),
-        "what_is_sent": lambda sent: max(sent, key=sent.get),
         "seconds": lambda seconds: (
             "under a second" if seconds < 1 else "over an hour" if seconds > 3600 else "about a minute"
         ),
@@ -102,10 +100,6 @@ QUESTIONS = Questions.beside(
             if jump > 1 / ranks
             else "The largest pile fits into one rank's fair share. The rest is the error of the samples."
         ),
-        "more_ranks": lambda few, many, jump: (
-            f"It is {many:.3g} in place of {few:.3g}. The pile stays {percent(jump)} of all rows on one rank, and the "
-            "fair share of a rank shrinks."
-        ),
         "rounds": lambda rounds, low, high: (
             f"Each round halves the lengths that are left. From {low} to {high} there are {high - low + 1}. At "
             f"this cut it took {rounds}."
@@ -115,11 +109,6 @@ QUESTIONS = Questions.beside(
             if ranks % 2
             else "Some ranks are dealt the short samples and others the long ones, which have "
             f"{longer:.2f} times the average. Sorting within a rank cannot change that."
-        ),
-        "what_is_sent": lambda sent: (
-            "Each rank sends "
-            + " and ".join(f"{size:,} bytes of {kind}" for kind, size in sent.items())
-            + ". Each sample id goes to the rank of its pack; lengths follow from the histograms."
         ),
         "after_a_stop": lambda missed: (
             f"The new process shuffles as at its start, so it goes on in the order of the first epoch. {missed} of the "

@@ -1,13 +1,14 @@
 """Figures of notebook 10: where padding arises, and who compiles when."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from packbook.figures import INK, OKABE_ITO, PADDING, name_rows, new_figure, percent, series
-from packbook.n10_compilation.buckets import Buckets
+from packbook.figures import INK, OKABE_ITO, PADDING, name_rows, new_figure, percent, series, show
+from packbook.n10_compilation.buckets import Buckets, choose_buckets
 from packlib.lengths import LengthHistogram
 
 
@@ -43,6 +44,19 @@ def draw_padding(ax: Axes, histogram: LengthHistogram, buckets: Buckets) -> None
     ax.set(xlim=(0, top), ylim=(0, 3 * bins[0, :last].max(initial=1)))
 
 
+def show_choices(histogram: LengthHistogram, number: int, multiple: int, mark: Callable[..., None]) -> None:
+    """The padding of so many lengths, by each way to choose them, with the guess that `mark` draws."""
+    fig, alt = draw_choices(histogram, {way: choose_buckets(histogram, number, multiple, way) for way in LOOKS})
+    mark(fig.axes[0], "padding")
+    show(fig, alt=alt, name="choices")
+
+
+def show_onset(runs: dict[str, np.ndarray]) -> None:
+    """Which ranks compile in which step."""
+    fig, alt = draw_onset(runs)
+    show(fig, alt=alt, name="onset")
+
+
 def draw_choices(histogram: LengthHistogram, choices: dict[str, Buckets]) -> tuple[Figure, str]:
     """For each way to choose buckets a bar, cut into the padding of each bucket, in percent of all slots."""
     fig, ax = new_figure()
@@ -61,9 +75,14 @@ def draw_choices(histogram: LengthHistogram, choices: dict[str, Buckets]) -> tup
         words.append(f"{LOOKS[method].name} {listed}")
     name_rows(ax, [LOOKS[method].name for method in choices])
     ax.set_xlabel("padding, % of all slots; in the bars, the length padded to")
-    ax.set_xlim(0, 115 * max(choice.padding_fraction for choice in choices.values()))
-    best = min(choices, key=lambda method: choices[method].slots)
-    ax.set_title(f"Where padding arises: {LOOKS[best].name} has least, {percent(choices[best].padding_fraction)}")
+    ax.set_xlim(0, 115 * max(0.01, *(choice.padding_fraction for choice in choices.values())))
+    best = choices["optimal"]
+    others = [one for way, one in choices.items() if way != "optimal"]
+    lengths = f"{len(best.lengths)} length{'s' * (len(best.lengths) > 1)}"
+    if all(one.slots == best.slots for one in others):
+        ax.set_title(f"All three ways to choose {lengths} waste {percent(best.padding_fraction)}")
+    else:
+        ax.set_title(f"The best {lengths} waste least: {percent(best.padding_fraction)} of the slots")
     return fig, f"{histogram.name} ({histogram.kind}), padding of each bucket in all slots: {'; '.join(words)}."
 
 

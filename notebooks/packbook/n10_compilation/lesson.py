@@ -1,12 +1,10 @@
-"""Notebook 10: graphs for few shapes."""
+"""The explorer and the questions of notebook 10."""
 
 from collections.abc import Sequence
 from functools import cache
-from itertools import pairwise
 
 from matplotlib.figure import Figure
 
-from packbook.exercises import Exercise, Exercises
 from packbook.explorers import Explorer, choice, slider
 from packbook.figures import INK, new_figure, percent, series
 from packbook.n10_compilation.buckets import (
@@ -17,7 +15,6 @@ from packbook.n10_compilation.buckets import (
     padded_to,
 )
 from packbook.n10_compilation.figures import LOOKS, draw_padding
-from packbook.n10_compilation.runs import meets_new, onset
 from packbook.questions import Questions
 from packlib.lengths import load
 from packlib.packing import plan
@@ -111,120 +108,5 @@ def _point(buckets: Buckets) -> tuple[int, float]:
     return len(buckets.lengths), 100 * buckets.padding_fraction
 
 
-QUESTIONS = Questions.beside(
-    __file__,
-    truths={
-        "static_graphs": lambda graphs: graphs,
-        "automatic": lambda graphs: graphs,
-        "limit": lambda ran: len(set(ran)),
-        "padding": lambda best, one: 100 * best,
-        "stalls": lambda met: int(met.any(axis=0).sum()),
-        "ranks": lambda milliseconds: min(milliseconds, key=milliseconds.get),
-        "packed_graphs": lambda graphs: "one" if graphs == 1 else "three" if graphs == 3 else "more than three",
-        "epochs": lambda seconds, gain: float(f"{seconds / gain:.1g}"),
-    },
-    reasons={
-        "padding": lambda best, one: (
-            f"With one length it would be {percent(one)}. Each bucket pads only up to its own length."
-        ),
-        "stalls": lambda met: (
-            f"Each rank compiles {int(met[0].sum())} times, but not in the same steps, and in each of those steps all "
-            "others wait."
-        ),
-        "ranks": lambda milliseconds: (
-            f"The medians are {'; '.join(f'{run} {ms:.0f} ms' for run, ms in milliseconds.items())}. It is one "
-            "recording, on two ranks that share two cores."
-        ),
-    },
-)
+QUESTIONS = Questions.beside(__file__)
 reveal, mark = QUESTIONS.reveal, QUESTIONS.mark
-
-
-# Exercises
-
-
-def padded_slots(lengths, edges):
-    """Slots of all rows; a row is as long as the first edge that its sequence fits into."""
-    return sum(min(edge for edge in edges if edge >= length) for length in lengths)
-
-
-def best_edges(lengths, k):
-    """k different edges with the least slots: the dynamic program, which keeps the edges beside the slots."""
-    edges = sorted(set(lengths))
-    below = [0, *(sum(length <= edge for length in lengths) for edge in edges)]
-    best = {j: (edge * below[j + 1], [edge]) for j, edge in enumerate(edges)}  # one bucket up to edge j
-    for _ in range(k - 1):
-        best = {
-            j: min(
-                (slots + edges[j] * (below[j + 1] - below[i + 1]), [*chosen, edges[j]])
-                for i, (slots, chosen) in best.items()
-                if i < j
-            )
-            for j in best
-            if j > min(best)
-        }
-    return best[len(edges) - 1][1]
-
-
-def _edges_fault(got, lengths, k):
-    if len(set(got)) != k:
-        return f"there must be {k} different edges."
-    if max(got) < max(lengths):
-        return f"a sequence of {max(lengths)} tokens fits into none."
-    slots, least = padded_slots(lengths, got), padded_slots(lengths, best_edges(lengths, k))
-    return f"that makes {slots} slots; {least} are possible." if slots > least else None
-
-
-def warm_order(lengths, ranks):
-    """Rounds first, in each of which every rank gets the same length, longest first; the rest as it was."""
-    padded = list(lengths)
-    kept = sorted(set(lengths))
-    for length, longer in pairwise(kept):
-        if padded.count(length) < ranks:
-            padded = [longer if other == length else other for other in padded]
-    return [(i, padded[i]) for i in onset(padded, ranks)]
-
-
-def _order_fault(got, lengths, ranks):
-    order, padded = [i for i, _ in got], [length for _, length in got]
-    if sorted(order) != list(range(len(lengths))):
-        return "each batch must be there exactly once."
-    if any(length < lengths[i] or length not in lengths for i, length in got):
-        return "each batch must be padded to its own length or to a longer one of those given."
-    least = sum(length for _, length in warm_order(lengths, ranks))
-    stalls, fewest = int(meets_new(padded, ranks).any(axis=0).sum()), len(set(padded))
-    if stalls > fewest:
-        return f"some rank compiles in {stalls} of the steps; with these lengths {fewest} are possible."
-    for number, at in enumerate(range(0, ranks * fewest, ranks), 1):
-        if len(here := set(padded[at : at + ranks])) > 1:
-            return (
-                f"in step {number} the ranks have batches of {', '.join(map(str, sorted(here)))}, not of one length."
-            )
-    if sum(padded) > least:
-        return f"the batches have {sum(padded)} slots a row in all; {least} are enough."
-    if min(padded[:ranks]) < max(lengths):
-        return "memory must be found first: every rank begins with the longest."
-    late = [i for i in range(ranks * fewest, len(got) - 1) if order[i] > order[i + 1]]
-    return "after the onset the batches must keep their order." if late else None
-
-
-_MANY = [7 * i % 97 + i % 5 + 1 for i in range(120)]  # of far more choices than can be tried
-_LENGTHS = (3, 5, 5, 6, 9, 10, 17, 18, 18, 24, 40, 41, 64)
-check = Exercises.beside(
-    __file__,
-    padded_slots,
-    Exercise("warm_order", warm_order, fault=_order_fault),
-    Exercise(
-        "best_edges",
-        best_edges,
-        cases=(
-            ([7], 1),
-            ([1, 2, 9], 2),
-            ([2, 2, 2, 8, 9], 2),
-            ([1, 5, 6, 7, 20], 3),
-            (list(_LENGTHS), 4),
-            (_MANY, 12),
-        ),
-        fault=_edges_fault,
-    ),
-)

@@ -10,9 +10,12 @@ from typing import Any, cast
 import numpy as np
 import torch
 from torch import nn
-from transformers import BertConfig, BertForPreTraining
+from transformers import BertConfig
 
 from packbook.n10_compilation.buckets import Buckets
+from packbook.n10_compilation.buckets import choose_buckets as choose_buckets
+from packbook.n10_compilation.buckets import edges_and_counts as edges_and_counts
+from packbook.shared.small_models import small_gpt as small_gpt
 from packbook.shared.wordnet import wordnet_store
 from packlib.batches import (
     IGNORED,
@@ -81,19 +84,6 @@ def config(max_length: int = 512) -> BertConfig:
     )  # fmt: skip
 
 
-def train_bert(lengths: Sequence[int], dynamic: bool | None, real: bool) -> tuple[Numbered, list[str]]:
-    """Forward and backward of a compiled BERT on a batch of each length: its graphs, and why each was made."""
-    torch.compiler.reset()
-    torch.manual_seed(0)
-    backend = Numbered(real)
-    model = torch.compile(BertForPreTraining(config()), backend=backend, dynamic=dynamic)
-    with torch_log() as said:
-        for length in lengths:
-            ids, pairs = torch.ones(2, length, dtype=torch.int64), torch.tensor([0, 1])
-            model(input_ids=ids, attention_mask=ids, labels=ids, next_sentence_label=pairs).loss.backward()
-    return backend, ["", *(failed_guards(message)[0] for message in said)]
-
-
 def bert(longest: int, max_predictions_per_pack: int | None = PREDICTIONS) -> PackedBert:
     """A packed BERT with random weights, the same each time."""
     torch.manual_seed(0)
@@ -160,6 +150,13 @@ def packed_batches(count: int, static: bool, seed: int, width: int = 128) -> lis
     static_sizes = {"max_sequences_per_pack": DEPTH, "max_predictions_per_pack": PREDICTIONS} if static else {}
     collator = PackingCollator(width, MlmMasking.for_tokenizer(wordnet_tokenizer()), **static_sizes)
     return list(pack_loader(store, packs, collator, 4, drop_last=True))[:count]
+
+
+def definitions(count: int, seed: int) -> list[dict[str, list[int]]]:
+    """WordNet's definitions as rows of tokens, drawn at random."""
+    store = wordnet_store(progress=False)
+    drawn = store.take(np.random.default_rng(seed).permutation(len(store))[:count])
+    return [{"input_ids": sample["input_ids"].tolist()} for sample in drawn]
 
 
 def batch_lengths(histogram: LengthHistogram, buckets: Buckets, ranks: int, steps: int, seed: int) -> list[int]:

@@ -44,20 +44,40 @@ def under_all_rules(lengths: Sequence[int] | np.ndarray, max_length: int) -> dic
 
 def compared(found: dict[CuttingRule, DocumentRows]) -> Table:
     """The rules beside each other."""
-    columns = "rule", "slots", "rows", "documents cut", "cuts", "tokens lost", "a token sees"
+    columns = "rule", "rows", "documents cut", "cuts", "tokens lost", "a token sees"
     rows = [
         [
             SPOKEN[rule],
-            f"{made.max_length:,}",
             f"{len(made):,}",
             percent(made.cut_documents / len(made.document_lengths)),
             f"{made.cuts:,}",
             percent(made.lost_tokens / int(made.document_lengths.sum())),
             f"{made.mean_context:.1f}",
         ]
-        for rule, made in found.items()
+        if (made := found.get(rule))
+        else [SPOKEN[rule], "none", "", "", percent(1), ""]
+        for rule in CUTTING_RULES
     ]
     return Table(columns, rows, right=True)
+
+
+def prices(lengths: np.ndarray, slots: int, seed: int) -> Table:
+    """How many rows split needs more than wrapping: for these lengths, for SQuAD, and for equal documents."""
+    squad = load("squad")
+    shares = squad.counts / squad.num_sequences
+    others = {
+        "these documents": (lengths, slots),
+        "questions with their paragraphs (SQuAD)": (
+            np.random.default_rng(seed).choice(len(shares), 20_000, p=shares),
+            256,
+        ),
+        "equal documents of 300 tokens": (np.full(1000, 300), 512),
+    }
+    rows = []
+    for name, (some, top) in others.items():
+        wrapped, split = -(-int(some.sum()) // top), len(document_rows(some, top, "split"))
+        rows.append((name, f"{top:,}", f"{wrapped:,}", f"{split:,}", percent(split / wrapped - 1, 2)))
+    return Table(("documents", "slots in a row", "rows, wrapped", "rows, split", "more rows"), rows, right=True)
 
 
 def in_words(rows: DocumentRows) -> str:
