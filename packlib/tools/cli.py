@@ -20,7 +20,7 @@ from packlib.lengths.overlong import CUT_RULES, OVERLONG
 from packlib.lengths.sources import file_of
 from packlib.lengths.waste import HABITS
 from packlib.packing import METHODS, Method, PackingPlan, plan
-from packlib.tools.exits import Commands, call, first_interrupt_raised, uninterrupted
+from packlib.tools.exits import Commands, call, first_interrupt_raised, in_shell, uninterrupted
 
 _LENGTHS = """
 LENGTHS is the name of a data set (packlib list) or a file: text or CSV with one length a line, CSV with length,count
@@ -606,12 +606,12 @@ def _group(ranks: int, hours: float = 0.5) -> AbstractContextManager:
 
 @program.command("adjust", epilog=_ends())
 @click.argument("recipe", metavar="RECIPE.json", type=_path)
-@click.option("--factor", type=float, required=True, help="The packing factor, such as 1.99.")
+@click.option("--factor", "packing_factor", type=float, required=True, help="The packing factor, such as 1.99.")
 @click.option(
     "--how", default="accumulation", help="What to change: accumulation, batch, betas, linear_rate or sqrt_rate."
 )
 @_json
-def _adjust(recipe: Path, factor: float, how: Any, script: bool) -> None:
+def _adjust(recipe: Path, packing_factor: float, how: Any, script: bool) -> None:
     """Adapt a training recipe to packed rows.
 
     RECIPE.json is that of the padded run.
@@ -627,9 +627,10 @@ def _adjust(recipe: Path, factor: float, how: Any, script: bool) -> None:
     from packlib.training.recipe import Recipe
 
     before = Recipe.load(recipe)
-    after, reasons, error = adjust(before, factor, how)
+    after, reasons, error = adjust(before, packing_factor, how)
     found = {"before": asdict(before), "after": asdict(after), "reasons": reasons, "error": error}
-    _print(script, found, f"Before packing. {before}", f"After packing. {after}", "\n  ".join(["Why:", *reasons]))
+    why = [in_shell(reason, click.get_current_context().command) for reason in reasons]
+    _print(script, found, f"Before packing. {before}", f"After packing. {after}", "\n  ".join(["Why:", *why]))
 
 
 @program.command("list", epilog=_ends())

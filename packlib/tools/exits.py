@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import shlex
 import signal
 import sys
@@ -139,6 +140,39 @@ def sentence(said: object) -> str:
     return one_line(str(said), 1000)
 
 
+def in_shell(said: str, command: click.Command) -> str:
+    """A sentence about parameters of Python, with the options of a command in their place.
+
+    Names of what a file holds stay: they are quoted, or the sentence begins with the file.
+    """
+    options = {
+        one.name: one.opts[-1]
+        for one in command.params
+        if isinstance(one, click.Option) and one.name and not one.opts[-1].startswith("--no-")
+    }
+    names = "|".join(options)
+
+    def value(found: re.Match[str]) -> str:
+        return f"{options[found[1]]} {found[2].replace(found[3], '')}"
+
+    def option(found: re.Match[str]) -> str:
+        return options[found[0]]
+
+    # such as: pass overlong="truncate", "drop" or "split" (in the shell --overlong truncate)
+    words = r"""(["'])\w+\3(?:(?:, | or )\3\w+\3)*"""
+    said, times = re.subn(rf"\b({names})=({words})(?: \((?:in the shell )?--[^)]*\))?", value, said)
+    begins = re.match(rf"(?:{names})\b(?= must | and \w+ must | \d| names )", said)
+    if begins:
+        said = re.sub(rf"^(?:{names})\b|(?<=^{re.escape(begins[0])} and )(?:{names})\b", option, said)
+        listed = re.search(r" given with .*? or \w+", said)
+        if listed:
+            said = said.replace(listed[0], re.sub(rf"\b(?:{names})\b", option, listed[0]))
+    if begins or times:
+        of_python = "|".join(name for name in options if "_" in name)
+        said = re.sub(rf"""(?<!["'\w-])(?:{of_python})(?!["'\w])""", option, said) if of_python else said
+    return said
+
+
 class Commands(click.Group):
     """Commands that help lists in the order in which they are defined, and that answer to `-h` too.
 
@@ -166,11 +200,22 @@ def call(program: click.Group, arguments: Sequence[str] | None = None) -> int:
     return exit_code(lambda: _call(program, name, given or ["--help"]), name)
 
 
+@contextmanager
+def _naming_options(command: click.Command | None) -> Iterator[None]:
+    """In here errors about parameters name the options of this command."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        if command is None or type(error) not in (ValueError, TypeError):
+            raise
+        raise type(error)(in_shell(str(error), command)) from error
+
+
 def _call(program: click.Group, name: str, given: list[str]) -> int | None:
     try:
         # Not `program.main`, which prints a line of its own when it is interrupted.
         context = program.make_context(name, given.copy(), obj=shlex.join([name, *given]))
-        with needed_by(" ".join([name, *given[:1]])), context:
+        with needed_by(" ".join([name, *given[:1]])), context, _naming_options(program.commands.get(given[0])):
             return program.invoke(context)
     except click.exceptions.Exit as done:  # after --help or --version
         return done.exit_code

@@ -364,3 +364,35 @@ def test_what_users_of_other_libraries_met(name):
     found = audit(packed, source("completion_mask", "labels"), tolerance=9)
     assert (1 if found.problems else 3 if found.unknown else 0) == code, found
     assert words in " ".join([*found.problems, *found.unknown, *found.notes])
+
+
+@pytest.mark.parametrize("lost", [7, 10])
+def test_a_missing_sequence_is_named_by_its_number_in_the_whole_source(lost, tmp_path):
+    """The source is read in several parts. Sequence 7 is in one without long sequences, 10 in one that has one."""
+    lengths = [3, 20, 4, 5, 2, 6, 7, 3, 5, 4, 8, 25]
+    rows = [DRAW.integers(10, 9999, length).tolist() for length in lengths]
+    table = pa.table({"input_ids": rows, "labels": rows})
+    pq.write_table(table, tmp_path / "source.parquet", row_group_size=3)
+    kept = [row[:16] for at, row in enumerate(rows) if at != lost]
+    packed = {"input_ids": kept, "labels": kept, "seq_lengths": [[len(row)] for row in kept]}
+    found = audit(Dataset.from_dict(packed), tmp_path / "source.parquet", max_length=16, overlong="truncate")
+    assert found.source.first_missing == lost and found.source.sequences_lost == 1
+    labels = [[-100] * len(row) if at == lost else row[:16] for at, row in enumerate(rows)]
+    whole = [row[:16] for row in rows]
+    packed = {"input_ids": whole, "labels": labels, "seq_lengths": [[len(row)] for row in whole]}
+    found = audit(Dataset.from_dict(packed), tmp_path / "source.parquet", max_length=16, overlong="truncate")
+    assert [one.source_sequence for one in found.source.labels] == [lost]
+
+
+def test_a_sequence_of_the_token_of_padding_is_none_if_it_is_trained_on():
+    """Positions begin again at the padding as they do at a sequence, and both hold zeros alone."""
+    rows = [[5, 6, 7, 0, 0, 0, 0, 0], [8, 9, 4, 3, 6, 2, 0, 0], [3, 3, 4, 5, 0, 0, 0, 0]]
+    positions = [[0, 1, 2, 0, 1, 0, 1, 2], [0, 1, 2, 3, 4, 5, 0, 1], [0, 1, 2, 3, 0, 1, 2, 3]]
+    labels = [[*row] for row in rows]
+    for row, padding in zip(labels, (3, 2, 4), strict=True):
+        row[-padding:] = [-100] * padding
+    packed = Dataset.from_dict({"input_ids": rows, "position_ids": positions, "labels": labels})
+    sequences = [[5, 6, 7], [0, 0], [8, 9, 4, 3, 6, 2], [3, 3, 4, 5]]
+    source_of = Dataset.from_dict({"input_ids": sequences, "labels": sequences})
+    found = audit(packed, source_of, tolerance=1)  # three packs, where two would do
+    assert (found.problems, found.sequences, found.tokens) == ((), 4, 15)

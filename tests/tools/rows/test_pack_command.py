@@ -86,7 +86,7 @@ def test_nothing_is_replaced_and_what_is_not_there_is_named(capsys):
     for says, data, *more in [
         ("there.parquet' exists: name another file.", "x.parquet", "--out", "there.parquet"),
         ("full' exists: name another folder.", "x.parquet", "--out", "full", "--packs-per-file", "3"),
-        ("packs_per_file must be at least 1, not 0.", "x.parquet", "--packs-per-file", "0"),
+        ("--packs-per-file must be at least 1, not 0.", "x.parquet", "--packs-per-file", "0"),
         ("The folder folder holds no .parquet, no .jsonl and no .arrow file", "folder"),
         ("No file fits no*.parquet.", "no*.parquet"),
         ("There is no file y.parquet: did you mean x.parquet?", "y.parquet"),
@@ -95,7 +95,7 @@ def test_nothing_is_replaced_and_what_is_not_there_is_named(capsys):
         ("nan.jsonl is no file of JSON lines: Line 1: NaN is no number", "nan.jsonl"),
         ("There is no folder none; a tokenizer is needed there.", "x.parquet", "--tokenizer", "none"),
         ("folder holds no tokenizer: ", "x.parquet", "--tokenizer", "folder"),
-        ("method and plan must be left out with", "x.parquet", "--window", "1", "--method", "lpfhp"),
+        ("--method and --plan must be left out with", "x.parquet", "--window", "1", "--method", "lpfhp"),
     ]:
         refused([data, *OPTIONS, "no", *more], says, capsys)
     assert Path("there.parquet").read_text() == Path("full/mine.txt").read_text() == "mine"
