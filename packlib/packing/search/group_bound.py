@@ -90,7 +90,7 @@ class _Groups:
         """How many parts a cheapest cut of each group has at most, if none is below its lowest level; int64.
 
         There are no more than branches. Parts of the lowest level that hold everything are enough, and so are parts
-        that are worth as much as a whole cut into equal parts.
+        that are worth as much as a whole cut into equal parts, unless parts of the lowest level are worth nothing.
         """
         shared, branches, _, most = self.tokens
         parts = np.minimum(most, -(-branches // ((lowest + 1) * self.unit - 1 - shared)))
@@ -100,7 +100,8 @@ class _Groups:
             level = np.maximum(level, lowest)
             fits = (level <= self.levels) & (number <= parts)
             cheapest[fits] = np.minimum(cheapest[fits], number * worths[level[fits]])
-        return np.minimum(parts, np.maximum(1, cheapest // np.maximum(1, worths[lowest])))
+        as_much = np.maximum(1, cheapest // np.maximum(1, worths[lowest]))
+        return np.where(worths[lowest] > 0, np.minimum(parts, as_much), parts)
 
 
 def group_bound(
@@ -162,7 +163,8 @@ class _Worths:
     def price(self, worths: np.ndarray, own: np.ndarray) -> int:
         """Add the best rows that are worth more than they cost at the solution's own worths, and the cheapest cuts."""
         knapsack, (cost, parts) = _best_row(worths), self.groups.cheapest_cuts(worths)
-        if (proven := float(cost.sum(dtype=float)) / knapsack.best) > self._most:
+        proven = float(cost.sum(dtype=float)) / max(knapsack.best, 1)
+        if proven > self._most:
             self._most, self.center = proven, (worths * (PRICE_OF_A_PACK / knapsack.best)).astype(np.int64)
         value = own.tolist()
         rows = [
