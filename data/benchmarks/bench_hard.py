@@ -36,10 +36,12 @@ from packlib.checks import shown
 from packlib.lengths import LengthHistogram, load
 from packlib.lengths.synthetic import protein_like, two_humped
 from packlib.packing import plan
+from packlib.packing.greedy import lpfhp
+from packlib.packing.search.best import Best
 from packlib.packing.search.deadline import Deadline
+from packlib.packing.search.exact import ExactProgram
 from packlib.packing.search.knapsack import Multiset
-from packlib.packing.search.master import MasterProblem
-from packlib.packing.search.optimal import _Search
+from packlib.packing.search.starts import start
 
 SECONDS, EACH, DRAWS, SLACK = 10, 20, 36, 0.006
 NEAR, TRIES = 0.02, 8  # of a slack that is wanted
@@ -73,20 +75,20 @@ def recipes(seed: int) -> Iterator[tuple[str, int, np.ndarray]]:
 def tight(lengths: list[int], top: int) -> LengthHistogram | None:
     """Add lengths until the linear program lacks at most `SLACK` of a whole number of packs, or nothing fits."""
     for _ in range(25):
-        search = _Search(LengthHistogram.from_lengths(lengths, top), None, None, Deadline())
-        search.master = MasterProblem(search.counts)
-        search.master.add(search.start)
-        search.generate()
-        search.center_prices()
-        search.keep_solution()
-        packs = search.worth / search.pack_worth
-        slack, prices = math.ceil(packs - 1e-7) - packs, search.prices / search.pack_worth
+        best = Best(LengthHistogram.from_lengths(lengths, top), None, Deadline())
+        best.offer(lpfhp(best.histogram))
+        exact = ExactProgram(best, [best.strategies])
+        exact.generate()
+        exact.center_prices()
+        exact.keep_solution()
+        packs = exact.worth / exact.pack_worth
+        slack, prices = math.ceil(packs - 1e-7) - packs, exact.prices / exact.pack_worth
         if slack < SLACK:
-            return search.histogram if search.num_packs > search.lower_bound else None
+            return best.histogram if best.num_packs > best.lower_bound else None
         fits = np.flatnonzero(prices <= slack)
         if not len(fits):
             return None
-        lengths = [*lengths, int(search.lengths[fits[prices[fits].argmax()]])]
+        lengths = [*lengths, int(exact.lengths[fits[prices[fits].argmax()]])]
     return None
 
 
@@ -123,40 +125,26 @@ def generated() -> Iterator[Case]:
         yield case(f"full packs, {packs}", seed, partial(full_packs, packs, most, rng))
 
 
-class ToTheEnd(_Search):
-    """A search that adds strategies until none helps, even where the bound is met before."""
-
-    pricing = False
-
-    @property
-    def lower_bound(self) -> int:
-        return -1 if self.pricing else self.known_bound
-
-    @lower_bound.setter
-    def lower_bound(self, bound: int) -> None:
-        self.known_bound = bound
-
-
-def linear_program(counts: np.ndarray, depth: int | None, known: Iterable[Multiset]) -> ToTheEnd:
-    search = ToTheEnd(LengthHistogram(counts), depth, None, Deadline())
-    search.master = MasterProblem(counts)
-    search.master.add([*search.start, *known])
-    search.pricing = True
-    search.generate()
-    return search
+def linear_program(counts: np.ndarray, depth: int | None, known: Iterable[Multiset]) -> ExactProgram:
+    """The linear program with strategies until none helps, even where the bound is met before."""
+    best = Best(LengthHistogram(counts), depth, Deadline())
+    exact = ExactProgram(best, start(best, True))
+    exact.program.add(known)
+    exact.generate(to_the_end=True)
+    return exact
 
 
 def with_slack(counts: np.ndarray, depth: int | None, wanted: float) -> LengthHistogram | None:
     """Add sequences whose price is what the slack has too much, until it is near what is wanted; None if it is not."""
     counts, known = counts.copy(), list[Multiset]()
     for _ in range(TRIES):
-        search = linear_program(counts, depth, known)
-        packs, known = search.master.objective, list(search.master.strategies)
+        exact = linear_program(counts, depth, known)
+        packs, known = exact.program.objective, list(exact.program.strategies)
         slack = math.ceil(packs - 1e-4) - packs
         if abs(slack - wanted) < NEAR / 2:
             break
-        at = np.abs(search.master.prices_in_packs - (slack - wanted) % 1).argmin()
-        counts[search.lengths[at]] += 1
+        at = np.abs(exact.program.prices_in_packs - (slack - wanted) % 1).argmin()
+        counts[exact.lengths[at]] += 1
     return LengthHistogram(counts) if abs(slack - wanted) <= NEAR else None
 
 

@@ -1,6 +1,5 @@
-"""Long rows: the relaxed knapsack never proves too much, and plans come close to what it proves."""
+"""The bound for long rows: the relaxed knapsack never proves too much, and plans come close to what it proves."""
 
-import math
 import time
 
 import numpy as np
@@ -11,22 +10,14 @@ from packing_cases import DEPTHS, fewest_packs, histograms
 
 from packlib.lengths import LengthHistogram
 from packlib.packing import plan
-from packlib.packing.plans import PackingPlan
 from packlib.packing.search import relaxed_knapsack
+from packlib.packing.search.best import Best
 from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound, direct_bound, exact_dot, needs_relaxation
-from packlib.packing.search.breakpoint_program import BreakpointProgram, choose_breakpoints
+from packlib.packing.search.breakpoint_program import choose_breakpoints
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.knapsack import NOT_FOR_SALE, solve_knapsack
-from packlib.packing.search.long_packs import follow
-from packlib.packing.search.long_rows import _SERIES, LongSearch
+from packlib.packing.search.long_bound import prove_long_rows
 from packlib.packing.search.relaxed_knapsack import relaxed_best
-
-
-def long_rows(histogram, depth=None, seconds=math.inf, progress=None):
-    """What `optimal` does with long rows, here with any."""
-    search = LongSearch(histogram, depth, progress, Deadline(seconds))
-    search.run()
-    return search.best, search.proof
 
 
 def drawn(kind, top, sequences, seed=0):
@@ -38,9 +29,11 @@ def drawn(kind, top, sequences, seed=0):
     return LengthHistogram.from_lengths(np.clip(np.rint(lengths), 1, top).astype(int), top)
 
 
-def planned(histogram, depth, seconds=20.0):
-    strategies, proof = long_rows(histogram, depth, seconds)
-    return PackingPlan.from_strategies(histogram, strategies, "long", max_sequences_per_pack=depth, proof=proof)
+def proven(histogram, depth):
+    """What prices that are linear between a few lengths prove, with the proof."""
+    best = Best(histogram, depth, Deadline())
+    prove_long_rows(best)
+    return best
 
 
 @st.composite
@@ -91,15 +84,15 @@ def test_it_is_exact_where_every_length_occurs_and_counts_as_long(case, depth):
         assert relaxed == solve_knapsack(values, depth).best
 
 
-@given(histograms(largest=40, most=40), st.sampled_from(DEPTHS))
-@settings(max_examples=100, deadline=None)
-def test_small_plans_are_right_and_never_better_than_possible(histogram, depth):
-    """And the same each time."""
-    made, again = (planned(histogram, depth, math.inf) for _ in range(2))
-    assert made.to_json() == again.to_json()
-    assert made.lower_bound <= made.num_packs
-    if histogram.num_sequences <= 9:
-        assert made.lower_bound <= fewest_packs(histogram.expand().tolist(), histogram.max_length, depth)
+@given(histograms(largest=40, most=9), st.sampled_from(DEPTHS))
+@settings(max_examples=150, deadline=None)
+def test_no_more_is_proven_than_the_fewest_packs(histogram, depth):
+    """And the same each time, which a plan can show again."""
+    best, again = proven(histogram, depth), proven(histogram, depth)
+    assert best.lower_bound == again.lower_bound
+    assert best.lower_bound <= fewest_packs(histogram.expand().tolist(), histogram.max_length, depth)
+    if best.proof:
+        assert best.proof.bound(histogram.counts, depth) == best.lower_bound > direct_bound(histogram.counts, depth)
 
 
 CASES = [
@@ -110,22 +103,22 @@ CASES = [
 
 @pytest.mark.parametrize(("kind", "top", "depth"), CASES)
 def test_plans_meet_their_bound_within_a_percent(kind, top, depth):
-    histogram = drawn(kind, top, 100_000)
-    made = planned(histogram, depth)
+    made = plan(drawn(kind, top, 100_000), method="optimal", max_sequences_per_pack=depth, rounds=40)
     assert made.gap <= made.num_packs / 100
-    assert made.lower_bound >= direct_bound(histogram.counts, depth)
+    assert made.lower_bound >= direct_bound(made.histogram.counts, depth)
 
 
 def test_a_mixed_bound_is_better_than_sums_and_recomputed_by_the_exact_knapsack():
     histogram = drawn("Pareto", 1024, 50_000)
     depth = round(1024 * histogram.num_sequences / histogram.num_tokens)
-    made = planned(histogram, depth)
     occurs = histogram.counts > 0
-    best = solve_knapsack(np.where(occurs, made.prices, NOT_FOR_SALE), depth).best
-    exact = -(-exact_dot(histogram.counts[occurs], made.prices[occurs]) // best)
-    relaxed = -(-exact_dot(histogram.counts[occurs], made.prices[occurs]) // relaxed_best(made.prices, occurs, depth))
-    assert direct_bound(histogram.counts, depth) * 1.005 < relaxed <= exact <= relaxed * 1.0005
-    assert made.num_packs <= exact * 1.01
+    best = proven(histogram, depth)
+    prices = best.proof.prices(histogram.counts, depth)
+    worth = exact_dot(histogram.counts[occurs], prices[occurs])
+    exact = -(-worth // solve_knapsack(np.where(occurs, prices, NOT_FOR_SALE), depth).best)
+    relaxed = -(-worth // relaxed_best(prices, occurs, depth))
+    assert direct_bound(histogram.counts, depth) * 1.005 < relaxed <= exact == best.lower_bound <= relaxed * 1.0005
+    assert plan(histogram, method="lpt", max_sequences_per_pack=depth).num_packs <= exact * 1.01
 
 
 def test_the_certificate_of_long_rows_is_the_relaxed_one():
@@ -134,13 +127,6 @@ def test_the_certificate_of_long_rows_is_the_relaxed_one():
     prices = np.arange(131073) * (PRICE_OF_A_PACK // 131072)
     area = -(-histogram.num_tokens // 131072)
     assert area * 0.999 <= certified_bound(histogram.counts, prices, 16) <= area
-
-
-def test_many_sequences_are_packed_by_those_that_stand_for_them(monkeypatch):
-    monkeypatch.setattr("packlib.packing.search.long_rows._ITEMS", 20_000)
-    histogram = drawn("log-normal", 8192, 149_995)  # eight stand for one, and three for the last
-    made = planned(histogram, 8)
-    assert made.gap <= made.num_packs / 100
 
 
 @pytest.mark.parametrize(
@@ -161,37 +147,10 @@ def test_the_time_is_kept(kind, top, sequences, depth, monkeypatch):
     assert packs < plan(histogram, method="lpt", max_sequences_per_pack=depth).num_packs
 
 
-@pytest.mark.parametrize(("kind", "depth", "again"), [("log-normal", 4, True), ("Pareto", 8, False)])
-def test_a_plan_that_is_not_near_its_bound_is_tried_with_more_breakpoints(kind, depth, again, monkeypatch):
-    monkeypatch.setattr("packlib.packing.search.long_rows._PATIENCE", 4)
-    histogram, made = drawn(kind, 4096, 30_000), []
-    init = BreakpointProgram.__init__
-    monkeypatch.setattr(
-        BreakpointProgram, "__init__", lambda self, *given: made.append(given[-1]) or init(self, *given)
-    )
-    gap = planned(histogram, depth).gap
-    assert tuple(made) == _SERIES[: 1 + again]
-    monkeypatch.setattr("packlib.packing.search.long_rows._SERIES", _SERIES[:1])
-    assert gap <= planned(histogram, depth).gap
-
-
-def test_a_program_that_is_not_solved_in_time_leaves_the_start(monkeypatch):
+def test_a_program_that_is_not_solved_in_time_proves_what_sums_do(monkeypatch):
     histogram = drawn("Pareto", 4096, 30_000)
     monkeypatch.setattr("packlib.packing.search.master.MasterProblem.solve", lambda *_: False)
-    made = planned(histogram, 16)
-    assert made.num_packs == plan(histogram, method="lpt", max_sequences_per_pack=16).num_packs
-
-
-@given(histograms(largest=40, most=200), st.integers(1, 6), st.sampled_from([3, 60]))
-@settings(max_examples=100, deadline=None)
-def test_no_pack_overflows_on_the_way(histogram, depth, series):
-    program = BreakpointProgram(histogram.counts, depth, series)
-    program.generate(Deadline(5.0))
-    lengths = np.repeat(np.arange(histogram.max_length, -1, -1), histogram.counts[::-1])
-    pack_of, packs = follow(program, lengths)
-    placed = pack_of >= 0
-    assert (np.bincount(pack_of[placed], lengths[placed], packs) <= histogram.max_length).all()
-    assert (np.bincount(pack_of[placed], minlength=packs) <= depth).all()
+    assert proven(histogram, 16).lower_bound == direct_bound(histogram.counts, 16)
 
 
 def test_breakpoints_on_whole_numbers_are_not_missed():

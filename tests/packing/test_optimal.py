@@ -19,10 +19,12 @@ from tqdm import tqdm
 from packlib.lengths import LengthHistogram, load, log_normal
 from packlib.packing import PRICE_OF_A_PACK, plan
 from packlib.packing.filling import fill_places
+from packlib.packing.search.best import Best
 from packlib.packing.search.deadline import Deadline
-from packlib.packing.search.long_rows import LongSearch
+from packlib.packing.search.exact import ExactProgram
 from packlib.packing.search.master import MasterProblem
-from packlib.packing.search.optimal import _Search
+from packlib.packing.search.optimal import prove_exactly, round_exactly, search
+from packlib.packing.search.starts import start
 
 
 def drawn(pool, top, sequences):
@@ -105,11 +107,11 @@ def test_rare_lengths_beside_very_frequent_ones_are_seen(powers, depth):
 
 def test_prices_that_prove_a_fraction_more_are_kept():
     """They say which packs are too wasteful, though the bound in whole packs is the same."""
-    search = _Search(LengthHistogram.from_lengths([3] * 7, 8), None, None, Deadline())
+    exact = ExactProgram(Best(LengthHistogram.from_lengths([3] * 7, 8), None, Deadline()), [])
     half = np.array([PRICE_OF_A_PACK // 2])
-    search.prove(half, PRICE_OF_A_PACK * 11 // 10)
-    search.prove(half, PRICE_OF_A_PACK)
-    assert (search.lower_bound, search.worth, search.pack_worth) == (4, 7 * int(half[0]), PRICE_OF_A_PACK)
+    exact.prove(half, PRICE_OF_A_PACK * 11 // 10)
+    exact.prove(half, PRICE_OF_A_PACK)
+    assert (exact.best.lower_bound, exact.worth, exact.pack_worth) == (4, 7 * int(half[0]), PRICE_OF_A_PACK)
 
 
 def test_the_solver_is_as_exact_as_its_unit(monkeypatch):
@@ -283,10 +285,18 @@ def test_more_rounds_never_give_a_worse_plan(histogram, depth, long):
     """Nor a lower bound: what a short search looks at, a longer one looks at too."""
     packs, bounds = [], []
     for rounds in (0, 1, 2, 3, 5, 8, 9, 17, 40, 100, math.inf):
-        search = (LongSearch if long else _Search)(histogram, depth, None, Deadline(rounds=rounds))
-        search.run()
-        packs.append(search.num_packs)
-        bounds.append(search.lower_bound)
+        best = Best(histogram, depth, Deadline(rounds=rounds))
+        with pytest.MonkeyPatch.context() as patch:
+            if long:  # as where the tables of all slots are large
+                patch.setattr("packlib.packing.search.optimal.needs_relaxation", lambda *given: True)
+                patch.setattr("packlib.packing.search.refilling._STEPS_A_ROUND", 1000)
+                search(best)
+            else:
+                exact = ExactProgram(best, start(best, True))
+                if prove_exactly(exact):
+                    round_exactly(exact)
+        packs.append(best.num_packs)
+        bounds.append(best.lower_bound)
     assert packs == sorted(packs, reverse=True) and bounds == sorted(bounds)
 
 

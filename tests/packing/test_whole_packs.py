@@ -13,8 +13,8 @@ from benchmarks.bench_hard import full_packs, tight
 from packlib.packing import PackingPlan, plan
 from packlib.packing.proofs import PricesAndList
 from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound
+from packlib.packing.search.dives import Dives
 from packlib.packing.search.knapsack import NOT_FOR_SALE, fillable_packs, solve_knapsack
-from packlib.packing.search.optimal import _Search
 from packlib.packing.search.whole_packs import flat, ruled_out
 
 
@@ -91,10 +91,11 @@ def test_that_no_pack_is_good_enough_is_a_proof_too():
 
 def test_a_search_that_gains_nothing_ends(monkeypatch):
     """By the work done and not by the clock: no plan meets the bound here, which only a list shows."""
-    dives, dive = [], _Search.dive
-    monkeypatch.setattr("packlib.packing.search.optimal._WORK", 10**8)
-    monkeypatch.setattr("packlib.packing.search.optimal.choose", lambda *given: None)
-    monkeypatch.setattr(_Search, "dive", lambda self, attempt: dives.append(self) or dive(self, attempt))
+    dives, dive = [], Dives.dive
+    monkeypatch.setattr("packlib.packing.search.dives._WORK", 10**8)
+    for module in ("dives", "listing"):
+        monkeypatch.setattr(f"packlib.packing.search.{module}.choose", lambda *given: None)
+    monkeypatch.setattr(Dives, "dive", lambda self, attempt: dives.append(self) or dive(self, attempt))
     assert plan(hard(5), method="optimal").gap == 1
     assert 12 < len(dives) < 400 and dives[-1].work_left < 0
 

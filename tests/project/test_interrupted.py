@@ -27,7 +27,7 @@ from packlib import files as packlib_files
 from packlib.batches import pack_lengths
 from packlib.distributed import pack_distributed
 from packlib.packing import PackingPlan
-from packlib.packing.search.base import Search
+from packlib.packing.search.best import Best
 from packlib.tools import exits
 from packlib.tools.advice import advise
 from packlib.tools.rows import pack_dataset
@@ -90,7 +90,7 @@ for moment in sys.argv.pop(1).split(","):
     setattr(place, name, waits(getattr(place, name), moment))
 """
 COMMAND = "from packlib_command import main\nsys.exit(main())"
-SEARCH = "packlib.packing.search.base:Search.report"  # after each of its rounds
+SEARCH = "packlib.packing.search.best:Best.report"  # after each of its rounds
 CHECK = "packlib.packing.plans:PackingPlan.from_strategies"  # of the plan that was found
 
 
@@ -253,10 +253,10 @@ def test_an_interrupt_of_a_script_ends_a_search_that_it_asked_for_and_nothing_el
 
 
 def test_what_plans_as_one_of_its_steps_ends_at_the_first_interrupt(monkeypatch):
-    def interrupted(search, stage):
+    def interrupted(search, stage, strategies):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Search, "report", interrupted)
+    monkeypatch.setattr(Best, "report", interrupted)
     lengths, top = np.random.default_rng(0).integers(150, 360, 2000), 1000
     rows = [{"input_ids": [1] * length} for length in lengths]
     for work in (

@@ -1,25 +1,26 @@
-"""The linear program of packing on a few lengths, the breakpoints of its prices, which are linear between them.
+"""The bound for long rows under a depth limit, its linear program: packing on a few lengths.
 
-It has a row a breakpoint: a sequence between two of them counts as a part of each, so that sequences and tokens stay
-the same. Column generation as in `optimal.py`, by the same knapsack, whose slots are some tokens each: a breakpoint
-takes whole slots. A pack holds breakpoints, and at most one sequence between two of them.
+These lengths are the breakpoints of its prices, which are linear between them. It has a row a breakpoint: a sequence
+between two of them counts as a part of each, so that sequences and tokens stay the same. Columns are generated as for
+`exact.py`, by the same knapsack, whose slots are some tokens each: a breakpoint takes whole slots. A pack holds
+breakpoints, and at most one sequence between two of them.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import cast
 
 import numpy as np
 
 from packlib.packing.search.bound import PRICE_OF_A_PACK, exact_dot
+from packlib.packing.search.columns import generate_columns
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.knapsack import NOT_FOR_SALE, Multiset, solve_knapsack
 from packlib.packing.search.master import MasterProblem
 from packlib.packing.search.relaxed_knapsack import ALL_LONG, deepest
 
 _SLOTS = 1 << 12  # of a pack
-_SMOOTH = (8, 5, 2, 0)  # tenths of the best prices so far, mixed with those of the last solution
 _STEPS_AN_ADDITION = 5  # of the knapsack, with what is made of its table
 _GAP = 1e-5  # of the linear program, when it is solved well enough
 
@@ -64,7 +65,6 @@ class BreakpointProgram:
         breakpoints: the lengths that are its rows, in slots, ascending; int64.
         prices: of the breakpoints, those of the best bound so far; int64.
         depth: the most sequences that a pack can hold.
-        pack_of: the pack that each column stands for, in slots.
     """
 
     def __init__(self, counts: np.ndarray, max_sequences_per_pack: int | None, series: int) -> None:
@@ -77,16 +77,11 @@ class BreakpointProgram:
         self.unit = self.capacity / self.slots
         self.breakpoints = choose_breakpoints(counts, self.slots, series, self.depth <= ALL_LONG)
         self.prices = self.breakpoints * (PRICE_OF_A_PACK // self.slots)
-        self.set_counts(counts)
-        self.master = MasterProblem(np.ones_like(self.prices))
-        self.pack_of: dict[Multiset, Multiset] = {}
-        copies = np.minimum(self.slots // self.breakpoints, self.depth)
-        self._add([((point, n),) for point, n in zip(self.breakpoints.tolist(), copies.tolist(), strict=True)])
-
-    def set_counts(self, counts: np.ndarray) -> None:
-        """Pack these sequences from now on."""
         lengths = np.flatnonzero(counts)
         self.counts = np.maximum(np.rint(self._parts(lengths / self.unit, counts[lengths])), 0).astype(np.int64)
+        self.master = MasterProblem(np.ones_like(self.prices))
+        copies = np.minimum(self.slots // self.breakpoints, self.depth)
+        self._add([((point, n),) for point, n in zip(self.breakpoints.tolist(), copies.tolist(), strict=True)])
 
     def _parts(self, lengths: np.ndarray, copies: np.ndarray) -> np.ndarray:
         """How many sequences count as each breakpoint; float64.
@@ -99,42 +94,31 @@ class BreakpointProgram:
         part = (lengths - self.breakpoints[below]) / np.maximum(self.breakpoints[after] - self.breakpoints[below], 1)
         return np.bincount(below, copies * (1 - part), size) + np.bincount(after, copies * part, size)
 
-    def generate(
-        self, deadline: Deadline, kept: float = 0.0, rounds: float = math.inf, report: Callable[[], None] | None = None
-    ) -> bool:
-        """Add columns until the program nearly meets its bound, none helps, or so many rounds are over.
-
-        See `optimal`, which finds prices in the same way.
+    def generate(self, deadline: Deadline, report: Callable[[], None] | None = None) -> None:
+        """Add columns until the program nearly meets its bound, none helps, or the deadline.
 
         Args:
-            deadline, kept: as in `Deadline.solve`.
-
-        Returns:
-            Whether it came so far; False if the deadline was first.
+            report: is called after each round.
         """
-        proven, center = 0.0, self.prices
-        while deadline.solve(self.master, self.counts, kept):
-            prices, objective = self.master.prices, self.master.objective
-            for tenths in _SMOOTH:
-                mixed = (center * tenths + prices * (10 - tenths)) // 10
-                packs, value = self._price(mixed)
-                layers = self.depth if self.limit else 1
-                deadline.spend(_STEPS_AN_ADDITION * len(self.breakpoints) * self.slots * layers)
-                bound = exact_dot(self.counts, mixed) / value
-                if bound > proven:
-                    proven, center = bound, mixed
-                solved = objective <= proven * (1 + _GAP)
-                if solved or self._add(packs, prices):
-                    break
-            else:
-                solved = True
-            self.prices = center
-            if report:
-                report()
-            rounds -= 1
-            if solved or rounds <= 0:
-                return True
-        return False
+        self._proven = 0.0
+
+        def solutions() -> Iterator[np.ndarray]:
+            while deadline.solve(self.master, self.counts):
+                yield self.master.prices
+                if report:
+                    report()
+
+        def price(mixed: np.ndarray, own: np.ndarray) -> int | None:
+            layers = self.depth if self.limit else 1
+            deadline.spend(_STEPS_AN_ADDITION * len(self.breakpoints) * self.slots * layers)
+            packs, value = self._price(mixed)
+            bound = exact_dot(self.counts, mixed) / value
+            if bound > self._proven:
+                self._proven, self.prices = bound, mixed
+            near = self.master.objective <= self._proven * (1 + _GAP)
+            return None if near else self._add(packs, own)
+
+        generate_columns(solutions(), lambda: self.prices, price)
 
     def _price(self, prices: np.ndarray) -> tuple[list[Multiset], int]:
         """The best packs with each breakpoint and with a length between each two, and what the best is worth."""
@@ -157,7 +141,6 @@ class BreakpointProgram:
                 # parts of copies, where a strategy has whole ones
                 used = np.flatnonzero(parts)[::-1]
                 columns.append(cast(Multiset, tuple(zip(used.tolist(), parts[used].tolist(), strict=True))))
-                self.pack_of[columns[-1]] = pack
         return self.master.add(columns)
 
     def table(self) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -44,9 +46,15 @@ class Deadline:
         """Count steps that were made."""
         self._steps -= steps
 
-    def share_of_steps(self, most: int, steps_each: float) -> int:
-        """Return how many of `most` things, which take so many steps each, can still be done."""
-        return most if math.isinf(self._steps) else int(min(most, max(self._steps, 0) // steps_each))
+    @contextmanager
+    def at_most(self, steps: float) -> Iterator[None]:
+        """Let the deadline come after so many steps, if it does not come before, until the end of the block."""
+        given, all_steps = min(steps, self._steps), self._steps
+        self._steps = given
+        try:
+            yield
+        finally:
+            self._steps += all_steps - given
 
     def next_round(self) -> bool:
         """Begin a round that solves no linear program; False if there is no round or time left for it."""

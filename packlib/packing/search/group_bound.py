@@ -16,15 +16,19 @@ have a place for every part, and each group is cut in some way. It is solved by 
 rows, and cheapest cuts propose cuts (Gilmore and Gomory 1961, with two kinds of columns).
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from packlib.packing.search.bound import PRICE_OF_A_PACK
+from packlib.packing.search.columns import generate_columns
 from packlib.packing.search.knapsack import NOT_FOR_SALE, Knapsack, solve_knapsack
 from packlib.packing.search.master import MasterProblem
 
 _LEVELS = 512  # of a row
 _SAMPLE = 256  # groups that the linear program looks at; its worths then hold for all
 _ROUNDS, _CLOSE = 100, 0.9995  # of the linear program at most; and the share of its optimum that is good enough
+_SHARES = 7, 4, 0  # tenths of the center in worths that are tried
 _SLACK = PRICE_OF_A_PACK >> 28  # a row must be worth so much more than it costs
 _AT_ONCE = 1024  # groups that are cut at once
 _PARTS = 256  # of a group, at most
@@ -86,7 +90,7 @@ class _Groups:
         """How many parts a cheapest cut of each group has at most, if none is below its lowest level; int64.
 
         There are no more than branches. Parts of the lowest level that hold everything are enough, and so are parts
-        that are worth as much as a whole cut into equal parts.
+        that are worth as much as a whole cut into equal parts, unless parts of the lowest level are worth nothing.
         """
         shared, branches, _, most = self.tokens
         parts = np.minimum(most, -(-branches // ((lowest + 1) * self.unit - 1 - shared)))
@@ -96,7 +100,8 @@ class _Groups:
             level = np.maximum(level, lowest)
             fits = (level <= self.levels) & (number <= parts)
             cheapest[fits] = np.minimum(cheapest[fits], number * worths[level[fits]])
-        return np.minimum(parts, np.maximum(1, cheapest // np.maximum(1, worths[lowest])))
+        as_much = np.maximum(1, cheapest // np.maximum(1, worths[lowest]))
+        return np.where(worths[lowest] > 0, np.minimum(parts, as_much), parts)
 
 
 def group_bound(
@@ -130,35 +135,44 @@ def _best_row(worths: np.ndarray) -> Knapsack:
 
 def _good_worths(groups: _Groups) -> np.ndarray:
     """Worths of the levels that prove the most rows for these groups, as far as column generation finds them."""
-    levels = np.arange(groups.levels + 1)
-    center = levels * (PRICE_OF_A_PACK // groups.levels)
-    master, most, own = _Master(groups), 0.0, center
-    for rounds in range(_ROUNDS):
-        if groups.steps > _WORK:
-            break
-        if rounds:
-            master.solve(np.zeros(groups.levels + 1, np.int64))
-            if most > _CLOSE * master.objective:
-                break
-            own = np.append(0, np.maximum.accumulate(master.prices[: groups.levels]))
-        # The worths of a solution jump from round to round: look between them and the best so far (Wentges 1997).
-        for tenths in (7, 4, 0):
-            worths = (center * tenths + own * (10 - tenths)) // 10
-            knapsack, (cost, parts) = _best_row(worths), groups.cheapest_cuts(worths)
-            if (proven := float(cost.sum(dtype=float)) / knapsack.best) > most:
-                most, center = proven, (worths * (PRICE_OF_A_PACK / knapsack.best)).astype(np.int64)
-            rows = knapsack.packs_with(levels[1:])
-            value = own.tolist()
-            new = master.add(
-                row
-                for row in rows
-                if not rounds or sum(value[level] * n for level, n in row) > PRICE_OF_A_PACK + _SLACK
-            )
-            if new + master.add_cuts(parts):
-                break
-        else:
-            break
-    return center
+    search = _Worths(groups)
+    generate_columns(search.solutions(), lambda: search.center, search.price, _SHARES)
+    return search.center
+
+
+class _Worths:
+    """The linear program of rows and cuts, and the worths of levels that prove most so far, the center."""
+
+    def __init__(self, groups: _Groups) -> None:
+        self.groups, self.levels = groups, np.arange(groups.levels + 1)
+        self.center = self.levels * (PRICE_OF_A_PACK // groups.levels)
+        self._master, self._most, self._any_row = _Master(groups), 0.0, True
+
+    def solutions(self) -> Iterator[np.ndarray]:
+        """The worths to look between: at first the center alone, since the program has no rows yet."""
+        yield self.center
+        self._any_row = False
+        for _ in range(_ROUNDS - 1):
+            if self.groups.steps > _WORK:
+                return
+            self._master.solve(np.zeros(self.groups.levels + 1, np.int64))
+            if self._most > _CLOSE * self._master.objective:
+                return
+            yield np.append(0, np.maximum.accumulate(self._master.prices[: self.groups.levels]))
+
+    def price(self, worths: np.ndarray, own: np.ndarray) -> int:
+        """Add the best rows that are worth more than they cost at the solution's own worths, and the cheapest cuts."""
+        knapsack, (cost, parts) = _best_row(worths), self.groups.cheapest_cuts(worths)
+        proven = float(cost.sum(dtype=float)) / max(knapsack.best, 1)
+        if proven > self._most:
+            self._most, self.center = proven, (worths * (PRICE_OF_A_PACK / knapsack.best)).astype(np.int64)
+        value = own.tolist()
+        rows = [
+            row
+            for row in knapsack.packs_with(self.levels[1:])
+            if self._any_row or sum(value[level] * n for level, n in row) > PRICE_OF_A_PACK + _SLACK
+        ]
+        return self._master.add(rows) + self._master.add_cuts(parts)
 
 
 class _Master(MasterProblem):

@@ -16,7 +16,12 @@ from collections.abc import Sequence
 
 from packlib.packing.bit_sets import chosen_for, highest, sums_up_to, up_to
 from packlib.packing.greedy import EqualPacks
+from packlib.packing.search.best import Best
 
+_STEPS_A_ROUND = 50_000  # of refilling: some 100 ms
+_SEARCH_STEPS = 600  # what a step of refilling is for the deadline
+_SEQUENCES = 2_000_000  # of more, each round would change too little
+_WRITING = 3e-6  # seconds a sequence, a guess: writing the plan down and verifying it
 _FEWEST, _MOST = 2, 6  # packs that are taken apart at a time
 _ROOMY = 0.9  # of these, those that are chosen by their free slots; the others are any
 _LONGEST_FIRST = 0.7  # of the packs, those that begin with the longest sequence; the others begin with any
@@ -25,6 +30,26 @@ _LISTED = 500  # attempts until packs with free slots are listed again, at least
 _SCARCE = 0.9  # of all places, the share that is taken where a free place counts like its share of the slots
 _STEPS_AN_ATTEMPT = 10  # beside those of filling
 _SLOTS_A_STEP = 1 << 14  # of a set of bits; the steps of longer ones count for more
+
+
+def refill(best: Best, patience: int) -> None:
+    """Offer plans that are refilled, until the bound is met, the deadline, or `patience` rounds save no pack."""
+    sequences = best.histogram.num_sequences
+    if best.done() or sequences > _SEQUENCES:
+        return
+    refilling, idle = Refilling(best.strategies, best.histogram.max_length, best.limit), 0
+    while idle < patience and not best.done() and best.deadline.seconds_left() > sequences * _WRITING:
+        if not best.deadline.next_round():
+            break
+        began = refilling.steps
+        while refilling.steps < began + _STEPS_A_ROUND and len(refilling.packs) > best.lower_bound:
+            refilling.attempt()
+        best.deadline.spend((refilling.steps - began) * _SEARCH_STEPS)
+        fewer = len(refilling.packs) < best.num_packs
+        if fewer:
+            best.offer([(pack, 1) for pack in refilling.packs])
+        idle = 0 if fewer else idle + 1
+        best.report("refilling", len(best.strategies))
 
 
 class Refilling:

@@ -1,4 +1,4 @@
-"""A value that no pack exceeds, found in far fewer steps than the exact knapsack takes.
+"""The bound for long rows under a depth limit, its certificate: a value that no pack exceeds, found in few steps.
 
 The exact knapsack (`knapsack.py`) takes distinct lengths x capacity x depth steps. Here a pack is relaxed three times.
 Each time no pack loses value, and integers only ever err upward, so the best relaxed pack is worth at least as much as

@@ -1,0 +1,64 @@
+"""The best plan and the best bound so far: what all steps of a search share."""
+
+from packlib.lengths.histogram import LengthHistogram
+from packlib.packing.greedy import EqualPacks
+from packlib.packing.proofs import Proof
+from packlib.packing.search.bound import direct_bound
+from packlib.packing.search.deadline import Deadline
+from packlib.packing.search.progress import Callback, Progress
+
+
+class Best:
+    """The state of a search. Each step offers the plans that it finds, and the bounds that it proves.
+
+    What a search looks at before its deadline, one with a later deadline looks at too: its plan has no more packs and
+    its bound is no lower.
+
+    Attributes:
+        histogram, limit: what is packed, and the depth limit or None; they never change.
+        strategies, num_packs: the best plan; only `offer` changes them.
+        lower_bound, proof: the best bound, and what proves it, None for sums; only `prove` changes them.
+        deadline: how long the search may go on; every step asks it, and spends its rounds and steps.
+    """
+
+    def __init__(
+        self,
+        histogram: LengthHistogram,
+        max_sequences_per_pack: int | None,
+        deadline: Deadline,
+        progress: Callback = None,
+    ) -> None:
+        self.histogram, self.limit = histogram, max_sequences_per_pack
+        self.deadline, self._progress = deadline, progress
+        self.lower_bound = direct_bound(histogram.counts, max_sequences_per_pack)
+        self.proof: Proof | None = None
+        self.strategies: list[EqualPacks] = [((length,), n) for length, n in enumerate(histogram.counts.tolist()) if n]
+        self.num_packs = histogram.num_sequences
+
+    def done(self) -> bool:
+        """Return whether the bound is met, or nothing is left of the deadline."""
+        return self.num_packs == self.lower_bound or self.deadline.seconds_left() <= 0
+
+    def offer(self, strategies: list[EqualPacks]) -> bool:
+        """Keep a plan if it has fewer packs than the best so far; return whether it has."""
+        packs = number_of_packs(strategies)
+        if packs >= self.num_packs:
+            return False
+        self.strategies, self.num_packs = strategies, packs
+        return True
+
+    def prove(self, bound: int, proof: Proof) -> None:
+        """Keep a bound that is at least the best so far: of as good ones, a step proves more in fractions of a pack."""
+        if bound >= self.lower_bound:
+            self.lower_bound, self.proof = bound, proof
+
+    def report(self, stage: str, strategies: int) -> None:
+        """Call back after a round, with the strategies that are known; that may end the search."""
+        if self._progress:
+            now = Progress(stage, strategies, self.num_packs, self.lower_bound, self.deadline.seconds())
+            if self._progress(now) is False:
+                self.deadline.stop()
+
+
+def number_of_packs(strategies: list[EqualPacks]) -> int:
+    return sum(packs for _, packs in strategies)

@@ -1,0 +1,124 @@
+"""Dives: the solution of the linear program becomes whole packs, step by step.
+
+Use every strategy as often as the solution says, rounded down, and solve again for the sequences that are left; where
+nothing is left to round down, round some of the largest fractions up. Once few sequences are left, strategies are
+generated that can be filled with these alone, and an integer program over them may end the dive. See Sadykov,
+Vanderbeck, Pessoa, Tahiri and Uchoa, Primal heuristics for branch and price: the assets of diving methods (INFORMS
+Journal on Computing 31, 2019).
+"""
+
+import itertools
+from collections import Counter
+
+import numpy as np
+
+from packlib.lengths.counting import float_unit
+from packlib.lengths.histogram import LengthHistogram
+from packlib.packing.greedy import lpfhp
+from packlib.packing.search.exact import ExactProgram, value_of
+from packlib.packing.search.knapsack import fillable
+from packlib.packing.search.master import TOLERANCE
+from packlib.packing.search.whole_packs import FEW_NODES, choose
+
+_LEFT, _FEW_STRATEGIES = 0.45, 200  # of the sequences, and strategies of them, that are left to an integer program
+_STEPS_A_STRATEGY = 3000  # of an integer program
+_WORK = 2 * 10**9  # steps of all dives, some ten seconds
+_NOISE = 0.3  # of the fractions, in all attempts but the first
+
+
+class Dives:
+    """Attempts at rounding, each with other choices.
+
+    Attributes:
+        exact: the linear program that is rounded.
+        work_left: steps until attempts that come later are not worth their time.
+        stages: packs chosen and counts left at each step of the last dive from the start.
+    """
+
+    def __init__(self, exact: ExactProgram) -> None:
+        self.exact, self.work_left = exact, _WORK
+        self.stages: list[tuple[Counter[tuple[int, ...]], np.ndarray]] = []
+
+    def dive(self, attempt: int) -> None:
+        """Round down and solve again until nothing is left, or until this cannot beat the best plan any more.
+
+        The first attempt rounds the largest fractions up, later ones add noise to the choice. Every fourth begins with
+        all sequences, the others half way through that one.
+        """
+        exact, best = self.exact, self.exact.best
+        noise = np.random.default_rng(attempt)
+        target = best.num_packs - 1 if attempt % 2 else best.lower_bound
+        chosen, left, unit = Counter[tuple[int, ...]](), exact.counts, float_unit(exact.counts)
+        from_start = attempt % 4 == 0 or not self.stages
+        if from_start:
+            self.stages = []
+        else:
+            chosen, left = self.stages[len(self.stages) // 2]
+            chosen = chosen.copy()
+        while left.any() and not exact.done() and self._solve_rest(left, target - chosen.total()):
+            if exact.program.unit < unit:  # lengths that were too rare to be seen may prove more
+                unit = exact.program.unit
+                exact.sharpen()
+            if chosen.total() + exact.program.fewest >= best.num_packs:
+                break
+            self._choose_rest(chosen, left, target)
+            if from_start:
+                self.stages.append((chosen.copy(), left))
+            taken, left = exact.take(self._rounded(noise, _NOISE if attempt else 0), left, target)
+            if not taken:
+                break
+            chosen.update(taken)
+            exact.keep(chosen, left)
+
+    def _rounded(self, noise: np.random.Generator, most: float) -> np.ndarray:
+        """The last solution rounded down; if that is nothing, some of the largest fractions are 1."""
+        usage, rounded = self.exact.program.usage, self.exact.program.whole_usage
+        if not rounded.any():
+            up = max(1, np.count_nonzero(usage > 0.5) // 5)
+            blurred = usage + noise.uniform(0, most, len(usage)) * (usage > TOLERANCE)
+            rounded[np.argsort(-blurred, kind="stable")[:up]] = 1
+        return rounded
+
+    def _choose_rest(self, chosen: Counter[tuple[int, ...]], left: np.ndarray, target: int) -> None:
+        """Let an integer program pack what is left, if that is little, and few strategies are made of it alone.
+
+        Only those count that waste no more than a plan of `target` packs can waste in all, as in `take`.
+        """
+        exact = self.exact
+        if left.sum() > _LEFT * exact.counts.sum():
+            return
+        spare, price_of = exact.spare(target), exact.by_length(exact.prices, 0).tolist()
+        strategies = exact.program.strategies
+        few = [
+            pack
+            for pack in itertools.compress(strategies, fillable(strategies, left))
+            if exact.pack_worth - value_of(pack, price_of) <= spare
+        ]
+        if len(few) <= _FEW_STRATEGIES:
+            self._spend(_STEPS_A_STRATEGY * len(few))
+            answer = choose(few, left, target - chosen.total(), FEW_NODES, exact.time_left())
+            exact.improve(chosen, answer or None)
+
+    def _solve_rest(self, left: np.ndarray, packs: int) -> bool:
+        """Solve the linear program for what is left; return whether there was time.
+
+        Where that is little, only strategies count for which there are enough sequences, and new ones are looked for
+        until it takes no more than `packs`.
+        """
+        exact, program = self.exact, self.exact.program
+        steps = 30 * len(exact.lengths) ** 2  # about what a linear program takes
+        if not exact.few(left):
+            self.work_left -= steps
+            program.allow(None)
+            return exact.solve(left)
+        program.add(tuple(Counter(pack).items()) for pack, _ in lpfhp(LengthHistogram(left), exact.limit))
+        program.allow(left)
+        while exact.solve(left):
+            self.work_left -= steps + exact.fillable_steps(left)
+            if program.objective <= packs + TOLERANCE or not exact.add_fillable(left):
+                return True
+        return False
+
+    def _spend(self, steps: int) -> None:
+        self.work_left -= steps
+        self.exact.deadline.spend(steps)
