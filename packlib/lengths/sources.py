@@ -60,7 +60,7 @@ def load(
 
     >>> from packlib import load
     >>> load("squad").num_sequences, load("wikipedia", max_length=128, overlong="truncate").truncated
-    (88641, 11400622)
+    (88641, 10265669)
 
     Args:
         name_or_path: a name; or a text file with one length a line, a CSV of lengths or of `length,count`, JSON

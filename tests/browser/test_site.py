@@ -28,7 +28,7 @@ from packlib.lengths import LengthHistogram, available, load
 from packlib.lengths.counting import MAX_LENGTH
 from packlib.packing import plan
 from packlib.packing.search.bound import direct_bound
-from packlib.tools.advice import advise, batches_today, cut
+from packlib.tools.advice import advise, batches_today
 from packlib.work import Work, waiting
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -501,7 +501,7 @@ def test_lengths_are_packed_and_batched_as_by_the_library(visit):
         slots, size, ranks = int(rng.integers(8, 3000)), int(rng.integers(1, 300)), int(rng.integers(2, 9))
         lengths = rng.lognormal(math.log(slots / 6), 1, 800).astype(int).clip(1)
         found = page.evaluate(ANALYZE, [joined.join(map(str, lengths)), str(slots), str(size), str(ranks)])
-        histogram = cut(LengthHistogram.from_lengths(lengths), slots, "split")
+        histogram = LengthHistogram.from_lengths(lengths).with_max_length(slots, "split")
         made = plan(histogram, method="lpfhp")
         assert (found["sequences"], found["tokens"], found["slots"]) == (len(lengths), lengths.sum(), slots)
         assert (found["pieces"], found["longer"]) == (histogram.num_sequences, (lengths > slots).sum())
@@ -517,7 +517,7 @@ def test_lengths_are_packed_and_batched_as_by_the_library(visit):
 
 def assert_ways(found, histogram, size, made):
     """The page says the slots that the report says of today's batches, and those of the packs."""
-    fixed, rand, by_length = (batches_today(histogram, size, habit).slots for habit in ("fixed", "random", "sorted"))
+    fixed, rand, by_length = (batches_today(histogram, size, habit).slots for habit in ("maximum", "random", "sorted"))
     assert [way["slots"] for way in found["ways"]] == [
         fixed,
         pytest.approx(rand, rel=1e-9),
@@ -538,7 +538,7 @@ def test_the_sets_of_the_menu_give_the_numbers_of_plan_and_report(visit, name):
         name,
     )
     whole, top = load(name, max_length=MAX_LENGTH), load(name).max_length
-    histogram = cut(whole, top, "split")
+    histogram = whole.with_max_length(top, "split")
     made = plan(histogram, method="lpfhp")
     assert (found["sequences"], found["packs"]) == (whole.num_sequences, made.num_packs)
     assert_ways(found, histogram, 32, made)

@@ -13,7 +13,7 @@ from packlib.tools.cli import program
 ROOMS = ["packlib.lengths", "packlib.packing", "packlib.work", "packlib.batches", "packlib.model", "packlib.training",
          "packlib.distributed", "packlib.tools.rows", "packlib.tools.check", "packlib.tools.auditing",
          "packlib.tools.loaders", "packlib.tools.advice"]  # fmt: skip
-ALONE = {"advise": None, "tokenize": "error", "cut": "truncate"}  # a report decides; a text keeps its row
+ALONE = {"advise": None, "tokenize": "error"}  # a report decides; a text keeps its row
 
 
 def public_functions():

@@ -9,7 +9,7 @@ from packlib.tools.advice.advice import Advice
 from packlib.tools.advice.advising import advise
 from packlib.tools.advice.labels import Labels
 from packlib.tools.advice.micro_batch import Batch, Update, fit_update
-from packlib.tools.advice.row_lengths import RowLength, cut
+from packlib.tools.advice.row_lengths import RowLength
 from packlib.tools.advice.sentences import Decision
 from packlib.tools.advice.today import TODAY, Today, batches_today
 
@@ -24,6 +24,5 @@ __all__ = [
     "Update",
     "advise",
     "batches_today",
-    "cut",
     "fit_update",
 ]

@@ -17,7 +17,7 @@ from packlib.tools.advice.data import Data, uncut
 from packlib.tools.advice.depths import beside, best_plan, smallest_depth, try_depths
 from packlib.tools.advice.memory import MOST_DEVICES, fitting, memory_size, model_shape
 from packlib.tools.advice.micro_batch import Batch, fit_update
-from packlib.tools.advice.row_lengths import FORMS, Form, choose, cut, form_of, try_lengths
+from packlib.tools.advice.row_lengths import FORMS, Form, choose, form_of, try_lengths
 from packlib.tools.advice.today import BESIDE, TODAY, Habit, batches_today
 from packlib.tools.advice.upstream import find_pile, weigh
 from packlib.tools.rows.loss_masks import MaskWord
@@ -124,7 +124,7 @@ def advise(
     whole = data.whole
     before_cut = None if source is None else _read(source, column, say, None, tokenizer).whole
     now = data.max_length if max_length is None else int(max_length)
-    padded = cut(whole, now, rule)
+    padded = whole.with_max_length(now, rule)
     before = batches_today(padded, size, today, asked, seed)
 
     say(f"trying row lengths around {now:,}")
@@ -134,7 +134,7 @@ def advise(
     tried, planned = try_lengths(whole, now, rule, work, causal, asked, longest, method, attention)
     form = attention or form_of(next(row for row in tried if row.max_length == now))
     top = now if kept else choose(tried, now, form).max_length
-    histogram = cut(whole, top, rule)
+    histogram = whole.with_max_length(top, rule)
 
     say(f"packing rows of {top:,}")
     depths = try_depths(histogram, planned[top]) if asked or (shape and shape.once) else ()

@@ -13,7 +13,7 @@ from packlib.tools.advice.depths import DepthTrial
 from packlib.tools.advice.labels import Labels
 from packlib.tools.advice.memory import Fit, Memory, ModelShape
 from packlib.tools.advice.micro_batch import Update, packed_recipe
-from packlib.tools.advice.row_lengths import WORTH, Form, RowLength, count_cut, cut
+from packlib.tools.advice.row_lengths import WORTH, Form, RowLength, count_cut
 from packlib.tools.advice.today import Today
 from packlib.tools.advice.upstream import Upstream, find_pile
 from packlib.training.recipe import Recipe
@@ -106,7 +106,7 @@ class Findings:
     @cached_property
     def padded(self) -> LengthHistogram:
         """The lengths cut to the row length of now, which today's batches have."""
-        return cut(self.whole, self.max_length, self.overlong)
+        return self.whole.with_max_length(self.max_length, self.overlong)
 
     @property
     def times_fewer(self) -> float:

@@ -57,23 +57,6 @@ class RowLength:
         return self.skipping if form == "bounds" else self.dense
 
 
-def cut(whole: LengthHistogram, max_length: int, overlong: CutRule = "truncate") -> LengthHistogram:
-    """The lengths for rows of `max_length` slots.
-
-    >>> from packlib.tools.advice import cut
-    >>> from packlib.lengths import LengthHistogram
-    >>> cut(LengthHistogram.from_lengths([3, 10]), 4, "split").expand()
-    array([2, 3, 4, 4])
-
-    Args:
-        overlong: "truncate" longer sequences, "drop" them, or "split" them into full rows and a rest.
-
-    Raises:
-        ValueError: if no sequence is short enough to stay.
-    """
-    return whole.with_max_length(max_length, overlong)
-
-
 def count_cut(whole: LengthHistogram, max_length: int, overlong: CutRule) -> tuple[int, int]:
     """Sequences that are longer than a row, and their tokens that are lost, or that go to further pieces."""
     over = whole.counts[max_length + 1 :]
@@ -118,7 +101,7 @@ def try_lengths(
 
     def row(top: int, packs: int | None = None) -> RowLength:
         """Rows of one length; full ones, unless `packs` are counted."""
-        rows = cut(whole, top, overlong)
+        rows = whole.with_max_length(top, overlong)
         tokens, counted = rows.num_tokens, packs is not None
         packs = -(-tokens // top) if packs is None else packs
         slots = packs * top
@@ -129,10 +112,10 @@ def try_lengths(
         return RowLength(top, packs, slots, tokens, *over, skipping / tokens, dense / tokens, counted)
 
     def packed(top: int) -> RowLength:
-        return row(top, sum(count for _, count in lpfhp(cut(whole, top, overlong), depth)))
+        return row(top, sum(count for _, count in lpfhp(whole.with_max_length(top, overlong), depth)))
 
     def planned(top: int) -> RowLength:
-        plans[top] = best_plan(cut(whole, top, overlong), depth, method)
+        plans[top] = best_plan(whole.with_max_length(top, overlong), depth, method)
         return row(top, plans[top].num_packs)
 
     now = planned(max_length)

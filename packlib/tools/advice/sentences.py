@@ -16,7 +16,6 @@ from packlib.tools.advice.row_lengths import (
     RowLength,
     allowed,
     choose,
-    cut,
     cuts_less,
     next_best,
 )
@@ -189,7 +188,8 @@ def _emptied(lost: Lost) -> str:
 def _other_rule(found: Findings, rule: CutRule) -> str:
     lost = found.lost[rule]
     if rule == "split":
-        packs = best_plan(cut(found.whole, found.row_length, rule), found.plan.max_sequences_per_pack).num_packs
+        pieces = found.whole.with_max_length(found.row_length, rule)
+        packs = best_plan(pieces, found.plan.max_sequences_per_pack).num_packs
         also = f", and loses {plural(lost.labels, 'label')}" if lost.labels else ""
         return f"{_RULE[rule]} loses no token{also}: {compared(packs, found.plan.num_packs, 'packs')}, {packs:,}."
     said = _loses(found, lost).removesuffix(" are")

@@ -6,7 +6,7 @@ import numpy as np
 
 from packlib.lengths import LengthHistogram
 from packlib.tools.advice.depths import best_plan
-from packlib.tools.advice.row_lengths import count_cut, cut
+from packlib.tools.advice.row_lengths import count_cut
 from packlib.tools.advice.words import longest
 
 _NEAR, _PILED = 16, 10  # so many lengths before and after one; so many times their mean is no accident
@@ -80,5 +80,5 @@ def weigh(
         count_cut(source, top, "truncate")[0],
         count_cut(whole, top, "truncate")[0],
         source.num_tokens - whole.num_tokens,
-        best_plan(cut(source, max_length, "split"), depth).num_packs,
+        best_plan(source.with_max_length(max_length, "split"), depth).num_packs,
     )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import assign, plan
-from packlib.tools.advice import Batch, advise, cut, fit_update
+from packlib.tools.advice import Batch, advise, fit_update
 from packlib.tools.advice.memory import memory_size
 from packlib.tools.advice.page import page
 from packlib.training import Recipe
@@ -83,7 +83,7 @@ def test_what_the_search_proves_of_a_plan_is_said():
 
 def test_today_may_be_packed_already():
     found = advise(CHATS, 4096, today="packed", batch_size=4, accumulation=8, overlong="truncate", seed=3)
-    made = plan(cut(of(CHATS), 4096), method="next_fit", seed=3)
+    made = plan(of(CHATS).with_max_length(4096, "truncate"), method="next_fit", seed=3)
     assert found.today.rows == made.num_packs and found.today.packing_factor == made.packing_factor
     assert found.times_fewer == pytest.approx(made.num_packs / found.plan.num_packs)
     assert found.update.before.sequences_per_update == pytest.approx(32 * made.packing_factor)

@@ -36,7 +36,6 @@ from packlib.files import output_path, work_folder, write_text
 from packlib.installed import ROOT, needed_by
 from packlib.lengths import available, load
 from packlib.lengths.counting import MAX_LENGTH
-from packlib.tools.advice import cut
 from packlib.tools.advice.depths import best_plan
 from packlib.tools.exits import exit_code
 
@@ -192,7 +191,7 @@ def data_sets_script() -> str:
             continue
         whole = load(name, max_length=MAX_LENGTH)
         counts = [[int(length), int(whole.counts[length])] for length in reversed(whole.counts.nonzero()[0])]
-        best = best_plan(cut(whole, usual.max_length, "split")).num_packs
+        best = best_plan(whole.with_max_length(usual.max_length, "split")).num_packs
         sets[name] = {"about": about, "max_length": usual.max_length, "best": best, "counts": counts}
     return f"const DATA_SETS = {json.dumps(sets, separators=(',', ':'))};\n"
 
