@@ -14,13 +14,19 @@ from functools import partial
 
 import numpy as np
 
-from benchmarks.table import record, timed
+from benchmarks.table import Growing, timed
 from packlib.packing import TreeRows, Trees, group_trees, pack_tree_lengths, plan
 from packlib.packing.search.tree_bound import tree_bound
 from packlib.packing.trees import ROOT
 
 MAX_LENGTH = 32_768
-DRAWS = [(48, seed) for seed in range(12)] + [(1_000, 0)]  # trees, and the seed of a draw
+DRAWS = [
+    (48, 0),
+    (48, 1),
+    (48, 2),
+    (1_000, 0),
+    *((48, seed) for seed in range(3, 12)),
+]  # trees, and the seed of a draw
 
 
 @dataclass
@@ -203,6 +209,29 @@ def one_draw(family: Callable[[np.random.Generator], Node], number: int, seed: i
     return row
 
 
+COLUMNS = [
+    "family",
+    "trees",
+    "seed",
+    "sequences",
+    "times fewer tokens",
+    "by tokens",
+    "by copies",
+    "at least",
+    "pack_trees",
+    "above",
+    "CPU s",
+    "nothing shared",
+    "one level",
+    "first fit of sequences",
+    "whole trees first",
+]
+
+
 def main() -> None:
-    work = [(family, *one) for one in DRAWS for family in FAMILIES]
-    record("trees.csv", (one_draw(*one) for one in work), "python data/record.py trees", ("numpy", "highspy"))
+    """Record all draws; those that the file has already are left as they are."""
+    growing = Growing("trees.csv", COLUMNS)
+    for number, seed in DRAWS:
+        for family in FAMILIES:
+            if not growing.has(family=family.__name__, trees=number, seed=seed):
+                growing.add([one_draw(family, number, seed)], "python data/record.py trees", ("numpy", "highspy"))

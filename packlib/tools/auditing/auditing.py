@@ -292,8 +292,12 @@ class _Seen:
         rows, sequences = self.marked["rows"], self.marked["sequences"]
         idle_rows, idle_sequences = self.marked["idle rows"], self.marked["idle sequences"]
         ahead = self.marked["ahead"] if self.marked["ahead"] > self.marked["in place"] else 0
+        alone = self.marked["tokens of paths"]
+        trees = f"The rows hold trees: {self.depths:,} paths, which alone have {alone:,} tokens, "
+        trees += f"{alone / max(1, self.tokens):.2f} times as many."
         said = {
             label: self.packed.kind == NEMO,
+            trees: alone,
             f"The rows themselves hold {padding:,} tokens of padding.": padding,
             f"Sequences of exactly the longest length: {cut:,}, {as_if}": cut,
             "Labels are those of a masked model.": self.masked,

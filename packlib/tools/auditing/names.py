@@ -11,6 +11,7 @@ SEGMENTS = "segment_ids", "document_ids", "seq_idx"
 BOUNDS = "cu_seqlens", "cu_seq_lens_q", "cu_seq_lens"
 PADDED_BOUNDS = {f"{name}_padded": name for name in BOUNDS}  # of sequences that are padded one by one
 KINDS = ("seq_lengths", *BOUNDS, NEMO, "position_ids", *SEGMENTS, "attention_mask", "input_ids")
+TREES = "seen_until", "last_slots"  # rows in which sequences share tokens: `packlib.tools.rows.lay_trees`
 WEIGHTS = "weights", "loss_weights"  # of each token in the loss: 0 trains on nothing
 TARGETS = "targets_segmentation"  # as Grain and MaxText have it: 0 where the target at this slot is not trained on
 MASKS: dict[str, MaskWord] = LOSS_MASKS | dict.fromkeys(WEIGHTS, "loss") | {TARGETS: "next"}

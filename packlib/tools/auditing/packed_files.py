@@ -37,7 +37,7 @@ from packlib.checks import listed, one_line, shown
 from packlib.files import at_home, named, naming
 from packlib.lengths.own_files import npy_header, refuse_doubles
 from packlib.tools.auditing.columns import Columns, Rows, read_rows
-from packlib.tools.auditing.names import KINDS, MASKS, NEMO, WEIGHTS, names_in, without_borders
+from packlib.tools.auditing.names import KINDS, MASKS, NEMO, TREES, WEIGHTS, names_in, without_borders
 from packlib.tools.auditing.tables import Table, tables_of
 from packlib.tools.rows.row_columns import is_list, whole_numbers
 
@@ -118,6 +118,8 @@ def _named_rows(path: Path, rows: Iterator[Rows]) -> Iterator[Rows]:
 
 def _packed(name: str, tables: list[Table], columns: Mapping[str, str], masks: Mapping[str, Any]) -> PackedData:
     """Tables of packs, all with the columns of the first."""
+    if all(set(TREES) <= set(table.schema.names) for table in tables):
+        return _trees(name, tables)
     of_tables = [names_in(table.schema.names, columns, masks) for table in tables]
     wanted, words = of_tables[0], {**MASKS, **masks}
     for table, its in zip(tables, of_tables, strict=True):
@@ -154,6 +156,32 @@ def _packed(name: str, tables: list[Table], columns: Mapping[str, str], masks: M
     return PackedData(
         name, kinds[0], _total(tables), rows, "input_ids" in wanted and kinds[0] != "input_ids", unread, wanted
     )
+
+
+def _trees(name: str, tables: list[Table]) -> PackedData:
+    """Rows in which sequences share tokens, as `lay_trees` makes them: the slot of its last token tells each path."""
+
+    def rows(kept: bool) -> Iterator[Rows]:
+        for table in tables:
+            file, at = f" of {table.name}" * (len(tables) > 1), 0
+            with table.naming():
+                for batch in table.read(["input_ids", "position_ids", *TREES]):
+                    names = ("input_ids", "position_ids", *TREES)
+                    (sizes, _), (_, positions), (until, _), (paths, last) = (
+                        whole_numbers(one, batch.column(one), at) for one in names
+                    )
+                    begins = np.repeat(np.cumsum(sizes) - sizes, paths)
+                    outside = (last < 0) | (last >= np.repeat(sizes, paths))
+                    if len(positions) != sizes.sum() or (until != sizes).any() or outside.any():
+                        raise ValueError(
+                            f"The rows from {at} on must have as many position_ids and {TREES[0]} as input_ids, and "
+                            f"{TREES[1]} among their slots."
+                        )
+                    alone = int((positions[begins + last] + 1).sum())
+                    yield Rows(None, paths, sizes, sizes, counts={"tokens of paths": alone}, file=file)
+                    at += batch.num_rows
+
+    return PackedData(name, TREES[1], _total(tables), rows)
 
 
 def _total(tables: list[Table]) -> int | None:

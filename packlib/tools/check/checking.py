@@ -20,6 +20,7 @@ from packlib.tools.check.group_questions import shared_prompt_findings
 from packlib.tools.check.loss_questions import loss_questions
 from packlib.tools.check.model_questions import determinism, isolation, lacking, padding, positions, sameness, tokens
 from packlib.tools.check.places import is_own
+from packlib.tools.check.tree_questions import tree_findings
 from packlib.tools.check.update import accumulation, next_update, without_labels
 from packlib.tools.check.weighing import REDUCTIONS, Weighing
 from packlib.tools.check.whole_sequences import whole_sequences
@@ -61,6 +62,10 @@ def check_packing(
             Or groups of answers that share a prompt: mappings with `prompt`, tokens, and `answers`, the tokens of each.
             The questions are then whether an answer sees its prompt and itself alone, whether it gets what it gets in a
             row with its prompt and nothing else, and whether all its tokens are learned.
+            Or trees, groups of sequences that share what they begin with at any depth: mappings with `paths`, the
+            tokens of each, and if not all are trained on, `labels`, as long as these. The questions are then whether a
+            branch sees another, whether each piece is what it is in its path alone, and whether a label that paths
+            share counts for each of them.
         reduction: what the loss is meant to be: a mean over each "token", "sequence" or "group", or a sum over a
             "constant". Without it any of them passes.
         group: the column that is the same for sequences which belong together, as the two of a preference or the
@@ -114,14 +119,17 @@ def check_packing(
     try:
         rows = [dict(row) for row in islice(sequences, 64)]
         shared = bool(rows) and all({"prompt", "answers"} <= row.keys() for row in rows)
-        ids = [] if shared else [np.asarray(row["input_ids"]) for row in rows]
+        trees = bool(rows) and all("paths" in row for row in rows)
+        ids = [] if shared or trees else [np.asarray(row["input_ids"]) for row in rows]
     except (TypeError, ValueError, KeyError):
         raise TypeError(f"sequences must be mappings with input_ids, not {shown(sequences)}.") from None
-    if shared:
+    if shared or trees:
         options = {"reduction": reduction, "group": group, "step": step}
         if left := [name for name, value in options.items() if value is not None]:
-            raise ValueError(f"{left[0]} must be left out where answers share prompts.")
-        return PackingCheck(tuple(shared_prompt_findings(called, collate, rows)))
+            what = "sequences are trees" if trees else "answers share prompts"
+            raise ValueError(f"{left[0]} must be left out where {what}.")
+        findings = tree_findings if trees else shared_prompt_findings
+        return PackingCheck(tuple(findings(called, collate, rows)))
     _refuse_packed_rows(rows)
     rows = _different(rows, ids, group)
     with called.mode(train=False):

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -99,6 +100,20 @@ def test_each_turn_is_there_as_it_was_generated_and_trained_on_once(capsys):
         model = LlamaForCausalLM(small_config("causal", "llama", max_position_embeddings=256))
         batch = TreeCollator(model)(rows)
         assert torch.isfinite(batch.loss(model(**batch.inputs).logits))
+
+
+def test_the_audit_counts_paths(capsys):
+    assert cli.main(["pack", *OPTIONS, "--out", "trees.parquet", "--json"]) == 0
+    packed = json.loads(capsys.readouterr().out)
+    assert cli.main(["audit", "trees.parquet", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["packs"], found["sequences"], found["tokens"]) == (packed["rows"], 48, packed["tokens"])
+    assert found["problems"] == [] and found["borders"] == "last_slots"
+    assert f"48 paths, which alone have {packed['unshared_tokens']:,} tokens" in " ".join(found["notes"])
+    rows = rows_of("trees.parquet")
+    rows[0]["last_slots"][0] = 999
+    pq.write_table(pa.Table.from_pylist(rows), "wrong.parquet")
+    assert cli.main(["audit", "wrong.parquet"]) == 2 and "last_slots among their slots" in capsys.readouterr().err
 
 
 def test_a_template_whose_turns_are_no_tree_is_kept_flat_and_counted(capsys):

@@ -1,0 +1,190 @@
+"""The questions about sequences that share tokens at any depth: does a branch see another, and is each path what it is
+alone?
+
+A path lies in pieces in a row, one for each node of its tree. Nodes are found by their content, as sequences are, in
+any layout. What a row computes in a node is compared with what the node gets in a path that has a row of its own.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from packlib.batches import IGNORED
+from packlib.packing.trees import ROOT, shared_trees
+from packlib.tools.check.called_model import CalledModel
+from packlib.tools.check.collated_batch import CalledBatch, collated
+from packlib.tools.check.findings import PASSED, UNKNOWN, Finding
+from packlib.tools.check.locating import POSITIONS, locate
+
+_PATHS = 24  # that the model is called with
+_LEAST = 2  # tokens of a node that is looked for: one alone is found anywhere
+
+
+class Paths(CalledBatch):
+    """A batch of trees, and where their nodes are in it.
+
+    Attributes:
+        paths, labels: of each sequence its tokens, and its labels, -100 for none.
+        nodes: the trees of all paths.
+        begins: the place of each node's first token in the paths through it.
+    """
+
+    def __init__(self, called: CalledModel, collate: Callable, groups: Sequence[Mapping[str, Any]]) -> None:
+        few = _few(groups)
+        named = [(at, path) for at, group in enumerate(few) for path in group["paths"]]
+        self.paths = [[*path] for _, path in named]
+        self.labels = [[*own] for group in few for own in group.get("labels", _all_labels(group["paths"]))]
+        self.nodes = shared_trees(self.paths, [at for at, _ in named])
+        parents = self.nodes.parents.tolist()
+        self.begins = [0] * len(parents)
+        for node, parent in enumerate(parents):
+            if parent != ROOT:
+                self.begins[node] = self.begins[parent] + int(self.nodes.tokens[parent])
+        self.is_leaf = [node not in set(parents) for node in range(len(parents))]
+        batch = collated(called, collate, [dict(group) for group in few])
+        found = locate(
+            batch["input_ids"].cpu().numpy(), [np.asarray(self._wanted(node)) for node in range(len(parents))]
+        )
+        whole = [piece for piece in found if len(piece.slots) == len(self._wanted(piece.sequence))]
+        super().__init__(called, batch, [piece for piece in whole if len(piece.slots) >= _LEAST])
+        self.limit = max(10 * self.noise[0], 256 * self.rounding)
+
+    def _wanted(self, node: int) -> list[int]:
+        """The tokens of a node, but the last one if it may be at the heads of its children instead."""
+        sequence = self.sequence_through(node)
+        end = self.begins[node] + int(self.nodes.tokens[node]) - (not self.is_leaf[node])
+        return self.paths[sequence][self.begins[node] : end]
+
+    def sequence_through(self, node: int) -> int:
+        """Return the longest sequence that runs through a node."""
+        through = [at for at, leaf in enumerate(self.nodes.leaves.tolist()) if node in self.nodes.path(leaf)]
+        return max(through, key=lambda at: len(self.paths[at]))
+
+    def foreign(self) -> np.ndarray:
+        """Which piece (column) must not move which other (row): bool, shape (pieces, pieces)."""
+        above = [set(self.nodes.path(node)) for node in range(len(self.nodes.parents))]
+        return np.array(
+            [[sees.sequence not in above[looks.sequence] for sees in self.pieces] for looks in self.pieces]
+        )
+
+    def alone(self, sequence: int) -> Tensor:
+        """The outputs of a path in a row of its own; shape (tokens, width)."""
+        return self.called({"input_ids": torch.tensor([self.paths[sequence]])}).outputs
+
+
+def tree_findings(called: CalledModel, collate: Callable, groups: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+    """A finding for each question; see `check_packing`."""
+    with called.mode(train=False):
+        checked = Paths(called, collate, groups)
+        there = {piece.sequence for piece in checked.pieces}
+        wanted = [node for node, leaf in enumerate(checked.is_leaf) if leaf and checked.nodes.tokens[node] >= _LEAST]
+        if missing := [node for node in wanted if node not in there]:
+            path = checked.sequence_through(missing[0])
+            evidence = f"The last {checked.nodes.tokens[missing[0]]} tokens of path {path} are not found in one piece."
+            yield Finding.failed("tokens", evidence, "lost", which="a path")
+        else:
+            yield Finding("tokens", PASSED, f"The ends of all paths that can be told apart are there, {len(wanted)}.")
+        moves = checked.moves(checked.batch)
+        foreign = np.where(checked.foreign(), moves, 0.0)
+        leak = foreign.max(initial=0)
+        if leak > checked.limit:
+            looks, sees = np.argwhere(foreign == leak)[0]
+            evidence = f"Tokens of {_named(checked, sees)} move {_named(checked, looks)} by {leak:.2g}."
+            yield Finding.failed("isolation of branches", evidence, "branch")
+        else:
+            said = f"{len(checked.pieces)} pieces are moved by no token but those above them."
+            yield Finding("isolation of branches", PASSED, said)
+        alone = [checked.alone(sequence) for sequence in range(len(checked.paths))]
+        yield _same_as_alone(checked, alone, moves, leak > checked.limit)
+        yield _loss(checked, alone)
+
+
+def _named(checked: Paths, piece: int) -> str:
+    node = checked.pieces[piece].sequence
+    return f"path {checked.sequence_through(node)} from position {checked.begins[node]} on"
+
+
+def _same_as_alone(checked: Paths, alone: list[Tensor], moves: np.ndarray, leaks: bool) -> Finding:
+    distances, misplaced = list[float](), 0
+    given = checked.batch.get(POSITIONS)
+    for piece in checked.pieces:
+        begin, sequence = checked.begins[piece.sequence], checked.sequence_through(piece.sequence)
+        own = alone[sequence][begin : begin + len(piece.slots)]
+        distances.append(checked.apart(checked.seen.outputs[piece.slots], own).max().item())
+        if isinstance(given, Tensor) and given.shape == checked.batch["input_ids"].shape:
+            places = begin + torch.arange(len(piece.slots))
+            misplaced += bool((given.flatten()[piece.slots].cpu() != places).any())
+    differing = sum(one > checked.limit for one in distances)
+    evidence = f"{differing} of {len(distances)} pieces differ from what they are in their path alone, by "
+    evidence += f"{max(distances, default=0.0):.2g} of the outputs; what is below {checked.limit:.2g} is rounding."
+    if not differing:
+        return Finding("same as alone", PASSED, evidence)
+    nodes = np.array([piece.sequence for piece in checked.pieces])
+    by_others_above = np.where(~checked.foreign() & (nodes[:, None] != nodes), moves, 0.0)
+    has_above = (~checked.foreign() & (nodes[:, None] != nodes)).any(1)
+    blind = has_above.any() and by_others_above[has_above].max(1).min() <= checked.limit
+    names = "above" if leaks else "branch positions" if misplaced else "blind" if blind else "otherwise"
+    return Finding.failed("same as alone", evidence, names)
+
+
+def _loss(checked: Paths, alone: list[Tensor]) -> Finding:
+    """Whether the loss is that of all labels of all paths, or counts a label that paths share once."""
+    if checked.seen.loss is None:
+        return Finding("loss", UNKNOWN, "The model returns no loss.")
+    each, once = list[Tensor](), dict[tuple[int, int], Tensor]()
+    for sequence, outputs in enumerate(alone):
+        tokens, labels = torch.tensor(checked.paths[sequence]), torch.tensor(checked.labels[sequence])
+        losses = cross_entropy(outputs[:-1], tokens[1:].to(outputs.device), reduction="none")
+        places = 1 + torch.nonzero(labels[1:] != IGNORED).flatten()
+        each.append(losses[places - 1])
+        path = checked.nodes.path(int(checked.nodes.leaves[sequence]))
+        for place in places.tolist():
+            node = max((node for node in path if checked.begins[node] <= place), key=lambda node: checked.begins[node])
+            once[node, place] = losses[place - 1]
+    copies = Counter(piece.sequence for piece in checked.pieces)  # a node in two rows has its labels in both
+    labeled = [losses for losses in each if len(losses)]
+    if not labeled:
+        return Finding("loss", UNKNOWN, "No path has a label.")
+    loss = checked.seen.loss.item()
+
+    def is_it(mean: Tensor) -> bool:
+        return abs(mean.item() - loss) < 1e-4 * max(1.0, abs(loss))
+
+    mean, of_once = (
+        torch.cat(labeled).mean(),
+        torch.stack([loss for (node, _), loss in once.items() for _ in range(max(1, copies[node]))]).mean(),
+    )
+    means = {
+        "a mean over the labels of all paths": mean,
+        "a mean over paths": torch.stack([losses.mean() for losses in labeled]).mean(),
+    }
+    for name, value in means.items():
+        if is_it(value):
+            return Finding("loss", PASSED, f"The loss is {loss:.6g}: {name}, each alone.")
+    if is_it(of_once):
+        evidence = f"The loss is {loss:.6g}: the mean with each label once; over all paths it is {mean.item():.6g}."
+        return Finding.failed("loss", evidence, "shared labels")
+    return Finding("loss", UNKNOWN, f"The loss is {loss:.6g}; the mean over the labels of all paths is {mean:.6g}.")
+
+
+def _all_labels(paths: Sequence[Sequence[int]]) -> list[list[int]]:
+    return [[IGNORED, *path[1:]] for path in paths]
+
+
+def _few(groups: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The first groups, as many as hold few paths, and at least 2."""
+    for at, group in enumerate(groups):
+        if not len(group["paths"]) or not all(len(path) > 1 for path in group["paths"]):
+            raise ValueError(f"Group {at} must have paths of at least 2 tokens each.")
+        labels = group.get("labels")
+        if labels is not None and [*map(len, labels)] != [*map(len, group["paths"])]:
+            raise ValueError(f"The labels of group {at} must be lists as long as its paths.")
+    if len(groups) < 2:
+        raise ValueError(f"sequences must be at least 2 groups, not {len(groups)}.")
+    held = np.cumsum([len(group["paths"]) for group in groups])
+    return list(groups[: max(2, int((held <= _PATHS).sum()))])
