@@ -18,8 +18,9 @@ from transformers import (
 )
 
 from packbook.n11_scaling_up import MODELS as NAMES
-from packbook.n11_scaling_up.devices import MODELS, Split, bill, forward_work, layer_parameters, parameters
+from packbook.n11_scaling_up.devices import MODELS, SPLITS, Split, bill, forward_work, layer_parameters, parameters
 from packbook.n11_scaling_up.exercises import round_at_random
+from packbook.n11_scaling_up.lesson import DevicesExplorer
 from packbook.n11_scaling_up.runs import in_stages, whole_gradients
 from packbook.n11_scaling_up.timeline import gantt, most_held, waiting
 from packbook.run.running import notebooks
@@ -56,6 +57,15 @@ def of_transformers(name):
 
 def test_the_models_of_the_parameter_are_those_of_the_calculator():
     assert tuple(MODELS) == NAMES
+
+
+def test_each_model_fits_as_it_is_divided_at_first_and_the_controls_follow_the_model():
+    explorer = DevicesExplorer()
+    for name, split in SPLITS.items():
+        assert bill(MODELS[name], split).fullest < MODELS[name].memory
+        explorer.widgets["model"].value = name
+        assert explorer.widgets["row"].value == split.row and explorer.widgets["tensor"].value == split.tensor
+        assert explorer.alt.startswith(f"{name}: ") and " fits into " in explorer.alt
 
 
 @pytest.mark.parametrize("name", ["8B", "70B", "8x7B"])

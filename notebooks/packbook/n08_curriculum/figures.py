@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from packbook.figures import INK, OKABE_ITO, label_ends, new_figure, percent, plain_ticks, show
+from packbook.figures import INK, OKABE_ITO, label_ends, new_figure, plain_ticks, show
 from packbook.n08_curriculum.runs import in_words
 from packbook.results import show_recorded
 from packbook.shared.recorded_figures import draw_intervals
@@ -25,14 +25,13 @@ LOOKS = {
 }
 
 
-def draw_growth(lengths: Mapping[float, Sequence[int]]) -> tuple[Figure, str]:
+def draw_growth(lengths: Mapping[float, Sequence[int]], longest: int = 128) -> tuple[Figure, str]:
     """The length of the rows over the run, by duration; the area under a line is what is computed."""
     fig, ax = new_figure()
     listed = []
-    longest = max(map(max, lengths.values()))
     colors = (OKABE_ITO[0], OKABE_ITO[1])
     for (duration, grown), color in zip(lengths.items(), colors, strict=False):
-        share = percent(float(1 - np.mean(grown) / longest), 0)
+        share = _saved(grown, longest)
         x = 100 * np.arange(len(grown)) / len(grown)
         ax.plot(x, grown, color=color, linewidth=2.5, label=f"duration {duration:g}: {share} saved")
         listed.append(f"duration {duration:g}: from {grown[0]} to {grown[-1]} tokens, {share} of the slots saved")
@@ -40,9 +39,13 @@ def draw_growth(lengths: Mapping[float, Sequence[int]]) -> tuple[Figure, str]:
     ax.fill_between(100 * np.arange(len(first)) / len(first), first, color=OKABE_ITO[0], alpha=0.2, linewidth=0)
     ax.set(xlabel="updates, % of the run", ylabel="length of a row, tokens", ylim=(0, 1.3 * longest), xlim=(0, 100))
     ax.legend(loc="upper left")
-    saved = percent(float(1 - np.mean(first) / longest), 0)
+    saved = _saved(first, longest)
     ax.set_title(f"With duration {next(iter(lengths)):g} rows that grow save {saved} of the slots")
     return fig, f"The length of the rows through a run. {'; '.join(listed)}."
+
+
+def _saved(grown: Sequence[int], longest: int) -> str:
+    return f"{100 * (1 - np.mean(grown) / longest):.3g} %"
 
 
 def show_growth(lengths: Mapping[float, Sequence[int]]) -> None:

@@ -8,7 +8,7 @@ PARAMETERS = Parameters(
     dataset=Dataset(),
     model=Choice(MODELS),
     stages=Whole(2, 16),
-    micro_batches=Whole(1, 32),
+    micro_batches=Whole(2, 32),
 )
 check_parameters = PARAMETERS.check
 

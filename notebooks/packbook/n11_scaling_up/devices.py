@@ -78,6 +78,14 @@ class Split(NamedTuple):
         return self.replicas * self.stages * self.tensor
 
 
+SPLITS = {  # a way to divide each model into which it fits
+    "8B": Split(),
+    "70B": Split(replicas=8, tensor=8),
+    "8x7B": Split(replicas=16),
+    "BERT-Large": Split(replicas=16, stages=4, row=512, micro_batch=2, accumulation=512),
+}
+
+
 class Bill(NamedTuple):
     """What one device of each stage holds, and what an update takes.
 

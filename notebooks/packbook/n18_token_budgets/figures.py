@@ -51,7 +51,8 @@ def show_shapes(drawn: Mapping[str, Sequence[Rows]], row: int) -> None:
         ax.set(xlim=(0, max(ends)), ylim=(high, 0))
     first, *_, last = shapes
     several = "s" * (shapes[last] > 1)
-    fig.suptitle(f"One budget of tokens: {shapes[first]} shapes in random order, {shapes[last]} shape{several} packed")
+    at_random = f"{shapes[first]} shape{'s' * (shapes[first] > 1)}"
+    fig.suptitle(f"One budget of tokens: {at_random} in random order, {shapes[last]} shape{several} packed")
     show(fig, alt=f"Batches to scale, rows × width in tokens. {'. '.join(listed)}.", name="shapes")
 
 
