@@ -73,6 +73,7 @@ PROGRAMS = {
     "wordnet": Program("build_wordnet", "data/wordnet/*, data/lengths/wordnet*.csv", "1 minute", "FOLDER [OPTIONS]"),
     "docstrings": Program("build_docstrings", "data/lengths/docstrings.csv", "2 minutes"),
     "chats": Program("build_chats", "data/lengths/chats.csv", "1 minute", "TRACE"),
+    "azure": Program("build_azure", "data/lengths/azure-*.csv", "1 minute", "CHATS CODE"),
     "forms": Program("form_survey", "packlib/model/forms.csv", "10 minutes", "[FAMILY ...]"),
     "cover": Program("cover", "README.svg", "1 minute"),
 }

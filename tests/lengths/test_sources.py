@@ -12,8 +12,8 @@ from packlib.lengths.synthetic import FAMILIES, image_patch_like, log_normal, un
 
 def test_every_name_loads_and_says_what_it_is():
     names = available()
-    assert list(names)[:5] == ["wordnet", "wordnet-pairs", "docstrings", "wikipedia", "squad"]
-    assert set(list(names)[5:]) == set(FAMILIES)
+    measured = ["wordnet", "wordnet-pairs", "docstrings", "wikipedia", "squad", "azure-chats", "azure-code"]
+    assert list(names) == [*measured, *FAMILIES]
     for name, about in names.items():
         histogram = load(name)
         assert histogram.name == name and histogram.source
@@ -26,13 +26,16 @@ def test_every_name_loads_and_says_what_it_is():
     [
         ("wikipedia", 16_279_552, 4_164_796_173, 512, 5, 3_815_044),
         ("squad", 88_641, 15_249_479, 384, 36, 1_054),
+        ("azure-chats", 19_366, 26_450_535, 14_089, 64, 1),
+        ("azure-code", 8_819, 18_305_870, 7_841, 12, 1),
     ],
 )
 def test_the_published_histograms(name, sequences, tokens, top, shortest, full):
-    histogram = load(name)
+    histogram = load(name, top)
     assert (histogram.num_sequences, histogram.num_tokens, histogram.max_length) == (sequences, tokens, top)
     assert (histogram.counts[-1], np.flatnonzero(histogram.counts)[0]) == (full, shortest)
-    assert (histogram.kind, histogram.truncated) == ("measured", 0) and "arXiv 2107.02027" in histogram.source
+    assert (histogram.kind, histogram.truncated) == ("measured", 0)
+    assert ("Azure LLM inference trace 2023" if "azure" in name else "arXiv 2107.02027") in histogram.source
     assert load("docstrings").truncated == 5_780 and load("image-patch-like").max_length == 576
 
 
