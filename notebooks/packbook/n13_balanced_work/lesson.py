@@ -8,10 +8,10 @@ from matplotlib.figure import Figure
 
 from packbook.explorers import Explorer, choice
 from packbook.n13_balanced_work.figures import draw_windows, windows_in_words
-from packbook.n13_balanced_work.runs import by_window, long_tail, packed
+from packbook.n13_balanced_work.runs import by_window, in_whole_steps, long_tail, packed, random_waiting
 from packbook.questions import Questions
 from packlib.packing import Packs
-from packlib.work import Work, waiting
+from packlib.work import Work
 
 
 @cache
@@ -46,8 +46,8 @@ class WindowsExplorer(Explorer):
         return made
 
     def _found(self, max_length: int, ranks: int, packs_per_rank: int) -> tuple[list[dict], float]:
-        packs = _long_packs(max_length, self.seed)
-        at_random = waiting(self.work.of(packs), ranks, packs_per_rank).mean
+        packs = in_whole_steps(_long_packs(max_length, self.seed), ranks, packs_per_rank, self.seed)
+        at_random = random_waiting(packs, ranks, packs_per_rank, self.work, self.seed)
         return by_window(packs, ranks, packs_per_rank, self.work, self.seed), at_random
 
     def draw(self, max_length: int, ranks: int, packs_per_rank: int) -> tuple[Figure, str]:

@@ -1,5 +1,7 @@
 """What notebook 13 computes: lengths with a long tail, deals of packs, and what windows leave of waiting and mix."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from packlib.lengths.synthetic import log_normal
@@ -16,6 +18,25 @@ def long_tail(number: int, max_length: int, seed: int) -> np.ndarray:
 def packed(lengths: np.ndarray, max_length: int) -> Packs:
     """Packs as LPFHP makes them."""
     return plan(lengths, max_length, "lpfhp").assign(lengths)
+
+
+def in_whole_steps(packs: Packs, ranks: int, packs_per_rank: int, seed: int) -> Packs:
+    """The same sequences in whole steps: a few packs are cut between two sequences, where there are too few."""
+    made = balance(packs, ranks, packs_per_rank, window=1, work=Work.decoder(), seed=seed)
+    return Packs(made.sample_ids, made.offsets, made.lengths, made.max_length)
+
+
+def random_waiting(packs: Packs, ranks: int, packs_per_rank: int, work: Work, seed: int) -> float:
+    """The share of the time that the average rank waits if packs come as a loader shuffles them."""
+    order = np.random.default_rng(seed).permutation(len(packs))
+    steps = dealt(work.of(packs), order, ranks, packs_per_rank)
+    return float(1 - steps.mean(axis=1).sum() / steps.max(axis=1).sum())
+
+
+def least_of(times: Mapping[str, float], within: float) -> str:
+    """The name of the least time, or "equal" if another is as small but for a share `within`."""
+    first, second, *_ = sorted(times, key=times.__getitem__)
+    return "equal" if times[second] <= (1 + within) * times[first] else first
 
 
 def dealt(work: np.ndarray, order: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
