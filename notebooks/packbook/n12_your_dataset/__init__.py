@@ -20,6 +20,5 @@ __getattr__, __dir__ = late(
     {
         f"{__name__}.exercises": ["check"],
         f"{__name__}.lesson": ["QUESTIONS", "MaximumExplorer", "mark", "reveal"],
-        "packlib.tools.advice": ["cut"],
     },
 )

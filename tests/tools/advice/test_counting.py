@@ -104,7 +104,7 @@ SETS = {  # the lengths, the row length now, and the options
         2048,
         {"attention": "dense"},
     ),
-    "reviews at 512, padded to it": (lambda: log_normal(4.4, 0.8, 6000, 514), 512, {"today": "fixed"}),
+    "reviews at 512, padded to it": (lambda: log_normal(4.4, 0.8, 6000, 514), 512, {"today": "maximum"}),
     "images in patches": (lambda: drawn(lambda source: 16 * source.choice([16, 36, 64, 144]), 2000), 4096, {}),
     "a trillion": (trillion, 2048, {}),
 }

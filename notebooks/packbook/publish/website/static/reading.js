@@ -29,9 +29,9 @@ const ReadLengths = (() => {
   }
 
   const THOUSANDS = /^\d{1,3}(,\d{3})+(\.0{0,2})?$/;
-  const lengthIn = (cell) =>
+  const lengthOf = (cell) =>
     wholeNumber(THOUSANDS.test(cell.trim()) ? cell.replaceAll(",", "") : cell, "A length", 1, LONGEST);
-  const countIn = (cell) =>
+  const countOf = (cell) =>
     wholeNumber(THOUSANDS.test(cell.trim()) ? cell.replaceAll(",", "") : cell, "A count", 0, 999_999_999);
 
   // How many sequences there are of each length.
@@ -47,7 +47,7 @@ const ReadLengths = (() => {
 
     list(cell) {
       let length = this.known.get(cell);
-      if (length === undefined) this.known.set(cell, (length = lengthIn(cell)));
+      if (length === undefined) this.known.set(cell, (length = lengthOf(cell)));
       this.add(length, 1);
       if (this.sequences > MOST) throw new Error(`At most ${written(MOST)} lengths can be listed; give a table of length,count.`);
     }
@@ -98,7 +98,7 @@ const ReadLengths = (() => {
         throw new Error(`Line ${written(i + 1)} has ${row.length} cells where the first line names ${names.length}: ${short(lines[i])}.`);
       }
       if (countAt < 0) tally.list(row[at] ?? "");
-      else tally.add(lengthIn(row[at] ?? ""), countIn(row[countAt] ?? ""));
+      else tally.add(lengthOf(row[at] ?? ""), countOf(row[countAt] ?? ""));
     }
   }
 
