@@ -1,6 +1,7 @@
 """Lengths from a user's own files: text, CSV, JSON lines, `.npy` and Parquet, read in chunks."""
 
 import csv
+import io
 import os
 import re
 from collections import Counter
@@ -22,6 +23,7 @@ _BLOCK = 1_000_000  # characters of text read at a time; no line is longer
 _LENGTH = r"^-?[0-9]{1,18}$"  # a whole number that fits in 64 bits
 _NO_TEXT = "{} is no text file of lengths (.npy, .parquet and .jsonl files need their suffix)."
 _PARQUET, _LINES = (".parquet", ".pq"), (".jsonl", ".ndjson")
+_COMPRESSED = {".gz": "gzip", ".zst": "zstd"}  # of JSON lines, as Arrow names them
 _MESSAGES = "{} holds lists of messages and no tokens: packlib report and packlib pack take them with --tokenizer."
 _LENGTH_NAMES = ("length", "lengths", "len", "tokens", "num_tokens")  # headers of tables of counts, in small letters
 _COUNT_NAMES = ("count", "counts", "freq", "frequency", "n", "num_sequences", "occurrences")
@@ -42,6 +44,8 @@ def existing_file(path: str | os.PathLike[str]) -> Path:
 def read_lengths(path: str | os.PathLike[str], column: str | None = None) -> tuple[Iterator[np.ndarray], Place]:
     """Open a file of lengths; the suffix tells its kind: `.npy`, `.parquet` or `.pq`, `.jsonl` or `.ndjson`, else text.
 
+    JSON lines may be compressed, with `.gz` or `.zst` behind.
+
     Args:
         column: which column of a Parquet file, of JSON lines, or of a CSV with a header, holds the lengths.
             Of a column of lists, such as token ids, the items of each list are counted.
@@ -58,7 +62,7 @@ def read_lengths(path: str | os.PathLike[str], column: str | None = None) -> tup
         chunks, kind, start = _parquet_chunks(path, column), "row", 0
     elif suffix == ".npy":
         chunks, kind, start = _npy_chunks(path), "position", 0
-    elif suffix in _LINES:
+    elif is_json_lines(path):
         chunks, kind, start = _json_chunks(path, column), "row", 0
     else:
         (chunks, start), kind = _text_chunks(path, column), "line"
@@ -81,7 +85,7 @@ def holds_counts(path: str | os.PathLike[str], column: str | None = None) -> boo
         column: that the caller wants lengths from; of a file of counts it can only be the one of lengths.
     """
     path = existing_file(path)
-    if path.suffix.lower() in (".npy", *_PARQUET, *_LINES):
+    if path.suffix.lower() in (".npy", *_PARQUET) or is_json_lines(path):
         return False
     _, fields = _first_row(path)
     if len(fields) != 2:
@@ -109,9 +113,10 @@ def read_counts(path: str | os.PathLike[str]) -> np.ndarray:
             raise ValueError(f'{named(path)}, line {number}: expected "length,count", not {text[:80]!r}.')
         length, count = map(int, reversed(fields) if count_first else fields)
         if not (1 <= length <= MAX_LENGTH and 0 <= count <= INT64_MAX) or length in rows:
+            hint = " If the first column is an id, write a header such as id,length, and name the column."
             raise ValueError(
                 f"{named(path)}, line {number}: a length is from 1 to {MAX_LENGTH} and comes once, "
-                f"a count is from 0 to {INT64_MAX}, not {text[:80]!r}."
+                f"a count is from 0 to {INT64_MAX}, not {text[:80]!r}.{hint * (length == 0)}"
             )
         rows[length] = count
     if not rows:
@@ -304,7 +309,7 @@ def _parquet_chunks(path: Path, column: str | None) -> Iterator[np.ndarray]:
 
 def _json_chunks(path: Path, column: str | None) -> Iterator[np.ndarray]:
     """A length from each of the JSON lines: a whole number, how many items a list has, or that of a named column."""
-    with naming(path, "file of JSON lines of lengths") as path, path.open(encoding="utf-8-sig") as file:
+    with naming(path, "file of JSON lines of lengths") as path, arrow_errors(), open_lines(path) as file:
         chunk: list[int] = []
         for number, row in json_rows(file):
             chunk.append(_json_length(row, column, number))
@@ -335,6 +340,30 @@ def _json_length(row: Any, column: str | None, number: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) > INT64_MAX:
         raise TypeError(f"{what} holds {shown(value)}; lengths are whole numbers or lists of tokens.")
     return value
+
+
+def is_json_lines(path: Path) -> bool:
+    """Whether a name ends like one of JSON lines, which may be compressed."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in _COMPRESSED:
+        suffixes.pop()
+    return bool(suffixes) and suffixes[-1] in _LINES
+
+
+def open_lines(path: Path) -> io.TextIOWrapper:
+    """Open a text file, or one that is compressed by what its suffix says.
+
+    Raises:
+        ValueError: if this pyarrow cannot read the compression.
+    """
+    compression = _COMPRESSED.get(path.suffix.lower())
+    if compression is None:
+        return path.open(encoding="utf-8-sig")
+    import pyarrow as pa
+
+    if not pa.Codec.is_available(compression):
+        raise ValueError(f"it is compressed by {compression}, which this pyarrow cannot read: unpack it.")
+    return io.TextIOWrapper(pa.input_stream(str(path), compression=compression), encoding="utf-8-sig")
 
 
 def json_rows(file: Iterable[str]) -> Iterator[tuple[int, Any]]:

@@ -324,3 +324,22 @@ def test_a_column_with_dots_in_its_name_is_no_nested_one(tmp_path, order):
     pq.write_table(pa.table(dict(list(columns.items())[::order])), tmp_path / "x.parquet")
     assert load(tmp_path / "x.parquet", column="a.b").num_tokens == 11
     assert load(tmp_path / "x.parquet", column="c").num_tokens == 3
+
+
+@pytest.mark.parametrize("suffix", ["gz", "zst"])
+def test_compressed_json_lines_are_read_as_plain_ones(suffix, tmp_path):
+    path = tmp_path / f"lengths.jsonl.{suffix}"
+    lines = b"".join(b'{"length": %d}\n' % length for length in (5, 9, 400))
+    with pa.output_stream(str(path), compression={"gz": "gzip", "zst": "zstd"}[suffix]) as file:
+        file.write(lines)
+    assert load(path).counts[[5, 9, 400]].tolist() == [1, 1, 1]
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(ValueError, match=f"lengths.jsonl.{suffix}"):
+        load(path)
+
+
+def test_ids_that_are_taken_for_lengths_get_a_hint(tmp_path):
+    path = tmp_path / "ids.csv"
+    path.write_text("0,5\n1,9\n2,400\n")
+    with pytest.raises(ValueError, match="If the first column is an id, write a header such as id,length"):
+        load(path)

@@ -1,7 +1,6 @@
 """Where a data set comes from: Arrow, Parquet, JSON lines, folders of them, or rows of Python; and its batches."""
 
 import glob
-import io
 import os
 import re
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
@@ -13,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from packlib.checks import listed, one_line, one_of, shown
-from packlib.files import WORK, arrow_errors, at_home, named, naming, parse_json
+from packlib.files import WORK, arrow_errors, at_home, named, naming
 from packlib.installed import needed_by
-from packlib.lengths.own_files import parquet_batches, parquet_file
+from packlib.lengths.own_files import json_rows, open_lines, parquet_batches, parquet_file
 from packlib.tools.rows.loss_masks import drop_option
 
 Format = Literal["lines", "arrow", "parquet"]
@@ -292,34 +291,20 @@ def _arrow_batches(path: Path, only: Collection[str] | None) -> Iterator[pa.Reco
 
 def _lines(path: Path) -> Iterator[Any]:
     """The rows of a file of JSON lines, which may be compressed."""
-    with naming(path, _JSON) as path, arrow_errors(), _text(path) as file:
-        yield from _rows(file)
+    with naming(path, _JSON) as path, arrow_errors(), open_lines(path) as file:
+        for _, row in json_rows(_without_lists(file)):
+            yield row
 
 
-def _text(path: Path) -> io.TextIOWrapper:
-    compression = _COMPRESSED.get(path.suffix.lower())
-    if compression is None:
-        return path.open(encoding="utf-8-sig")
-    if not pa.Codec.is_available(compression):
-        raise ValueError(f"it is compressed by {compression}, which this pyarrow cannot read: unpack it.")
-    return io.TextIOWrapper(pa.input_stream(str(path), compression=compression), encoding="utf-8-sig")
-
-
-def _rows(file: Iterable[str]) -> Iterator[Any]:
-    """The rows of JSON lines; blank lines are none."""
+def _without_lists(file: Iterable[str]) -> Iterator[str]:
+    """The lines, none of which begins a JSON list."""
     for number, line in enumerate(file, start=1):
-        if not line.strip():
-            continue
         if line.lstrip().startswith("["):
             raise ValueError(
                 f"Line {number} begins a JSON list, where an object for one row is needed on each line, as "
                 "jq -c '.[]' makes them of a list."
             )
-        try:
-            row = parse_json(line)
-        except ValueError as error:
-            raise ValueError(f"Line {number}: {error}") from None
-        yield row
+        yield line
 
 
 def of_rows(
