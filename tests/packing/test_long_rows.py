@@ -13,10 +13,11 @@ from packlib.packing import plan
 from packlib.packing.search import relaxed_knapsack
 from packlib.packing.search.best import Best
 from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound, direct_bound, exact_dot, needs_relaxation
-from packlib.packing.search.breakpoint_program import choose_breakpoints
+from packlib.packing.search.breakpoint_program import BreakpointProgram, choose_breakpoints
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.knapsack import NOT_FOR_SALE, solve_knapsack
 from packlib.packing.search.long_bound import prove_long_rows
+from packlib.packing.search.long_packs import follow
 from packlib.packing.search.relaxed_knapsack import relaxed_best
 
 
@@ -144,13 +145,31 @@ def test_the_time_is_kept(kind, top, sequences, depth, monkeypatch):
         assert len(read) <= limit + 3
         assert made.num_packs <= packs
         packs = made.num_packs
-    assert packs < plan(histogram, method="lpt", max_sequences_per_pack=depth).num_packs
+    assert packs <= plan(histogram, method="lpt", max_sequences_per_pack=depth).num_packs
 
 
 def test_a_program_that_is_not_solved_in_time_proves_what_sums_do(monkeypatch):
     histogram = drawn("Pareto", 4096, 30_000)
     monkeypatch.setattr("packlib.packing.search.master.MasterProblem.solve", lambda *_: False)
     assert proven(histogram, 16).lower_bound == direct_bound(histogram.counts, 16)
+
+
+@given(histograms(largest=40, most=200), st.integers(1, 6), st.sampled_from([3, 60]))
+@settings(max_examples=100, deadline=None)
+def test_no_pack_overflows_on_the_way(histogram, depth, series):
+    program = BreakpointProgram(histogram.counts, depth, series)
+    program.generate(Deadline(5.0))
+    lengths = np.repeat(np.arange(histogram.max_length, -1, -1), histogram.counts[::-1])
+    pack_of, packs = follow(program, lengths)
+    placed = pack_of >= 0
+    assert (np.bincount(pack_of[placed], lengths[placed], packs) <= histogram.max_length).all()
+    assert (np.bincount(pack_of[placed], minlength=packs) <= depth).all()
+
+
+def test_packs_after_the_solution_are_a_better_start_near_the_depth_limit():
+    histogram = drawn("log-normal", 4096, 100_000)
+    best, before = proven(histogram, 4), plan(histogram, method="lpt", max_sequences_per_pack=4)
+    assert best.num_packs - best.lower_bound < (before.num_packs - best.lower_bound) / 4
 
 
 def test_breakpoints_on_whole_numbers_are_not_missed():

@@ -65,6 +65,7 @@ class BreakpointProgram:
         breakpoints: the lengths that are its rows, in slots, ascending; int64.
         prices: of the breakpoints, those of the best bound so far; int64.
         depth: the most sequences that a pack can hold.
+        pack_of: the pack that each column stands for, in slots.
     """
 
     def __init__(self, counts: np.ndarray, max_sequences_per_pack: int | None, series: int) -> None:
@@ -80,6 +81,7 @@ class BreakpointProgram:
         lengths = np.flatnonzero(counts)
         self.counts = np.maximum(np.rint(self._parts(lengths / self.unit, counts[lengths])), 0).astype(np.int64)
         self.master = MasterProblem(np.ones_like(self.prices))
+        self.pack_of: dict[Multiset, Multiset] = {}
         copies = np.minimum(self.slots // self.breakpoints, self.depth)
         self._add([((point, n),) for point, n in zip(self.breakpoints.tolist(), copies.tolist(), strict=True)])
 
@@ -94,13 +96,16 @@ class BreakpointProgram:
         part = (lengths - self.breakpoints[below]) / np.maximum(self.breakpoints[after] - self.breakpoints[below], 1)
         return np.bincount(below, copies * (1 - part), size) + np.bincount(after, copies * part, size)
 
-    def generate(self, deadline: Deadline, report: Callable[[], None] | None = None) -> None:
+    def generate(self, deadline: Deadline, report: Callable[[], None] | None = None) -> bool:
         """Add columns until the program nearly meets its bound, none helps, or the deadline.
 
         Args:
             report: is called after each round.
+
+        Returns:
+            Whether it came so far; False if the deadline was first.
         """
-        self._proven = 0.0
+        self._proven, self._near = 0.0, False
 
         def solutions() -> Iterator[np.ndarray]:
             while deadline.solve(self.master, self.counts):
@@ -115,10 +120,11 @@ class BreakpointProgram:
             bound = exact_dot(self.counts, mixed) / value
             if bound > self._proven:
                 self._proven, self.prices = bound, mixed
-            near = self.master.objective <= self._proven * (1 + _GAP)
-            return None if near else self._add(packs, own)
+            self._near = self.master.objective <= self._proven * (1 + _GAP)
+            return None if self._near else self._add(packs, own)
 
-        generate_columns(solutions(), lambda: self.prices, price)
+        solved = generate_columns(solutions(), lambda: self.prices, price)
+        return solved or self._near
 
     def _price(self, prices: np.ndarray) -> tuple[list[Multiset], int]:
         """The best packs with each breakpoint and with a length between each two, and what the best is worth."""
@@ -141,6 +147,7 @@ class BreakpointProgram:
                 # parts of copies, where a strategy has whole ones
                 used = np.flatnonzero(parts)[::-1]
                 columns.append(cast(Multiset, tuple(zip(used.tolist(), parts[used].tolist(), strict=True))))
+                self.pack_of[columns[-1]] = pack
         return self.master.add(columns)
 
     def table(self) -> np.ndarray:

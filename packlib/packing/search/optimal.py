@@ -4,8 +4,8 @@
 2. If tables of all slots are small, search exactly: columns and bounds by a linear program (`exact.py`), rounding by
    dives (`dives.py`), and a list of all packs that matter (`listing.py`).
 3. Otherwise fill a few packs at a time again (`refilling.py`). If that gains nothing for a while, prove more: by exact
-   prices, if their tables are affordable, or else by prices of a few lengths (`long_bound.py`). Then refill again, and
-   last round what the exact prices found.
+   prices, if their tables are affordable, or else by prices of a few lengths and with a plan after them
+   (`long_bound.py`). Then refill again, and last round what the exact prices found.
 
 All steps share the best plan and bound so far (`best.py`), and the search ends where they meet, at its deadline
 (`deadline.py`), or where steps gain nothing any more.
