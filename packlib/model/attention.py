@@ -58,7 +58,7 @@ def added(allowed: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def tree_pairs(seen_until: Tensor, position_ids: Tensor, rule: Callable | None = None) -> Tensor:
-    """Make which query may look at which key where answers share a prompt; bool, shape (B, queries T, keys T).
+    """Which query may look at which key where answers share a prompt; bool, shape (B, queries T, keys T).
 
     A slot sees itself and the slots before it, unless they are out of sight: a prompt is in sight until its last answer
     ends, an answer until it ends itself.
