@@ -190,6 +190,8 @@ def _completed(values: dict[str, Any]) -> dict[str, Any]:
     """Check the fields that are given, and work out the others from the segment ids."""
     segments = values["segment_ids"]
     starts = _sequence_starts(segments)
+    if not len(starts):
+        raise ValueError("A batch needs at least one sequence; this one has none.")
     places = values.get("sequence_starts", starts)  # with empty ones at the end, where shapes are static
     fields = {
         "sequence_starts": places,
@@ -224,10 +226,7 @@ def _sequence_starts(segments: Tensor) -> Tensor:
             f"The segment ids of pack {int(wrong.any(1).nonzero()[0])} are out of order: "
             "they must be 1, 2, 3, … as the sequences come, and then 0 for padding."
         )
-    starts = begins.flatten().nonzero().flatten()
-    if not len(starts):
-        raise ValueError("A batch needs at least one sequence; this one has none.")
-    return starts
+    return begins.flatten().nonzero().flatten()
 
 
 def _refuse_other_sequences(values: dict[str, Any], starts: Tensor, counted: dict[str, Any]) -> None:
