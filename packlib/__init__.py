@@ -22,7 +22,7 @@ from packlib.work import balance, balance_step, share_sequences
 
 if TYPE_CHECKING:
     from packlib import batches, distributed, model, tools, training
-    from packlib.batches import collate, pack_loader
+    from packlib.batches import pack_loader
     from packlib.model import predict
     from packlib.tools.advice import advise
     from packlib.tools.auditing import audit
@@ -41,7 +41,6 @@ else:  # they load torch or Arrow
         __name__,
         {
             **{f"packlib.{room}": [room] for room in ("batches", "distributed", "model", "tools", "training")},
-            "packlib.batches.collation": ["collate"],
             "packlib.batches.loader": ["pack_loader"],
             "packlib.model.prediction": ["predict"],
             "packlib.tools.advice.advising": ["advise"],
@@ -79,7 +78,6 @@ __all__ = [
     "batches",
     "check_loader",
     "check_packing",
-    "collate",
     "distributed",
     "evaluate",
     "fit",

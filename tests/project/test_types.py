@@ -39,7 +39,6 @@ from packlib import (
     balance_step,
     check_loader,
     check_packing,
-    collate,
     evaluate,
     fit,
     lay_trees,
@@ -120,7 +119,7 @@ def asks(own: PreTrainedModel) -> bool | None:
 
 def inside(bert: model.PackedBert) -> np.ndarray:
     store = batches.TokenStore.from_samples(rows)
-    batch = collate(store, [2], max_length=8)
+    batch = batches.collate(store, [2], max_length=8)
     print(model.token_loss(bert(**batch), batch, "sequence").mean.item(), packing.least_cuts([5, 3], 4))
     order: list[int] = list(distributed.DistributedCurriculumSampler(store, curriculum="local"))
     print(order, tools.rows.pack_dataset, training.rate_at(5, 10, decay="polynomial", power=0.5))

@@ -8,7 +8,7 @@ Read first `advising.py`, `advise`: the order of the questions. `findings.py` ha
 from packlib.tools.advice.advice import Advice
 from packlib.tools.advice.advising import advise
 from packlib.tools.advice.labels import Labels
-from packlib.tools.advice.micro_batch import Batch, Update, fit_update
+from packlib.tools.advice.micro_batch import Batch, PackedUpdate, fit_update
 from packlib.tools.advice.row_lengths import RowLength
 from packlib.tools.advice.sentences import Decision
 from packlib.tools.advice.today import TODAY, Today, batches_today
@@ -19,9 +19,9 @@ __all__ = [
     "Batch",
     "Decision",
     "Labels",
+    "PackedUpdate",
     "RowLength",
     "Today",
-    "Update",
     "advise",
     "batches_today",
     "fit_update",

@@ -12,7 +12,7 @@ from packlib.packing import PackingPlan
 from packlib.tools.advice.depths import DepthTrial
 from packlib.tools.advice.labels import Labels
 from packlib.tools.advice.memory import Fit, Memory, ModelShape
-from packlib.tools.advice.micro_batch import Update, packed_recipe
+from packlib.tools.advice.micro_batch import PackedUpdate, packed_recipe
 from packlib.tools.advice.row_lengths import WORTH, Form, RowLength, count_cut
 from packlib.tools.advice.today import Today
 from packlib.tools.advice.upstream import Upstream, find_pile
@@ -79,7 +79,7 @@ class Findings:
     today: Today
     habits: tuple[Today, ...]
     assumed: bool
-    update: Update | None
+    update: PackedUpdate | None
     recipe: Recipe | None
     epochs: int
     devices: int

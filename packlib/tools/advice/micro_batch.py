@@ -50,7 +50,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Update:
+class PackedUpdate:
     """Micro-batches that make up an update of packed rows.
 
     Attributes:
@@ -86,7 +86,7 @@ class Update:
 
 def fit_update(
     before: Batch, packing_factor: float, most: int, devices: int | None = None, packs: int | None = None
-) -> Update:
+) -> PackedUpdate:
     """The largest micro batch that comes within 2 % of the old sequences per update, or else the nearest of all.
 
     >>> from packlib.tools.advice import Batch, fit_update
@@ -113,7 +113,7 @@ def fit_update(
         if micro_batch * accumulation <= there_are
     ] or [(1, int(there_are))]
     packed = Batch(1, 1, replicas, float(packing_factor))
-    found = Update(before, packed, most, rows >= there_are, None)
+    found = PackedUpdate(before, packed, most, rows >= there_are, None)
 
     def order(pair: tuple[int, int]) -> tuple:
         off = abs(found.off_with(*pair))
@@ -127,7 +127,7 @@ def fit_update(
     return replace(found, after=after, runner_up=other)
 
 
-def packed_recipe(before: Recipe, update: Update) -> Recipe:
+def packed_recipe(before: Recipe, update: PackedUpdate) -> Recipe:
     """The recipe for packed rows. The learning rate stays, and so do the betas, unless an update differs by over 10 %
     though there are enough packs.
 

@@ -8,7 +8,7 @@ from packlib.lengths import LengthHistogram
 from packlib.lengths.overlong import CUT_RULES, CutRule
 from packlib.tools.advice.depths import best_plan
 from packlib.tools.advice.findings import Findings, Lost
-from packlib.tools.advice.micro_batch import EVIDENCE, MATTERS, Update
+from packlib.tools.advice.micro_batch import EVIDENCE, MATTERS, PackedUpdate
 from packlib.tools.advice.row_lengths import (
     LOSSY,
     WORTH,
@@ -360,7 +360,7 @@ def _too_few(devices: int) -> str:
     return "one does not hold the model" if devices == 1 else f"{devices:,} do not hold the model"
 
 
-def _fitted(found: Findings, update: Update) -> Decision:
+def _fitted(found: Findings, update: PackedUpdate) -> Decision:
     after, before = update.after, update.before
     choice = f"Take {after.micro_batch:,} × {after.gradient_accumulation_steps:,} packs{_on_devices(found)}"
     sequences = (
@@ -387,7 +387,7 @@ def _fitted(found: Findings, update: Update) -> Decision:
     )
 
 
-def _recipe_stays(found: Findings, update: Update) -> str:
+def _recipe_stays(found: Findings, update: PackedUpdate) -> str:
     """Whether learning rate and betas stay, which nobody but a recipe says."""
     recipe, packed = found.recipe, found.packed_recipe
     if abs(update.off) <= MATTERS or recipe is None or packed is None:
@@ -480,7 +480,7 @@ def _no_pack_fits(found: Findings) -> Decision:
     )
 
 
-def _other_update(found: Findings, update: Update) -> str:
+def _other_update(found: Findings, update: PackedUpdate) -> str:
     if found.plan.num_packs < update.after.replicas:
         return f"Train on {plural(found.plan.num_packs, 'device')}, with one pack each."
     if update.runner_up:

@@ -22,7 +22,7 @@ from packlib.tools.auditing.columns import OTHER_LABELS, sums
 from packlib.tools.auditing.contents import Chunk, Contents
 from packlib.tools.auditing.names import MASKS, NEMO, columns_asked
 from packlib.tools.auditing.packed_files import MEGATRON, PackedData, open_packed
-from packlib.tools.auditing.packing_audit import PackingAudit, Updates
+from packlib.tools.auditing.packing_audit import PackingAudit, PlannedUpdates
 from packlib.tools.auditing.source_comparison import compare
 from packlib.tools.rows.loss_masks import UNTRAINED, MaskWord, mask_words
 from packlib.tools.rows.row_sources import ArrowRows
@@ -159,7 +159,7 @@ def audit(
     if batch_size is not None:
         loaded = batch_size * ranks
         rows = loaded * gradient_accumulation_steps
-        updates = Updates.of(packs, seen.sequences, rows, loaded * (ranks > 1), steps)
+        updates = PlannedUpdates.of(packs, seen.sequences, rows, loaded * (ranks > 1), steps)
         problems += updates.problems
         said = _NO_WAITS
         if seen.work and work and (found := waiting_of(np.concatenate(seen.work), ranks, rows // ranks, work)):

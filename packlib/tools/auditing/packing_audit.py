@@ -13,7 +13,7 @@ from packlib.work import Waiting
 
 
 @dataclass(frozen=True)
-class Updates:
+class PlannedUpdates:
     """What a trainer makes of the packs, a pack being a row of its batches.
 
     Attributes:
@@ -36,7 +36,7 @@ class Updates:
     epochs: float | None
 
     @classmethod
-    def of(cls, packs: int, sequences: int | None, rows: int, loaded: int, steps: int | None) -> "Updates":
+    def of(cls, packs: int, sequences: int | None, rows: int, loaded: int, steps: int | None) -> "PlannedUpdates":
         """The updates of `rows` packs each, of which several ranks load `loaded` packs at a time; 0 for one rank."""
         updates, by_sequences = -(-packs // rows), None if sequences is None else -(-sequences // rows)
         return cls(
@@ -97,7 +97,7 @@ class PackingAudit:
     lower_bound: int
     lpfhp_packs: int | None
     source: SourceComparison | None
-    updates: Updates | None
+    updates: PlannedUpdates | None
     waiting: Waiting | None
     balanced: float | None
     problems: tuple[str, ...]
