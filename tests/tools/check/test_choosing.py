@@ -27,9 +27,15 @@ def test_few_have_the_rows_and_the_padding_of_all():
     rows = dense(slots=96, **SEGMENTS)
     assert shape_of(rows(MANY), MANY).rows == 2
     assert shape_of(rows(choose(rows, MANY, None, 300).few), MANY).rows == 2
-    padded = cases.masked(of(30, 30, 30, 30, 30, 30, 30, 30, 30, 330))
-    few = choose(cases.padded, padded, None, 300).few
-    assert shape_of(cases.padded(few), few).padding > 0 < shape_of(cases.padded(padded), padded).padding
+    equal = of(*[8] * 9)  # eight of them fill a row of 64, and all of them do not fill two
+
+    def to_64(some):
+        ids = [token for row in some for token in row["input_ids"]]
+        return cases.multiples([{"input_ids": ids, "labels": [0]}], 64)
+
+    assert shape_of(to_64(equal[:8]), equal[:8]).padding == 0 < shape_of(to_64(equal), equal).padding
+    few = choose(to_64, equal, None, 300).few
+    assert shape_of(to_64(few), few).padding > 0
 
 
 def test_few_have_numbers_that_come_again_if_all_have_them():
