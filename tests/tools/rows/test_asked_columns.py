@@ -165,7 +165,7 @@ def test_what_is_wrong_in_a_file_of_a_folder_names_the_file(capsys, tmp_path, fi
 def test_a_column_to_leave_out_that_is_not_there_is_named(capsys):
     lines("x.jsonl", [{"input_ids": IDS, "message": 1}])
     said = refused(capsys, "x.jsonl", *OPTIONS, "no", "--drop", "messages")
-    assert "masks names 'messages', which the data set has not; it has input_ids, message" in said
+    assert "--mask names 'messages', which the data set has not; it has input_ids, message" in said
 
 
 def test_a_category_of_pandas_is_a_text():
