@@ -104,7 +104,7 @@ def search(best: Best) -> None:
             if prove_exactly(exact):
                 round_exactly(exact)
     else:
-        refill(best, _FIRST_PATIENCE)
+        refill(best, _PATIENCE // 3)
         prove_long_rows(best)
         refill(best, _PATIENCE)
 
