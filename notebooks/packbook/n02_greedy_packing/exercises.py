@@ -164,7 +164,7 @@ check = Exercises(
             ),
             slips={
                 "that lets new packs take further copies; under SPFHP a new pack takes one copy of this length.": (
-                    lambda *given: one_by_one(max, *given, again=True)
+                    lambda groups, length, copies, slots: one_by_one(max, groups, length, copies, slots, again=True)
                 ),
                 "that is the rule of the least space; under SPFHP the emptiest old packs take the copies.": (
                     lambda *given: one_by_one(min, *given)
