@@ -84,7 +84,6 @@ def drawn(median, sequences, top):
 HARD = {  # a search without a budget takes many seconds
     "refilling": lambda: (azure("conversations", 4096), 8),
     "a linear program of long rows": lambda: (drawn(600, 20_000, 8192), 8),
-    "exact prices": lambda: (LengthHistogram.from_lengths([44] * 40 + [33] * 61 + [12] * 124 + [91] * 5, 132), 3),
 }
 
 
