@@ -45,7 +45,7 @@ class RowsExplorer(Explorer):
     def draw(self, texts: int, slots: int, depth: int) -> tuple[Figure, str]:
         lengths = np.minimum(self.lengths[:texts], slots)
         cut = int((self.lengths[:texts] > slots).sum())
-        best = plan(lengths, slots, max_sequences_per_pack=depth or None)
+        best = plan(lengths, slots, method="optimal", max_sequences_per_pack=depth or None)
         both: dict[str, Sequence] = {"padded": [[i] for i in range(texts)], "packed": list(assign(best, lengths))}
         fig, axes = new_figure(1, 2, sharey=True)
         for ax, (how, rows) in zip(axes, both.items(), strict=True):
@@ -116,7 +116,7 @@ def pack_fault(packs, lengths, max_length, most):
 
 
 def _near_the_best(packs, lengths, max_length):
-    fewest = plan(LengthHistogram.from_lengths(lengths, max_length)).num_packs
+    fewest = plan(LengthHistogram.from_lengths(lengths, max_length), method="optimal").num_packs
     return pack_fault(packs, lengths, max_length, fewest + fewest // 8)
 
 
