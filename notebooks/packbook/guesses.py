@@ -22,6 +22,7 @@ _NUMBER = r"[+-]?(?:\d{1,3}(?:[, ]\d{3})+(?:\.\d*)?|\d+(?:\.\d*)?|\.\d+)(?:e[+-]
 _WRITTEN = re.compile(
     rf"(?:about|around|roughly|~|≈)? ?({_NUMBER})(?: ?/ ?({_NUMBER}))? ?(\D*)", re.ASCII | re.IGNORECASE
 )
+_DECIMAL_COMMA = re.compile(r"^\D*(\d+),(\d{1,9})\D*$", re.ASCII)  # 12,5, as half of Europe writes it
 _PACK = re.compile(r"\d+(?: \+ \d+)+", re.ASCII)  # how a notebook writes a pack
 
 
@@ -137,6 +138,8 @@ def _number(text: str) -> tuple[float, bool]:
     """The number that a text says, and whether a word or a sign stands behind it, such as a unit."""
     text = re.sub("^an? (?=thousand|million|billion)", "1 ", text, flags=re.IGNORECASE)
     written = _WRITTEN.fullmatch(re.sub("^(?:minus |[-−]) ?", "-", text, flags=re.IGNORECASE))
+    if not written and (comma := _DECIMAL_COMMA.search(text)):
+        raise UnreadableGuessError(f"The comma sets off thousands here. Write a decimal point: {comma[1]}.{comma[2]}.")
     if not written:
         raise UnreadableGuessError("That is not a number such as 4, 1,144, 0.5 or 3/8; guess again.")
     top, bottom = (float(re.sub("[, ]", "", part or "1")) for part in written.group(1, 2))

@@ -10,6 +10,7 @@ const Guesses = (() => {
   const MULTIPLES = { k: 1e3, thousand: 1e3, m: 1e6, million: 1e6, bn: 1e9, billion: 1e9 };
   const NUMBER = "[+-]?(?:\\d{1,3}(?:[, ]\\d{3})+(?:\\.\\d*)?|\\d+(?:\\.\\d*)?|\\.\\d+)(?:e[+-]?\\d+)?";
   const WRITTEN = new RegExp(`^(?:about|around|roughly|~|≈)? ?(${NUMBER})(?: ?/ ?(${NUMBER}))? ?(\\D*)$`, "i");
+  const DECIMAL_COMMA = /^\D*(\d+),(\d{1,9})\D*$/; // 12,5, as half of Europe writes it
   const PACK = /^\d+(?: \+ \d+)+$/;
 
   class Unreadable extends Error {} // its message is the sentence for the learner
@@ -43,6 +44,8 @@ const Guesses = (() => {
   function readNumber(text) {
     const counted = text.replace(/^an? (?=thousand|million|billion)/i, "1 ");
     const written = WRITTEN.exec(counted.replace(/^(?:minus |[-−]) ?/i, "-"));
+    const comma = written ? null : DECIMAL_COMMA.exec(text);
+    if (comma) throw new Unreadable(`The comma sets off thousands here. Write a decimal point: ${comma[1]}.${comma[2]}.`);
     if (!written) throw new Unreadable("That is not a number such as 4, 1,144, 0.5 or 3/8; guess again.");
     const [top, bottom] = [written[1], written[2] ?? "1"].map((part) => Number(part.replace(/[, ]/g, "")));
     const [first, ...others] = written[3].toLowerCase().split(" ");
