@@ -18,6 +18,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from packbook.publish.website.browser_explorers import explorer_of, on_page
 from packbook.publish.website.card import draw_card
 from packbook.results import meaning, questions_of
 from packbook.run import course
+from packbook.run.minutes import reading_minutes
 from packbook.run.running import NOTEBOOKS
 from packlib.checks import escaped, shown
 from packlib.files import output_path, work_folder, write_text
@@ -98,9 +100,43 @@ class Sources:
             write_text(self.folder / "api" / f"{room}.md", interface(room))
         for name in _LEADING:
             shutil.copy(_HERE / f"{name}.md", self.folder)
-        write_text(self.folder / "notebooks.md", list_of_notebooks([path.stem for path in notebooks]))
+        chapters = {path.stem: nbformat.read(path, as_version=4) for path in notebooks if path.parent == NOTEBOOKS}
+        write_text(self.folder / "notebooks.md", self.list_of_notebooks(chapters))
         write_text(self.extra / "data_sets.js", data_sets_script())
         shutil.copy(ROOT / "README.svg", self.folder)
+
+    def list_of_notebooks(self, chapters: Mapping[str, NotebookNode]) -> str:
+        """The page that leads to these chapters, in the order of the course: a card for each."""
+        self.up = ""
+        parts = [(_HERE / "notebooks.md").read_text(encoding="utf-8").strip()]
+        for when, listed in groupby(course.chapters(), lambda chapter: chapter.when):
+            there = [chapter for chapter in listed if chapter.notebook in chapters]
+            if not there:
+                continue
+            cards = "\n".join(self._card(chapter, chapters[chapter.notebook]) for chapter in there)
+            names = "\n".join(f"notebooks/{chapter.notebook}" for chapter in there)
+            parts += [f"## {when.capitalize()}"]
+            parts += [f'```{{raw}} html\n<div class="cards">\n{cards}\n</div>\n```']
+            parts += [f"```{{toctree}}\n:hidden:\n\n{names}\n```"]
+        return "\n\n".join(parts) + "\n"
+
+    def _card(self, chapter: course.Chapter, notebook: NotebookNode) -> str:
+        """A chapter's first picture, its title, the question that it answers, and its minutes."""
+        drawn = (
+            output["data"]["image/png"]
+            for cell in notebook.cells
+            for output in cell.get("outputs", ())
+            if meaning(output).get("kind") == "figure"
+        )
+        png = next(drawn, None)
+        image = "" if png is None else self._img("", base64.b64decode(png), False, link=False)
+        title = notebook.cells[0].source.partition("\n")[0].removeprefix("# ")
+        minutes = f"{reading_minutes(chapter.notebook)} minutes"
+        return (
+            f'<a class="card" href="notebooks/{chapter.notebook}.html">{image}'
+            f"<b>{chapter.notebook[:2]} {escaped(title)}</b><span>{escaped(chapter.question)}</span>"
+            f"<small>{minutes}</small></a>"
+        )
 
     def _page(self, page: str) -> None:
         """A page of Markdown; a link to a file that is no page of the site becomes its name."""
@@ -154,14 +190,15 @@ class Sources:
         elif "text/html" in data:
             data["text/html"] = data["text/html"].replace(GAME, f'<a href="{self.up}game.html">{GAME}</a>')
 
-    def _img(self, alt: str, content: bytes, is_map: bool) -> str:
-        """A figure whose PNG becomes a file; a map stays light on a dark page."""
+    def _img(self, alt: str, content: bytes, is_map: bool, link: bool = True) -> str:
+        """A figure whose PNG becomes a file; a map stays light on a dark page. With a link to the picture itself."""
         wide, high = Image.open(io.BytesIO(content)).size
         kind = "dark-light figure packlib-map" if is_map else "dark-light figure"
         size = f'width="800" height="{round(800 * high / wide)}"'  # so that the page does not jump when it is loaded
         source = self._picture(content)
         # on a phone its labels are too small to be read: the picture itself can be enlarged
-        return f'<a href="{source}"><img alt="{escaped(alt)}" class="{kind}" {size} loading="lazy" src="{source}"></a>'
+        image = f'<img alt="{escaped(alt)}" class="{kind}" {size} loading="lazy" src="{source}">'
+        return f'<a href="{source}">{image}</a>' if link else image
 
     def _picture(self, content: bytes) -> str:
         """The address of a picture, as the page of this notebook sees it."""
@@ -170,16 +207,6 @@ class Sources:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
         return f"{self.up}figures/{path.name}"
-
-
-def list_of_notebooks(names: Sequence[str]) -> str:
-    """The page that leads to these notebooks, in the order of the course."""
-    parts = [(_HERE / "notebooks.md").read_text(encoding="utf-8").strip()]
-    for when, listed in course.days().items():
-        if there := [f"notebooks/{name}" for name in listed if name in names]:
-            tree = "\n".join(["```{toctree}", ":maxdepth: 1", "", *there, "```"])
-            parts += [f"## {when.capitalize()}", tree]
-    return "\n\n".join(parts) + "\n"
 
 
 def data_sets_script() -> str:
