@@ -45,7 +45,7 @@ def test_the_map_and_the_site_have_the_same_order(tmp_path):
         page = Sources(tmp_path).list_of_notebooks({name: chapters[name] for name in some})
         there = [name for name in ORDER if name in some]
         assert re.findall(r"^notebooks/(\w+)$", page, re.M) == there
-        assert re.findall(r'class="card" href="notebooks/(\w+).html"><img', page) == there
+        assert re.findall(r'class="chapter" href="notebooks/(\w+).html"><img', page) == there
 
 
 def test_minutes_follow_from_words_and_questions(tmp_path, monkeypatch):

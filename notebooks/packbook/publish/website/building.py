@@ -116,7 +116,7 @@ class Sources:
             cards = "\n".join(self._card(chapter, chapters[chapter.notebook]) for chapter in there)
             names = "\n".join(f"notebooks/{chapter.notebook}" for chapter in there)
             parts += [f"## {when.capitalize()}"]
-            parts += [f'```{{raw}} html\n<div class="cards">\n{cards}\n</div>\n```']
+            parts += [f'```{{raw}} html\n<div class="chapters">\n{cards}\n</div>\n```']
             parts += [f"```{{toctree}}\n:hidden:\n\n{names}\n```"]
         return "\n\n".join(parts) + "\n"
 
@@ -133,7 +133,7 @@ class Sources:
         title = notebook.cells[0].source.partition("\n")[0].removeprefix("# ")
         minutes = f"{reading_minutes(chapter.notebook)} minutes"
         return (
-            f'<a class="card" href="notebooks/{chapter.notebook}.html">{image}'
+            f'<a class="chapter" href="notebooks/{chapter.notebook}.html">{image}'
             f"<b>{chapter.notebook[:2]} {escaped(title)}</b><span>{escaped(chapter.question)}</span>"
             f"<small>{minutes}</small></a>"
         )
