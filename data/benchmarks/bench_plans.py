@@ -1,6 +1,6 @@
 """Plans for real and drawn lengths of fine-tuning: the fast methods, `auto` and `optimal`, with CPU seconds.
 
-`python data/record.py plans real` packs the lengths of Azure's conversations and code in rows of 2,048 to 16,384
+`python data/record.py plans real` packs the lengths of Azure's chats and code in rows of 2,048 to 16,384
 tokens, without a depth limit and at most 8 sequences a pack. `python data/record.py plans drawn` does so for 20,000 and
 100,000 log-normal lengths with medians of 180, 600 and 2,500. No limit of time is set: `optimal` ends by its steps.
 """
@@ -31,7 +31,7 @@ def line(name: str, lengths: np.ndarray, top: int, depth: int | None) -> dict:
 
 
 def real() -> Iterator[dict]:
-    for name in ("conversations", "code"):
+    for name in ("chats", "code"):
         lengths = load(data_path("lengths", f"azure-{name}.csv")).expand()
         for top, depth in itertools.product(ROWS, DEPTHS):
             yield line(f"Azure {name}", lengths, top, depth)

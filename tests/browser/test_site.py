@@ -132,7 +132,7 @@ def test_a_link_shows_title_sentence_and_picture_when_it_is_shared(site):
         assert facts["og:title"] and 40 < len(facts["description"]) <= 210
         assert facts["description"] == facts["og:description"]
         sentences.add(facts["description"])
-    assert len(sentences) == 6
+    assert len(sentences) == 5
     assert Image.open(site[0] / "card.png").size == (1200, 630)
     listed = re.findall(r"<loc>(.*?)</loc>", (site[0] / "sitemap.xml").read_text())
     assert f"{base}index.html" in listed and f"{base}404.html" not in listed
@@ -559,7 +559,7 @@ def pandas_prints(lengths):
     return [repr(series), series.to_frame().to_string(), repr(series.value_counts())]
 
 
-READ = [  # what is pasted, and the lengths in it
+PASTED = [  # what is pasted, and the lengths in it
     ("5 5 3", [5, 5, 3]),
     ("5,\n3", [5, 3]),
     ("[5, 3, 5]", [5, 5, 3]),
@@ -581,7 +581,7 @@ READ = [  # what is pasted, and the lengths in it
 ]
 
 
-@pytest.mark.parametrize(("text", "lengths"), READ)
+@pytest.mark.parametrize(("text", "lengths"), PASTED)
 def test_what_people_paste_is_read(visit, text, lengths):
     counts = visit("index").evaluate("text => ReadLengths.read(text).counts", text)
     assert counts == [[length, lengths.count(length)] for length in sorted({*lengths}, reverse=True)]
@@ -654,7 +654,7 @@ def test_a_result_has_an_address_and_a_picture(visit, address):
     with page.expect_download() as started:
         page.get_by_role("button", name="Save it as a picture").click()
     assert Image.open(started.value.path()).size == (1200, 630)
-    page.goto(f"{address}/404.html")
+    page.goto(f"{address}/game.html")
     page.goto(f"{address}/index.html{link}")
     assert page.locator("#lengths [role=status]").inner_text() == words
     for broken, says in (
@@ -663,7 +663,7 @@ def test_a_result_has_an_address_and_a_picture(visit, address):
         ("#lengths=0", "A length must be a whole number from 1 to 1,048,576, not 0."),
         ("#set=squad&row=x", "The row length must be a whole number from 1 to 1,048,576, not x."),
     ):
-        page.goto(f"{address}/404.html")
+        page.goto(f"{address}/game.html")
         page.goto(f"{address}/index.html{broken}")
         assert page.locator("#lengths [role=status]").inner_text() == says
 

@@ -20,7 +20,7 @@ from packlib.tools import cli
 from packlib.tools.advice import advise
 from packlib.tools.rows import pack_dataset
 
-AZURE = {name: data_path("lengths", f"azure-{name}.csv") for name in ("conversations", "code")}
+AZURE = {name: data_path("lengths", f"azure-{name}.csv") for name in ("chats", "code")}
 
 
 def azure(name, max_length, every=1):
@@ -35,11 +35,11 @@ def packs(histogram, method, depth):
 
 KINDS = [  # real lengths, and the method that is good enough
     ("code", 4096, None, "lpfhp"),
-    ("conversations", 8192, None, "lpfhp"),
+    ("chats", 8192, None, "lpfhp"),
     ("code", 2048, 8, "exact_filling"),
-    ("conversations", 16_384, 8, "exact_filling"),
-    ("conversations", 4096, None, "optimal"),
-    ("conversations", 8192, 8, "optimal"),
+    ("chats", 16_384, 8, "exact_filling"),
+    ("chats", 4096, None, "optimal"),
+    ("chats", 8192, 8, "optimal"),
 ]
 
 
@@ -67,7 +67,7 @@ def test_a_plan_with_as_many_packs_as_best_fit_is_that_of_best_fit_unless_the_se
 def test_a_clock_that_runs_wild_changes_nothing(monkeypatch):
     """A busy machine makes the plan of an idle one."""
     monkeypatch.setattr(methods, "_STEPS", 2 * 10**8)
-    histogram = azure("conversations", 4096, every=4)
+    histogram = azure("chats", 4096, every=4)
     before = plan(histogram, max_sequences_per_pack=8)
     assert before.method == "optimal"
     ticks = iter(range(10**9))
@@ -82,7 +82,7 @@ def drawn(median, sequences, top):
 
 
 HARD = {  # a search without a budget takes many seconds
-    "refilling": lambda: (azure("conversations", 4096), 8),
+    "refilling": lambda: (azure("chats", 4096), 8),
     "a linear program of long rows": lambda: (drawn(600, 20_000, 8192), 8),
 }
 
@@ -105,7 +105,7 @@ def test_the_options_of_a_user_are_kept():
     assert plan(wikipedia, max_sequences_per_pack=3).deepest == 3
     assert plan(wikipedia, method="spfhp").method == "spfhp"
     started = time.process_time()
-    histogram = azure("conversations", 4096)
+    histogram = azure("chats", 4096)
     assert plan(histogram, time_limit=0.2).method == "optimal" and time.process_time() - started < 2
     rounds = []
     assert plan(histogram, progress=lambda now: rounds.append(now) or len(rounds) < 3).num_packs >= 6390
@@ -121,9 +121,9 @@ def test_every_door_has_the_same_default():
 
 
 ONE_PLAN = [
-    ("conversations", 4096, None, 8),
-    ("conversations", 2048, 8, 8),
-    ("conversations", 8192, 8, 16),
+    ("chats", 4096, None, 8),
+    ("chats", 2048, 8, 8),
+    ("chats", 8192, 8, 16),
     ("code", 4096, None, 8),
     ("code", 4096, 8, 8),
     ("code", 8192, 3, 8),

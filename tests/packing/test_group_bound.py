@@ -6,11 +6,37 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_groups import fewest_rows, small_groups
 
-from packlib.packing import pack_groups
+from packlib.packing import group_trees, pack_tree_lengths
 from packlib.packing.search import group_bound as module
 from packlib.packing.search.group_bound import _Groups, group_bound
+
+
+def fewest_rows(prompts, answers, max_length):
+    """By trying every way to put answers into rows."""
+    laid = [(group, tokens + 1) for group, own in enumerate(answers) for tokens in own]
+    best = len(laid)
+
+    def place(at, rows):
+        nonlocal best
+        if len(rows) >= best:
+            return
+        if at == len(laid):
+            best = len(rows)
+            return
+        group, tokens = laid[at]
+        for row in [*rows, {}]:
+            held = {**row, group: [*row.get(group, []), tokens]}
+            if sum(prompts[one] - 1 + sum(own) for one, own in held.items()) <= max_length:
+                place(at + 1, [held if other is row else other for other in rows] + [held] * (not row))
+
+    place(0, [])
+    return best
+
+
+small_groups = st.lists(
+    st.tuples(st.integers(1, 9), st.lists(st.integers(1, 7), min_size=1, max_size=3)), min_size=1, max_size=3
+)
 
 
 def cheapest_cut(shared, branches, shortest, most, unit, levels, worths):
@@ -78,7 +104,7 @@ def test_the_shared_tokens_of_further_parts_count():
     n = 20
     proven = group_bound(*(np.full(n, one) for one in (6, 10, 5, 2)), 12)
     assert proven == 2 * n > -(-n * 16 // 12)
-    assert len(pack_groups([7] * n, [[4, 4]] * n, 12)) == 2 * n
+    assert len(pack_tree_lengths(group_trees([7] * n, [[4, 4]] * n), 12)) == 2 * n
 
 
 @pytest.mark.parametrize(("most", "proves"), [(256, True), (257, False)])
@@ -87,5 +113,5 @@ def test_nothing_is_proven_of_a_group_with_too_many_answers(most, proves):
     shared, shortest = np.array([5, 5]), np.array([2, 2])
     branches, number = np.array([2 * most, 2]), np.array([most, 1])
     assert (group_bound(shared, branches, shortest, number, 64) > 0) == proves
-    rows = pack_groups([6, 6], [[1] * most, [1]], 64)
+    rows = pack_tree_lengths(group_trees([6, 6], [[1] * most, [1]]), 64)
     assert rows.lower_bound <= len(rows) <= rows.lower_bound + 1

@@ -158,7 +158,7 @@ def test_the_first_ctrl_c_ends_a_command_and_what_was_there_stays(start, moment,
     assert {path: path.read_bytes() for path in files(Path())} == before
 
 
-PLAN = "plan lengths.csv --max-length 1000 --no-progress --json --out plan.json".split()
+PLAN = "plan lengths.csv --max-length 1000 --method optimal --no-progress --json --out plan.json".split()
 
 
 def test_ctrl_c_ends_the_search_of_a_plan_and_the_best_so_far_is_kept(start):

@@ -16,7 +16,7 @@ WRONG = {
     "adjust r.json --factor 600": "--factor 600 is over max_length 512: a sequence has a token.",
     "adjust r.json --factor 2 --how nope": "--how must be 'accumulation',",
     "plan l.txt --max-length 0": "--max-length must be from 1 to",
-    "plan l.txt --max-length 8": "truncate or drop it by --overlong truncate or drop, or raise the maximum.",
+    "plan l.txt --max-length 8": "pass a larger maximum, or --overlong truncate, drop or split.",
     "plan l.txt --max-sequences-per-pack 0": "--max-sequences-per-pack must be at least 1, not 0.",
     "plan l.txt --time-limit -1": "--time-limit must be at least 0, not -1.0.",
     "pack t.parquet --max-length 8 --out x.parquet": "pass a larger --max-length, or --overlong truncate, drop or",
@@ -30,7 +30,7 @@ WRONG = {
     "audit t.parquet --tolerance nan": "--tolerance must be at least 0, not nan.",
     "audit t.parquet --overlong split": "--overlong must be left out without a source, not 'split'.",
     "report l.txt --batch-size 0 --out o": "--batch-size must be at least 1, not 0.",
-    "report l.txt --today nope --out o": "--today must be 'random',",
+    "report l.txt --today nope --out o": "'--today': 'nope' is not one of 'maximum', 'random',",
 }
 
 

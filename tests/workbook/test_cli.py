@@ -18,6 +18,7 @@ from packlib.lengths import load
 from packlib.packing import PackingPlan, plan
 from packlib.tools import cli
 from packlib.tools.advice import advise
+from packlib.tools.exits import in_shell
 from packlib.training import Recipe, adjust
 
 pytest_plugins = ("workbook_cases",)
@@ -210,7 +211,8 @@ def test_adjust_prints_both_recipes_and_every_reason(tmp_path, capsys, how):
     said = capsys.readouterr().out
     before = Recipe.from_dict(RECIPE)
     after, reasons, _ = adjust(before, 1.99, *how[1::2])
-    assert said.index(repr(before)) < said.index(repr(after)) < min(said.index(reason) for reason in reasons)
+    shown = [in_shell(reason, cli.program.commands["adjust"]) for reason in reasons]
+    assert said.index(repr(before)) < said.index(repr(after)) < min(said.index(reason) for reason in shown)
     assert cli.main(["adjust", str(tmp_path / "recipe.json"), "--factor", "1.99", *how, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert Recipe.from_dict(found["before"]) == before and Recipe.from_dict(found["after"]) == after

@@ -210,7 +210,7 @@ def test_a_chapter_calls_in_its_cells_what_it_teaches_of_the_library(name, noteb
                if isinstance(node, ast.ImportFrom) and node.module.startswith("packlib")]  # fmt: skip
     offered = {one.asname or one.name for node in imports for one in node.names}
     calls = [ast.unparse(node.func) for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    assert len({call.partition(".")[0] for call in calls} & offered) >= 2, "a chapter calls the library itself"
+    assert len({call.partition(".")[0] for call in calls} & offered) >= 1, "a chapter calls the library itself"
 
 
 def words_in(nodes):

@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from packlib.batches import wordnet_tokenizer
+from packlib.lengths.overlong import CUT_RULES
 from packlib.tools import cli
 from packlib.tools.advice import advise
 from packlib.tools.advice.data import uncut
-from packlib.tools.advice.row_lengths import OVERLONG
 
 TEMPLATE = (
     "{% for m in messages %}{% if m.role == 'assistant' %}{% generation %}{{ m.content }}{% endgeneration %}"
@@ -48,12 +48,12 @@ def path(tmp_path):
 def test_labels_are_counted_after_the_cut(path, top):
     labels = uncut(path).labels
     assert labels.number == kept(1000, "split")
-    assert {rule: labels.kept(top, rule) for rule in OVERLONG} == {rule: kept(top, rule) for rule in OVERLONG}
+    assert {rule: labels.kept(top, rule) for rule in CUT_RULES} == {rule: kept(top, rule) for rule in CUT_RULES}
     emptied = sum(one[1:].count(-100) < len(one) - 1 and set(one[1:top]) <= {-100} for one in LABELS)
     assert labels.emptied(top, "truncate") == emptied and labels.emptied(top, "split") is None
 
 
-@pytest.mark.parametrize("rule", OVERLONG)
+@pytest.mark.parametrize("rule", CUT_RULES)
 def test_the_report_says_which_labels_are_lost_and_the_share_of_what_is_packed(path, rule):
     found, number = advise(path, 40, overlong=rule, keep_max_length=True), kept(1000, "split")
     tokens = sum(len(piece) for labels in LABELS for piece in pieces(labels, 40, rule))

@@ -240,8 +240,7 @@ TINY = Tiny("attention")
     ("reduction must be 'token', 'sequence', 'group' or 'constant', not 'tokens'",
      (*own("attention"), {"reduction": "tokens"})),
     ("group must be a column of all sequences, not 'pair'", (*own("attention"), {"group": "pair"})),
-    ("model failed when it was called as model(**batch) with the batch that collate makes, of tokens of the shape "
-     "(2, 40)", (3, dense(), ROWS)),
+    ("model must be callable, not 3.", (3, dense(), ROWS)),
     ("sequences must be mappings with input_ids, not 5.", (TINY, dense(), 5)),
     ("sequences must be mappings with input_ids", (TINY, dense(), [{"ids": [1]}])),
     ("input_ids of sequence 0 must be whole", (TINY, dense(), [{"input_ids": [1.5]}] * 2)),

@@ -60,7 +60,9 @@ _HOSTED = (
 _FOR_A_KERNEL = {  # what a notebook asks of a learner, and what stands there for a reader
     r"\n*Press Shift \+ Enter to run [^\n]*(?:\n[^\n]+)*": "",
     r" ?Put your guess in place of the dots, and run the cell\.": "",
-    r"Fill in the dots and run the cell; it answers\.": "`make lab` opens them in JupyterLab, where each answers.",
+    r"Fill in the dots and run the cell(?:; it answers)?\.(?:\sUntil\sit\ssays\s[^.]*\.)?": (
+        "`make lab` opens it in JupyterLab, where the cell answers."
+    ),
 }
 _INSTALL = '%pip install --quiet "packlib[train,lab,hub] @ git+https://github.com/{0}"'
 
