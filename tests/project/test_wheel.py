@@ -49,7 +49,7 @@ def test_planning_and_listing_need_no_extra(python):
         "--version": "packlib 0.",
         "list": "data sets: wordnet",
         "plan wikipedia --max-length 128 --overlong drop --max-sequences-per-pack 3": "PackingPlan(",
-        "plan docstrings --method nnlshp --max-sequences-per-pack 2 --max-length 64 --overlong drop --json": '"method": "nnlshp"',
+        "plan wordnet --method nnlshp --max-sequences-per-pack 2 --json": '"method": "nnlshp"',
     }.items():
         done = packlib(python, command, without=(*TRAIN, *LAB))
         assert (done.returncode, done.stderr) == (0, "") and says in done.stdout, command
