@@ -10,6 +10,7 @@ import time
 from collections import UserDict
 
 import numpy as np
+import pandas
 import pytest
 import torch
 from loader_cases import BATCH, COUNT, ROWS, distributed, endless, masked, ours, padded, samples, skipping
@@ -481,6 +482,8 @@ def test_bad_input_gets_one_sentence():
     }.items():  # fmt: skip
         with pytest.raises(ValueError, match=match):
             call()
+    with pytest.raises(TypeError, match=r"^source must not be a pandas frame: pass datasets\.Dataset\.from"):
+        check_loader(distributed, source=pandas.DataFrame(ROWS))
     with pytest.raises(TypeError, match="make must be a function of rank, ranks, epoch and state, not 7"):
         check_loader(7)
     with pytest.raises(TypeError, match="shuffled must be True or False"):
