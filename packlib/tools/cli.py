@@ -332,7 +332,7 @@ def _pack_chat_trees(data: tuple[Path, ...], out: Path, top: int, script: bool, 
     from packlib.tools.rows.chat_trees import pack_chat_trees
 
     taken = ("tokenizer", "split", "overlong", "packs_per_file", "seed", "progress")
-    defaults = {"labels": True, "masks": {}, "layout": "packlib", "drop_unlabeled": False}
+    defaults = {"labels": True, "masks": {}, "layout": "packlib", "method": "auto", "drop_unlabeled": False}
     for name, value in values.items():
         if name not in taken and value != defaults.get(name):
             option = {"labels": "no-labels", "masks": "masks or --drop"}.get(name, name.replace("_", "-"))

@@ -533,7 +533,7 @@ def test_the_command_says_by_its_exit_code_what_was_found(tmp_path, monkeypatch,
         "my_data.py:right --steps 3": "--steps takes a loader",
         "--loader my_data.py:right --ranks 0": "ranks must be",
         "--loader my_data.py:right --steps 0": "steps must be",
-        "--loader my_data.py:right --time-limit 0": "time_limit must be",
+        "--loader my_data.py:right --time-limit 0": "--time-limit must be above 0",
         "my_data.py:right --ranks 0": "--ranks takes a loader",
         "": "must be MODULE:FUNCTION or a folder with a model, or --loader",
     }.items():

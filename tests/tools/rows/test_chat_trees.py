@@ -168,7 +168,7 @@ def test_turns_that_are_too_long_are_named_or_dropped(capsys):
     long = [*chats(2), {"messages": [{"role": "user", "content": "a " * 300}, {"role": "assistant", "content": "b"}]}]
     Path("chats.jsonl").write_text("\n".join(map(json.dumps, long)))
     assert cli.main(["pack", *OPTIONS, "--out", "no.parquet"]) == 2
-    assert "Message 1 of row 2 has 305 tokens with its history, and max_length is 256" in capsys.readouterr().err
+    assert "Message 1 of row 2 has 305 tokens with its history, and --max-length is 256" in capsys.readouterr().err
     assert cli.main(["pack", *OPTIONS, "--overlong", "drop", "--out", "some.parquet"]) == 0
     assert "1 turns were too long" in capsys.readouterr().out
 
