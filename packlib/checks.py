@@ -100,6 +100,12 @@ def depth_limit(value: Any) -> int | None:
     return None if value is None else whole_number("max_sequences_per_pack", value, 1)
 
 
+def no_frame(name: str, value: Any) -> None:
+    """Refuse a pandas frame, which hands out the names of its columns where rows are read."""
+    if hasattr(value, "iloc") and hasattr(value, "columns"):  # a series hands out its values
+        raise TypeError(f"{name} must not be a pandas frame: pass datasets.Dataset.from_pandas(frame).")
+
+
 def shown(value: Any) -> str:
     """Write a value for a sentence that refuses it: on one line, and never a screenful."""
     try:

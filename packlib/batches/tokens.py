@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from packlib.batches.batch import IGNORED
-from packlib.checks import flag, one_of, shown, whole_number
+from packlib.checks import flag, no_frame, one_of, shown, whole_number
 from packlib.files import naming
 from packlib.lengths.counting import INT64_MAX, as_integers
 from packlib.lengths.sources import tokenizer_path
@@ -103,6 +103,7 @@ class TokenStore(Ragged[dict[str, Any]]):
         Raises:
             TypeError, ValueError: naming a column that no batch can carry, or the first sample that is wrong.
         """
+        no_frame("samples", samples)
         samples = list(samples)
         names = range(len(samples)) if sample_ids is None else np.asarray(sample_ids).tolist()
         if len(names) != len(samples):

@@ -1,6 +1,7 @@
 """The token store and WordNet's sentence pairs."""
 
 import numpy as np
+import pandas
 import pytest
 import tokenizers
 from model_cases import masking, store, tokenizer
@@ -109,6 +110,7 @@ def joined(*given):
         (samples({"input_ids": []}), "sample 1 has no token"),
         (samples({"input_ids": [4, 10**400]}), "input_ids of sample 1 must be whole numbers of 64 bits"),
         (samples({"text": "a"}), "sample 1 must be a mapping with input_ids, not {'text': 'a'}"),
+        (lambda: TokenStore.from_samples(pandas.DataFrame([TOKENS])), r"samples must not be a pandas frame: pass dat"),
         (samples([4, 5]), r"sample 1 must be a mapping with input_ids, not \[4, 5\]"),
         (joined(TOKENS, LABELED), "Store 0 has no labels, and store 1 has some"),
         (lambda: TokenStore.from_samples([TOKENS, TOKENS], [3]), "There are 1 sample_ids for 2"),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from packlib.checks import listed, shown
+from packlib.checks import listed, no_frame, shown
 from packlib.files import at_home, named
 from packlib.lengths import LengthHistogram, load
 from packlib.lengths.counting import as_lengths
@@ -94,6 +94,7 @@ class OpenSource:
         masks: Mapping[str, Any],
         packs_columns: Mapping[str, str],
     ) -> None:
+        no_frame("source", source)
         self._source, self._column, self._words = source, column, {**MASKS, **masks}
         self._tables = _tables(source)
         self._names = dict[str, str]()

@@ -186,7 +186,7 @@ class _Seen:
         self.packed, self.max_length, self._masks = packed, max_length, masks
         self.contents, self.work = list[Chunk](), list[np.ndarray]()
         self.wrong: dict[str, tuple[int, str]] = {}  # how many rows, and the first
-        self.packs = self.tokens = self.stored = self.widest = self.over = self.depths = self.depth = 0
+        self.packs = self.empty = self.tokens = self.stored = self.widest = self.over = self.depths = self.depth = 0
         self.marked, self.starts = Counter[str](), Counter[int]()  # `Rows.counts`; positions that sequences start at
         chunks = self._lengths(progress, work, kept)
         first = next(chunks, None)  # where no lengths are known, this goes through all rows
@@ -217,6 +217,7 @@ class _Seen:
                 self.marked.update(rows.counts)
                 self.contents += [] if rows.contents is None else [rows.contents]
                 self.packs += len(rows.used)
+                self.empty += int(np.count_nonzero(rows.used == 0))
                 self.tokens += int(rows.used.sum(dtype=np.int64))
                 self.stored += int(rows.widths.sum(dtype=np.int64))
                 self.widest = max(self.widest, int(rows.widths.max(initial=0)))
@@ -288,6 +289,7 @@ class _Seen:
             cut = cut if cut > source.counts[len(self.counts) - 1] else 0
         label = "A sequence of n tokens counts as n - 1: as NeMo has it, the last one is a label only."
         as_if = "as if longer ones had been cut or split there. What was cut is not in the file."
+        empty = 0 if self.packed.kind in (NEMO, MEGATRON) else self.empty  # these have sequences of no counted token
         borders = 0 if self.masked else self.marked["over borders"]
         rows, sequences = self.marked["rows"], self.marked["sequences"]
         idle_rows, idle_sequences = self.marked["idle rows"], self.marked["idle sequences"]
@@ -299,6 +301,7 @@ class _Seen:
             label: self.packed.kind == NEMO,
             trees: alone,
             f"The rows themselves hold {padding:,} tokens of padding.": padding,
+            f"Rows of padding alone: {empty:,} of {self.packs:,}.": empty,
             f"Sequences of exactly the longest length: {cut:,}, {as_if}": cut,
             "Labels are those of a masked model.": self.masked,
             f"Labels are the next tokens in {ahead:,} rows, for a model that does not shift them itself.": ahead,

@@ -33,7 +33,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from packlib.checks import listed, one_line, shown
+from packlib.checks import listed, no_frame, one_line, shown
 from packlib.files import at_home, named, naming
 from packlib.lengths.own_files import npy_header, refuse_doubles
 from packlib.tools.auditing.columns import Columns, Rows, read_rows
@@ -81,6 +81,7 @@ def open_packed(
     Raises:
         FileNotFoundError, TypeError, ValueError: naming the file, and what is wrong with it.
     """
+    no_frame("data", data)
     if isinstance(data, str | os.PathLike):
         path = at_home(data)
         if path.suffix == ".bin" and path.with_suffix(".idx").is_file():

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from tqdm.auto import tqdm
 
-from packlib.checks import flag, one_of, shown, whole_number
+from packlib.checks import flag, no_frame, one_of, shown, whole_number
 from packlib.collectives import lost_ranks_named
 from packlib.tools.check.called_model import CalledModel, Refused, ranks
 from packlib.tools.check.causes import why_leaks
@@ -114,8 +114,7 @@ def check_packing(
     called = CalledModel(model, loss, share_rows=ranks_share == "rows", keep=keep)
     whole_number("max_tokens", max_tokens, 2)
     progress = flag("progress", progress)
-    if hasattr(sequences, "iloc"):
-        raise TypeError("sequences must be mappings, not a pandas frame: pass datasets.Dataset.from_pandas(frame).")
+    no_frame("sequences", sequences)
     try:
         rows = [dict(row) for row in islice(sequences, 64)]
         shared = bool(rows) and all({"prompt", "answers"} <= row.keys() for row in rows)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from packlib.checks import flag, number, shown, text, whole_number
+from packlib.checks import flag, no_frame, number, shown, text, whole_number
 from packlib.tools.check.findings import FAILED, NOT_ASKED, PASSED, Finding
 from packlib.tools.loaders.batch_sequences import BatchReader
 from packlib.tools.loaders.handed_out import Epoch, Reference, of_one_rank, of_source
@@ -90,6 +90,7 @@ def check_loader(
     number("time_limit", time_limit, above=0)
     if id_column is not None:
         text("id_column", id_column)
+    no_frame("source", source)
 
     reader, names = BatchReader(id_column), SequenceNames()
     caller = Caller(make, reader, names, most, time_limit)

@@ -102,6 +102,7 @@ class Columns:
         self.found, self.overlong, self.books = dict[str, str](), 0, Books()
         self._drop_unlabeled = drop_unlabeled
         self._tokenizer, self._labels, self._max_length, self._how = tokenizer, labels, max_length, overlong
+        self._unread = set[str]()  # parts of messages
         self._names, self._kinds = set[str](), dict[str, pa.DataType]()
         self.rows = 0
         self._named = mask_words(masks)
@@ -130,8 +131,8 @@ class Columns:
                 "rename it if it holds something else."
             )
         if self._tokenizer is not None:
-            batch, said = tokenized(batch, self._tokenizer, self._labels, self.rows)
-            self.found = said | self.found
+            batch, said = tokenized(batch, self._tokenizer, self._labels, self.rows, self._unread)
+            self.found = said | self.found | said  # first, and as the newest batch has it
         elif "input_ids" not in names:
             more = "; a tokenizer (--tokenizer) makes them of chats and texts" if set(names) & set(SOURCES) else ""
             raise ValueError(f"The data set has no column input_ids; it has {listed(names) or 'none'}{more}.")

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from packlib.checks import listed, one_line, one_of, shown
+from packlib.checks import listed, no_frame, one_line, one_of, shown
 from packlib.files import WORK, arrow_errors, at_home, named, naming
 from packlib.installed import needed_by
 from packlib.lengths.own_files import json_rows, open_lines, parquet_batches, parquet_file
@@ -221,6 +221,7 @@ def batches_with_origin(
                 yield origin, batch
                 row += len(batch)
         return
+    no_frame("dataset", dataset)
     import datasets
 
     if isinstance(dataset, datasets.Dataset):

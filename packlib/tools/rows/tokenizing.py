@@ -24,12 +24,16 @@ _UNREAD_WEIGHTS = ("train_detail", "loss", "loss_weight", "trainable")  # of a m
 _MARKS = re.compile(r"\{%-?\s*generation\s*-?%\}")  # as transformers looks for it
 
 
-def tokenized(batch: pa.RecordBatch, tokenizer: Any, labels: bool, row: int) -> tuple[pa.RecordBatch, dict[str, str]]:
+def tokenized(
+    batch: pa.RecordBatch, tokenizer: Any, labels: bool, row: int, unread: set[str]
+) -> tuple[pa.RecordBatch, dict[str, str]]:
     """A batch with `input_ids` in place of chats or texts; with a mask of the loss too, if `labels` are made and the
     data says what is answered.
 
     Args:
         row: the number of the first row of the batch.
+        unread: the parts of messages that the chat template does not name, of former batches; those of this one are
+            added.
 
     Returns:
         The batch, and what became of the columns that it has no more.
@@ -66,10 +70,27 @@ def tokenized(batch: pa.RecordBatch, tokenizer: Any, labels: bool, row: int) -> 
             made = _chat_answers(values[0], values[1], offered, tokenizer, labels, row)
         else:
             made = _chats(values[0], source, offered, tokenizer, labels, row)
-        said = dict.fromkeys(taken, "tokenized by the chat template and left out")
+        unread |= _unread_parts(values, tokenizer.get_chat_template(tools=offered[0] if offered else None))
+        lost = f", with {listed(sorted(unread))}, which the template does not name" if unread else ""
+        said = dict.fromkeys(taken, f"tokenized by the chat template and left out{lost}")
         said |= {"tools": "shown to the chat template and left out"} if tools else {}
     lists = {name: pa.array(values, pa.list_(pa.int32())) for name, values in made.items()}
     return pa.RecordBatch.from_pydict(kept | lists), said
+
+
+def _unread_parts(columns: list[list], template: str) -> set[str]:
+    """The parts of messages, such as thoughts or calls of tools, not empty and not named by a template."""
+    said = {
+        name
+        for chats in columns
+        for chat in chats
+        for message in (chat if isinstance(chat, list) else ())
+        if isinstance(message, dict)
+        for name, value in message.items()
+        if value not in (None, "", [], {})
+    }
+    parts = said - {"role", "content", "from", "value", *_WEIGHTS}
+    return {name for name in parts if not re.search(rf"\b{re.escape(name)}\b", template)}
 
 
 def _source(names: list[str]) -> str:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -300,6 +301,9 @@ def test_megatron_has_a_code_for_each_type_of_token(tmp_path, code, kind):
 REFUSED = {
     "which is not there": ({}, {"data": "nowhere.parquet"}, "There is no file nowhere.parquet"),
     "several": ({}, {"data": DatasetDict(a=Dataset.from_dict({"seq_lengths": [[1]]}))}, "data must be the path"),
+    "frame": ({}, {"data": pandas.DataFrame({"seq_lengths": [[1]]})}, "data must not be a pandas frame: pass datasets"),
+    "frame as a source": ({"seq_lengths": [[1]]}, {"source": pandas.DataFrame({"input_ids": [[1]]})},
+                          "source must not be a pandas frame: pass datasets"),
     "no format": ({}, {"data": __file__}, "it is neither Parquet"),
     "no column": ({"tokens": [[1]]}, {}, "must have one of seq_lengths, .* not tokens"),
     "text": ({"seq_lengths": ["a"]}, {}, "'seq_lengths' must hold lists of whole numbers, not string"),

@@ -211,6 +211,21 @@ def test_a_fault_is_found(name):
     assert ("nothing would be trained on" in text) == (name in ("labels all -100", "a loss mask of zeros"))
 
 
+def test_rows_of_padding_alone_are_counted():
+    """After sambanova/generative_data_prep#46; the bounds, the mask or the segments say that a row is empty."""
+    ids = [[5, 6, 7], [0, 0, 0], [8, 9, 0], [0, 0, 0]]
+    for columns in (
+        {"seq_lengths": [[3], [], [2], []]},
+        {"seq_lengths": [[3], [0], [2], [0]]},
+        {"segment_ids": [[1, 1, 1], [0, 0, 0], [1, 1, 0], [0, 0, 0]]},
+        {"position_ids": [[0, 1, 2], [0, 0, 0], [0, 1, 0], [0, 0, 0]],
+         "attention_mask": [[1, 1, 1], [0, 0, 0], [1, 1, 0], [0, 0, 0]]},
+    ):  # fmt: skip
+        assert "Rows of padding alone: 2 of 4." in audit(Dataset.from_dict({"input_ids": ids, **columns})).notes
+    full = {"input_ids": ids[::2], "seq_lengths": [[3], [2]]}
+    assert "padding alone" not in str(audit(Dataset.from_dict(full)).notes)
+
+
 def test_rows_without_labels_are_counted():
     rows = {"input_ids": [[5, 6, 7], [8, 9]], "seq_lengths": [[3], [2]], "labels": [[-100, 6, 7], [-100, -100]]}
     assert "Rows without any label: 1 of 2." in audit(Dataset.from_dict(rows)).notes

@@ -65,7 +65,7 @@ def test_many_set_ups_are_after_public_reports(kind, least):
 @pytest.mark.parametrize(("says", "arguments"), [
     ("collate returned a tuple: return one mapping, whose tokens are input_ids.",
      (Tiny("attention"), lambda rows: (dense()(rows)["input_ids"],), reports.SHORT)),
-    ("not a pandas frame: pass datasets.Dataset.from_pandas(frame).",
+    ("sequences must not be a pandas frame: pass datasets.Dataset.from_pandas(frame).",
      (Tiny("attention"), dense(), pandas.DataFrame(reports.SHORT))),
     ("loss failed when it was called as loss(output, batch): see that it takes what model returns "
      "(test_check_reports.py, ",

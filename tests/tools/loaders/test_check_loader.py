@@ -10,6 +10,7 @@ import time
 from collections import UserDict
 
 import numpy as np
+import pandas
 import pytest
 import torch
 from loader_cases import BATCH, COUNT, ROWS, distributed, endless, masked, ours, padded, samples, skipping
@@ -481,6 +482,8 @@ def test_bad_input_gets_one_sentence():
     }.items():  # fmt: skip
         with pytest.raises(ValueError, match=match):
             call()
+    with pytest.raises(TypeError, match=r"^source must not be a pandas frame: pass datasets\.Dataset\.from"):
+        check_loader(distributed, source=pandas.DataFrame(ROWS))
     with pytest.raises(TypeError, match="make must be a function of rank, ranks, epoch and state, not 7"):
         check_loader(7)
     with pytest.raises(TypeError, match="shuffled must be True or False"):
@@ -530,7 +533,7 @@ def test_the_command_says_by_its_exit_code_what_was_found(tmp_path, monkeypatch,
         "my_data.py:right --steps 3": "--steps takes a loader",
         "--loader my_data.py:right --ranks 0": "ranks must be",
         "--loader my_data.py:right --steps 0": "steps must be",
-        "--loader my_data.py:right --time-limit 0": "--time-limit must be",
+        "--loader my_data.py:right --time-limit 0": "--time-limit must be above 0",
         "my_data.py:right --ranks 0": "--ranks takes a loader",
         "": "must be MODULE:FUNCTION or a folder with a model, or --loader",
     }.items():

@@ -130,6 +130,34 @@ def test_what_would_go_wrong_in_silence_is_refused(says, row):
         pack_dataset([row] * 2, 16, tokenizer=tokenizer_with(MARKED))
 
 
+THOUGHT = {"role": "assistant", "content": "two", "reasoning_content": "three"}
+CALL = {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": {"name": "three"}}]}
+
+
+@pytest.mark.parametrize("source", ["dataset", "rows", "stream"])
+@pytest.mark.parametrize("last, name", [(THOUGHT, "reasoning_content"), (CALL, "tool_calls")])
+def test_parts_of_messages_that_a_template_does_not_name_are_said(source, last, name):
+    """After jingyaogong/minimind#737 and axolotl-ai-cloud/axolotl#3824: thoughts and calls were not in the tokens."""
+    left_out = f"tokenized by the chat template and left out, with {name}, which the template does not name"
+    for rows in (
+        [{"messages": [ASK, {"role": "assistant", "content": "two"}]}] * 3 + [{"messages": [ASK, last]}],
+        [{"prompt": [ASK], "completion": [last]}] * 3,
+    ):
+        packed = pack_dataset(of(source, rows), 16, tokenizer=tokenizer_with(MARKED))
+        if source != "stream":
+            column = "messages" if "messages" in rows[0] else "completion"
+            assert json.loads(packed.info.description)["columns"][column] == left_out
+
+
+def test_parts_that_a_template_names_or_that_are_empty_are_not_said():
+    reads = MARKED.replace("{% generation %}", "{% generation %}{{ message.reasoning_content }} ")
+    quiet = {"role": "assistant", "content": "two", "reasoning_content": "", "tool_calls": []}
+    for template, last in ((reads, THOUGHT), (MARKED, quiet), (MARKED, THOUGHT | {"reasoning_content": None})):
+        packed = pack_dataset([{"messages": [ASK, last]}] * 2, 16, tokenizer=tokenizer_with(template))
+        found = json.loads(packed.info.description)["columns"]
+        assert found["messages"] == "tokenized by the chat template and left out"
+
+
 def test_a_prompt_without_a_completion_is_carried_beside_messages():
     """As in UltraChat."""
     rows = [{"prompt": "one", "messages": [ASK, {"role": "assistant", "content": "two"}]}]

@@ -9,6 +9,7 @@ from itertools import islice
 
 import datasets
 import numpy as np
+import pandas
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -206,6 +207,8 @@ def wrong_data():
     yield "The column 'b' is in some rows only", [{"input_ids": [1]}, {"input_ids": [1], "b": 1}]
     yield "not the splits train, test: pass one.", {"train": [], "test": []}
     yield "dataset must be a datasets.Dataset", 3
+    frame = pandas.DataFrame({"input_ids": [[1, 2], [3]]})
+    yield "dataset must not be a pandas frame: pass datasets.Dataset.from_pandas(frame).", frame
     yield "no sequence to pack", []
 
 
