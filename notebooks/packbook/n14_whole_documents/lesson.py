@@ -89,7 +89,13 @@ class CutDocuments(Explorer):
 
 def _plain(made: DocumentRows) -> dict:
     rows = [row.tolist() for row in made]
-    return {"rows": rows, "cut": made.cut_documents, "lost": made.lost_tokens, "cuts": made.cuts}
+    return {
+        "rows": rows,
+        "slots": made.max_length,
+        "cut": made.cut_documents,
+        "lost": made.lost_tokens,
+        "cuts": made.cuts,
+    }
 
 
 QUESTIONS = Questions.beside(

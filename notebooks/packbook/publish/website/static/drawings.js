@@ -248,6 +248,7 @@ const Drawings = (() => {
     const { least, rules } = found[`${documents}-${slots}`];
     const own = lengths[documents];
     const made = rules[rule];
+    const top = made?.slots ?? slots; // powers of two take rows of the largest that fits
     const named = ([document, , length]) => `${LETTERS[document % 26]} ${length}`;
     const names = Object.keys(spoken);
     let said = "no document is left";
@@ -260,7 +261,7 @@ const Drawings = (() => {
       keys: [["whole", "full", true], ["a piece; bars mark cuts", "cut", false]].filter(([, , whole]) => drawnAs(whole)),
       ...(made
         ? {
-          x: [0, slots], y: [Math.max(made.rows.length, 5) - 0.4, -0.6], xlabel: "slots",
+          x: [0, top], y: [Math.max(made.rows.length, 5) - 0.4, -0.6], xlabel: "slots",
           title: `${made.rows.length} row${made.rows.length > 1 ? "s" : ""}, ${made.cut} of ${own.length} documents cut, `
             + `${made.lost} tokens lost`,
         }
@@ -272,15 +273,15 @@ const Drawings = (() => {
           const [document, first, length] = piece;
           const whole = length === own[document];
           bar(begin, begin + length, at, whole ? "full" : "cut");
-          if (length > 0.045 * named(piece).length * slots) {
+          if (length > 0.045 * named(piece).length * top) {
             text(begin + length / 2, at, named(piece), { class: whole ? "on-full" : "on-cut" });
           }
-          const edge = 0.012 * slots;
+          const edge = 0.012 * top;
           if (first > 0) bar(begin, begin + edge, at, "fresh");
           if (first + length < own[document]) bar(begin + length - edge, begin + length, at, "fresh");
           begin += length;
         }
-        bar(begin, slots, at, "empty");
+        bar(begin, top, at, "empty");
       }),
     };
     const right = {
