@@ -596,6 +596,7 @@ REFUSED = [
     ("a,b,c\n1,2,3", 'The columns are a, b, c: call the one with the lengths "length", or paste it alone.'),
     ("5,3\n7,2\n9,1", "Each line has two numbers."),
     ("0   5\n1   7\n   ...\n98  2\nName: length, Length: 99, dtype: int64", "leaves lines out (...)"),
+    ("length\n512    33\n17      2", "The lines have one number more than the first line has names."),
     ('{"length": 5}\n{"tokens": 7}', "Record 2 has no length."),
     ('{"length": 5}\n{"len', "Line 2 is no JSON"),
     ('{"text": "no tokens"}', "A record has text"),

@@ -89,7 +89,12 @@ const ReadLengths = (() => {
     const cells = between ? (line) => splitCells(line, between) : (line) => splitCells(line.trim(), /\s+/);
     const names = cells(heading).map((name) => name.trim().toLowerCase());
     const first = lines.length > 1 ? cells(lines[1]) : [];
-    if (!between && first.length === names.length + 1) names.unshift(isCount ? "length" : ""); // pandas numbers its lines
+    if (!between && first.length === names.length + 1) {
+      if (!isCount && first[0] !== "0") { // pandas numbers its lines from 0; what it counts has no names here
+        throw new Error("The lines have one number more than the first line has names. Name them all, such as length,count or id,length.");
+      }
+      names.unshift(isCount ? "length" : "");
+    }
     if (!between && isCount) names.splice(0, 2, "length", "count");
     const [at, countAt] = chosen(names, told);
     for (let i = 1; i < lines.length; i++) {
