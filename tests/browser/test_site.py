@@ -7,8 +7,10 @@ import os
 import random
 import re
 import threading
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from multiprocessing import get_context
 from pathlib import Path
 
 import nbformat
@@ -41,13 +43,21 @@ if os.environ.get("PACKLIB_ALL"):
 FIRST = 500_000  # bytes that a reader waits for before the first figure
 
 
+def build_small(folder):
+    """Build the site with few pictures of an explorer, and return what Sphinx warned of."""
+    browser_explorers.MOST = 4
+    return building.build(folder, building.all_notebooks(), "someone/packing")
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The folder of the site, and what Sphinx warned of."""
+    """The folder of the site, and what Sphinx warned of.
+
+    In a process of its own, since autodoc leaves other signatures at the functions that it documents.
+    """
     folder = tmp_path_factory.mktemp("site") / "site"
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(browser_explorers, "MOST", 4)  # pictures of an explorer
-        return folder, building.build(folder, building.all_notebooks(), "someone/packing")
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return folder, pool.submit(build_small, folder).result()
 
 
 @pytest.fixture(scope="module")

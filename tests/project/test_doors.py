@@ -32,8 +32,6 @@ def public_functions():
 def arguments(called):
     """The function and the argument, wherever a public function has one of this name that may be left out."""
     for name, function in public_functions():
-        if inspect.isfunction(function):
-            vars(function).pop("__signature__", None)  # Sphinx leaves texts of defaults there, in a process with it
         try:
             signature = inspect.signature(function)
         except ValueError:
