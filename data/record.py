@@ -52,7 +52,7 @@ PROGRAMS = {
     "groups": Program("benchmarks.bench_groups", "data/benchmarks/groups.csv", "5 minutes"),
     "trees": Program("benchmarks.bench_trees", "data/benchmarks/trees.csv", "15 minutes"),
     "race": Program("benchmarks.bench_race", "data/benchmarks/race.csv", "2 minutes"),
-    "pairs": Program("benchmarks.bench_pairs", "data/benchmarks/pairs.csv", "15 minutes"),
+    "pairs": Program("benchmarks.bench_pairs", "data/benchmarks/pairs*.csv", "15 minutes", "[million]"),
     "hard": Program(
         "benchmarks.bench_hard",
         "data/benchmarks/packing_hard.csv, data/benchmarks/packing_slack.csv",

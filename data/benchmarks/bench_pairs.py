@@ -1,7 +1,9 @@
 """Samples with two budgets, tokens and patches: packs by `pack_pairs`, beside the rules of packers in use.
 
-`python data/record.py pairs` writes data/benchmarks/pairs.csv. The samples are synthetic. Budgets, and what an image
-costs, are those of public recipes; the mixture of images and the widths of all distributions are assumptions.
+`python data/record.py pairs` writes data/benchmarks/pairs.csv, and `python data/record.py pairs million` writes
+pairs_million.csv, where ten times as many samples are packed in windows, beside next fit alone. The samples are
+synthetic. Budgets, and what an image costs, are those of public recipes; the mixture of images and the widths of all
+distributions are assumptions.
 
 The peers are written here as plain functions, after their projects' descriptions; none of their code was run.
 """
@@ -12,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.table import record, timed
+from packlib.checks import one_of
 from packlib.packing import pack_pairs
 
 PAIRS = 100_000  # that are drawn; some recipes leave out those that no row holds
@@ -287,10 +290,32 @@ PEERS: dict[str, Callable[[Drawn], int]] = {
 }
 
 
-def main() -> None:
-    """Record all draws. Of the hard case there are fewer samples.
+def in_windows(draw: Callable[[np.random.Generator, int], Drawn]) -> dict:
+    """A million samples, which `pack_pairs` packs in windows; those that no row holds are left out."""
+    drawn = draw(np.random.default_rng([0, 10 * PAIRS]), 10 * PAIRS).fitting()
+    packs, seconds = timed(lambda: pack_pairs(drawn.tokens, drawn.patches, drawn.max_length, drawn.max_patches))
+    rows, least = next_fit(drawn), packs.lower_bound
+    return {
+        "draw": draw.__name__.replace("_", " "),
+        "samples": len(drawn.tokens),
+        "scarcer": packs.scarcer,
+        "at least": least,
+        "pack_pairs": len(packs),
+        "above": f"{len(packs) / least - 1:.2%}",
+        "CPU s": f"{seconds:.1f}",
+        "next fit": f"{rows} ({rows / least - 1:.2%})",
+    }
+
+
+def main(part: str = "") -> None:
+    """Record all draws, or a million samples of each but the hard case. Of the hard case there are fewer samples.
 
     A buffer of 48 fills no row that takes more samples: there it is left out.
     """
+    if part:
+        one_of("part", part, ["million"])
+        rows = (in_windows(draw) for draw in DRAWS if draw is not large)
+        record("pairs_million.csv", rows, "python data/record.py pairs million", ("numpy", "highspy"))
+        return
     work = [(draw, PAIRS // 10 if draw is large else PAIRS) for draw in DRAWS]
     record("pairs.csv", (one_draw(*one) for one in work), "python data/record.py pairs", ("numpy", "highspy"))

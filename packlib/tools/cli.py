@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import click
 
-from packlib.checks import listed, one_line
+from packlib.checks import listed, one_line, percent
 from packlib.files import atomic_path, delivery, output_path
 from packlib.lengths import available, load
 from packlib.lengths.overlong import CUT_RULES, OVERLONG
@@ -68,6 +68,21 @@ _masks = click.option(
 )
 
 
+class _Budget(click.ParamType):
+    """A column and a number: `patches:125`."""
+
+    name = "budget"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        column, _, number = str(value).rpartition(":")
+        if not column or not number.isdecimal():
+            self.fail(f"{value!r} is no COLUMN:NUMBER, such as patches:125.", param, ctx)
+        return column, int(number)
+
+
+_second_budget = partial(click.option, "--second-budget", type=_Budget(), metavar="COLUMN:NUMBER", show_default="none")
+
+
 def _print(script: bool, found: Any, *said: Any) -> None:
     """Print what was found: as JSON for scripts, else in words."""
     print(*([json.dumps(found, indent=2, ensure_ascii=False)] if script else said), sep="\n")
@@ -117,6 +132,7 @@ def _lengths(overlong: Sequence[str], default: str | None, shown: str | bool = T
 )
 @click.option("--tokenizer", type=_path, metavar="FOLDER", help="Make tokens of the column messages or text with it.")
 @_masks
+@_second_budget(help="Name the scarcer of two budgets: tokens, and this column, such as patches:125.")
 @click.option("--thorough", is_flag=True, help="Search for the fewest packs to the end, which can take minutes.")
 @_out(metavar="DIR", default="out/report", help="Folder of the report.")
 @_replace
@@ -251,6 +267,7 @@ def _plan(
 @_masks
 @click.option("--drop", multiple=True, metavar="COLUMN", help="Leave this column out. May be repeated.")
 @click.option("--drop-unlabeled", is_flag=True, help="Leave out what has no label, also once it is cut.")
+@_second_budget(help="What a pack may hold of this column too, such as patches:125.")
 @click.option("--window", type=int, show_default="any order", help="Packs open at a time, in order: 1 keeps it.")
 @click.option("--seed", type=int, default=0, help="Shuffle the packs by this seed.")
 @click.option(
@@ -288,6 +305,7 @@ def _pack(
       packlib pack tokens.parquet --max-length 2048 --overlong split --method optimal --out packed.parquet --json
       packlib pack tokens.parquet --plan report/plan.json --overlong truncate --out packed.parquet
       packlib pack chats.jsonl --tokenizer my_model --max-length 4096 --packs-per-file 10000 --out packed
+      packlib pack images.parquet --max-length 16384 --second-budget patches:125 --out packed.parquet
       packlib pack owner/name --split train --tokenizer my_model --max-length 4096 --out packed.parquet
       packlib pack chats.jsonl --tokenizer my_model --thinking last --max-length 32768 --out trees.parquet
       torchrun --nproc-per-node 8 -m packlib pack 'shards/*.parquet' --max-length 512 --packs-per-file 9999 --out packed
@@ -319,12 +337,27 @@ def _pack(
         return
     said = "{num_packs:,} packs of {max_length:,} ({method}); none has fewer than {lower_bound:,} (proof: {proof})."
     said += " {sequences:,} sequences, {tokens:,} tokens; {overlong_sequences:,} were too long."
-    columns = (f"{name}: {became}." for name, became in found["columns"].items())
+    columns = [f"{name}: {became}." for name, became in found["columns"].items()]
+    if second := found.get("second_budget"):
+        columns.insert(0, _of_two_budgets(second))
     where = out if found["files_written"] else f"Nothing was written: {out} holds these packs already."
     books = sentences(found["books"], found["num_packs"], found["overlong_sequences"])
     with uninterrupted():
         _print(script, found, said.format(**found), *books, *columns, where)
         sys.stdout.flush()
+
+
+def _of_two_budgets(second: dict[str, Any]) -> str:
+    """How far both budgets are used, and which is scarcer."""
+    name, by_tokens, by_second = one_line(second["column"]), second["tokens_at_least"], second["at_least"]
+    scarcer = f"{name} are scarcer" if by_second > by_tokens else "tokens are scarcer"
+    if by_second == by_tokens:
+        scarcer = "both are equally scarce"
+    return (
+        f"{percent(second['tokens_used'])} of the tokens and {percent(second['used'])} of {name}, at most "
+        f"{second['budget']:,} a pack, are used; {scarcer}: {name} alone need {by_second:,} packs at least, tokens "
+        f"alone {by_tokens:,}."
+    )
 
 
 def _pack_chat_trees(data: tuple[Path, ...], out: Path, top: int, script: bool, ranks: int, **values: Any) -> None:
@@ -403,6 +436,7 @@ def _say_left_out(data: Sequence[Path]) -> None:
     help="Weigh packs by the cost of this model.",
 )
 @click.option("--tolerance", type=float, default=0.05, help="Accept this share of packs more than lpfhp needs.")
+@_second_budget(help="What a pack may hold of this column too, such as patches:125.")
 @_json
 @_quiet
 def _audit(

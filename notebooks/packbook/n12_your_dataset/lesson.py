@@ -30,8 +30,8 @@ class MaximumExplorer(Explorer):
 
     def __init__(self, dataset: str = "docstrings", max_length: int = 0, own: Sequence[int] | None = None) -> None:
         if own is None:
-            self.whole, longest, _ = uncut(dataset)
-            longest = max(longest, max_length)
+            data = uncut(dataset)
+            self.whole, longest = data.whole, max(data.max_length, max_length)
         else:
             self.whole = LengthHistogram.from_lengths(own)
             longest = self.whole.max_length

@@ -48,6 +48,7 @@ class Advice(Findings):
             packing_factor=self.plan.packing_factor,
             replicas=self.replicas,
             tokenized=self.tokenized,
+            second_budget=self.second and (self.second.column, self.second.budget),
         )
 
     @property
@@ -100,6 +101,7 @@ class Advice(Findings):
                 "overlong": found.overlong, "left": found.left, "lost": found.lost, "packs": found.packs,
             },
             "decisions": [one._asdict() for one in self.decisions],
+            "second_budget": self.second and self.second._asdict(),
             "notes": self.notes,
             "gains": self.gains,
             "form": self.form,

@@ -18,6 +18,7 @@ from packlib.tools.advice.depths import beside, best_plan, smallest_depth, try_d
 from packlib.tools.advice.memory import MOST_DEVICES, fitting, memory_size, model_shape
 from packlib.tools.advice.micro_batch import Batch, fit_update
 from packlib.tools.advice.row_lengths import FORMS, Form, choose, form_of, try_lengths
+from packlib.tools.advice.second_need import second_need
 from packlib.tools.advice.today import BESIDE, TODAY, Habit, batches_today
 from packlib.tools.advice.upstream import find_pile, weigh
 from packlib.tools.rows.loss_masks import MaskWord
@@ -48,6 +49,7 @@ def advise(
     progress: Callable[[str], None] | None = None,
     masks: Mapping[str, MaskWord] | None = None,
     tokenizer: Any = None,
+    second_budget: tuple[str, int] | None = None,
 ) -> Advice:
     """Recommend row length, rule for longer sequences, method and packs per update, and estimate the savings.
 
@@ -93,14 +95,21 @@ def advise(
         masks: which columns of the rows are masks of the loss, as in `pack_dataset`.
         tokenizer: a tokenizer of transformers that makes tokens of the column `messages` or `text`, as in
             `pack_dataset`.
+        second_budget: a column of the rows and the most that a pack may hold of it, as in `pack_dataset`. Longer
+            sequences are then dropped, since a piece of one may take any share of what it takes, and `max_length` is
+            kept.
 
     Raises:
         TypeError, ValueError, FileNotFoundError: naming the value that is wrong, and what is allowed.
     """
     say = progress or (lambda _: None)
-    asked, kept = depth_limit(max_sequences_per_pack), flag("keep_max_length", keep_max_length)
+    asked = depth_limit(max_sequences_per_pack)
+    kept = flag("keep_max_length", keep_max_length) or second_budget is not None
     one_of("today", today, TODAY)
-    rule = one_of("overlong", "split" if overlong is None else overlong, CUT_RULES)
+    by_default: CutRule = "split" if second_budget is None else "drop"
+    rule = one_of("overlong", by_default if overlong is None else overlong, CUT_RULES)
+    if second_budget is not None and rule != "drop":
+        raise ValueError(f"overlong must be 'drop' with a second budget, not {rule!r}.")
     if attention is not None:
         one_of("attention", attention, FORMS)
     shape = None if model is None else model_shape(os.fspath(model))
@@ -120,7 +129,7 @@ def advise(
         if said := [name for name, value in given.items() if value is not None]:
             raise ValueError(f"{said[0]} must be left out beside a recipe, which says it.")
         size, steps, devices = recipe.micro_batch, recipe.gradient_accumulation_steps, recipe.replicas
-    data = _read(lengths, column, say, masks, tokenizer)
+    data = _read(lengths, column, say, masks, tokenizer, second_budget)
     whole = data.whole
     before_cut = None if source is None else _read(source, column, say, None, tokenizer).whole
     now = data.max_length if max_length is None else int(max_length)
@@ -174,6 +183,7 @@ def advise(
         fit=fit,
         work=work,
         tokenized=tokenizer is not None,
+        second=None if data.second is None else second_need(data.second, best),
     )
 
 
@@ -183,12 +193,13 @@ def _read(
     say: Callable[[str], None],
     masks: Mapping[str, MaskWord] | None = None,
     tokenizer: Any = None,
+    second_budget: tuple[str, int] | None = None,
 ) -> Data:
     if isinstance(lengths, (str, os.PathLike)):
         say("reading the lengths")
-        return uncut(lengths, column, say, masks, tokenizer)
-    if masks or tokenizer is not None:
-        name = "masks" if masks else "tokenizer"
+        return uncut(lengths, column, say, masks, tokenizer, second_budget)
+    if masks or tokenizer is not None or second_budget is not None:
+        name = "masks" if masks else "second_budget" if tokenizer is None else "tokenizer"
         raise ValueError(f"{name} must be left out for lengths, which have no columns; it is for files of rows.")
     if column is not None:
         raise ValueError(f"column {column!r} is for files; the lengths were given as they are.")

@@ -19,6 +19,7 @@ def code_for(
     packing_factor: float = 1.0,
     replicas: int = 1,
     tokenized: bool = False,
+    second_budget: tuple[str, int] | None = None,
 ) -> dict[str, str]:
     """Python for the "Packs", the "Model", and then for each trainer, as `trainers.jinja` has it.
 
@@ -44,6 +45,7 @@ def code_for(
         packing_factor: sequences in an average pack, where neither says it.
         replicas: devices that share an update, where neither says it.
         tokenized: the data set has chats or texts, which the `tokenizer` makes tokens of.
+        second_budget: a column and the most that a pack may hold of it; the packs are then made without the plan.
     """
     if recipe is not None:
         batch = Batch(recipe.micro_batch, recipe.gradient_accumulation_steps, recipe.replicas, recipe.packing_factor)
@@ -64,5 +66,6 @@ def code_for(
         recompute=recompute,
         shared=shared,
         tokenized=tokenized,
+        second_budget=second_budget,
     )
     return {name: part.rstrip() for name, part in parts_of(text).items()}

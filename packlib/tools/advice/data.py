@@ -18,6 +18,7 @@ from packlib.tools.advice.labels import Labels
 from packlib.tools.rows.loss_masks import LOSS_MASKS, MaskWord, mask_words, may_be_a_mask
 from packlib.tools.rows.row_columns import BORDERS, IGNORED, Columns, is_list, refuse_gaps, with_labels
 from packlib.tools.rows.row_sources import batches, format_of, opened
+from packlib.tools.rows.second_budget import column_and_budget, refuse_above, refuse_other_numbers
 from packlib.tools.rows.tokenizing import SOURCES
 
 _UNCUT = 1 << 20  # tokens: longer than any sequence of the data sets that come with the workbook
@@ -33,11 +34,27 @@ class Data(NamedTuple):
         whole: their lengths.
         max_length: that the data set is used with; by default the longest length.
         labels: the tokens that are trained on, as labels and masks say; None where there are none.
+        second: what they take of a second budget, if one was asked about.
     """
 
     whole: LengthHistogram
     max_length: int
     labels: Labels | None = None
+    second: "Taken | None" = None
+
+
+class Taken(NamedTuple):
+    """What the sequences take of a second budget, such as the patches of their images.
+
+    Attributes:
+        column, budget: the column, and the most that a pack may hold of it.
+        lengths, of_each: tokens of each sequence, and what it takes; int64, shape (number of sequences,).
+    """
+
+    column: str
+    budget: int
+    lengths: np.ndarray
+    of_each: np.ndarray
 
 
 def uncut(
@@ -46,6 +63,7 @@ def uncut(
     progress: Callable[[str], None] | None = None,
     masks: Mapping[str, MaskWord] | None = None,
     tokenizer: Any = None,
+    second_budget: tuple[str, int] | None = None,
 ) -> Data:
     """The sequences of a data set as they are, read so many rows at a time that memory is bounded.
 
@@ -60,6 +78,7 @@ def uncut(
         progress: is told in words how many sequences were read.
         masks: which columns are masks of the loss, as in `pack_dataset`; only for rows of tokens.
         tokenizer: makes tokens of chats or texts, as in `pack_dataset`; only for rows.
+        second_budget: as in `pack_dataset`; only for rows.
 
     Raises:
         OSError, TypeError, ValueError: naming the file, the column or the row that is wrong.
@@ -70,16 +89,18 @@ def uncut(
             raise ValueError(f"masks must be left out for {named(path)}, which has no rows of tokens.")
         if tokenizer is not None:
             raise ValueError(f"tokenizer must be left out for {named(path)}, which has no rows of chats or texts.")
+        if second_budget is not None:
+            raise ValueError(f"second_budget must be left out for {named(path)}, which has lengths alone.")
         own = load(dataset, column=column)
         return Data(load(dataset, _UNCUT) if own.truncated else own, own.max_length)
-    rows = _Rows(path, column, words, tokenizer)
+    rows = _Rows(path, column, words, tokenizer, second_budget)
     whole = LengthHistogram.from_chunks(
         rows.lengths(progress or (lambda _: None)),
         place=lambda at: f"row {at} of {named(path)}",
         name=path.stem,
         source=path.name,
     )
-    return Data(whole, whole.max_length, rows.labels)
+    return Data(whole, whole.max_length, rows.labels, rows.taken())
 
 
 def _has_rows(path: Path) -> bool:
@@ -96,7 +117,16 @@ class _Rows:
         labels: of the rows that were read; None without labels and masks.
     """
 
-    def __init__(self, path: Path, column: str | None, masks: dict[str, MaskWord], tokenizer: Any) -> None:
+    def __init__(
+        self,
+        path: Path,
+        column: str | None,
+        masks: dict[str, MaskWord],
+        tokenizer: Any,
+        second_budget: tuple[str, int] | None,
+    ) -> None:
+        self._second_budget = None if second_budget is None else column_and_budget(second_budget)
+        self._taken = list[tuple[np.ndarray, np.ndarray]]()  # lengths, and what they take of the second budget
         self._path, self._rows, self._masks, self._tokenizer = path, opened(path), masks, tokenizer
         if tokenizer is not None and column is not None:
             raise ValueError(f"column {column!r} must be left out with a tokenizer, which reads messages or text.")
@@ -107,13 +137,16 @@ class _Rows:
             refuse_counts_beside(named(path), self._column, names)
         loss = {*_LOSS, *masks, *([] if tokenizer is not None else _like_masks(first, self._column))}
         about = {*_BESIDE, *loss} if self._column == _TOKENS else loss if _TOKENS not in names else set()
+        if self._second_budget and first is not None:
+            about.add(one_of(f"the column of the second budget of {named(path)}", self._second_budget[0], names))
         self._read = None if tokenizer is not None else {self._column, *about}
         unread = {name for name, word in masks.items() if word in ("keep", "drop")}
         says = about & {*_LOSS, *masks} & {*names} - unread or (tokenizer is not None and "messages" in names)
         self.labels = Labels() if says else None
 
     def lengths(self, progress: Callable[[str], None]) -> Iterator[np.ndarray]:
-        columns, path, column, rows = Columns(self._tokenizer, masks=self._masks), self._path, self._column, 0
+        columns = Columns(self._tokenizer, masks=self._masks, second_budget=self._second_budget)
+        path, column, rows = self._path, self._column, 0
         for batch in batches(self._rows, self._read):
             if self._tokenizer is not None:
                 lengths = self._counted(*columns.read(batch))
@@ -125,6 +158,7 @@ class _Rows:
             elif pa.types.is_integer(values.type):
                 refuse_gaps(f"The column {named(column)} of {named(path)}", values, rows)
                 lengths = values.to_numpy(zero_copy_only=False)
+                self._take_beside(lengths, batch, rows)
             else:
                 what = f"The column {named(column)} of {named(path)} holds {one_line(str(values.type))}"
                 raise TypeError(f"{what}; lengths are integers or lists of tokens.")
@@ -138,7 +172,9 @@ class _Rows:
         columns.finish()
 
     def _counted(self, lengths: np.ndarray, read: dict[str, tuple[pa.Array, bool]], *_: Any) -> np.ndarray:
-        """The lengths of sequences, whose labels are counted."""
+        """The lengths of sequences, whose labels are counted, and what they take of the second budget."""
+        if self._second_budget:
+            self._taken.append((lengths, read[self._second_budget[0]][0].to_numpy(zero_copy_only=False)))
         if self.labels is None:
             return lengths
         given = with_labels(read, np.cumsum(lengths) - lengths, labels=True)
@@ -149,6 +185,25 @@ class _Rows:
         masked = values != given[_TOKENS][0].to_numpy(zero_copy_only=False)
         self.labels.add(lengths, values != IGNORED, masked)
         return lengths
+
+    def _take_beside(self, lengths: np.ndarray, batch: pa.RecordBatch, rows: int) -> None:
+        """Keep what sequences take of the second budget where a column has their lengths."""
+        if self._second_budget is None:
+            return
+        name, budget = self._second_budget
+        values = batch.column(name)
+        refuse_other_numbers(name, values.type)
+        refuse_gaps(f"The column {named(name)} of {named(self._path)}", values, rows)
+        of_each = values.to_numpy(zero_copy_only=False)
+        refuse_above(name, budget, of_each, rows)
+        self._taken.append((lengths, of_each))
+
+    def taken(self) -> Taken | None:
+        """What all sequences take of the second budget, once they were read."""
+        if self._second_budget is None:
+            return None
+        lengths, of_each = (np.concatenate(some).astype(np.int64) for some in zip(*self._taken, strict=True))
+        return Taken(*self._second_budget, lengths, of_each)
 
 
 def _like_masks(batch: pa.RecordBatch | None, tokens: str) -> list[str]:

@@ -14,6 +14,7 @@ from packlib.tools.advice.labels import Labels
 from packlib.tools.advice.memory import Fit, Memory, ModelShape
 from packlib.tools.advice.micro_batch import PackedUpdate, packed_recipe
 from packlib.tools.advice.row_lengths import WORTH, Form, RowLength, count_cut
+from packlib.tools.advice.second_need import SecondNeed
 from packlib.tools.advice.today import Today
 from packlib.tools.advice.upstream import Upstream, find_pile
 from packlib.training.recipe import Recipe
@@ -61,6 +62,7 @@ class Findings:
         shape, fit: the sizes of the model, and what fits into the memory, if they were given.
         work: of a pack, in FLOP of the model's layers, or of Llama 3 8B's.
         tokenized: the data has chats or texts, which a tokenizer made tokens of.
+        second: what a second budget needs, if one was asked about.
     """
 
     whole: LengthHistogram
@@ -87,6 +89,7 @@ class Findings:
     fit: Fit | None
     work: Work
     tokenized: bool
+    second: SecondNeed | None = None
 
     @property
     def plan(self) -> PackingPlan:

@@ -19,6 +19,7 @@ from packlib.tools.advice.row_lengths import (
     cuts_less,
     next_best,
 )
+from packlib.tools.advice.second_need import SecondNeed
 from packlib.tools.advice.words import compared, gigabytes, large, longest, plural, share_of, signed
 from packlib.training.recipe import Recipe
 
@@ -42,12 +43,15 @@ def decide(found: Findings) -> tuple[Decision, ...]:
 
     If there is nothing to gain, that is the only one.
     """
+    second = () if found.second is None else (_second_budget(found, found.second),)
     if not found.gains:
-        return (_nothing_to_gain(found),)
+        return (_nothing_to_gain(found), *second)
     longer = _longer_sequences(found)
     others = [_pack(found), _row_length(found), _method(found), _packs_per_update(found)]
     first = found.chosen.tokens_cut > LOSSY * found.whole.num_tokens
-    return (longer, *others) if first else (*others[:2], longer, *others[2:])
+    decisions = (longer, *others) if first else (*others[:2], longer, *others[2:])
+    is_scarcer = found.second is not None and found.second.lower_bound > found.second.by_tokens
+    return (*second, *decisions) if is_scarcer else (*decisions, *second)
 
 
 # To pack or not
@@ -127,6 +131,39 @@ def _loss_of_now(found: Findings) -> str:
     return f" {_how_many(found, row)}, and {row.tokens_cut:,} tokens are {_DONE[found.overlong]}."
 
 
+# A second budget
+
+
+def _second_budget(found: Findings, need: SecondNeed) -> Decision:
+    """Which of two budgets is scarcer, and what that does to the other decisions, which count tokens."""
+    name = need.column
+    each = f"{name} alone need at least {plural(need.lower_bound, 'pack')} of {need.budget:,}, and tokens alone "
+    each += f"{need.by_tokens:,} of {found.row_length:,}."
+    each = f"{each[0].upper()}{each[1:]}"
+    keeps = f"packlib pack keeps both (--second-budget {name}:{need.budget})."
+    if need.lower_bound > found.plan.num_packs:
+        more = share_of(need.lower_bound / found.plan.num_packs - 1)
+        return Decision(
+            "Second budget",
+            f"Pack by both: {name} are scarcer than tokens",
+            f"{each} The other decisions count tokens alone: at least {more} more packs are needed than they say. "
+            f"The command {keeps}",
+            f"Tokens alone: some packs then hold more than {need.budget:,} {name}.",
+        )
+    if need.lower_bound > need.by_tokens:
+        choice = f"Pack by both: {name} are a little scarcer than tokens"
+    elif need.lower_bound == need.by_tokens:
+        choice = f"Pack by both: {name} and tokens are equally scarce"
+    else:
+        choice = f"Pack by both: tokens are scarcer than {name}"
+    return Decision(
+        "Second budget",
+        choice,
+        f"{each} The command {keeps}",
+        f"Tokens alone: nothing then keeps a pack from holding more than {need.budget:,} {name}.",
+    )
+
+
 # Longer sequences
 
 
@@ -149,13 +186,16 @@ def _longer_sequences(found: Findings) -> Decision:
             reason += f" {plural(lost.labels, 'label')} of {number:,} ({share_of(lost.labels, number)}) "
             reason += f"{'is' if lost.labels == 1 else 'are'} lost, since nothing predicts the first token of a piece."
     else:
-        asked = {"truncate": "Truncate", "drop": "Drop"}[rule]
-        choice = f"{asked} them, as you asked: {_loses(found, lost)} lost"
+        choice = {"truncate": "Truncate", "drop": "Drop"}[rule]
+        choice += f" them{', as you asked' if found.asked else ''}: {_loses(found, lost)} lost"
         if row.tokens_cut > LOSSY * tokens:
-            choice = f"{_loses(found, lost)} lost: split longer sequences instead (--overlong split)"
+            cure = "take longer rows" if found.second else "split longer sequences instead (--overlong split)"
+            choice = f"{_loses(found, lost)} lost: {cure}"
         choice = choice[0].upper() + choice[1:]
         reason += _emptied(lost)
     others = [_other_rule(found, other) for other in CUT_RULES if other != rule]
+    if found.second:
+        others = [f"What a piece of a sequence takes of {found.second.column} is unknown, so none is cut."]
     return Decision(
         "Longer sequences",
         choice,
@@ -260,6 +300,9 @@ def _row_length(found: Findings) -> Decision:
         )
     elif found.kept and best is not now:
         reason = "You asked to keep them (--keep-max-length)."
+        if found.second:
+            second = f"{found.second.budget:,} {found.second.column}"
+            reason = f"The second budget, {second}, is one of rows of this length."
     other = next_best(found.row_lengths, found.max_length, form, row)
     return Decision("Row length", choice, reason, _other_row(found, other))
 

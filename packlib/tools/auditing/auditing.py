@@ -23,9 +23,11 @@ from packlib.tools.auditing.contents import Chunk, Contents
 from packlib.tools.auditing.names import MASKS, NEMO, columns_asked
 from packlib.tools.auditing.packed_files import MEGATRON, PackedData, open_packed
 from packlib.tools.auditing.packing_audit import PackingAudit, PlannedUpdates
+from packlib.tools.auditing.second_budget import second_budget_of
 from packlib.tools.auditing.source_comparison import compare
 from packlib.tools.rows.loss_masks import UNTRAINED, MaskWord, mask_words
 from packlib.tools.rows.row_sources import ArrowRows
+from packlib.tools.rows.second_budget import column_and_budget
 from packlib.work import Work
 
 _NO_WAITS = "How long ranks wait is unknown: that takes the lengths in each pack, and packs for a whole update."
@@ -47,6 +49,7 @@ def audit(
     steps: int | None = None,
     work: Work | None = None,
     tolerance: float = 0.05,
+    second_budget: tuple[str, int] | None = None,
     progress: bool = False,
 ) -> PackingAudit:
     """Count what packed data costs, and what became of the sequences that went into it.
@@ -82,6 +85,9 @@ def audit(
         steps: updates that are meant to be trained.
         work: what a pack costs the ranks, which wait for the slowest once in an update; by default `Work.decoder()`.
         tolerance: share by which the packs may be more than `lpfhp` makes before that is a problem.
+        second_budget: a column that holds, in each pack, a number for each of its sequences, and the most that a pack
+            may hold of it, such as `("patches", 125)`. The packs are then compared with those that the scarcer budget
+            needs.
         progress: show a bar.
 
     Raises:
@@ -109,6 +115,9 @@ def audit(
     asked, words = columns_asked(columns), mask_words(masks)
     packed = open_packed(data, asked, words)
     joined = packed.kind == MEGATRON
+    pair = None if second_budget is None else second_budget_of(data, *column_and_budget(second_budget))
+    if pair is not None:
+        packed = packed._replace(unread=tuple(name for name in packed.unread if name != pair.column))
     if joined and top is None:
         raise ValueError("max_length must be given for Megatron's .idx, which is cut when it is loaded, not left out.")
     opened = None if source is None else OpenSource(source, column, asked, words, packed.columns)
@@ -140,9 +149,15 @@ def audit(
         histogram = histogram.with_max_length(top, "truncate")
         bound = direct_bound(histogram.counts, depth)
         lpfhp = plan(histogram, method="lpfhp", max_sequences_per_pack=depth).num_packs
+        more = "that lpfhp makes of the same sequences"
+        if pair is not None:
+            problems += pair.problems
+            bound = max(bound, pair.lower_bound)
+            if pair.lpfhp_packs > lpfhp:
+                lpfhp, more = pair.lpfhp_packs, f"that lpfhp makes where {shown(pair.column)} is the only budget"
         if packs > lpfhp * (1 + tolerance):
             alone = " Nothing is packed: each pack holds one sequence." * (seen.deepest == 1)
-            more = f"{percent(packs / lpfhp - 1)} more than the {lpfhp:,} that lpfhp makes of the same sequences"
+            more = f"{percent(packs / lpfhp - 1)} more than the {lpfhp:,} {more}"
             problems.append(f"There are {packs:,} packs, {more}.{alone}")
     against = updates = waiting = balanced = None
     if opened is None or read is None:

@@ -19,7 +19,7 @@ from packlib.files import atomic_path, make_folders, named, output_path
 from packlib.installed import __version__, needed_by
 from packlib.lengths import LengthHistogram
 from packlib.lengths.overlong import OVERLONG, Overlong
-from packlib.packing import Method, PackingPlan, Packs, StreamPacker
+from packlib.packing import Method, PackingPlan, Packs, PairPacks, StreamPacker, pack_pairs
 from packlib.packing import plan as make_plan
 from packlib.packing.methods import method_name
 from packlib.packing.ragged import ranges
@@ -33,6 +33,7 @@ from packlib.tools.rows.row_columns import (
     with_labels,
 )
 from packlib.tools.rows.row_sources import Origin, RowsByNumber, StreamedRows, batches_with_origin, opened
+from packlib.tools.rows.second_budget import column_and_budget
 from packlib.tools.rows.stored_columns import Spool, StoredColumns
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def pack_dataset(
     progress: bool = False,
     masks: Mapping[str, MaskWord] | None = None,
     drop_unlabeled: bool = False,
+    second_budget: tuple[str, int] | None = None,
 ) -> "datasets.Dataset": ...
 
 
@@ -94,6 +96,7 @@ def pack_dataset(
     progress: bool = False,
     masks: Mapping[str, MaskWord] | None = None,
     drop_unlabeled: bool = False,
+    second_budget: tuple[str, int] | None = None,
 ) -> Any:
     """Pack a tokenized data set into rows that trainers of transformers models take, as a `datasets.Dataset`.
 
@@ -148,6 +151,10 @@ def pack_dataset(
             token, they are refused, unless words are given for the masks: then what all of them train on is trained on.
         drop_unlabeled: leave out the sequences, or what a rule for longer ones leaves of them, that have no label, and
             so train on nothing.
+        second_budget: a column with a whole number for each sequence, such as the patches of its images, and the most
+            that a pack may hold of it, such as `("patches", 125)`. `packlib.packing.pack_pairs` then packs both
+            budgets; `method`, `plan`, `window` and `max_sequences_per_pack` are left out, and longer sequences are
+            not cut.
 
     Raises:
         TypeError, ValueError: naming the argument, the column that no pack can carry, the first row that is wrong, or
@@ -158,7 +165,11 @@ def pack_dataset(
     if isinstance(dataset, datasets.IterableDataset):
         from packlib.tools.rows.row_stream import PackedStream
 
-        for name, value, default in (("method", method, "auto"), ("plan", plan, None)):
+        for name, value, default in (
+            ("method", method, "auto"),
+            ("plan", plan, None),
+            ("second_budget", second_budget, None),
+        ):
             if value != default:
                 raise ValueError(f"{name} must be left out for a stream, not {shown(value)}: a StreamPacker packs it.")
         return PackedStream(
@@ -173,7 +184,7 @@ def pack_dataset(
             drop_unlabeled=drop_unlabeled,
         )
     asked = method, max_sequences_per_pack, overlong, labels, seed, plan, window
-    packing = Packing(max_length, *asked, masks=masks, drop_unlabeled=drop_unlabeled)
+    packing = Packing(max_length, *asked, masks=masks, drop_unlabeled=drop_unlabeled, second_budget=second_budget)
     columns = packing.columns(tokenizer)
     folder = output_path(cache_dir or Path(datasets.config.HF_DATASETS_CACHE) / "packlib", folder=True)
     make_folders(folder)
@@ -229,6 +240,7 @@ class Packing:
     layout: Layout = "packlib"
     masks: Mapping[str, MaskWord] | None = None
     drop_unlabeled: bool = False
+    second_budget: tuple[str, int] | None = None
 
     def __post_init__(self) -> None:
         one_of("layout", self.layout, LAYOUTS)
@@ -249,6 +261,22 @@ class Packing:
                 raise ValueError("method and plan must be left out with a window, which packs in order.")
         if self.plan is not None:
             self._check_plan()
+        if self.second_budget is not None:
+            self._check_second_budget()
+
+    def _check_second_budget(self) -> None:
+        column, budget = column_and_budget(self.second_budget)
+        for name, default in (("method", "auto"), ("plan", None), ("window", None), ("max_sequences_per_pack", None)):
+            if (value := getattr(self, name)) != default:
+                raise ValueError(f"{name} must be left out with a second budget, not {shown(value)}.")
+        if self.overlong not in ("error", "drop"):
+            raise ValueError(
+                f"overlong must be 'error' or 'drop' with a second budget, not {self.overlong!r}: what a piece of a "
+                f"sequence takes of {shown(column)} is unknown."
+            )
+        if (word := dict(self.masks or {}).get(column, "keep")) != "keep":
+            raise ValueError(f"masks must not say {word!r} of {shown(column)}, the column of the second budget.")
+        object.__setattr__(self, "second_budget", (column, budget))
 
     def _check_plan(self) -> None:
         if not isinstance(self.plan, PackingPlan):
@@ -260,11 +288,22 @@ class Packing:
 
     def columns(self, tokenizer: Any) -> Columns:
         """What reads the sequences that are packed."""
-        return Columns(tokenizer, self.labels, self.max_length, self.overlong, self.masks, self.drop_unlabeled)
+        return Columns(
+            tokenizer,
+            self.labels,
+            self.max_length,
+            self.overlong,
+            self.masks,
+            self.drop_unlabeled,
+            self.second_budget,
+        )
 
-    def plan_of(self, lengths: np.ndarray, progress: bool) -> PackingPlan:
-        """The plan that was given, or one that is made."""
-        return self.plan or self._plan(LengthHistogram.from_lengths(lengths, self.max_length), progress)
+    def plan_of(self, stored: StoredColumns, progress: bool) -> PackingPlan | PairPacks:
+        """The plan that was given, or one that is made; with a second budget the packs themselves."""
+        if self.second_budget is not None:
+            column, budget = self.second_budget
+            return pack_pairs(stored.lengths, stored.numbers(column), self.max_length, budget)
+        return self.plan or self._plan(LengthHistogram.from_lengths(stored.lengths, self.max_length), progress)
 
     def write(
         self,
@@ -276,22 +315,36 @@ class Packing:
         new: bool = False,
     ) -> dict:
         """Plan all, and write it to one file, as `PackedRows.write` does; returns what `PackedRows` found."""
-        rows = self.rows(stored, self.plan_of(stored.lengths, progress), columns)
+        rows = self.rows(stored, self.plan_of(stored, progress), columns)
         with rows.bar(len(rows.order), progress) as bar:
             rows.write(rows.order, path, writer, bar, new)
         return rows.found
 
-    def rows(self, stored: StoredColumns, made: PackingPlan, columns: Columns) -> "PackedRows":
+    def rows(self, stored: StoredColumns, made: PackingPlan | PairPacks, columns: Columns) -> "PackedRows":
         """The rows of all packs, in their order."""
         lengths, became = stored.lengths, columns.finish()
-        packs = self._in_order(lengths) if self.window else made.assign(lengths, self.seed)
-        found = {"method": f"window {self.window}" if self.window else made.method, "num_packs": len(packs)}
-        found |= {"lower_bound": made.lower_bound, "proof": str(made.proof)}
+        packs: Packs
+        if isinstance(made, PairPacks):
+            packs, method, proof = made, "pack_pairs", made.proven_by
+        elif self.window:
+            packs, method, proof = self._in_order(lengths), f"window {self.window}", str(made.proof)
+        else:
+            packs, method, proof = made.assign(lengths, self.seed), made.method, str(made.proof)
+        found = {"method": method, "num_packs": len(packs), "lower_bound": made.lower_bound, "proof": proof}
         found |= {"max_length": self.max_length, "sequences": len(lengths)}
         found |= {"tokens": int(lengths.sum()), "overlong_sequences": columns.overlong}
         of_packs = np.add.reduceat(stored.labels[packs.sample_ids], packs.offsets[:-1])
         books = replace(columns.books, packs_without_label=int(np.count_nonzero(of_packs == 0)))
         found |= {"books": books.as_dict(), "columns": became}
+        if isinstance(made, PairPacks) and self.second_budget is not None:
+            found["second_budget"] = {
+                "column": self.second_budget[0],
+                "budget": made.max_patches,
+                "used": made.patch_efficiency,
+                "tokens_used": made.efficiency,
+                "at_least": made.patch_bound,
+                "tokens_at_least": made.token_bound,
+            }
         order = np.arange(len(packs))
         if self.seed is not None and not self.window:
             order = np.random.default_rng(self.seed).permutation(len(packs))

@@ -28,6 +28,7 @@ from packlib.files import (
     write_text,
 )
 from packlib.installed import __version__
+from packlib.packing import PackingPlan, PairPacks
 from packlib.tools.rows.packed_rows import Packing, read
 from packlib.tools.rows.row_columns import Columns
 from packlib.tools.rows.row_sources import opened, part
@@ -86,7 +87,7 @@ def pack_parquet(
         ranks: the processes that call this together, each with the same arguments, on machines that see the same files.
             Each reads a part of the data and writes a part of the files, which are those of one process.
         asked: as in `pack_dataset`: `method`, `plan`, `max_sequences_per_pack`, `overlong`, `labels`, `seed`, `window`,
-            `masks`, `drop_unlabeled`.
+            `masks`, `drop_unlabeled`, `second_budget`.
             And `layout`: "nemo" writes `input_ids`, `loss_mask` and `seq_start_id`, as Megatron Bridge reads packed
             Parquet (data/datasets/packed_parquet.py), and no other column. It takes the last token of a sequence for a
             label alone, so that a pack has a slot fewer for each.
@@ -165,6 +166,7 @@ def _into_folder(
     """Write files of `each` packs into the folder `out`, but for those that a run before has written."""
     asked = {"packs_per_file": each, "packlib": __version__, "ranks": ranks.size} | asdict(replace(packing, plan=None))
     del asked["plan"]
+    asked = json.loads(json.dumps(asked))  # as the record has it
     with ExitStack() as until_all_have_ended:
         with ranks.agree_on_errors():
             if ranks.rank == 0:
@@ -175,12 +177,12 @@ def _into_folder(
         with ranks.agree_on_errors():
             columns.finish()
             stored = StoredColumns(spools)
-            made = packing.plan_of(stored.lengths, progress) if ranks.rank == 0 else None
+            made = packing.plan_of(stored, progress) if ranks.rank == 0 else None
         made = ranks.broadcast(made)  # one makes it: other processors may round otherwise
         with ranks.agree_on_errors():
             rows = packing.rows(stored, made, columns)
             if ranks.rank == 0:
-                asked |= {"data": _digest(" ".join(spool.digest for spool in spools)), "plan": _digest(made.to_json())}
+                asked |= {"data": _digest(" ".join(spool.digest for spool in spools)), "plan": _digest_of_plan(made)}
                 refuse_another(out, asked)
                 if not (out / RECORD).exists():
                     write_record(out, asked, finished=False)
@@ -286,6 +288,12 @@ def refuse_changed(out: Path, names: Sequence[str]) -> None:
             f"{shown(str(out))} holds {listed(names)}, which {are} not as this packing has written {them}: remove "
             f"{them} to have {them} written again, or name another folder."
         )
+
+
+def _digest_of_plan(made: PackingPlan | PairPacks) -> str:
+    if isinstance(made, PackingPlan):
+        return _digest(made.to_json())
+    return _digest(json.dumps([made.sample_ids.tolist(), made.offsets.tolist()]))
 
 
 def _digest(text: str) -> str:

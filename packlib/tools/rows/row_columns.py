@@ -31,6 +31,7 @@ from packlib.tools.rows.loss_masks import (
     may_be_a_mask,
     trained_tokens,
 )
+from packlib.tools.rows.second_budget import refuse_above, refuse_other_numbers
 from packlib.tools.rows.tokenizing import SOURCES, tokenized
 
 Read: TypeAlias = dict[str, tuple[pa.Array, bool]]  # values laid end to end, and whether each token has one
@@ -80,7 +81,7 @@ class Columns:
         tokenizer: a tokenizer of transformers that makes tokens of `messages` or `text`, or None.
         labels: as in `pack_dataset`.
         max_length, overlong: as in `pack_dataset`; without a maximum all of each sequence is returned.
-        masks, drop_unlabeled: as in `pack_dataset`.
+        masks, drop_unlabeled, second_budget: as in `pack_dataset`.
 
     Attributes:
         found: what became of each column, by name, in the order in which they came.
@@ -98,6 +99,7 @@ class Columns:
         overlong: Overlong = "error",
         masks: Mapping[str, MaskWord] | None = None,
         drop_unlabeled: bool = False,
+        second_budget: tuple[str, int] | None = None,
     ) -> None:
         self.found, self.overlong, self.books = dict[str, str](), 0, Books()
         self._drop_unlabeled = drop_unlabeled
@@ -105,7 +107,10 @@ class Columns:
         self._unread = set[str]()  # parts of messages
         self._names, self._kinds = set[str](), dict[str, pa.DataType]()
         self.rows = 0
+        self._second_budget = second_budget
         self._named = mask_words(masks)
+        if second_budget:
+            self._named.setdefault(second_budget[0], "keep")  # so that nobody is asked what it is
         self.leave_out = {name: False for name, word in self._named.items() if word == "drop"}
         self._seen = set[str]()
         self._words: dict[str, MaskWord] = LOSS_MASKS | self._named
@@ -162,6 +167,8 @@ class Columns:
                 self._ask_about(name, values, by_token)
             read[name] = values, by_token
             self.found.setdefault(name, f"a value for each {'token' if by_token else 'sequence'}")
+        if self._second_budget:
+            self._check_second_budget(read, *self._second_budget)
         together = self._agreed(trained, read, begins, lengths) if trained else None
         if together is not None:
             read[TRAINED] = pa.array(together), True
@@ -169,6 +176,17 @@ class Columns:
         packed = self._packed_of(lengths, read, trained)
         self.rows += len(lengths)
         return packed
+
+    def _check_second_budget(self, read: Read, name: str, budget: int) -> None:
+        """Raise an error unless a column says what each sequence takes of the second budget, and each fits into it."""
+        values, by_token = read.get(name, (None, False))
+        if values is None:
+            raise ValueError(
+                f"second_budget names {shown(name)}, which must be a column with a whole number for each sequence; "
+                f"the data set has {listed(read)}."
+            )
+        refuse_other_numbers(name, pa.list_(values.type) if by_token else values.type)
+        refuse_above(name, budget, values.to_numpy(zero_copy_only=False), self.rows)
 
     def _packed_of(self, lengths: np.ndarray, read: Read, trained: dict[str, np.ndarray]) -> Sequences:
         """What is packed of sequences: all of each, or what is left of those that are too long or have no label."""
@@ -426,6 +444,11 @@ class Columns:
     ) -> pa.Array:
         """A column of rows with `inside` sequences each, as one of sequences."""
         if not is_list(column.type):
+            if self._second_budget and name == self._second_budget[0]:
+                raise ValueError(
+                    f"The column {shown(name)} of the second budget must have a list with a number for each sequence, "
+                    "since rows hold several sequences."
+                )
             return column.take(pa.array(row_of))
         given = lengths_of(name, column, self.rows)
         if (given == inside).all() and (given != tokens).any():

@@ -115,6 +115,10 @@ class StoredColumns:
             for spool in spools
         ]
 
+    def numbers(self, name: str) -> np.ndarray:
+        """The numbers of a column with one for each sequence; shape (number of sequences,)."""
+        return np.concatenate([part.column(name).to_numpy() for part in self._parts])
+
     def take(self, sequences: np.ndarray) -> Read:
         """The columns of sequences, by their numbers."""
         part_of = np.searchsorted(self._begins, sequences, side="right") - 1

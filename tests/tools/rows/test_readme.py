@@ -14,7 +14,8 @@ from packlib.batches import wordnet_tokenizer
 
 PAGE = (Path(__file__).resolve().parents[3] / "packlib" / "tools" / "rows" / "README.md").read_text(encoding="utf-8")
 EXAMPLES = dict(zip(
-    ("pack", "stream", "loop", "trainer", "trl", "fit", "masked_loss", "mean_loss", "accelerate", "gathered", "trees"),
+    ("pack", "stream", "two_budgets", "loop", "trainer", "trl", "fit", "masked_loss", "mean_loss", "accelerate",
+     "gathered", "trees"),
     re.findall(r"```python\n(.*?)```", PAGE, re.S), strict=True,
 ))  # fmt: skip
 # Without what trainers add: momentum, a schedule, clipping, another precision; and all 4 rows in one update
@@ -41,6 +42,11 @@ def names(tmp_path, monkeypatch):
 def test_the_stream_goes_on(names):
     exec(EXAMPLES["stream"], names)
     assert [names["first"], names["second"]] == list(names["stream"])[:2]
+
+
+def test_two_budgets_are_kept(names):
+    exec(EXAMPLES["two_budgets"], names)
+    assert all(sum(row["seq_lengths"]) <= 8 and sum(row["patches"]) <= 6 for row in names["rows"])
 
 
 def test_the_loop_trains_on_each_sequence_alone(names):

@@ -1,0 +1,85 @@
+"""Packs that should keep a second budget: does each, and how many packs does that budget need by itself?"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from packlib.checks import listed, shown
+from packlib.files import named
+from packlib.packing import plan
+from packlib.tools.auditing.tables import tables_of
+from packlib.tools.rows.row_columns import is_list, whole_numbers
+from packlib.tools.rows.second_budget import refuse_other_numbers
+
+
+class SecondBudget(NamedTuple):
+    """What packs take of a second budget.
+
+    Attributes:
+        column, budget: the column, and the most that a pack may hold of it.
+        over: how many packs hold more.
+        most: what the fullest pack holds.
+        lower_bound: the packs that this budget alone is proven to need.
+        lpfhp_packs: the packs that packlib's fast method makes where this is the only budget.
+    """
+
+    column: str
+    budget: int
+    over: int
+    most: int
+    lower_bound: int
+    lpfhp_packs: int
+
+    @property
+    def problems(self) -> list[str]:
+        if not self.over:
+            return []
+        return [
+            f"Packs with more than {self.budget:,} of the second budget, {shown(self.column)}: {self.over:,}; the "
+            f"fullest has {self.most:,}."
+        ]
+
+
+def second_budget_of(data: Any, column: str, budget: int) -> SecondBudget:
+    """Read what the packs hold of a column: in each row a list with a number for each sequence.
+
+    Raises:
+        TypeError, ValueError: naming the column if it is not there, or holds no such numbers.
+    """
+    tables = tables_of(data, "whole file of packs with a second budget")
+    if tables is None:
+        raise ValueError("second_budget needs packs with columns, in Parquet, JSON lines or Arrow.")
+    over = most = 0
+    taken = [np.zeros(0, np.int64)]
+    for table in tables:
+        rows = 0
+        with table.naming():
+            if column not in table.schema.names:
+                there = listed(table.schema.names)
+                raise ValueError(f"second_budget names {shown(column)}, which {table.name} has not; it has {there}.")
+            for batch in table.read([column]):
+                values = batch.column(column)
+                if not is_list(values.type) and not pa.types.is_null(values.type):
+                    raise TypeError(
+                        f"The column {named(column)} of the second budget must hold a list for each pack, with a "
+                        f"number for each of its sequences, not {values.type}."
+                    )
+                refuse_other_numbers(column, values.type.value_type)
+                inside, numbers = whole_numbers(column, values, rows)
+                if numbers.min(initial=0) < 0:
+                    raise ValueError(
+                        f"The column {named(column)} of the second budget holds {numbers.min()}, not 0 or more."
+                    )
+                of_packs = np.bincount(np.repeat(np.arange(len(inside)), inside), numbers, len(inside)).astype(
+                    np.int64
+                )
+                over += int(np.count_nonzero(of_packs > budget))
+                most = max(most, int(of_packs.max(initial=0)))
+                taken.append(numbers[numbers > 0])
+                rows += len(inside)
+    used = np.concatenate(taken)
+    if not len(used):
+        return SecondBudget(column, budget, over, most, 0, 0)
+    alone = plan(np.minimum(used, budget), budget, "lpfhp")
+    return SecondBudget(column, budget, over, most, alone.lower_bound, alone.num_packs)

@@ -1,0 +1,43 @@
+"""The second budget of a pack: a column, such as the patches of images, and the most that a pack may hold of it."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from packlib.checks import shown, whole_number
+from packlib.lengths.counting import MAX_LENGTH
+
+
+def column_and_budget(given: Any) -> tuple[str, int]:
+    """Return a second budget as it was given, such as `("patches", 125)`.
+
+    Raises:
+        TypeError, ValueError: if it is no column with a whole number.
+    """
+    if not isinstance(given, (tuple, list)) or len(given) != 2 or not isinstance(given[0], str) or not given[0]:
+        raise TypeError(f"second_budget must be the name of a column and a whole number, not {shown(given)}.")
+    return given[0], whole_number("The second budget", given[1], 1, MAX_LENGTH)
+
+
+def refuse_other_numbers(column: str, kind: pa.DataType) -> None:
+    """Raise a TypeError unless the values of a column are whole numbers."""
+    if not pa.types.is_integer(kind):
+        raise TypeError(
+            f"The column {shown(column)} of the second budget must hold a whole number for each sequence, not {kind}."
+        )
+
+
+def refuse_above(column: str, budget: int, taken: np.ndarray, rows: int) -> None:
+    """Raise a ValueError naming the first row that takes a negative number, or more than the budget.
+
+    Args:
+        taken: what each row takes; shape (number of rows,).
+        rows: how many rows of the data set came before.
+    """
+    if (odd := (taken < 0) | (taken > budget)).any():
+        at = int(odd.argmax())
+        raise ValueError(
+            f"Row {rows + at} of the data set takes {taken[at]} of the second budget, {shown(column)}; each row must "
+            f"take from 0 to {budget}: leave the row out, or raise the budget."
+        )
