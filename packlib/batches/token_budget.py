@@ -127,69 +127,105 @@ def batch_by_tokens(
     flag("count_padding", count_padding)
     flag("blank_batches", blank_batches)
     lengths = as_lengths(lengths)
+    number = len(lengths)
     every = whole_number("same_shape_every", same_shape_every, 1)
     whole_number("min_batch", min_batch, 1)
-    most = len(lengths) if max_batch is None else whole_number("max_batch", max_batch, min_batch)
-    if len(lengths) < every and not blank_batches:
+    max_rows = number if max_batch is None else whole_number("max_batch", max_batch, min_batch)
+    if number < every and not blank_batches:
         raise ValueError(
-            f"same_shape_every must be at most {len(lengths)}, as there are samples, not {every}, unless blank_batches "
+            f"same_shape_every must be at most {number}, as there are samples, not {every}, unless blank_batches "
             "is True."
         )
     whole_number("the sum of lengths", int(lengths.sum(dtype=np.float64)), 1, _MOST_TOKENS)
     budget = _budget("lengths", max_tokens, lengths)
-    samples = _ordered(lengths, order, seed)
-    ordered = lengths[samples]
-    blank = -len(lengths) % every
-    rows = np.append(ordered, np.zeros(blank, ordered.dtype)).reshape(-1, every)
-    if target_lengths is not None:
+    if target_lengths is None:
+        targets = None
+    else:
         if every > 1 or count_padding:
             raise ValueError("target_lengths goes with neither same_shape_every nor count_padding.")
         targets = as_lengths(target_lengths)
-        if len(targets) != len(lengths):
-            raise ValueError(f"target_lengths must have one length for each of the {len(lengths)} samples.")
+        if len(targets) != number:
+            raise ValueError(f"target_lengths must have one length for each of the {number} samples.")
         _budget("target_lengths", max_tokens, targets)
-        rows = np.stack([ordered, targets[samples]], axis=1)
 
-    ends = _padded_ends(rows, budget, most) if count_padding else _ends(rows, budget, most)
+    sample_ids = _ordered(lengths, order, seed)
+    rows = _rows(lengths[sample_ids], every)
+    if targets is not None:
+        rows = np.concatenate([rows, targets[sample_ids, None]], axis=1)
+    largest_ends = _padded_ends(rows, budget, max_rows) if count_padding else _ends(rows, budget, max_rows)
     if min_batch > 1:
-        ends = _leaving_enough(ends.tolist(), min_batch)
-    if not ends[0]:
+        largest_ends = _leaving_enough(largest_ends.tolist(), min_batch)
+    if not largest_ends[0]:
         raise ValueError(
             f"min_batch {min_batch} cannot be kept: in this order, every cut within max_tokens {max_tokens} leaves "
             "fewer samples to a batch before the last. Lower min_batch, or raise max_tokens."
         )
-    starts = [0]
-    while ends[starts[-1]] < len(rows):
-        starts.append(int(ends[starts[-1]]))
+    starts = _starts(largest_ends)
+
     sizes = np.repeat(np.diff(starts, append=len(rows)), every)
+    blank = len(rows) * every - number  # places of the last row without a sample
     if blank and sizes[-1] == 1 and not blank_batches:
         raise ValueError(
             f"same_shape_every {every} leaves {blank} of the last {every} batches without a sample: pass "
-            f"blank_batches=True, leave out {every - blank} of {len(lengths)} samples, or take another order or "
+            f"blank_batches=True, leave out {every - blank} of {number} samples, or take another order or "
             "max_tokens."
         )
-    if every > 1:  # each column of a group of rows is a batch
-        groups = np.split(np.append(samples, np.full(blank, -1)).reshape(-1, every), starts[1:])
-        samples = np.concatenate([group.T.ravel() for group in groups])
-        samples = samples[samples >= 0]
-        ordered = lengths[samples]
-        sizes[len(sizes) - blank :] -= 1
+    sizes[len(sizes) - blank :] -= 1
+    sample_ids = _dealt(sample_ids, starts, every)
+    return _token_batches(sample_ids, sizes, lengths[sample_ids], every)
+
+
+def _rows(ordered_lengths: np.ndarray, every: int) -> np.ndarray:
+    """The lengths in rows of `every` samples, one for each batch of a shape; the last row is filled up with 0."""
+    blank = -len(ordered_lengths) % every
+    return np.append(ordered_lengths, np.zeros(blank, ordered_lengths.dtype)).reshape(-1, every)
+
+
+def _starts(largest_ends: np.ndarray) -> list[int]:
+    """The first row of each group, if each takes as many rows as it may."""
+    starts = [0]
+    while largest_ends[starts[-1]] < len(largest_ends):
+        starts.append(int(largest_ends[starts[-1]]))
+    return starts
+
+
+def _dealt(sample_ids: np.ndarray, starts: list[int], every: int) -> np.ndarray:
+    """The samples batch by batch: each column of a group of rows is a batch."""
+    if every == 1:
+        return sample_ids
+    blank = -len(sample_ids) % every
+    rows = np.append(sample_ids, np.full(blank, -1)).reshape(-1, every)
+    groups = np.split(rows, starts[1:])
+    by_batch = np.concatenate([group.T.ravel() for group in groups])
+    return by_batch[by_batch >= 0]
+
+
+def _token_batches(sample_ids: np.ndarray, sizes: np.ndarray, lengths: np.ndarray, every: int) -> TokenBatches:
+    """Batches of so many samples, with their widths and tokens.
+
+    Args:
+        sizes: samples of each batch; 0 for a blank one.
+        lengths: of each of the `sample_ids`.
+    """
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    filled, longest, tokens = sizes > 0, np.zeros(len(sizes), np.int64), np.zeros(len(sizes), np.int64)
-    longest[filled] = np.maximum.reduceat(ordered, offsets[:-1][filled])
-    tokens[filled] = np.add.reduceat(ordered, offsets[:-1][filled], dtype=np.int64)
+    is_filled = sizes > 0
+    firsts = offsets[:-1][is_filled]
+    longest = np.zeros(len(sizes), np.int64)
+    longest[is_filled] = np.maximum.reduceat(lengths, firsts)
+    tokens = np.zeros(len(sizes), np.int64)
+    tokens[is_filled] = np.add.reduceat(lengths, firsts, dtype=np.int64)
     widths = np.repeat(longest.reshape(-1, every).max(1), every)
-    return TokenBatches(samples, offsets, widths, tokens, longest, every)
+    return TokenBatches(sample_ids, offsets, widths, tokens, longest, every)
 
 
 def _budget(name: str, budget: int, lengths: np.ndarray) -> int:
     """The budget, checked: no length is above it."""
-    over = np.flatnonzero(lengths > whole_number("max_tokens", budget, 1))
-    if over.size:
-        some = ", ".join(f"sample {i} with {lengths[i]}" for i in over[:5].tolist())
+    too_long = np.flatnonzero(lengths > whole_number("max_tokens", budget, 1))
+    if too_long.size:
+        examples = ", ".join(f"sample {i} with {lengths[i]}" for i in too_long[:5].tolist())
         raise ValueError(
-            f"max_tokens {budget} allows {budget} tokens a sample; {len(over)} of {name} have more: {some}"
-            f"{', …' if len(over) > 5 else ''}. Raise max_tokens, or cut or leave out these samples."
+            f"max_tokens {budget} allows {budget} tokens a sample; {len(too_long)} of {name} have more: {examples}"
+            f"{', …' if len(too_long) > 5 else ''}. Raise max_tokens, or cut or leave out these samples."
         )
     return min(budget, _MOST_TOKENS)
 
@@ -208,47 +244,52 @@ def _ordered(lengths: np.ndarray, order: str, seed: int | Sequence[int] | None) 
     return shuffled[np.argsort(keys if order == "ascending" else ~keys, kind="stable")]
 
 
-def _ends(rows: np.ndarray, budget: int, most: int) -> np.ndarray:
+def _ends(rows: np.ndarray, budget: int, max_rows: int) -> np.ndarray:
     """For each row, where the largest group ends that starts there: each column adds up to the budget at most."""
     number = len(rows)
-    ends = np.minimum(np.arange(number) + min(most, number), number)
+    ends = np.minimum(np.arange(number) + min(max_rows, number), number)
     for column in rows.T:
-        totals = np.concatenate([[0], np.cumsum(column, dtype=np.int64)])
-        ends = np.minimum(ends, totals.searchsorted(totals[:-1] + budget, "right") - 1)
+        tokens_before = np.concatenate([[0], np.cumsum(column, dtype=np.int64)])
+        ends_by_budget = tokens_before.searchsorted(tokens_before[:-1] + budget, "right") - 1
+        ends = np.minimum(ends, ends_by_budget)
     return ends
 
 
-def _padded_ends(rows: np.ndarray, budget: int, most: int) -> np.ndarray:
-    """The same, if rows × longest is the budget at most."""
-    longest, end = rows.max(1).tolist(), len(rows)
-    ends, widest = np.empty(end, np.int64), deque[int]()  # from the longest row to the first, each shorter than before
-    for start in reversed(range(end)):
-        while widest and longest[widest[-1]] <= longest[start]:
-            widest.pop()
-        widest.append(start)
-        while end - start > most or (end - start) * longest[widest[0]] > budget:
+def _padded_ends(rows: np.ndarray, budget: int, max_rows: int) -> np.ndarray:
+    """For each row, where the largest group ends that starts there: its rows × its longest is the budget at most."""
+    longest = rows.max(1).tolist()
+    ends = np.empty(len(longest), np.int64)
+    records = deque[int]()  # rows of the group that are longer than all before them; the longest first
+    end = len(longest)
+    for start in reversed(range(len(longest))):
+        while records and longest[records[-1]] <= longest[start]:
+            records.pop()
+        records.append(start)
+        while end - start > max_rows or (end - start) * longest[records[0]] > budget:
             end -= 1
-            if widest[0] == end:
-                widest.popleft()
+            if records[0] == end:
+                records.popleft()
         ends[start] = end
     return ends
 
 
-def _leaving_enough(ends: list[int], fewest: int) -> np.ndarray:
-    """The same, if all but the last group have `fewest` rows; 0 where no such group starts.
+def _leaving_enough(largest_ends: list[int], fewest: int) -> np.ndarray:
+    """For each row, where the largest group ends that leaves all but the last group `fewest` rows; else 0.
 
     Args:
-        ends: where the largest group ends that starts at each row, whatever comes after it.
+        largest_ends: where the largest group ends that starts at each row, whatever comes after it.
     """
-    number = len(ends)
-    following = np.zeros(number, np.int64)
-    possible, at = [number], 0  # the rows from which on the rest can be cut, the last first
+    number = len(largest_ends)
+    ends = np.zeros(number, np.int64)
+    cuttable = [number]  # the rows from which on the rest can be cut, the last first
+    at = 0  # of the last row among them that the group may reach
     for start in reversed(range(number)):
-        while at < len(possible) and possible[at] > ends[start]:
+        while at < len(cuttable) and cuttable[at] > largest_ends[start]:
             at += 1
-        if at == len(possible):
+        if at == len(cuttable):
             return np.zeros(number, np.int64)
-        if possible[at] == number or possible[at] - start >= fewest:
-            following[start] = possible[at]
-            possible.append(start)
-    return following
+        end = cuttable[at]
+        if end == number or end - start >= fewest:
+            ends[start] = end
+            cuttable.append(start)
+    return ends

@@ -75,65 +75,127 @@ def pack_distributed(
     with ranks.agree_on_errors():
         max_length = whole_number("max_length", max_length, 1, MAX_LENGTH)
         lengths = as_lengths(local_lengths, at_least=0)
-        if (over := lengths > max_length).any():
-            place = f"{lengths[over.argmax()]} at position {over.argmax()}"
+        if (too_long := lengths > max_length).any():
+            place = f"{lengths[too_long.argmax()]} at position {too_long.argmax()}"
             raise ValueError(f"Length {place} is over the maximum length {max_length}: truncate or drop it.")
-        order, starts = order_by_length(lengths, max_length)
+        by_length, starts = order_by_length(lengths, max_length)
     ranks.check_same(max_length=max_length, method=method, max_sequences_per_pack=max_sequences_per_pack)
     histograms = ranks.gather(np.diff(starts).astype(np.int64))
-    for_histograms = ranks.bytes_sent
+    bytes_of_histograms = ranks.bytes_sent
     with ranks.agree_on_errors():
         if ranks.rank == 0:  # other processors may round otherwise, and another plan would scramble the packs
-            everyones = LengthHistogram(histograms.sum(0))
             limit = max_sequences_per_pack
-            best = plan(everyones, method=method, max_sequences_per_pack=limit, on_interrupt="raise")
-    made: PackingPlan = ranks.broadcast(best if ranks.rank == 0 else None)
+            first_plan = plan(
+                LengthHistogram(histograms.sum(0)), method=method, max_sequences_per_pack=limit, on_interrupt="raise"
+            )
+    shared_plan: PackingPlan = ranks.broadcast(first_plan if ranks.rank == 0 else None)
 
-    # For each item of the plan: its first sample, among all of its length, and how many of its packs the ranks
-    # before r fill; samples_before[r] counts the samples of that length on them.
-    first_samples = _first_samples(made)
-    samples_before = np.concatenate([np.zeros_like(histograms[:1]), np.cumsum(histograms, 0)])[:, made.items]
-    filled = np.clip(samples_before - first_samples, 0, np.repeat(made.repeats, made.sizes))
-    first_packs = np.repeat(np.cumsum(made.repeats) - made.repeats, made.sizes)
+    places = _Places.of(shared_plan, histograms)
+    positions, counts = _outgoing(places, by_length, starts, ranks.rank, ranks.size)
+    samples_of_ranks = histograms.sum(1)
+    position_type = np.int32 if samples_of_ranks.max() < 2**31 else np.int64
+    received = ranks.exchange(positions.astype(position_type)[:, None], counts)[:, 0]
 
-    pieces: list[list[np.ndarray]] = [[] for _ in range(ranks.size)]  # what this rank sends to each
-    low, high = filled[ranks.rank], filled[ranks.rank + 1]
-    mine = starts[made.items] + first_samples + low - samples_before[ranks.rank]
-    for first, pack, count in np.stack([mine, first_packs + low, high - low], axis=1)[low < high].tolist():
-        for i in range(min(ranks.size, count)):
-            pieces[(pack + i) % ranks.size].append(order[first + i : first + count : ranks.size])
-    sizes = histograms.sum(1)
-    id_type = np.int32 if sizes.max() < 2**31 else np.int64  # ids travel as positions on their rank
-    ids = np.concatenate([np.empty(0, id_type), *itertools.chain(*pieces)], dtype=id_type)
-    received = ranks.exchange(ids[:, None], [sum(map(len, some)) for some in pieces])[:, 0]
+    packs_of_strategies = deal(shared_plan, ranks.rank, ranks.size)
+    offsets = np.concatenate([[0], np.cumsum(np.repeat(shared_plan.sizes, packs_of_strategies))])
+    sample_ids = np.empty(offsets[-1], np.int32 if samples_of_ranks.sum() < 2**31 - 1 else np.int64)
+    _fill(sample_ids, received, samples_of_ranks, places, packs_of_strategies, ranks.rank)
+    strategies = np.split(shared_plan.items.astype(np.int32), shared_plan.offsets[1:-1])
+    dealt_strategies = zip(strategies, packs_of_strategies.tolist(), strict=True)
+    pack_lengths = np.concatenate([np.tile(items, packs) for items, packs in dealt_strategies])
+    sent = {"histograms": bytes_of_histograms, "sample ids": ranks.bytes_sent - bytes_of_histograms}
+    return PackShare(sample_ids, offsets, pack_lengths, max_length, shared_plan, ranks.rank, ranks.size, sent)
 
-    share = deal(made, ranks.rank, ranks.size)
-    ends = np.concatenate([[0], np.cumsum(np.repeat(made.sizes, share))])
-    sample_ids = np.empty(ends[-1], np.int32 if sizes.sum() < 2**31 - 1 else np.int64)
-    first_positions = np.repeat(np.cumsum(share * made.sizes) - share * made.sizes - made.offsets[:-1], made.sizes)
-    first_positions += np.arange(len(made.items))
-    # how many of its packs that are this rank's the ranks before r fill: every `ranks.size`th is
-    filled = -(((ranks.rank - first_packs) % ranks.size - filled) // ranks.size)
-    first_ids, done = np.cumsum(sizes) - sizes, 0
-    for sender, (low, high) in enumerate(itertools.pairwise(filled)):
-        steps = np.repeat(made.sizes, made.sizes)
-        runs = np.stack([first_positions + low * steps, steps, high - low], axis=1)
+
+@dataclass(frozen=True, eq=False)
+class _Places:
+    """Where the samples of each rank stand in the packs of a plan. An item is one length of one strategy.
+
+    Attributes:
+        plan: the plan of all packs.
+        first_samples: samples of its length that the items before an item take; int64, shape (items,).
+        samples_before: samples of an item's length on the ranks before r; int64, shape (ranks + 1, items).
+        packs_before: packs of an item that the samples of the ranks before r fill; int64, shape (ranks + 1, items).
+        first_packs: the first pack of the plan that has an item; int64, shape (items,).
+    """
+
+    plan: PackingPlan
+    first_samples: np.ndarray
+    samples_before: np.ndarray
+    packs_before: np.ndarray
+    first_packs: np.ndarray
+
+    @classmethod
+    def of(cls, plan: PackingPlan, histograms: np.ndarray) -> "_Places":
+        """Find them from the histogram of each rank; shape (ranks, maximum length + 1)."""
+        first_samples = _first_samples(plan)
+        counts_before = np.concatenate([np.zeros_like(histograms[:1]), np.cumsum(histograms, 0)])
+        samples_before = counts_before[:, plan.items]
+        packs_of_items = np.repeat(plan.repeats, plan.sizes)
+        packs_before = np.clip(samples_before - first_samples, 0, packs_of_items)
+        first_packs = np.repeat(np.cumsum(plan.repeats) - plan.repeats, plan.sizes)
+        return cls(plan, first_samples, samples_before, packs_before, first_packs)
+
+
+def _outgoing(
+    places: _Places, by_length: np.ndarray, starts: np.ndarray, rank: int, world_size: int
+) -> tuple[np.ndarray, list[int]]:
+    """The positions of this rank's samples, in the order in which each rank gets them, and how many it gets.
+
+    Args:
+        by_length, starts: this rank's samples from short to long, and where those of each length begin.
+    """
+    low = places.packs_before[rank]
+    high = places.packs_before[rank + 1]
+    first_of_items = starts[places.plan.items] + places.first_samples + low - places.samples_before[rank]
+    runs = np.stack([first_of_items, places.first_packs + low, high - low], axis=1)
+    pieces: list[list[np.ndarray]] = [[] for _ in range(world_size)]  # for each rank
+    for first, pack, count in runs[low < high].tolist():
+        for i in range(min(world_size, count)):
+            pieces[(pack + i) % world_size].append(by_length[first + i : first + count : world_size])
+    positions = np.concatenate([np.empty(0, by_length.dtype), *itertools.chain(*pieces)])
+    return positions, [sum(map(len, pieces_of_rank)) for pieces_of_rank in pieces]
+
+
+def _fill(
+    sample_ids: np.ndarray,
+    received: np.ndarray,
+    samples_of_ranks: np.ndarray,
+    places: _Places,
+    packs_of_strategies: np.ndarray,
+    rank: int,
+) -> None:
+    """Write the sample ids of this rank's packs, one pack after the other.
+
+    Args:
+        received: the samples by their positions on the ranks that sent them, rank after rank.
+        samples_of_ranks: how many each rank has.
+        packs_of_strategies: this rank's packs of each strategy.
+    """
+    plan, world_size = places.plan, len(samples_of_ranks)
+    ids_before_strategies = np.cumsum(packs_of_strategies * plan.sizes) - packs_of_strategies * plan.sizes
+    first_places = np.repeat(ids_before_strategies - plan.offsets[:-1], plan.sizes) + np.arange(len(plan.items))
+    steps = np.repeat(plan.sizes, plan.sizes)  # from a pack to the next one of its strategy
+    # of an item's packs, every `world_size`th is this rank's
+    packs_before = -(((rank - places.first_packs) % world_size - places.packs_before) // world_size)
+    first_ids = np.cumsum(samples_of_ranks) - samples_of_ranks
+    done = 0
+    for sender, (low, high) in enumerate(itertools.pairwise(packs_before)):
+        runs = np.stack([first_places + low * steps, steps, high - low], axis=1)
         for first, step, count in runs[low < high].tolist():
-            goal = sample_ids[first : first + count * step : step]
-            np.add(received[done : done + count], first_ids[sender], out=goal, dtype=goal.dtype)
+            target = sample_ids[first : first + count * step : step]
+            np.add(received[done : done + count], first_ids[sender], out=target, dtype=target.dtype)
             done += count
-    strategies = np.split(made.items.astype(np.int32), made.offsets[1:-1])
-    held = np.concatenate([np.tile(items, n) for items, n in zip(strategies, share.tolist(), strict=True)])
-    sent = {"histograms": for_histograms, "sample ids": ranks.bytes_sent - for_histograms}
-    return PackShare(sample_ids, ends, held, max_length, made, ranks.rank, ranks.size, sent)
 
 
 def _first_samples(plan: PackingPlan) -> np.ndarray:
-    """For each item of the plan, how many samples of its length the items before it take."""
+    """For each item of the plan, count the samples of its length that the items before it take."""
     order = np.argsort(plan.items, kind="stable")
-    lengths, taken = plan.items[order], np.repeat(plan.repeats, plan.sizes)[order]
-    before = np.cumsum(taken) - taken
-    return (before - before[np.searchsorted(lengths, lengths)])[np.argsort(order)]
+    lengths = plan.items[order]
+    samples = np.repeat(plan.repeats, plan.sizes)[order]
+    samples_before = np.cumsum(samples) - samples
+    first_of_length = np.searchsorted(lengths, lengths)
+    return (samples_before - samples_before[first_of_length])[np.argsort(order)]
 
 
 def deal(plan: PackingPlan, ranks: int | np.ndarray, world_size: int) -> np.ndarray:
@@ -145,5 +207,6 @@ def deal(plan: PackingPlan, ranks: int | np.ndarray, world_size: int) -> np.ndar
     Returns:
         int64, shape (number of strategies,), or (number of strategies, number of `ranks`).
     """
-    up_to = np.subtract.outer(np.cumsum(plan.repeats) + world_size - 1, ranks) // world_size
-    return np.diff(up_to, axis=0, prepend=0)
+    packs_up_to = np.cumsum(plan.repeats)  # each strategy
+    packs_of_ranks_up_to = np.subtract.outer(packs_up_to + world_size - 1, ranks) // world_size
+    return np.diff(packs_of_ranks_up_to, axis=0, prepend=0)

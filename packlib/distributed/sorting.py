@@ -53,19 +53,19 @@ def exact_sort(rows: np.ndarray, group: dist.ProcessGroup | None = None, by: int
             number of columns. A single rank raises the plain TypeError or ValueError.
     """
     ranks = Collectives(group)
-    rows, before = check_rows(ranks, rows)
+    rows, rows_of_ranks = check_rows(ranks, rows)
     ranks.check_same(by=by)
     by = whole_number("by", rows.shape[1] if by is None else by, 1, rows.shape[1])
     rows = sort_rows(rows, by)
-    bounds = before.sum() * np.arange(ranks.size + 1) // ranks.size
+    bounds = rows_of_ranks.sum() * np.arange(ranks.size + 1) // ranks.size  # of the ranks' parts of the sorted whole
     cuts = _cut_points(np.ascontiguousarray(rows.T[:by]), bounds[1:-1], ranks)
-    counts = np.diff(cuts, prepend=0, append=len(rows))
-    received = ranks.exchange(rows, counts)
+    rows_to_ranks = np.diff(cuts, prepend=0, append=len(rows))
+    received = ranks.exchange(rows, rows_to_ranks)
     return SortedRows(
         sort_rows(received, by) if ranks.size > 1 else received,  # runs in the order of ranks: still stable
         start=int(bounds[ranks.rank]),
         load_after=np.diff(bounds),
-        rows_sent=len(rows) - int(counts[ranks.rank]),
+        rows_sent=len(rows) - int(rows_to_ranks[ranks.rank]),
         bytes_sent=ranks.bytes_sent,
     )
 
@@ -83,48 +83,62 @@ def interleave(rows: np.ndarray, group: dist.ProcessGroup | None = None) -> np.n
         RankError: as in `exact_sort`.
     """
     ranks = Collectives(group)
-    rows, sizes = check_rows(ranks, rows)
-    start = sizes[: ranks.rank].sum()
+    rows, rows_of_ranks = check_rows(ranks, rows)
+    start = rows_of_ranks[: ranks.rank].sum()  # of this rank's rows in the whole
     piles = [rows[(rank - start) % ranks.size :: ranks.size] for rank in range(ranks.size)]
     return ranks.exchange(np.concatenate(piles), [len(pile) for pile in piles])
 
 
 def sort_rows(rows: np.ndarray, by: int | None = None) -> np.ndarray:
-    """The rows in ascending order of their first `by` columns (all by default); ties keep their order.
+    """Sort rows in ascending order of their first `by` columns (all by default); ties keep their order.
 
     A radix sort of few passes: the columns, less their minima, are joined into one long binary number, and a digit of
     it is as wide as fits into 64 bits beside the row's place. NumPy sorts such keys fast, and no two of them tie. Short
-    columns, such as a length and a sample id, take one pass.
+    columns, such as a length and a sample id, take one pass. (`np.lexsort` takes two to four times as long.)
     """
     if len(rows) < 2:
         return rows
     order = np.arange(len(rows))
-    room = 64 - (len(rows) - 1).bit_length()
-    digit, used = np.zeros(len(rows), np.uint64), 0
+    digit_bits = 64 - (len(rows) - 1).bit_length()
+    digit_mask = (1 << digit_bits) - 1
+    digit = np.zeros(len(rows), np.uint64)
+    bits_used = 0  # of the digit
     for column in rows.T[:by][::-1]:
-        low, high = int(column.min()), int(column.max())
-        value = column.astype(np.uint64) - np.uint64(low % 2**64)  # modulo 2^64: no difference is too large
-        width = (high - low).bit_length()
-        while width:
-            fits = min(width, room - used)
-            digit |= value << used & (1 << room) - 1
-            value, width, used = value >> fits, width - fits, used + fits
-            if used == room:
-                order = _pass(order, digit)
-                digit, used = np.zeros_like(digit), 0
-    return rows.take(_pass(order, digit) if used else order, axis=0)
+        least = int(column.min())
+        bits_left = (int(column.max()) - least).bit_length()
+        values = column.astype(np.uint64) - np.uint64(least % 2**64)  # modulo 2^64: no difference is too large
+        while bits_left:
+            bits_taken = min(bits_left, digit_bits - bits_used)
+            digit |= values << bits_used & digit_mask
+            values = values >> bits_taken
+            bits_left -= bits_taken
+            bits_used += bits_taken
+            if bits_used == digit_bits:
+                order = _sort_by_digit(order, digit)
+                digit = np.zeros(len(rows), np.uint64)
+                bits_used = 0
+    if bits_used:
+        order = _sort_by_digit(order, digit)
+    return rows.take(order, axis=0)
 
 
-def _pass(order: np.ndarray, digit: np.ndarray) -> np.ndarray:
-    """Sort rows that are in `order` by `digit`; equal ones keep their order."""
-    place = (len(order) - 1).bit_length()
-    keys = digit.take(order) << place | np.arange(len(order), dtype=np.uint64)
+def _sort_by_digit(order: np.ndarray, digit: np.ndarray) -> np.ndarray:
+    """Sort rows that are in `order` by `digit`; equal ones keep their order.
+
+    Args:
+        order: the rows, in the order so far.
+        digit: of each row, as it was given; uint64, as wide as leaves bits for a place in the order.
+    """
+    place_bits = (len(order) - 1).bit_length()
+    place_mask = (1 << place_bits) - 1
+    keys = digit.take(order) << place_bits | np.arange(len(order), dtype=np.uint64)
     keys.sort()
-    return order.take((keys & (1 << place) - 1).view(np.int64))
+    places = (keys & place_mask).view(np.int64)
+    return order.take(places)
 
 
 def _cut_points(columns: np.ndarray, bounds: np.ndarray, ranks: Collectives) -> np.ndarray:
-    """Where to cut this rank's sorted rows, so that cut b has `bounds[b]` rows before it on all ranks together.
+    """Find where to cut this rank's sorted rows, so that cut b has `bounds[b]` rows before it on all ranks together.
 
     Column by column, each cut keeps a window of local rows: those that tie so far with row number `bounds[b]` of the
     sorted whole. The row's value in the next column is found by halving the values that it may have; a round costs
@@ -133,26 +147,46 @@ def _cut_points(columns: np.ndarray, bounds: np.ndarray, ranks: Collectives) -> 
     Args:
         columns: shape (columns, rows of this rank).
         bounds: shape (cuts,), ascending.
+
+    Returns:
+        The number of this rank's rows before each cut; int64, shape (cuts,).
     """
-    first, last = np.zeros_like(bounds), np.full_like(bounds, columns.shape[1])
+    firsts = np.zeros_like(bounds)
+    ends = np.full_like(bounds, columns.shape[1])
     for column in columns:
-        windows = [column[i:j] for i, j in zip(first, last, strict=True)]
-        edges = [(w[0], ~w[-1]) if len(w) else (INT64_MAX, INT64_MAX) for w in windows]
-        low, high = ranks.minimum(np.array(edges, np.int64).reshape(-1, 2)).T
-        high = ~high  # the least of all ~x is ~ of the greatest x; unlike -x, it always fits in 64 bits
-        while (low < high).any():
-            middle = (low & high) + ((low ^ high) >> 1)  # (low + high) // 2, without overflow
-            beyond = ranks.sum(first + _count(windows, middle, "right")) > bounds
-            low, high = np.where(beyond, low, middle + 1), np.where(beyond, middle, high)
-        first, last = first + _count(windows, low, "left"), first + _count(windows, low, "right")
+        windows = [column[first:end] for first, end in zip(firsts, ends, strict=True)]
+        values = _values_at_bounds(windows, firsts, bounds, ranks)
+        ends = firsts + _count(windows, values, "right")
+        firsts = firsts + _count(windows, values, "left")
     # What is left ties in every column: the ranks take their ties one after the other.
-    ties = ranks.gather(last - first)
-    wanted = bounds - ranks.sum(first) - ties[: ranks.rank].sum(axis=0)
-    return first + wanted.clip(0, last - first)
+    ties = ranks.gather(ends - firsts)
+    ties_before_cuts = bounds - ranks.sum(firsts) - ties[: ranks.rank].sum(axis=0)
+    return firsts + ties_before_cuts.clip(0, ends - firsts)
+
+
+def _values_at_bounds(
+    windows: list[np.ndarray], firsts: np.ndarray, bounds: np.ndarray, ranks: Collectives
+) -> np.ndarray:
+    """Find the value of row number `bounds[b]` of the sorted whole in a column, for each cut; int64, shape (cuts,).
+
+    Args:
+        windows: the column's values in this rank's rows that may be that row, ascending.
+        firsts: this rank's rows before each window.
+    """
+    least_and_greatest = [(w[0], ~w[-1]) if len(w) else (INT64_MAX, INT64_MAX) for w in windows]
+    low, high = ranks.minimum(np.array(least_and_greatest, np.int64).reshape(-1, 2)).T
+    high = ~high  # the least of all ~x is ~ of the greatest x; unlike -x, it always fits in 64 bits
+    while (low < high).any():
+        middle = (low & high) + ((low ^ high) >> 1)  # (low + high) // 2, without overflow
+        rows_up_to_middle = ranks.sum(firsts + _count(windows, middle, "right"))
+        is_in_lower_half = rows_up_to_middle > bounds
+        low = np.where(is_in_lower_half, low, middle + 1)
+        high = np.where(is_in_lower_half, middle, high)
+    return low
 
 
 def _count(windows: Sequence[np.ndarray], values: np.ndarray, side: Literal["left", "right"]) -> np.ndarray:
-    """How many entries of each sorted window are under its value ("left"), or under or equal ("right")."""
+    """Count the entries of each sorted window that are under its value ("left"), or under or equal ("right")."""
     pairs = zip(windows, values, strict=True)
     return np.array([np.searchsorted(window, value, side) for window, value in pairs], np.int64)
 
@@ -185,5 +219,7 @@ def load_imbalance(loads: ArrayLike) -> float:
         loads: what each rank has to do, shape (ranks,), or (steps, ranks) if the ranks wait for each other after each
             step.
     """
-    each = np.asarray(loads, float)
-    return float(each.max(axis=-1).sum() / each.mean(axis=-1).sum())
+    loads = np.asarray(loads, float)
+    slowest = loads.max(axis=-1)
+    mean = loads.mean(axis=-1)
+    return float(slowest.sum() / mean.sum())

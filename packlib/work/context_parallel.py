@@ -66,23 +66,51 @@ def context_shards(packs: LengthsOfPacks, ranks: int, sharding: Sharding = "sequ
     check_work(work)
     one_of("sharding", sharding, SHARDINGS)
     ranks = whole_number("ranks", ranks, 1, 1024)
-    starts, ends_at, chunks = packs.offsets[:-1], packs.offsets[1:], 2 * ranks
-    each = packs.lengths.astype(np.int64)
-    held, padding = np.add.reduceat(each, starts), np.zeros(len(starts), np.int64)
+    lengths = packs.lengths.astype(np.int64)
     if sharding == "whole" or ranks == 1:
-        of_packs = np.split(work.of(each), starts[1:])
-        done = np.array([dealt(np.ones(len(of_pack), np.int64), of_pack, ranks)[1] for of_pack in of_packs])
-        return ContextShards(-np.sort(-done, axis=1), padding)
+        return _whole_sequences(packs, lengths, ranks, work)
     if sharding == "sequence":
-        padded = -(-each // chunks) * chunks
-        tokens, squares = (np.add.reduceat(values, starts) for values in (padded, padded**2))
-        return ContextShards(np.tile(work.total(tokens, squares)[:, None] / ranks, ranks), tokens - held)
-    padding = -held % chunks
-    each[ends_at - 1] += padding
-    ends, before = np.cumsum(each), np.cumsum(each**2) - each**2
-    tokens = (held + padding) // chunks  # of a chunk
-    cuts = (ends[starts] - each[starts])[:, None] + tokens[:, None] * np.arange(chunks + 1)
-    at = np.minimum(np.searchsorted(ends, cuts, side="right"), len(each) - 1)
-    squares = np.diff(before[at] + (cuts - ends[at] + each[at]) ** 2, axis=1)
-    of_chunks = work.total(tokens[:, None], squares)
-    return ContextShards((of_chunks + of_chunks[:, ::-1])[:, :ranks], padding)
+        return _cut_sequences(packs, lengths, ranks, work)
+    return _cut_packs(packs, lengths, ranks, work)
+
+
+def _whole_sequences(packs: LengthsOfPacks, lengths: np.ndarray, ranks: int, work: Work) -> ContextShards:
+    """Deal the sequences of each pack to the ranks, the heaviest first."""
+    works_of_packs = np.split(work.of(lengths), packs.offsets[1:-1])
+    rank_works = [dealt(np.ones(len(works), np.int64), works, ranks)[1] for works in works_of_packs]
+    from_busiest = -np.sort(-np.array(rank_works), axis=1)
+    return ContextShards(from_busiest, np.zeros(len(works_of_packs), np.int64))
+
+
+def _cut_sequences(packs: LengthsOfPacks, lengths: np.ndarray, ranks: int, work: Work) -> ContextShards:
+    """Pad each sequence to whole chunks; each rank then has an equal share of it."""
+    starts = packs.offsets[:-1]
+    chunks = 2 * ranks
+    padded = -(-lengths // chunks) * chunks
+    tokens = np.add.reduceat(padded, starts)
+    squares = np.add.reduceat(padded**2, starts)
+    work_of_rank = work.total(tokens, squares) / ranks
+    padding = tokens - np.add.reduceat(lengths, starts)
+    return ContextShards(np.tile(work_of_rank[:, None], ranks), padding)
+
+
+def _cut_packs(packs: LengthsOfPacks, lengths: np.ndarray, ranks: int, work: Work) -> ContextShards:
+    """Pad the last sequence of each pack, and cut the pack into equal chunks wherever its sequences end."""
+    starts = packs.offsets[:-1]
+    chunks = 2 * ranks
+    tokens = np.add.reduceat(lengths, starts)
+    padding = -tokens % chunks
+    lengths[packs.offsets[1:] - 1] += padding
+    tokens_of_chunk = (tokens + padding) // chunks
+
+    # token numbers count through all packs; squares_before counts those of the sequences before each
+    ends = np.cumsum(lengths)
+    first_tokens = ends - lengths
+    squares_before = np.cumsum(lengths**2) - lengths**2
+    cuts = first_tokens[starts][:, None] + tokens_of_chunk[:, None] * np.arange(chunks + 1)
+    cut_sequence = np.minimum(np.searchsorted(ends, cuts, side="right"), len(lengths) - 1)
+    squares_up_to_cut = squares_before[cut_sequence] + (cuts - first_tokens[cut_sequence]) ** 2
+    work_of_chunks = work.total(tokens_of_chunk[:, None], np.diff(squares_up_to_cut, axis=1))
+    from_head = work_of_chunks[:, :ranks]
+    from_tail = work_of_chunks[:, ::-1][:, :ranks]
+    return ContextShards(from_head + from_tail, padding)

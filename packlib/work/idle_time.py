@@ -8,7 +8,8 @@ import numpy as np
 from packlib.checks import shown, whole_number
 from packlib.work.windows import least_times
 
-_DEALT, _DEALS = 1 << 20, 1000  # packs that are dealt at random, in so many deals at most
+_DEALT = 1 << 20  # packs that are dealt at random, in all deals together: it bounds the time where packs are many
+_DEALS = 1000  # at most: it bounds the time where packs are few
 
 
 class Waiting(NamedTuple):
@@ -31,8 +32,8 @@ def waiting(each: Iterable[float], ranks: int, packs_per_rank: int = 1, *, seed:
     Packs that make no whole step are left out, the last ones first.
 
     >>> from packlib.work import waiting
-    >>> found = waiting([3, 1], ranks=2)  # one of the two ranks is idle for two of three hours
-    >>> round(found.mean, 3), round(found.least, 3)
+    >>> idle = waiting([3, 1], ranks=2)  # one of the two ranks is idle for two of three hours
+    >>> round(idle.mean, 3), round(idle.least, 3)
     (0.333, 0.333)
 
     Args:
@@ -43,20 +44,33 @@ def waiting(each: Iterable[float], ranks: int, packs_per_rank: int = 1, *, seed:
     Raises:
         TypeError, ValueError: naming the argument that is wrong.
     """
-    ranks, packs_per_rank = whole_number("ranks", ranks, 1), whole_number("packs_per_rank", packs_per_rank, 1)
-    rng, step = np.random.default_rng(whole_number("seed", seed, 0)), ranks * packs_per_rank
+    ranks = whole_number("ranks", ranks, 1)
+    packs_per_rank = whole_number("packs_per_rank", packs_per_rank, 1)
+    rng = np.random.default_rng(whole_number("seed", seed, 0))
+    step = ranks * packs_per_rank
     each = np.asarray(list(each) if isinstance(each, Iterator) else each, np.float64)
     if each.ndim != 1:
         raise ValueError(f"each must have one dimension, not the shape {each.shape}.")
     if step > len(each):
         raise ValueError(f"ranks × packs_per_rank must be at most {len(each)}, the number of packs, not {step}.")
     each = each[: len(each) // step * step]
-    if not (fine := (each > 0) & (each <= np.finfo(np.float64).max / len(each))).all():
-        raise ValueError(f"each must be above 0 and finite in all, not {shown(float(each[~fine][0]))}.")
-    deals = [rng.permutation(each) for _ in range(min(_DEALS, -(-_DEALT // len(each))))]
-    of_ranks = np.concatenate(deals).reshape(-1, ranks, packs_per_rank).sum(axis=2)
-    mean, slow = of_ranks.mean(axis=1), of_ranks.max(axis=1)
-    top = min(1.0, each.sum() / ranks / least_times(each[None], ranks, packs_per_rank)[0])
-    ratio = min(top, mean.sum() / slow.sum())  # they may differ by a rounding
-    error = 1.96 * (mean - ratio * slow).std() / np.sqrt(len(mean)) / slow.mean()  # of a ratio of two means
-    return Waiting(*(float(1 - share) for share in (ratio, min(top, ratio + error), ratio - error, top)))
+    is_fine = (each > 0) & (each <= np.finfo(np.float64).max / len(each))
+    if not is_fine.all():
+        raise ValueError(f"each must be above 0 and finite in all, not {shown(float(each[~is_fine][0]))}.")
+    num_deals = min(_DEALS, -(-_DEALT // len(each)))
+    deals = [rng.permutation(each) for _ in range(num_deals)]
+    rank_works = np.concatenate(deals).reshape(-1, ranks, packs_per_rank).sum(axis=2)
+    mean = rank_works.mean(axis=1)
+    slowest = rank_works.max(axis=1)
+
+    # the share of the time that the average rank works: a ratio of two means, with the error of such a ratio
+    least_time = least_times(each[None], ranks, packs_per_rank)[0]
+    most_busy = min(1.0, each.sum() / ranks / least_time)
+    busy = min(most_busy, mean.sum() / slowest.sum())  # they may differ by a rounding
+    error = 1.96 * (mean - busy * slowest).std() / np.sqrt(len(mean)) / slowest.mean()
+    return Waiting(
+        mean=float(1 - busy),
+        low=float(1 - min(most_busy, busy + error)),
+        high=float(1 - (busy - error)),
+        least=float(1 - most_busy),
+    )
