@@ -63,9 +63,10 @@ def test_a_table_is_whole(name, exercise):
     assert exercise.level in (1, 2, 3) and exercise.minutes and exercise.hint
     if exercise.draw:
         inputs = exercise.inputs()
-        assert inputs == exercise.inputs(), "the same every time"
-        assert len(set(map(repr, inputs))) > exercises.DRAWN / 2, "they differ"
-        assert len(repr(inputs[0])) < 40, "and short ones are among them"
+        written = list(map(repr, inputs))  # tensors among them do not compare
+        assert written == list(map(repr, exercise.inputs())), "the same every time"
+        assert len(set(written)) > exercises.DRAWN / 2, "they differ"
+        assert len(repr(inputs[0])) < 64, "and short ones are among them"
     if callable(exercise.solution) and exercise.slips:
         assert exercise.draw
 

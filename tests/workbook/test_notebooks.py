@@ -201,9 +201,10 @@ def test_a_notebook_imports_by_three_doors_in_its_first_cell(name, notebook, cha
     (*library, shared, door), _ = our_imports(head)
     assert [shared, door] == ["packbook", f"packbook.n{name}"]
     assert [room.partition(".")[0] for room in library] in (["packlib"], []), "17 needs nothing of the library"
-    assert head.count("\nfrom pack") == len(library) + 2 and head.endswith("\n\nparams = check_parameters(globals())")
+    assert f"\n{head}".count("\nfrom pack") == len(library) + 2
+    assert head.endswith("\n\nparams = check_parameters(globals())")
     for later, torch in map(our_imports, others):
-        assert not later or (torch and name == "00_tour"), "the tour loads torch late; others import all they need first"
+        assert not later or (torch and name == "00_tour"), "the tour loads torch late; others import all first"
         assert set(later) <= {"packlib", door}
     assert all(getattr(chapter, one) is not None for one in dir(chapter) if not one.startswith("__"))
 

@@ -117,9 +117,7 @@ check = Exercises(
                     lambda lengths: 1 - strangers(lengths)
                 ),
                 "a token may look at itself too, so there are t × t pairs, and n × n of a text's own.": (
-                    lambda lengths: (
-                        1 - sum(n * (n - 1) for n in lengths) / max(1, sum(lengths) * (sum(lengths) - 1))
-                    )
+                    lambda lengths: 1 - sum(n * (n - 1) for n in lengths) / max(1, sum(lengths) * (sum(lengths) - 1))
                 ),
             },
         ),

@@ -100,7 +100,9 @@ check = Exercises(
             slips={
                 "the maximum length is the last index, also if no sequence has it.": (
                     lambda counts: (
-                        max(n for n, c in enumerate(counts) if c) * sum(counts) / sum(n * c for n, c in enumerate(counts))
+                        max(n for n, c in enumerate(counts) if c)
+                        * sum(counts)
+                        / sum(n * c for n, c in enumerate(counts))
                     )
                 ),
                 "`counts` begins with length 0, so the maximum length is `len(counts) - 1`.": (
@@ -108,9 +110,7 @@ check = Exercises(
                 ),
                 "that is the mean over the different lengths; each counts as often as it occurs.": (
                     lambda counts: (
-                        (len(counts) - 1)
-                        * sum(c > 0 for c in counts)
-                        / sum(n for n, c in enumerate(counts) if c)
+                        (len(counts) - 1) * sum(c > 0 for c in counts) / sum(n for n, c in enumerate(counts) if c)
                     )
                 ),
             },
