@@ -63,9 +63,10 @@ def test_a_table_is_whole(name, exercise):
     assert exercise.level in (1, 2, 3) and exercise.minutes and exercise.hint
     if exercise.draw:
         inputs = exercise.inputs()
-        assert inputs == exercise.inputs(), "the same every time"
-        assert len(set(map(repr, inputs))) > exercises.DRAWN / 2, "they differ"
-        assert len(repr(inputs[0])) < 40, "and short ones are among them"
+        written = list(map(repr, inputs))  # tensors among them do not compare
+        assert written == list(map(repr, exercise.inputs())), "the same every time"
+        assert len(set(written)) > exercises.DRAWN / 2, "they differ"
+        assert len(repr(inputs[0])) < 64, "and short ones are among them"
     if callable(exercise.solution) and exercise.slips:
         assert exercise.draw
 
@@ -86,7 +87,7 @@ def in_another_form(answer):
 
 OTHER_ANSWERS = {  # where many are right
     "three_rows": np.array([[12, 7, 5], [11, 9, 4], [10, 8, 6]]),
-    "my_packs": lambda *given: LESSONS["00_tour"].first_fit(*given)[::-1],
+    "my_packs": lambda *given: CHAPTERS["00_tour"].check["my_packs"].solution(*given)[::-1],
     "fools_lpfhp": np.array([5, 4, 3, 3, 3, 2]),
     "prices": {7: Fraction(1), 6: Fraction(3, 5), 4: Fraction(2, 5)},
     "one_round": ({4: 1 / 3, 5: 1 / 2, 7: 2 / 3}, (5, 7)),

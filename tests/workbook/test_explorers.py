@@ -246,7 +246,7 @@ def test_on_the_site_an_explorer_starts_as_in_its_notebook(means, monkeypatch):
 def test_explorers_of_lengths_refuse_what_are_no_whole_numbers(lengths):
     """[5.5, 3] became [5, 3] without a word, and a text ended in an error of `int`."""
     from packbook.n00_tour.lesson import RowsExplorer
-    from packbook.n05_packed_attention.lesson import LeakExplorer
+    from packbook.n05_packed_attention import LeakExplorer
 
     for explorer in (RowsExplorer, LeakExplorer):
         with pytest.raises(ValueError, match="lengths must be whole numbers from 1"):

@@ -1,16 +1,14 @@
-"""Notebook 01: what padding costs."""
+"""The explorer and the questions of notebook 01."""
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from packbook.exercises import Exercises
 from packbook.explorers import Explorer, choice
 from packbook.figures import INK, new_figure, percent
 from packbook.n01_padding_waste.figures import draw_batches
-from packbook.questions import Questions, compare
+from packbook.questions import Questions
 from packbook.shared.habits import HABIT_NAMES, draw_waste, make_batches
 from packbook.shared.histograms import choice_of_lengths, sample_lengths, sets_to_explore, shown_name
 from packlib.lengths import padding_waste
@@ -66,59 +64,5 @@ class WasteExplorer(Explorer):
         )
 
 
-QUESTIONS = Questions.beside(
-    __file__,
-    truths={
-        "eight_rows": lambda share: 100 * share,
-        "least_padding": lambda shares: min(shares, key=shares.get),
-        "cause": lambda documents, shortened: compare(
-            documents, shortened, "random shortening", "neither", "documents that end", within=0.01
-        ),
-        "random_batches": lambda saved, full: round(100 * saved, 1) + 0.0,
-        "best_factor": lambda uniform, wikipedia: compare(
-            uniform, wikipedia, "wikipedia", "neither", "uniform", within=0.1
-        ),
-    },
-    reasons={
-        "cause": lambda documents, shortened: (
-            f"Alone, documents that end leave {percent(documents)} of the slots empty, and random shortening "
-            f"{percent(shortened)}: a tenth of the rows is then half empty on average."
-        ),
-        "random_batches": lambda saved, full: (
-            f"{percent(full)} of the examples are full, so {percent(1 - (1 - full) ** 32, 2)} of the batches hold at "
-            "least one of them. It sets the width for all."
-        ),
-    },
-)
+QUESTIONS = Questions.beside(__file__)
 reveal = QUESTIONS.reveal
-
-
-# Exercises
-
-
-def padding_share(lengths, max_length):
-    """The share of slots that are padding when each sequence is padded to `max_length`."""
-    return 1 - sum(lengths) / (len(lengths) * max_length)
-
-
-def best_factor(counts):
-    """`counts[l]` sequences have length l; the last index is the maximum length."""
-    tokens = sum(length * count for length, count in enumerate(counts))
-    return (len(counts) - 1) * sum(counts) / tokens
-
-
-def slots_of_batches(lengths, batch_size):
-    """The slots of all batches, cut in the given order, each padded to its longest sequence."""
-    batches = [lengths[i : i + batch_size] for i in range(0, len(lengths), batch_size)]
-    return sum(len(batch) * max(batch) for batch in batches)
-
-
-def mean_width(lengths, batch_size):
-    """The mean length of the longest of `batch_size` sequences, chosen at random, each at most once."""
-    total = 0
-    for shorter, length in enumerate(sorted(lengths)):
-        total += length * math.comb(shorter, batch_size - 1)  # choices whose longest is this one
-    return total / math.comb(len(lengths), batch_size)
-
-
-check = Exercises.beside(__file__, padding_share, best_factor, slots_of_batches, mean_width)

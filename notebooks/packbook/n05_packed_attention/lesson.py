@@ -1,25 +1,21 @@
-"""Notebook 05: attention that keeps the sequences of a pack apart."""
+"""The explorer and the questions of notebook 05."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
 
 import torch
 from ipywidgets import Checkbox
 from matplotlib.figure import Figure
-from torch import Tensor
 from torch.nn.functional import pad
 
-from packbook.exercises import Exercise, Exercises
 from packbook.explorers import Explorer
 from packbook.figures import INK, new_figure, percent
-from packbook.n05_packed_attention.runs import attended, carried, convolved, hidden_states
-from packbook.questions import Questions, compare
+from packbook.n05_packed_attention.runs import hidden_states
+from packbook.questions import Questions
 from packbook.shared.segments import STRANGER, draw_mask, spans, spoiled
 from packbook.shared.small_models import small_bert, small_gpt
 from packlib.batches import PackedBatch
 from packlib.checks import shown, whole_number
-from packlib.model.attention import allowed_pairs, reset_positions
+from packlib.model.attention import allowed_pairs
 
 
 class LeakExplorer(Explorer):
@@ -80,122 +76,5 @@ class LeakExplorer(Explorer):
         )
 
 
-QUESTIONS = Questions.beside(
-    __file__,
-    truths={
-        "strangers": lambda own, pairs: compare(2 * own, pairs, "two strangers", "half and half", "one sequence"),
-        "empty_row": lambda value: str(value),
-        "positions_move": lambda moved: bool(moved.any()),
-        "worst_fault": lambda accuracy: (
-            "the same for both"
-            if abs(accuracy["no mask"] - accuracy["positions run on"]) < 0.02
-            else min(("no mask", "positions that run on"), key=lambda name: accuracy[name.replace("that ", "")])
-        ),
-        "share_of_scores": lambda share: "the weights" if share < 0.5 else "the scores and sums",
-        "grows": lambda growth: max(growth, key=growth.get),
-    },
-    reasons={
-        "share_of_scores": lambda share: (
-            f"Scores and sums have {percent(share, 0)}. They grow with T, the weights do not: at 8,192 it is "
-            f"{percent(8192 / (6 * 768 + 8192), 0)}, so masked-out work matters in long packs."
-        ),
-    },
-)
+QUESTIONS = Questions.beside(__file__)
 reveal = QUESTIONS.reveal
-
-
-# Exercises
-
-
-def bounds(packs):
-    """Where each segment begins when all packs are laid end to end, and the number of slots at the end."""
-    starts, slots = [], 0
-    for pack in packs:
-        starts += [slots + i for i, s in enumerate(pack) if i == 0 or s != pack[i - 1]]
-        slots += len(pack)
-    return [*starts, slots]
-
-
-def next_tokens(input_ids, segment_ids):
-    """What each slot of a causal model is to predict: the next token of its own sequence, else -100."""
-    following = zip(input_ids[1:], segment_ids[1:], segment_ids, strict=False)
-    return [token if new == old and old > 0 else -100 for token, new, old in following] + [-100]
-
-
-def window_mask(segment_ids, window):
-    """True where a query (row) may look at a key (column): own sequence, not ahead, fewer than `window` slots back."""
-    slots = torch.arange(len(segment_ids))
-    back = slots[:, None] - slots
-    return (segment_ids[:, None] == segment_ids) & (back >= 0) & (back < window)
-
-
-def who_sees_whom(layer, segment_ids):
-    """All pairs (receiver, source) of different sequences for which the source's inputs move the receiver's outputs."""
-    found, x = set(), torch.linspace(1, 2, len(segment_ids), dtype=torch.float64)
-    before = layer(x)
-    for source in segment_ids.unique().tolist():
-        moved = layer(torch.where(segment_ids == source, x + 1, x)) != before
-        found |= {(receiver, source) for receiver in segment_ids[moved].tolist()}
-    return sorted((receiver, source) for receiver, source in found if receiver != source and receiver and source)
-
-
-@dataclass(frozen=True)
-class Layer:
-    """A layer with a name that a checker can print."""
-
-    name: str
-    run: Callable[[Tensor], Tensor]
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return self.run(x)
-
-    def __repr__(self) -> str:
-        return self.name
-
-
-def _layers(ids: Tensor) -> list[tuple[Layer, Tensor]]:
-    """Layers that keep the sequences of `ids` apart, and some that do not, from simple to hard."""
-    own = allowed_pairs(ids[None])[0]
-    window = window_mask(torch.ones_like(ids), 3)
-    positions = reset_positions(ids[None])[0]
-    return [
-        (Layer(name, run), ids)
-        for name, run in (
-            ("twice", lambda x: 2 * x),
-            ("block_diagonal_attention", partial(attended, mask=own)),
-            ("state", carried),
-            ("convolution", convolved),
-            ("sliding_window", partial(attended, mask=window)),
-            ("padding_mask", partial(attended, mask=(ids > 0).expand(len(ids), -1))),
-            ("positions_run_on", lambda x: attended(x + torch.arange(len(x)), own)),
-            ("counts_slots_of_its_own", lambda x: x * (1 + positions)),
-        )
-    ]
-
-
-def _ids(*ids):
-    return torch.tensor(ids)
-
-
-check = Exercises.beside(
-    __file__,
-    bounds,
-    next_tokens,
-    Exercise(
-        "window_mask",
-        window_mask,
-        cases=(
-            (_ids(1), 1),
-            (_ids(1, 1), 1),
-            (_ids(1, 1, 1), 2),
-            (_ids(1, 1, 2, 2), 3),
-            (_ids(1, 1, 1, 2, 2, 0), 2),
-            (_ids(1, 1, 1, 1, 1, 2, 2), 4),
-        ),
-    ),
-    Exercise(
-        "who_sees_whom",
-        who_sees_whom,
-        cases=tuple(_layers(_ids(1, 1, 2, 2, 2, 3, 3))) + tuple(_layers(_ids(1, 1, 1, 2, 3, 3, 0))[3:6]),
-    ),
-)

@@ -1,20 +1,17 @@
-"""Notebook 06: the loss, the accuracy and the gradients of the unpacked run."""
+"""The explorer and the questions of notebook 06."""
 
 from collections.abc import Sequence
 from string import ascii_uppercase
 
 import numpy as np
-import torch
 from ipywidgets import Checkbox
 from matplotlib.figure import Figure
 
-from packbook.exercises import Exercise, Exercises
 from packbook.explorers import Explorer, slider
 from packbook.figures import new_figure, percent
 from packbook.n06_unpacking_losses.figures import LOOKS, draw_weights
-from packbook.n06_unpacking_losses.lab import FAULTS, not_the_four
 from packbook.n06_unpacking_losses.runs import weights
-from packbook.questions import Questions, compare
+from packbook.questions import Questions
 from packlib.checks import shown, whole_number
 
 
@@ -69,81 +66,5 @@ class MeansExplorer(Explorer):
         return fig, alt + ", ".join(f"{percent(share[at], 0)} by {name}" for name, share in shares.items()) + "."
 
 
-QUESTIONS = Questions.beside(
-    __file__,
-    truths={
-        "toy_packed": lambda mean: compare(mean, 4, "less", "4 again", "more"),
-        "closer": lambda token, sequence, pack: compare(
-            abs(pack - token),
-            abs(pack - sequence),
-            "the mean over tokens",
-            "neither",
-            "the mean over sequences",
-            within=0.1 * max(abs(pack - token), abs(pack - sequence)),
-        ),
-        "first_tokens": lambda packs, sequences: "the first of each pack" if packs < sequences else "all of them",
-        "mean_of_means": lambda three, alone: compare(
-            three, alone, "the one alone", "both the same", "one of the three"
-        ),
-    },
-    reasons={
-        "closer": lambda token, sequence, pack: (
-            f"It is {abs(pack - token):.3f} from the mean over tokens, and {abs(pack - sequence):.3f} from the mean "
-            "over sequences. If all rows hold about the same number of predicted tokens, all tokens weigh about the "
-            "same; if each row holds one sequence, all sequences do."
-        ),
-        "first_tokens": lambda packs, sequences: (
-            f"Only {packs} of the {sequences} sequences begin at position 0 of a row. The head would never be trained "
-            "on the others, and no error would say so."
-            if packs < sequences
-            else "With this limit each row holds one sequence. As soon as rows hold more, all but the first of each "
-            "row are lost, and no error says so."
-        ),
-    },
-)
+QUESTIONS = Questions.beside(__file__)
 reveal = QUESTIONS.reveal
-
-
-# Exercises
-
-
-def sequence_mean(packs):
-    """`packs[i][j]` holds the losses of the predicted tokens of sequence j in pack i, or nothing."""
-    means = [sum(losses) / len(losses) for pack in packs for losses in pack if losses]
-    return sum(means) / len(means)
-
-
-def unpack(values, slots, starts):
-    """The summed loss of each sequence, and its number of predicted tokens, as two lists or tensors."""
-    sequence = torch.searchsorted(starts, slots, right=True) - 1
-    zeros = torch.zeros(len(starts), dtype=values.dtype)
-    return zeros.index_add(0, sequence, values), zeros.index_add(0, sequence, torch.ones_like(values))
-
-
-def loss_factor(counts):
-    """`counts[r][s]` sequences are in micro-batch s of replica r; what multiplies a micro-batch's summed loss."""
-    return len(counts) / sum(map(sum, counts))
-
-
-def _tensors(*given):
-    values, slots, starts = given
-    return torch.tensor(values, dtype=torch.float64), torch.tensor(slots), torch.tensor(starts)
-
-
-check = Exercises.beside(
-    __file__,
-    Exercise(
-        "unpack",
-        unpack,
-        cases=(
-            _tensors([3], [0], [0]),
-            _tensors([3, 4], [1, 2], [0]),
-            _tensors([3, 4], [1, 4], [0, 4]),
-            _tensors([1, 2, 4, 8], [0, 3, 5, 9], [0, 4, 8]),
-            _tensors([1, 2, 4], [2, 17, 18], [0, 5, 16, 19]),
-        ),
-    ),
-    sequence_mean,
-    loss_factor,
-    Exercise("broken_trainer", FAULTS, fault=not_the_four),
-)

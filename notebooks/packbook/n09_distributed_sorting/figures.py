@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from packbook.figures import INK, OKABE_ITO, PADDING, label_ends, name_rows, new_figure, plain_ticks
+from packbook.figures import INK, OKABE_ITO, PADDING, label_ends, name_rows, new_figure, plain_ticks, show
 from packbook.n09_distributed_sorting.runs import step_loads
 from packlib.distributed import load_imbalance
 from packlib.tools.loaders import LoaderCheck
@@ -40,7 +40,7 @@ def draw_cells(
     ax.set_title(title, fontsize=12)
 
 
-def draw_six(lengths: np.ndarray, stages: Sequence[dict[str, np.ndarray]]) -> tuple[Figure, str]:
+def show_six(lengths: np.ndarray, stages: Sequence[dict[str, np.ndarray]]) -> None:
     """The way from a data set to a balanced curriculum, and the imbalance of its steps."""
     pictures = {name: [stage[name] for stage in stages] for name in stages[0]}
     uneven = {name: load_imbalance(step_loads(rows, 1)) for name, rows in pictures.items()}
@@ -59,14 +59,33 @@ def draw_six(lengths: np.ndarray, stages: Sequence[dict[str, np.ndarray]]) -> tu
         axes[at].set_xlabel(f"imbalance {uneven[name]:.2f}", fontsize=11)
     title = f"Sort all, then deal out: imbalance {uneven['dealt']:.2f} instead of {uneven['local']:.2f}"
     fig.suptitle(title, fontsize=15)
-    return fig, (
+    alt = (
         f"{len(lengths)} samples on {len(stages)} ranks, a step a column. Imbalance of the steps: loaded in turn "
         f"{uneven['loaded']:.2f}, local curriculum {uneven['local']:.2f}, global sort {uneven['global']:.2f}, "
         f"dealt out in turn {uneven['dealt']:.2f}. After that rank 0 has {', '.join(map(str, pictures['dealt'][0]))}."
     )
+    show(fig, alt=alt, name="six-pictures")
 
 
-def draw_piling(ranks: Sequence[int], uneven: Sequence[float], jump: float) -> tuple[Figure, str]:
+def show_sample_sort(steps: Sequence[dict[str, np.ndarray]]) -> None:
+    """What each rank sends to which, and what it ends with; a shade stands for a rank."""
+    bins = [np.repeat(np.arange(len(steps)), step["counts"]) for step in steps]
+    final = [step["sorted"][:, 0] for step in steps]
+    fig, axes = new_figure(1, 2)
+    draw_cells(axes[0], [step["local"][:, 0] for step in steps], "Sorted and cut", shades=bins)
+    own = [np.full(len(rows), rank) for rank, rows in enumerate(final)]
+    draw_cells(axes[1], final, "Exchanged, and sorted again", shades=own)
+    fig.suptitle("One exchange: pieces of one shade go to one rank", x=0.02, ha="left", fontsize=15)
+    splitters, sent = (", ".join(map(str, steps[0][name])) for name in ("splitters", "counts"))
+    alt = (
+        f"Sample sort of {sum(map(len, final))} lengths on {len(steps)} ranks; splitters {splitters}. "
+        f"Rank 0 sends {sent} rows to ranks 0 to {len(steps) - 1}. "
+        f"The ranks end with {', '.join(str(len(rows)) for rows in final)} rows."
+    )
+    show(fig, alt=alt, name="sample-sort")
+
+
+def show_piling(ranks: Sequence[int], uneven: Sequence[float], jump: float) -> None:
     """The imbalance of plain sample sort by the number of ranks; `jump` is the share of the most frequent length."""
     fig, ax = new_figure()
     (plain,) = ax.loglog(ranks, uneven, **PLAIN)
@@ -75,13 +94,20 @@ def draw_piling(ranks: Sequence[int], uneven: Sequence[float], jump: float) -> t
     plain_ticks(ax.xaxis, ranks)
     plain_ticks(ax.yaxis, [1, 10, 100])
     ax.set(xlabel="ranks", ylabel="imbalance")
-    ax.set_title(f"Imbalance {uneven[2]:.2g} on {ranks[2]} ranks, {uneven[-1]:,.3g} on {ranks[-1]:,}")
+    ax.set_title(f"With splitters: imbalance {uneven[2]:.2g} on {ranks[2]} ranks, {uneven[-1]:,.3g} on {ranks[-1]:,}")
     label_ends({plain: "splitters\nfrom samples", counted: "counted cuts"})
     listed = ", ".join(f"{value:.4g} on {p:,}" for p, value in zip(ranks, uneven, strict=True))
-    return fig, (
+    alt = (
         f"Imbalance of plain sample sort in one process, by the number of ranks: {listed}. With counted cuts it is 1. "
         f"The dotted line is {jump:.3f} times the number of ranks."
     )
+    show(fig, alt=alt, name="ties-pile-up")
+
+
+def show_who_saw_what(found: LoaderCheck) -> None:
+    """How often all ranks together saw each sequence, a line for each epoch of a check, with holes and doubles."""
+    fig, alt = who_saw_what(found)
+    show(fig, alt=alt, name="who-saw-what")
 
 
 def who_saw_what(found: LoaderCheck) -> tuple[Figure, str]:

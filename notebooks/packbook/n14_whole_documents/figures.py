@@ -6,8 +6,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from packbook.figures import EMPTY, INK, OKABE_ITO, name_rows, plain_ticks, series
-from packbook.n14_whole_documents.runs import letter
+from packbook.figures import EMPTY, INK, OKABE_ITO, label_ends, name_rows, new_figure, plain_ticks, series, show
+from packbook.guesses import said
+from packbook.n14_whole_documents.runs import in_words, letter
+from packbook.shared.recorded_figures import draw_intervals
+from packbook.shared.recorded_runs import Interval
 from packlib.packing import DocumentRows
 
 CUT = OKABE_ITO[1]  # the pieces of documents that are cut
@@ -46,6 +49,48 @@ def draw_rows(ax: Axes, rows: DocumentRows, least: int = 0) -> None:
     ax.spines["left"].set_visible(False)
 
 
+def show_documents(rows: DocumentRows, title: str, name: str) -> None:
+    """A few documents in rows, and how often they are cut."""
+    fig, ax = new_figure()
+    draw_rows(ax, rows)
+    ax.set_title(title)
+    letters = f"{letter(0)} to {letter(len(rows.document_lengths) - 1)}"
+    alt = f"Documents {letters} in rows of {rows.max_length}: {in_words(rows)}. "
+    alt += f"{said(rows.cut_documents, 'documents')} cut, in {said(rows.cuts, 'places')}."
+    show(fig, alt=alt, name=name)
+
+
+def show_by_row_length(across: Mapping[int, float], longer: Mapping[int, float], name: str) -> None:
+    """Documents that wrapping cuts, and that splitting cuts, in percent by the slots in a row."""
+    fig, ax = new_figure()
+    ticks = list(across)
+    lines = {
+        ax.plot(ticks, list(across.values()), **series("unpacked"))[0]: "wrapped",
+        ax.plot(ticks, list(longer.values()), **series("packed"))[0]: "split: the fewest",
+    }
+    slot_axis(ax, ticks)
+    ax.set(ylabel=f"documents that are cut, %; {name}", ylim=(-6, 102))
+    label_ends(lines)
+    ax.set_title(f"In rows of 256, wrapping cuts {across[256]:.0f} % and splitting {longer[256]:.0f} %")
+    alt = "; ".join(f"{top:,} slots: {across[top]:.1f} and {longer[top]:.1f} %" for top in ticks)
+    show(fig, alt=f"Documents that wrapping and splitting cut, {name}. {alt}.", name="by-row-length")
+
+
+def show_after_a_cut(curves: Mapping[float, Sequence[float]]) -> None:
+    """By p: how much larger the loss is on each token after a cut, in percent."""
+    fig, ax = new_figure()
+    styles = {0.6: ":", 0.75: "--", 0.9: "-"}
+    lines = {
+        ax.plot(range(1, len(curve) + 1), curve, styles[p], color=INK)[0]: f"p = {p}" for p, curve in curves.items()
+    }
+    ax.set(xlabel="tokens after the cut", ylabel="larger loss, %", xticks=[1, 5, 10, 15, 20], ylim=(-0.9, None))
+    label_ends(lines)
+    ax.set_title("The stronger the tie, the more a cut costs, and the sooner its cost fades")
+    ends = {p: f"{curve[0]:.1f} % at first, {curve[-1]:.2f} % at the twentieth" for p, curve in curves.items()}
+    alt = "; ".join(f"p = {p}: {end}" for p, end in ends.items())
+    show(fig, alt=f"How much larger the loss is after a cut. {alt}.", name="after-a-cut")
+
+
 def slot_axis(ax: Axes, ticks: Sequence[int]) -> None:
     """A logarithmic axis of row lengths, with plain numbers."""
     ax.set_xscale("log", base=2)
@@ -53,8 +98,36 @@ def slot_axis(ax: Axes, ticks: Sequence[int]) -> None:
     ax.set_xlabel("slots in a row")
 
 
+def show_ends(ended: Mapping[str, np.ndarray], baselines: Mapping[str, float]) -> None:
+    """Where the recorded runs ended, beside the losses of counting."""
+    fig, ax = new_figure()
+    draw_ends(ax, ended, baselines)
+    ends = [loss for losses in ended.values() for loss in losses]
+    below = sum(loss < baselines["bigram"] for loss in ends)
+    ax.set_title(f"{below} of {len(ends)} runs ended below the bigram", pad=28)
+    seeds = {len(losses) for losses in ended.values()}
+    alt = "; ".join(f"{arm} {losses.mean():.2f}" for arm, losses in ended.items())
+    counts = ", ".join(f"{name} {loss:.2f}" for name, loss in baselines.items())
+    means = f"Held-out loss in nats, means of {min(seeds)} seeds: {alt}; counting alone: {counts}."
+    show(fig, alt=means, name="documents-ends")
+
+
+def show_differences(found: Mapping[str, Interval]) -> None:
+    """The differences of the recorded runs' losses, seed by seed."""
+    fig, ax = new_figure()
+    draw_intervals(ax, found)
+    ax.set_xlabel("difference of the held-out loss, seed by seed")
+    open_ones = sum(one.verdict == "inconclusive" for one in found.values())
+    title = f"{open_ones} of {len(found)} intervals include 0"
+    if open_ones == len(found):
+        title += ": what cuts cost is inconclusive"
+    fig.suptitle(title, x=0.02, ha="left", fontsize=15)
+    told = "; ".join(f"{name} {one}, {one.verdict}" for name, one in found.items())
+    show(fig, alt=f"Differences of the held-out loss, 95 % intervals: {told}.", name="documents-differences")
+
+
 def draw_ends(ax: Axes, ended: Mapping[str, np.ndarray], baselines: Mapping[str, float]) -> None:
-    """A row an arm: each seed a circle, the mean a bar; the losses of counting are dashed lines with their names."""
+    """A row for each run's kind: a seed is a circle, the mean a bar, and the losses of counting dashed lines."""
     for row, values in enumerate(ended.values()):
         ax.plot(values, np.full(len(values), row), linestyle="", marker="o", color=OKABE_ITO[0], fillstyle="none")
         ax.plot([values.mean()] * 2, [row - 0.3, row + 0.3], color=INK, linewidth=2, linestyle="-", marker="")

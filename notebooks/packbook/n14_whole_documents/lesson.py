@@ -1,18 +1,16 @@
-"""Notebook 14: documents that are longer than a row, or that stand across the end of one."""
+"""The explorer and the questions of notebook 14."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from packbook.exercises import Exercise, Exercises
 from packbook.explorers import Explorer, choice
-from packbook.figures import INK, name_rows, new_figure, percent, series
+from packbook.figures import INK, name_rows, new_figure, series
 from packbook.n14_whole_documents.figures import draw_rows
 from packbook.n14_whole_documents.runs import FIVE, SLOTS, SPOKEN, in_words, under_all_rules
-from packbook.questions import Questions, compare
-from packlib.packing import CUTTING_RULES, DocumentRows, document_rows, least_cuts
+from packbook.questions import Questions
+from packlib.packing import CUTTING_RULES, DocumentRows, least_cuts
 from packlib.packing.documents import CuttingRule
 
 ROWS = (4, 5, 8, 10, 16, 32, 64)  # slots to choose from
@@ -98,69 +96,5 @@ def _plain(made: DocumentRows) -> dict:
     }
 
 
-QUESTIONS = Questions.beside(
-    __file__,
-    truths={
-        "five_cut": lambda rows: rows.cut_documents,
-        "five_rows": lambda wrapped, split: compare(len(split), len(wrapped), "split", "neither", "wrapped"),
-        "lost": lambda rows: 100 * rows.lost_tokens / int(rows.document_lengths.sum()),
-        "most_context": lambda sees, said: most_of(sees, within=0.001),
-        "after_cut": lambda whole, cut: 100 * (cut / whole - 1),
-        "wrapped_loss": lambda difference: difference.verdict,
-    },
-    reasons={
-        "lost": lambda rows: _why_lost(rows.document_lengths, rows.max_length),
-    },
-)
+QUESTIONS = Questions.beside(__file__)
 reveal = QUESTIONS.reveal
-
-
-def most_of(values: Mapping[str, float], within: float) -> str:
-    """The name of the largest value, or "equal" if another is as large but for a share `within`."""
-    *_, second, first = sorted(values, key=values.__getitem__)
-    return "equal" if values[second] >= (1 - within) * values[first] else first
-
-
-def _why_lost(lengths: np.ndarray, max_length: int) -> str:
-    longer = lengths > max_length
-    if not longer.any():
-        return "No document is longer than a row."
-    held = percent(lengths[longer].sum() / lengths.sum(), 0)
-    return f"{percent(longer.mean(), 0)} of the documents are longer than a row, and they hold {held} of all tokens."
-
-
-# Exercises
-
-
-def split_pieces(length, slots):
-    """The lengths of the pieces that `split` makes of a document, in their order."""
-    return [slots] * (length // slots) + [length % slots] * (length % slots > 0)
-
-
-def wrapped_cuts(lengths, slots):
-    """In how many places wrapping cuts the documents."""
-    ends, end = set(), 0
-    for length in lengths:
-        end += length
-        ends.add(end)
-    return sum(row_end not in ends for row_end in range(slots, end, slots))
-
-
-PUZZLE = (5, 5, 4, 3, 3, 3, 3, 2, 2, 2)  # 32 tokens: four full rows of eight, which best fit does not find
-
-
-def cuts_too_many(order):
-    """Why wrapping in this order still cuts a document, or None if it cuts none."""
-    order = list(order)
-    if sorted(order) != sorted(PUZZLE):
-        return f"give the lengths {', '.join(map(str, PUZZLE))}, each as often as it is there."
-    rows = document_rows(order, SLOTS, "wrapped")
-    return f"wrapping makes {rows.cuts} cuts: {in_words(rows)}." if rows.cuts else None
-
-
-check = Exercises.beside(
-    __file__,
-    split_pieces,
-    wrapped_cuts,
-    Exercise("order_without_cuts", [5, 3, 5, 3, 4, 2, 2, 3, 3, 2], fault=cuts_too_many),
-)

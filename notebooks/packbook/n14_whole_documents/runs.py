@@ -1,6 +1,6 @@
 """What notebook 14 computes: documents under every rule, and what a cut costs, by a formula and in recorded runs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import comb, log
 
 import numpy as np
@@ -78,6 +78,12 @@ def prices(lengths: np.ndarray, slots: int, seed: int) -> Table:
         wrapped, split = -(-int(some.sum()) // top), len(document_rows(some, top, "split"))
         rows.append((name, f"{top:,}", f"{wrapped:,}", f"{split:,}", percent(split / wrapped - 1, 2)))
     return Table(("documents", "slots in a row", "rows, wrapped", "rows, split", "more rows"), rows, right=True)
+
+
+def most_of(values: Mapping[str, float], within: float) -> str:
+    """The name of the largest value, or "equal" if another is as large but for a share `within`."""
+    *_, second, first = sorted(values, key=values.__getitem__)
+    return "equal" if values[second] >= (1 - within) * values[first] else first
 
 
 def in_words(rows: DocumentRows) -> str:

@@ -15,5 +15,6 @@ __getattr__, __dir__ = late(
     {
         f"{__name__}.exercises": ["check"],
         f"{__name__}.lesson": ["QUESTIONS", "WeightsExplorer", "mark", "reveal"],
+        "packbook.shared.recorded_runs": ["interval"],
     },
 )

@@ -26,9 +26,9 @@ def against_padded(optimizers: Mapping[str, Mapping[str, np.ndarray]], confidenc
 
 def told_apart(name: str, found: Mapping[str, Interval]) -> str:
     """How many arms differ from padded, and which do not, in a sentence."""
-    open_ones = [arm for arm, one in found.items() if one.verdict == "cannot be told"]
+    open_ones = [arm for arm, one in found.items() if one.verdict == "inconclusive"]
     told = f"{name}: {len(found) - len(open_ones)} of {len(found)} arms differ from padded rows"
-    return f"{told}; undecided: {'; '.join(open_ones)}." if open_ones else f"{told}."
+    return f"{told}; inconclusive: {'; '.join(open_ones)}." if open_ones else f"{told}."
 
 
 def short_text(seed: int) -> tuple[np.ndarray, np.ndarray]:

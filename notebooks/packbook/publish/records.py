@@ -30,7 +30,7 @@ processor. [17_evidence](17_evidence.ipynb) explains intervals, sweeps and basel
 
 `python -m packbook.publish.records` makes this page; nothing on it is written by hand but the words between the tables.
 An interval is Student's, of the differences seed by seed, and holds the true mean with 95 %. If it includes 0, the
-verdict is "cannot be told". Of so many intervals about one in twenty misses the true difference."""
+verdict is "inconclusive". Of so many intervals about one in twenty misses the true difference."""
 
 _ALL = """## Every arm against its base
 

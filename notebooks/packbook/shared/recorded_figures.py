@@ -11,7 +11,7 @@ from packbook.shared.recorded_runs import Interval
 _LOOKS = {  # a verdict has a color and a marker
     "lower": {"color": OKABE_ITO[0], "marker": "v"},
     "higher": {"color": OKABE_ITO[1], "marker": "^"},
-    "cannot be told": {"color": INK, "marker": "o"},
+    "inconclusive": {"color": INK, "marker": "o"},
 }
 
 

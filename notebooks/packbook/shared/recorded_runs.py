@@ -56,9 +56,9 @@ class Interval:
 
     @property
     def verdict(self) -> str:
-        """ "higher", "lower" or "cannot be told"."""
+        """ "higher", "lower" or "inconclusive"."""
         if abs(self.mean) <= self.half:
-            return "cannot be told"
+            return "inconclusive"
         return "higher" if self.mean > 0 else "lower"
 
     def __str__(self) -> str:

@@ -1,0 +1,113 @@
+"""The exercises of notebook 09, in its order."""
+
+from collections import Counter
+from itertools import accumulate
+
+import numpy as np
+
+from packbook.exercises import Exercise, Exercises
+from packbook.n09_distributed_sorting.runs import plain_loads
+
+
+def buckets(lengths, splitters):
+    """How many of the lengths each rank gets. What equals a splitter goes behind it."""
+    return [sum(sum(s <= x for s in splitters) == rank for x in lengths) for rank in range(len(splitters) + 1)]
+
+
+def draw_lengths_and_splitters(rng):
+    """A few lengths, many of which equal a splitter; splitters may be equal too."""
+    splitters = sorted(rng.randint(2, 8) for _ in range(rng.randint(1, 3)))
+    return [rng.randint(1, 9) for _ in range(rng.randint(1, 8))], splitters
+
+
+def tie_cuts(ties, wanted):
+    """`ties[r]` rows of rank r tie at a cut; how many of each go before it, `wanted` in all, in the order of ranks."""
+    return [min(max(wanted - sum(ties[:rank]), 0), count) for rank, count in enumerate(ties)]
+
+
+def draw_ties(rng):
+    ties = [rng.randint(0, 5) for _ in range(rng.randint(1, 5))]
+    return ties, rng.randint(0, sum(ties))
+
+
+def shared_evenly(ties, wanted):
+    """Each rank gives the same share, as far as it goes."""
+    given, left = [0] * len(ties), wanted
+    while left:
+        for rank, count in enumerate(ties):
+            if left and given[rank] < count:
+                given[rank] += 1
+                left -= 1
+    return given
+
+
+def uneven_fault(got):
+    """Whether 16 lengths, none too often, make plain sample sort give one of 4 ranks at least 7."""
+    if len(got) != 16 or any(isinstance(x, bool) or x != int(x) or x < 1 for x in got):
+        return "it must be 16 whole numbers of at least 1."
+    length, times = Counter(got).most_common(1)[0]
+    if times > 4:
+        return f"{length} comes {times} times; 4 times is a fair share, and all that is allowed."
+    loads = plain_loads(np.array(got, np.int64).reshape(4, 4), samples=4)
+    return None if loads.max() >= 7 else f"the ranks end with {', '.join(map(str, loads))} rows; one needs 7."
+
+
+check = Exercises(
+    [
+        Exercise(
+            "buckets",
+            buckets,
+            level=1,
+            minutes=5,
+            draw=draw_lengths_and_splitters,
+            cases=[([1], [2]), ([2], [2]), ([3, 1, 2], [2, 3]), ([5, 5, 5, 1], [5])],
+            hint="the rank of a length is the number of splitters that are at most as large.",
+            slips={
+                "what equals a splitter goes behind it, to the higher rank.": (
+                    lambda lengths, splitters: buckets(lengths, [s + 1 for s in splitters])
+                ),
+                "those are sums from the first rank on; asked is the number of each rank.": (
+                    lambda lengths, splitters: list(accumulate(buckets(lengths, splitters)))
+                ),
+                "the last rank is missing: there is one more rank than there are splitters.": (
+                    lambda lengths, splitters: buckets(lengths, splitters)[:-1]
+                ),
+            },
+        ),
+        Exercise(
+            "tie_cuts",
+            tie_cuts,
+            level=2,
+            minutes=10,
+            draw=draw_ties,
+            cases=[([2], 1), ([1, 1], 1), ([3, 2, 4], 4), ([0, 5, 1], 5), ([2, 2, 2], 0)],
+            hint="a rank gives what is still wanted after the ranks before it: at least 0, at most what it has.",
+            slips={
+                "all ranks together give `wanted`, so a rank has to know what those before it gave.": (
+                    lambda ties, wanted: [min(wanted, count) for count in ties]
+                ),
+                "a rank gives a part of its ties, if fewer than all of them are still wanted.": (
+                    lambda ties, wanted: [
+                        count if sum(ties[: rank + 1]) <= wanted else 0 for rank, count in enumerate(ties)
+                    ]
+                ),
+                "that takes one of each rank in turn; the first rank gives all that it can, then the second.": (
+                    shared_evenly
+                ),
+            },
+        ),
+        Exercise(
+            "uneven",
+            [1, 2, 2, 2, 2, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5],
+            level=3,
+            minutes=15,
+            fault=uneven_fault,
+            hint="in the sorted list, give the splitter where this rank begins ties on its left, and the next none.",
+            slips={
+                "without ties every rank gets four; some lengths have to come several times.": list(range(1, 17)),
+                "one length alone is too frequent there; at most four may be equal.": [1] * 9 + list(range(2, 9)),
+                "sixteen lengths are needed, four for each rank.": [1, 2, 2, 2, 2],
+            },
+        ),
+    ]
+)
