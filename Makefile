@@ -38,7 +38,7 @@ help:
 	@echo "make notebooks  run all notebooks in place, and bring the minutes in README and INSTRUCTORS up to date"
 	@echo "make figures    every figure as SVG and PNG, 16:9, in figures/"
 	@echo "make slides     a deck for each notebook, one HTML file that needs no network, in slides/ (PDF=yes)"
-	@echo "make talk       a talk of 30 minutes made of them, slides/talk.html (SPEAKER='who, where, when', REPOSITORY=owner/name)"
+	@echo "make talk       a talk of 22 minutes made of them, slides/talk.html (SPEAKER='who, where, when', REPOSITORY=owner/name)"
 	@echo "make site       a web site of all notebooks that needs no network, in site/ (REPOSITORY=owner/name: copies that Colab and Binder run)"
 	@echo "make setup      install what the notebooks need into .venv, nothing else"
 	@echo "                without a GPU: TORCH=cpu takes PyTorch's build for the CPU; cu126 and others of its names work, too"

@@ -1,8 +1,8 @@
 """Padded against packed: speed and bytes on this CPU, and on one GPU BERT-base and BERT-large.
 
-`python data/record.py model [speed bytes]` writes data/benchmarks/model_speed.csv and model_bytes.csv, or
-the one that is named. Everything runs on one core and its time is the processor's, so that others on the machine hardly
-matter; what is compared takes turns.
+`python data/record.py model [speed wikipedia bytes]` writes data/benchmarks/model_speed.csv, model_wikipedia.csv and
+model_bytes.csv, or the ones that are named. Everything runs on one core and its time is the processor's, so that others
+on the machine hardly matter; what is compared takes turns.
 
 `make bench-gpu`, which is `python data/record.py model gpu`, writes model_gpu.csv: in bfloat16, on
 Wikipedia's lengths at 512. It needs torch and transformers only, and this checkout. Tokens are random: their number and
@@ -12,6 +12,7 @@ places set the time.
 import statistics
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -43,12 +44,12 @@ SHAPES = {
 }
 
 
-def bert_mini(max_predictions_per_pack: int | None, dropout: float = 0.1) -> PackedBert:
+def bert_mini(max_predictions_per_pack: int | None, dropout: float = 0.1, max_length: int = 128) -> PackedBert:
     """4 layers, 256 wide: the smallest shape whose linear layers, as in the large ones, are most of the work."""
     torch.manual_seed(0)
     config = BertConfig(
         vocab_size=4000, hidden_size=256, num_hidden_layers=4, num_attention_heads=4, intermediate_size=1024,
-        max_position_embeddings=128, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout,
+        max_position_embeddings=max_length, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout,
     )  # fmt: skip
     return PackedBert(config, max_predictions_per_pack=max_predictions_per_pack).train()
 
@@ -121,6 +122,35 @@ def speed() -> Iterator[dict]:
             }  # fmt: skip
 
 
+def wikipedia(rows: int = 8) -> Iterator[dict]:
+    """Training steps on lengths of Wikipedia at 512: padded to the maximum, and packed without a limit of depth."""
+    store, masking = like_wikipedia(20_000), MlmMasking(0, 4, 4000, (0, 1, 2, 3, 4))
+    store = replace(store, input_ids=5 + store.input_ids % 3995)  # of this model's vocabulary
+    model = bert_mini(80, max_length=512)
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=True)
+    data = {
+        "padded": batches(1, 1, store, 512, 80, masking, rows)[0],
+        "packed": batches(None, 1, store, 512, 80, masking, rows)[0],
+    }
+    losses = {"padded": padded_loss, "packed": packed_loss}
+
+    def step(run: str) -> None:
+        optimizer.zero_grad()
+        losses[run](model, data[run]).backward()
+        optimizer.step()
+
+    seconds, _ = in_turn({run: partial(step, run) for run in data}, 11, time.process_time)
+    factor = len(store) / len(pack_lengths(store.lengths, 512, "lpfhp", None))
+    for run, held in (("padded", 1.0), ("packed", factor)):
+        useful = store.lengths.mean() * held * rows
+        ratio = seconds["padded"] / seconds[run]
+        yield {
+            "MLM head": "fixed slots", "run": run, "packing factor": round(held, 3),
+            "seconds a step": round(seconds[run], 4), "useful tokens a second": round(useful / seconds[run]),
+            "realized speed-up": round(held * ratio, 3), "realized / factor": round(ratio, 3),
+        }  # fmt: skip
+
+
 def bytes_sent() -> Iterator[dict]:
     """What goes to the device for each useful token."""
     for name, batch in (("padded", batches(1, 1)[0]), ("packed", batches(None, 1)[0])):
@@ -179,7 +209,13 @@ def gpu(device: str = "cuda", sequences: int = 20_000) -> Iterator[dict]:
 def main(*names: str) -> None:
     if names != ("gpu",):
         torch.set_num_threads(1)
-        record_parts("model", names, {"speed": speed, "bytes": bytes_sent}, PACKAGES, f"{processor()}, one used")
+        record_parts(
+            "model",
+            names,
+            {"speed": speed, "wikipedia": wikipedia, "bytes": bytes_sent},
+            PACKAGES,
+            f"{processor()}, one used",
+        )
     elif torch.cuda.is_available():
         record_parts("model", names, {"gpu": gpu}, PACKAGES, torch.cuda.get_device_name())
     else:

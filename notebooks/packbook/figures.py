@@ -4,10 +4,11 @@ import base64
 import csv
 import inspect
 import io
+import json
 import os
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -224,10 +225,10 @@ def claim(fig: Figure) -> str:
 
 
 @styled()
-def svg(fig: Figure, alt: str, title: str = "") -> str:
+def svg(fig: Figure, alt: str, title: str = "", numbers: Mapping[str, Any] | None = None) -> str:
     """The figure as SVG text with `alt` as its `<desc>`, the same bytes every time.
 
-    Its `<title>` is the `title`, or the claim of the figure, or `alt`.
+    Its `<title>` is the `title`, or the claim of the figure, or `alt`. Its `numbers` are JSON in a `<metadata>`.
     """
     _fix_layout(fig)
     titles = [text for ax in fig.axes for text in (ax.title, ax._left_title) if text.get_text()]
@@ -236,6 +237,7 @@ def svg(fig: Figure, alt: str, title: str = "") -> str:
     raw = io.StringIO()
     fig.savefig(raw, format="svg", metadata={"Date": None})
     words = f"<title>{escaped(title or claim(fig) or alt)}</title>\n <desc>{escaped(alt)}</desc>"
+    words += f'\n <metadata id="numbers">{escaped(json.dumps(numbers))}</metadata>' if numbers else ""
     before, _, after = raw.getvalue().partition("<svg ")  # the first is the picture itself
     attributes, _, drawing = after.partition(">")
     return f'{before}<svg role="img" {attributes}>\n {words}{drawing}'
@@ -258,22 +260,34 @@ def _is_map(fig: Figure) -> bool:
     return any(image.get_array().ndim == 2 for ax in fig.axes for image in ax.images)
 
 
-def save(fig: Figure, alt: str, folder: str | os.PathLike, name: str, title: str = "", drawn: bytes = b"") -> None:
+def save(
+    fig: Figure,
+    alt: str,
+    folder: str | os.PathLike,
+    name: str,
+    title: str = "",
+    drawn: bytes = b"",
+    numbers: Mapping[str, Any] | None = None,
+) -> None:
     """Write `name.svg` and `name.png`, 1920 pixels wide, into `folder`; `drawn` is the PNG if it is there already."""
-    write_text(Path(folder) / f"{name}.svg", svg(fig, alt, title))
+    write_text(Path(folder) / f"{name}.svg", svg(fig, alt, title, numbers))
     with atomic_path(Path(folder) / f"{name}.png") as beside:
         beside.write_bytes(drawn or png(fig, dpi=1920 / fig.get_figwidth()))
 
 
-def publish(fig: Figure, drawn: bytes, alt: str, name: str, title: str = "") -> dict[str, Any]:
+def publish(
+    fig: Figure, drawn: bytes, alt: str, name: str, title: str = "", numbers: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Return the metadata of an output that shows the figure; under `packbook run` it is saved by its name too.
 
     Args:
         drawn: the figure's PNG, as `png` made it.
+        numbers: what a slide's headline may say of the figure, by name.
     """
     if folder := os.environ.get(FIGURES_FOLDER):
-        save(fig, alt, folder, name, title, drawn)
+        save(fig, alt, folder, name, title, drawn, numbers)
     means = {"kind": "figure", "name": name, "title": title or claim(fig), "alt": alt}
+    means |= {"numbers": dict(numbers)} if numbers else {}
     return {MEANING: means, **_look(fig, alt)}
 
 
@@ -293,12 +307,13 @@ def show_dark_style() -> None:
     display_as("style", {"text/html": f"<style>{_DARK}</style>"})
 
 
-def show(fig: Figure, *, alt: str, name: str) -> None:
+def show(fig: Figure, *, alt: str, name: str, numbers: Mapping[str, Any] | None = None) -> None:
     """Show a figure in a notebook, with the sentence that says what it shows.
 
     Args:
         alt: what the figure says, in words, computed from its data.
         name: the file name without ending, in lower-case letters, digits and dashes; once per notebook.
+        numbers: Python's numbers or texts by name, for the headline and the notes of a talk.
     """
     from IPython.display import display
 
@@ -307,7 +322,7 @@ def show(fig: Figure, *, alt: str, name: str) -> None:
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
         raise ValueError(f"A figure's name has lower-case letters, digits and dashes only, not {name!r}.")
     drawn = png(fig)
-    display(picture(drawn, alt), raw=True, metadata=publish(fig, drawn, alt, name))
+    display(picture(drawn, alt), raw=True, metadata=publish(fig, drawn, alt, name, numbers=numbers))
 
 
 def show_source(function: Any) -> None:

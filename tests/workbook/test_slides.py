@@ -1,18 +1,24 @@
 """A deck tells what the notebook tells, and keeps the code of its cells to itself; the talk can be given as it is."""
 
 import base64
+import html
 import re
+import tomllib
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import unquote
 
 import nbformat
 import pytest
+from bs4 import BeautifulSoup
+from figure_style import style_faults
 
-from packbook.figures import new_figure, svg
+from packbook.figures import new_figure, save, svg
 from packbook.guesses import NO_GUESS
-from packbook.publish import slides, talk
-from packbook.publish.gallery import Picture
+from packbook.publish import slides, talk, talk_figures
+from packbook.publish.gallery import Picture, pictures_of
 from packbook.publish.slides import deck, headed, slides_of
+from packbook.records import recorded
 from packbook.results import meanings
 from packbook.tables import Table
 from packlib.tools.exits import exit_code
@@ -56,7 +62,8 @@ def test_a_slide_is_a_claim_and_the_rest_is_what_the_speaker_says():
     cells.append(wishing(code("show(fig)", figure("line")), claim="B < A", notes="Say <it>."))
     cells.append(code("print(7)", printed("seven")))
     title, slide = slides_of(notebook("# Steps\n\nOne.\n\nGoals.", *cells))
-    assert (title.kind, title.heading, title.body) == ("title", "Steps", "<h1>Steps</h1>") and "Goals." in title.notes
+    assert (title.kind, title.heading) == ("title", "Steps") and "Goals." in title.notes
+    assert title.body.startswith("<h1>Steps</h1>\n<p>One.</p>\n\n<img alt="), "a sentence and a picture"
     assert (slide.kind, slide.heading, slide.name, slide.section) == ("figure", "B < A", "line", "Count")
     assert slide.body.startswith('<h2>B &lt; A</h2>\n<img alt="A line that &lt;rises&gt;."')
     order = ["How many?", "<b>5 packs.</b> Six &amp; more", "Say &lt;it&gt;."]
@@ -80,6 +87,25 @@ def test_any_cell_may_make_a_claim():
     assert "<p>Text.</p>" in slides[1].body and '<pre class="out">&lt;5&gt;</pre>' in slides[2].body
 
 
+def test_where_it_was_recorded_is_said_and_not_shown():
+    source = data({"kind": "source", "text": "Recorded with make on a machine"}, text_plain="Recorded with make")
+    (_, slide) = slides_of(notebook("# S", "## A", wishing(code("t", source, printed("5")), claim="Five")))
+    assert "Recorded" not in slide.body and "<p>Recorded with make on a machine.</p>" in slide.notes
+
+
+def test_a_table_has_six_rows_at_most_or_names_them():
+    def slide(number, **wishes):
+        rows = [(f"row {n}", n) for n in range(number)]
+        shown = code("t", data(text_html=Table(("name", "n"), rows)._repr_html_()))
+        return slides_of(notebook("# S", "## A", wishing(shown, claim="A table", **wishes)))[1].body
+
+    assert slide(6).count("<tr") == 7
+    with pytest.raises(ValueError, match="The slide 'A table' has a table of 7 rows; 6 can be read"):
+        slide(7)
+    body = slide(9, rows=[2, 8])
+    assert re.findall(r"row \d", body) == ["row 2", "row 8"] and body.count("<tr") == 3
+
+
 def test_what_speaks_to_a_learner_is_no_slide_and_the_summary_is_the_last():
     drawn = code("show(a)", figure("a"))
     summary = "## Summary\n\n- First.\n- Second.\n\nFurther reading."
@@ -98,6 +124,8 @@ def test_figures_come_from_files_with_the_words_in_them_and_may_grow(tmp_path):
     assert stored.body == '<img alt="A line that &lt;rises&gt;." src="data:image/png;base64,AAAA">'
     drawn = '<img alt="Another &lt;line&gt;." src="data:image/svg+xml;base64,PHN2Zy8+" data-build="[1, 3]">'
     assert fresh.body == f"<h2>Up</h2>\n{drawn}", "one headline a slide, in the same place on each"
+    later = slides_of(notebook("# Steps", *cells), [replace(picture, title="Up by 2")])[1]
+    assert later.heading == "Up by 2" and "<h2>Up by 2</h2>" in later.body, "the claim of the run that drew it"
     for given in ([picture, replace(picture, name="other")], [replace(picture, name="other")]):
         with pytest.raises(ValueError, match=r"not those of the notebook's figures: .*'other'"):
             slides_of(notebook("# Steps", *cells), given)
@@ -145,7 +173,8 @@ def test_a_deck_has_claims_and_fetches_nothing(path):
 def test_every_slide_makes_a_claim_of_its_own_and_fetches_nothing():
     slides = talk.talk(address="https://example.org/packing")
     claims = [slide.heading for slide in slides]
-    assert slides[-1].body.count("https://example.org/packing") == 2, "the address, and what it leads to"
+    assert '<a href="https://example.org/packing">' in slides[-1].body and "QR code of https" in slides[-1].body
+    assert all(len(re.findall(r"\d[\d,.]*", claim)) <= 2 for claim in claims), "no headline of many numbers"
     assert not any(re.search("[{}]", slide.heading + slide.notes) for slide in slides), "a number is missing"
     assert slides[0].kind == "title" and len(set(claims)) == len(claims) and all(slide.notes for slide in slides)
     alts = [re.search('<img alt="([^"]+)"', slide.body) for slide in slides if slide.kind == "figure"]
@@ -155,6 +184,26 @@ def test_every_slide_makes_a_claim_of_its_own_and_fetches_nothing():
     assert re.findall(r"failed +([^\n<]+)", checked) == failed, "what the check finds in a collator with faults"
     page = deck(slides, "Somebody")
     assert not re.search(r'(?:src|<link[^>]*href)="(?!data:)', page) and "Somebody" in page
+
+
+def test_the_speaker_needs_the_minutes_that_are_claimed():
+    """At 130 words a minute, with up to a tenth of the time for what is only looked at."""
+    words = tomllib.loads(talk.SCRIPT.read_text(encoding="utf-8"))
+    notes = [BeautifulSoup(slide.notes, "html.parser").get_text() for slide in talk.talk()]
+    spoken = sum(len(text.replace("Recorded with", "\n").split("\n\n")[0].split()) for text in notes)
+    assert 0.9 * words["minutes"] <= spoken / 130 <= words["minutes"]
+    for file in ("Makefile", "README.md"):
+        assert f"a talk of {words['minutes']} minutes" in (NOTEBOOKS[0].parents[1] / file).read_text(encoding="utf-8")
+    assert f"next {words['minutes']} minutes" in " ".join(notes[0].split())
+
+
+def test_the_qr_code_leads_to_the_address():
+    import segno
+
+    address = "https://example.org/a?b=1&c"
+    (shown,) = re.findall('<img class="code"[^>]* src="([^"]+)"', talk.talk(address=address)[-1].body)
+    drawn = re.search(r'<path[^>]* d="([^"]+)"', unquote(html.unescape(shown)).replace("'", '"'))[1]
+    assert drawn == re.search(r'<path[^>]* d="([^"]+)"', segno.make_qr(address).svg_inline(border=2))[1]
 
 
 def script(folder, entry):
@@ -173,11 +222,39 @@ def test_what_is_not_there_is_refused(tmp_path, notebook, says):
 
 
 def test_numbers_are_those_that_the_figure_says(tmp_path):
-    entry = 'notebook = "00_tour"\nfigure = "packed"\nclaim = "{n} rows"\nnotes = "{n}!"\n'
-    _, slide = talk.talk(script(tmp_path, entry + 'numbers = { n = "they take ([0-9]+) rows, 3" }'))
-    assert re.fullmatch("[0-9]+ rows", slide.heading) and slide.heading.split()[0] in slide.notes
-    with pytest.raises(ValueError, match="The figure 'packed' does not say 'n', looked for as 'nobody takes"):
-        talk.talk(script(tmp_path, entry + 'numbers = { n = "nobody takes ([0-9]+)" }'))
+    entry = 'notebook = "00_tour"\nfigure = "packed"\nclaim = "{packed} rows"\nnotes = "{packed}!"\n'
+    _, slide = talk.talk(script(tmp_path, entry))
+    stored = nbformat.read(NOTEBOOKS[0], as_version=4)
+    (means,) = [one for one in meanings(stored, "figure") if one["name"] == "packed"]
+    assert slide.heading == f"{means['numbers']['packed']} rows" and f"{means['numbers']['packed']}!" in slide.notes
+    with pytest.raises(ValueError, match=r"The figure 'packed' has no number 'nobody'; it has .*'padded'"):
+        talk.talk(script(tmp_path, entry.replace("{packed}", "{nobody}")))
+
+
+def test_numbers_are_those_of_the_picture_that_is_shown(tmp_path):
+    fig, _ = new_figure()
+    save(fig, "Words.", tmp_path, "00_tour-01-waste", "Up", numbers={"empty": 12.5, "name": "a < b"})
+    (found,) = pictures_of("00_tour", tmp_path)
+    assert found.numbers == {"empty": 12.5, "name": "a < b"} and (found.title, found.alt) == ("Up", "Words.")
+    save(fig, "Words.", tmp_path, "00_tour-01-waste", "Up")
+    assert pictures_of("00_tour", tmp_path)[0].numbers == {}
+
+
+def test_recorded_seconds_make_the_talks_own_figures():
+    found = talk_figures.speed_ups()
+    rows = [row for row in recorded("model_speed").rows if row["depth"] == "unlimited"]
+    assert found["wordnet"] == pytest.approx(sum(row["realized speed-up"] for row in rows) / 2) and len(rows) == 2
+    (wikipedia,) = [row for row in recorded("model_wikipedia").rows if row["run"] == "packed"]
+    assert found["wikipedia"] == wikipedia["realized speed-up"]
+    for draw in talk_figures.FIGURES.values():
+        drawn = draw()
+        assert not style_faults(svg(drawn.figure, drawn.alt)) and drawn.source.startswith(
+            "Recorded with python data/record.py"
+        )
+    race = {row["run"]: [] for row in recorded("race").rows}
+    for row in recorded("race").rows:
+        race[row["run"]].append(row["CPU s"])
+    assert drawn.numbers["times"] == pytest.approx(sum(race["padded to the longest"]) / sum(race["packed"]))
 
 
 def test_a_claim_takes_the_place_of_the_figures_title():

@@ -52,8 +52,9 @@ def show_padded(lengths: np.ndarray, max_length: int) -> None:
     draw_rows(ax, [[i] for i in range(FEW)], lengths, max_length, FEW)
     empty = 1 - lengths[:FEW].mean() / max_length
     ax.set(title=f"{FEW} texts in {FEW} rows: {percent(empty, 0)} of the slots are empty")
+    numbers = {"empty": 100 * float(empty)}
     alt = f"{FEW} real texts as rows of {max_length} slots. The colored part of each row is text, "
-    show(fig, alt=alt + f"the gray part is padding: {percent(empty)} of all slots.", name="waste")
+    show(fig, alt=alt + f"the gray part is padding: {percent(empty)} of all slots.", name="waste", numbers=numbers)
 
 
 def show_packed(lengths: np.ndarray, packs: Packs, best: PackingPlan, mark: Callable[..., None]) -> None:
@@ -67,7 +68,8 @@ def show_packed(lengths: np.ndarray, packs: Packs, best: PackingPlan, mark: Call
     axes[1].set_title(f"packed: {said(len(packs), 'rows')}, {percent(1 - best.efficiency, 0)} empty")
     mark(axes[1], "rows", "y", at=lambda rows: rows - 0.5)  # below so many rows
     alt = f"The same {FEW} texts twice. Padded they take {FEW} rows, {percent(empty)} empty; packed they take "
-    show(fig, alt=alt + f"{said(len(packs), 'rows')}, {percent(1 - best.efficiency)} empty.", name="packed")
+    alt += f"{said(len(packs), 'rows')}, {percent(1 - best.efficiency)} empty."
+    show(fig, alt=alt, name="packed", numbers={"padded": FEW, "packed": len(packs)})
 
 
 def show_looks(segment_ids: "torch.Tensor") -> None:

@@ -59,7 +59,8 @@ def show_histograms(sets: Sequence[LengthHistogram]) -> None:
     ax.set_title(f"Padded to the maximum: {100 * min(shares):.0f} to {percent(max(shares), 0)} padding")
     listed = "; ".join(f"{shown_name(h)}, {h.max_length}: {percent(h.padding_fraction)}" for h in sets)
     alt = f"Length histograms of {len(sets)} data sets. Maximum length and share of padding: {listed}."
-    show(fig, alt=alt, name="five-histograms")
+    numbers = {"least": 100 * min(shares), "most": 100 * max(shares)}
+    show(fig, alt=alt, name="five-histograms", numbers=numbers)
 
 
 def show_habits(sets: Sequence[LengthHistogram], batch_size: int) -> None:
@@ -132,4 +133,5 @@ def show_factors(histograms: Sequence[LengthHistogram]) -> None:
     ax.set(xlabel="best packing factor", xlim=(1, 1.1 * max(factors.values()) + 0.5))
     ax.set(title=f"At best, a row holds {min(factors.values()):.1f} to {max(factors.values()):.1f} sequences")
     listed = ", ".join(f"{name} {factor:.2f}" for name, factor in factors.items())
-    show(fig, alt=f"The best possible packing factor of each data set: {listed}.", name="best-factors")
+    alt = f"The best possible packing factor of each data set: {listed}."
+    show(fig, alt=alt, name="best-factors", numbers=factors)

@@ -152,4 +152,10 @@ def show_depths(
     ax.set_title(f"Depth {enough} is within 0.01 % of no limit" if enough else "Even depth 16 costs over 0.01 %")
     listed = "; ".join(f"{method} {', '.join(f'{x:.2f}' for x in shares)}" for method, shares in more.items())
     alt = f"at depth {', '.join(str(depth or 'none') for depth in depths)}: {listed}."
-    show(fig, alt=f"{shown_name(exact)}. Packs above the best without a limit, in percent, {alt}", name="depth")
+    numbers = {f"depth {depth or 'none'}": share for depth, share in zip(depths, more["optimal"], strict=True)}
+    show(
+        fig,
+        alt=f"{shown_name(exact)}. Packs above the best without a limit, in percent, {alt}",
+        name="depth",
+        numbers=numbers,
+    )

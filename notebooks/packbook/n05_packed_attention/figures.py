@@ -34,7 +34,7 @@ def show_masks(segment_ids: Tensor, padding_mask: Tensor) -> None:
     alt = f"Who may look at whom in a pack of 9, 7 and 5 tokens. The padding mask allows {pairs} "
     alt += f"pairs, {percent(1 - own / pairs)} of them between strangers (crossed). The "
     alt += f"block-diagonal mask allows the {own} pairs within a sequence, and padding sees padding."
-    show(fig, alt=alt, name="two-masks")
+    show(fig, alt=alt, name="two-masks", numbers={"strangers": 100 * (1 - own / pairs)})
 
 
 def show_flat_row(tokens: Tensor, bounds: Sequence[int], tokenizer: Any) -> None:
@@ -106,7 +106,9 @@ def show_faults(accuracy: Mapping[str, float], right: float) -> None:
     falls = " and ".join(percent(accuracy[name], 0) for name in ("positions run on", "no mask"))
     ax.set_title(f"One fault: from {percent(right, 0)} of the hidden words to {falls}")
     listed = "; ".join(f"{name} {percent(share, 0)}" for name, share in accuracy.items())
-    show(fig, alt=f"Hidden words guessed, unpacked {percent(right, 0)}: {listed}.", name="faults-cost")
+    numbers = {name: 100 * share for name, share in accuracy.items()}
+    alt = f"Hidden words guessed, unpacked {percent(right, 0)}: {listed}."
+    show(fig, alt=alt, name="faults-cost", numbers=numbers)
 
 
 def show_leaks(

@@ -51,7 +51,10 @@ def show_weights(packs: list[list[int]], means: Mapping[str, float]) -> None:
         f"over {name}s {', '.join(percent(share, 0) for share in shares)}, mean {means[name]:g}"
         for name, shares in weights(packs).items()
     )
-    show(fig, alt=f"Weights of A, alone in a pack, and B and C, together in one: {listed}.", name="weights")
+    alt = f"Weights of A, alone in a pack, and B and C, together in one: {listed}."
+    show(
+        fig, alt=alt, name="weights", numbers={name: 100 * float(shares[0]) for name, shares in weights(packs).items()}
+    )
 
 
 def show_errors(errors: Mapping[int, Sequence[float]], in_order: Mapping[int, float]) -> None:
@@ -76,4 +79,6 @@ def show_errors(errors: Mapping[int, Sequence[float]], in_order: Mapping[int, fl
         f"{n} micro-batches: {min(e):.0f} to {max(e):.0f} %, packer's order {in_order[n]:.0f} %"
         for n, e in errors.items()
     )
-    show(fig, alt=f"Error of the gradient over {len(errors[2])} shuffles. {listed}.", name="accumulation")
+    alt = f"Error of the gradient over {len(errors[2])} shuffles. {listed}."
+    numbers = {f"parts {n}": float(average) for n, average in zip(errors, averages, strict=True)}
+    show(fig, alt=alt, name="accumulation", numbers=numbers)

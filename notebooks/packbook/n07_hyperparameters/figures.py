@@ -36,7 +36,9 @@ def show_updates(updates: Mapping[str, list[np.ndarray]], factor: float) -> None
     padded, packed, *_ = [label.rpartition(": ")[2].partition(" ")[0] for label in updates]
     same = "Packing these lengths leaves an update as it was"
     ax.set_title(f"The same rows hold {packed} sequences instead of {padded}" if factor > 1.01 else same)
-    show(fig, alt=f"The rows of one update, real lengths. {'; '.join(updates)}.", name="one-update")
+    alt = f"The rows of one update, real lengths. {'; '.join(updates)}."
+    sequences = [sum(int(ids.max(axis=1).sum()) for ids in parts) for parts in updates.values()]
+    show(fig, alt=alt, name="one-update", numbers=dict(zip(("padded", "packed", "divided"), sequences, strict=False)))
 
 
 def show_evenness(by_rows: Sequence[int], by_sequences: Sequence[int], target: float) -> None:
@@ -109,4 +111,5 @@ def show_arms(found: dict[str, dict[str, tuple[Interval, int]]]) -> None:
     axes[0].set_ylabel("in parentheses: updates")
     fig.suptitle(title)
     what = "Final held-out loss less that of padded rows, five pairs of seeds; in parentheses the updates"
-    show(fig, alt=f"{title}. {what}. {'; '.join(listed)}.", name="all-arms")
+    numbers = {f"{optimizer} {way}": str(ways[way][0]) for optimizer, ways in found.items() for way in _WAYS}
+    show(fig, alt=f"{title}. {what}. {'; '.join(listed)}.", name="all-arms", numbers=numbers)

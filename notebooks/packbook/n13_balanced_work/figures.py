@@ -45,7 +45,8 @@ def show_mix(packs: Packs, orders: dict[str, np.ndarray], step: int) -> None:
 
 def show_windows(found: list[dict], at_random: float) -> None:
     """What windows leave of waiting and mix, as `draw_windows` draws it."""
-    show(draw_windows(found, at_random), alt=windows_in_words(found, at_random), name="windows")
+    numbers = {"random": 100 * at_random} | {f"window {row['window']}": 100 * row["waiting"] for row in found}
+    show(draw_windows(found, at_random), alt=windows_in_words(found, at_random), name="windows", numbers=numbers)
 
 
 def draw_ranks(ax: Axes, tokens: np.ndarray, squares: np.ndarray, work: Work) -> None:

@@ -103,7 +103,9 @@ def five_ways(
     short = [weights[1] / weights.sum() for weights in found.values()]
     fig.suptitle(f"The {lengths[1]} tokens of B weigh {percent(min(short), 0)} to {percent(max(short), 0)}")
     held = ", ".join(f"{ascii_uppercase[at]} {length}" for at, length in enumerate(lengths))
-    show(fig, alt=f"Answers of {held} tokens. What they weigh, {weights_in_words(found)}.", name="five-ways")
+    alt = f"Answers of {held} tokens. What they weigh, {weights_in_words(found)}."
+    numbers = {"least": 100 * float(min(short)), "most": 100 * float(max(short)), "tokens": int(lengths[1])}
+    show(fig, alt=alt, name="five-ways", numbers=numbers)
 
 
 def regrouped(moved: Mapping[str, tuple[float, float]], deals: int) -> None:

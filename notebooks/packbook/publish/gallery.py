@@ -4,11 +4,13 @@ A figure is `<notebook>-<place>-<content>.svg` and `.png`, so that it says where
 """
 
 import glob
+import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import nbformat
@@ -24,12 +26,13 @@ from packlib.tools.exits import exit_code
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure in a file, under its name in the notebook; its claim and its alt text stand inside."""
+    """A figure in a file, under its name in the notebook; its claim, alt text and numbers stand inside."""
 
     svg: Path
     name: str
     title: str
     alt: str
+    numbers: Mapping[str, Any] = field(default_factory=dict)
 
 
 def pictures_of(notebook: str, folder: Path) -> list[Picture]:
@@ -37,8 +40,9 @@ def pictures_of(notebook: str, folder: Path) -> list[Picture]:
     found = []
     for svg in sorted(folder.glob(f"{glob.escape(notebook)}-*.svg")):
         name = svg.stem.removeprefix(f"{notebook}-").partition("-")[2]  # after its place
-        title, alt = ElementTree.parse(svg).getroot()[:2]
-        found.append(Picture(svg, name, title.text or "", alt.text or ""))
+        title, alt, *rest = ElementTree.parse(svg).getroot()
+        numbers = next((json.loads(part.text or "{}") for part in rest if part.get("id") == "numbers"), {})
+        found.append(Picture(svg, name, title.text or "", alt.text or "", numbers))
     return found
 
 

@@ -30,6 +30,7 @@ _FONTS = Path(__file__).parents[1] / "fonts"
 _TEMPLATE = Path(__file__).with_name("slides.html")
 _WEIGHTS = {400: "Inter-Regular.otf", 700: "Inter-Bold.otf"}  # so that text and figures have one typeface
 _FOR_LEARNERS = ("Exercises", "Explore", "Play")  # sections that have no slide
+MOST_ROWS = 6  # of a table that the last row of a hall can read
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,11 @@ class Slide:
 def slides_of(notebook: NotebookNode, pictures: Sequence[Picture] = ()) -> list[Slide]:
     """The slides of a notebook: one that opens it, and one for each claim.
 
-    A figure makes a slide, with its title as the claim. A cell may say otherwise in its metadata: `"packlib": {"slide":
+    The slide that opens it has the sentence below its title and its first figure. A figure makes a slide, with its
+    title as the claim. A cell may say otherwise in its metadata: `"packlib": {"slide":
     {"claim": …, "notes": …, "skip": true, "figure": name, "build": …}}`. With a claim any cell makes a slide, `skip`
-    leaves it out, and of the figures only the one that is named is shown, also where another cell drew it. The last
+    leaves it out, and of the figures only the one that is named is shown, also where another cell drew it. `"rows": [0,
+    2]` shows these rows of a table alone. The last
     slide is the summary; its claim is the sentence below the title, or the `"thesis"` of the cell with the title.
 
     A picture from a file may grow while its slide is shown. `"build": [1, 3, 6]` shows its first panel, then three of
@@ -69,7 +72,8 @@ def slides_of(notebook: NotebookNode, pictures: Sequence[Picture] = ()) -> list[
         pictures: its figures as files; without them the images in the notebook are taken.
 
     Raises:
-        ValueError: if there are pictures, but not those that the notebook shows, or if a slide names no figure.
+        ValueError: if there are pictures, but not those that the notebook shows, if a slide names no figure, or if it
+            has a table of more than six rows.
     """
     return _Deck(notebook, pictures).read()
 
@@ -109,11 +113,18 @@ class _Deck:
             if marks == "#":
                 self.thesis = " ".join(text.strip().partition("\n\n")[0].split())
                 self.notes = [markdown_to_html(text, address=_in_decks)]
-                self._slide("title", heading, f"<h1>{escaped(heading)}</h1>")
+                self._slide("title", heading, self._opening(heading))
             elif marks == "##":
                 self.section, self.notes = heading, []
             if marks != "#" and text.strip() and not text.lstrip().startswith("*Level"):
                 self.notes.append(markdown_to_html(text, address=_in_decks))
+
+    def _opening(self, heading: str) -> str:
+        """The title, the sentence below it, and the first figure."""
+        sentence = markdown_to_html(self.thesis, address=_in_decks)
+        first = next(iter(self.figures.values()), None)
+        image = "" if first is None else self._image(first, {})
+        return f"<h1>{escaped(heading)}</h1>\n{sentence}\n{image}"
 
     def _cell(self, cell: NotebookNode, wishes: Mapping[str, Any]) -> None:
         outputs = cell.get("outputs", [])
@@ -121,19 +132,24 @@ class _Deck:
             if meaning(output).get("kind") == "reveal":
                 answer, why = (escaped(meaning(output)[part]) for part in ("answer", "why"))
                 self.notes.append(f"<p><b>{answer}.</b> {why}</p>")
+            elif _is_caption(output):
+                self.notes.append(f"<p>{escaped(meaning(output)['text'])}.</p>")
         drawn = [output for output in outputs if meaning(output).get("kind") == "figure"]
         if wishes.get("figure"):
             drawn = [self.figures[one_of("figure", wishes["figure"], self.figures)]]
         for output in drawn:
             means = meaning(output)
-            claim, image = wishes.get("claim") or means["title"] or means["alt"], self._image(output, wishes)
-            if self.files or claim != means["title"]:  # which a picture that is no file shows
+            picture = self.files.get(means["name"])  # of a later run, whose times are others
+            title = picture.title if picture else means["title"]
+            claim, image = wishes.get("claim") or title or means["alt"], self._image(output, wishes)
+            if self.files or claim != title:  # which a picture that is no file shows
                 image = headed(claim, image)
             self._claim(claim, image, wishes.get("notes", ""), means["name"])
         if wishes.get("claim") and not drawn:
             prose = re.sub(r"^#+ .*\n?", "", cell.source, flags=re.M)
             is_text = cell.cell_type == "markdown"
             text = markdown_to_html(prose, address=_in_decks) if is_text else "".join(map(_shown, outputs))
+            text = _with_rows(text, wishes.get("rows"), wishes["claim"])
             body = f'<h2>{escaped(wishes["claim"])}</h2>\n<div class="block">{text}</div>'
             self._claim(wishes["claim"], body, wishes.get("notes", ""), "")
 
@@ -171,10 +187,34 @@ def headed(claim: str, image: str) -> str:
     return f"<h2>{escaped(claim)}</h2>\n{kind}{svg}{rest}"
 
 
+def _with_rows(text: str, chosen: Sequence[int] | None, claim: str) -> str:
+    """HTML whose table has the chosen rows alone, counted from 0.
+
+    Raises:
+        ValueError: if so many are left that a hall cannot read them.
+    """
+    page = BeautifulSoup(text, "html.parser")
+    for table in page.select("table"):
+        rows = table.select("tbody tr")
+        kept = range(len(rows)) if chosen is None else chosen
+        if len(kept) > MOST_ROWS:
+            raise ValueError(f"The slide {claim!r} has a table of {len(kept)} rows; {MOST_ROWS} can be read.")
+        for at, row in enumerate(rows):
+            if at not in kept:
+                row.extract()
+    return text if chosen is None else str(page)
+
+
+def _is_caption(output: NotebookNode) -> bool:
+    """Whether an output says where something was recorded: that is for the notes."""
+    means = meaning(output)
+    return means.get("kind") == "source" and "file" not in means
+
+
 def _shown(output: NotebookNode) -> str:
     """What a cell shows beside figures and answers, as HTML."""
     data = output.get("data", {})
-    if meaning(output).get("kind") in ("reveal", "result", "style"):
+    if meaning(output).get("kind") in ("reveal", "result", "style") or _is_caption(output):
         return ""
     if "text/html" in data:
         return data["text/html"]

@@ -4,6 +4,7 @@
 """
 
 import argparse
+import base64
 import re
 import sys
 import tomllib
@@ -16,13 +17,16 @@ from typing import Any
 
 import nbformat
 
+from packbook.figures import svg
 from packbook.pages import markdown_to_html
 from packbook.publish.gallery import pictures_of
 from packbook.publish.slides import Slide, deck, headed, slides_of
+from packbook.publish.talk_figures import FIGURES
 from packbook.results import meanings
 from packbook.run.running import NOTEBOOKS, find_notebook, notebooks
 from packlib.checks import escaped, one_of
 from packlib.files import naming, output_path, write_text
+from packlib.installed import needed_by
 from packlib.tools.exits import exit_code
 
 SCRIPT = Path(__file__).with_name("talk.toml")
@@ -33,66 +37,87 @@ def talk(script: Path = SCRIPT, figures: Path | None = None, address: str = "") 
 
     Args:
         script: a TOML file with a `title`, a `subtitle`, the `minutes` that are planned, and tables `[[slide]]` with
-            `notes` and either a `notebook` and the name of one of its figures, or a `claim` and a `text` in Markdown. A
-            claim beside a figure stands above it in place of its title. `numbers` are patterns that are looked for in
-            title and alt text of the figure; what their group finds fills their names, in braces, in claim and notes.
-            In a text `{check}` becomes what `check_packing` finds in a collator with faults, and `{address}` the
-            `address`. A `section` holds for the slides that follow.
+            `notes` and either a `notebook` and the name of one of its figures, or the name of a `drawn` figure of the
+            talk's own, or a `claim` and a `text` in Markdown. A claim beside a figure stands above it in place of its
+            title. A name in braces, in claim and notes, stands for a number that the figure carries, or for a named
+            result of its notebook. In a text `{check}` becomes what `check_packing` finds in a collator with faults,
+            and `{address}` the `address` and a QR code that leads there. A `section` holds for the slides that follow.
         figures: where `make figures` left the pictures; without it the images in the notebooks are taken.
         address: where the audience finds all of it.
 
     Raises:
-        ValueError: if it names a notebook or figure that is not there, or a number that its figure does not say.
+        ValueError: if it names a notebook or figure that is not there, or a number that its figure does not carry.
+        MissingExtraError: if there is an address, and nothing that draws its QR code.
     """
     words = tomllib.loads(script.read_text(encoding="utf-8"))
 
     @cache
-    def drawn(notebook: str) -> dict[str, tuple[Slide, str]]:
-        """The slides of a notebook's figures, each with what its figure says."""
+    def of_notebook(notebook: str) -> dict[str, tuple[Slide, dict[str, Any]]]:
+        """The slides of a notebook's figures, each with its numbers and the results of the notebook."""
         path = NOTEBOOKS / f"{find_notebook(notebook)}.ipynb"
         with naming(path, "notebook for a talk"):
             cells = nbformat.read(path, as_version=4)
             pictures = pictures_of(path.stem, figures) if figures else ()
             slides = slides_of(cells, pictures)
+        results = {one["name"]: one["value"] for one in meanings(cells, "result")}
         still = [figure for figure in meanings(cells, "figure") if "explorer" not in figure]
-        says = {figure["name"]: f"{figure['title']}. {figure['alt']}" for figure in still}
-        says |= {picture.name: f"{picture.title}. {picture.alt}" for picture in pictures if picture.name in says}
-        return {slide.name: (slide, says[slide.name]) for slide in slides if slide.name in says}
+        numbers = {figure["name"]: figure.get("numbers", {}) for figure in still}
+        numbers |= {picture.name: picture.numbers for picture in pictures if picture.name in numbers}
+        return {slide.name: (slide, results | numbers[slide.name]) for slide in slides if slide.name in numbers}
 
+    opening = markdown_to_html(words["notes"].replace("{minutes}", str(words.get("minutes", ""))))
     title = f"<h1>{escaped(words['title'])}</h1>\n<p>{escaped(words['subtitle'])}</p>"
-    made, section = [Slide("title", words["title"], title, markdown_to_html(words["notes"]))], ""
+    made, section = [Slide("title", words["title"], title, opening)], ""
     for wish in words["slide"]:
         section = wish.get("section", section)
-        made.append(replace(_slide(wish, drawn, address), section=section))
+        made.append(replace(_slide(wish, of_notebook, address), section=section))
     return made
 
 
-def _slide(wish: Mapping[str, Any], drawn: Any, address: str) -> Slide:
+def _slide(wish: Mapping[str, Any], of_notebook: Any, address: str) -> Slide:
+    if "drawn" in wish:
+        name = one_of("drawn", wish["drawn"], FIGURES)
+        drawn = FIGURES[name]()
+        drawing = base64.b64encode(svg(drawn.figure, drawn.alt).encode()).decode()
+        image = f'<img alt="{escaped(drawn.alt)}" src="data:image/svg+xml;base64,{drawing}">'
+        notes = f"{_filled(wish['notes'], name, drawn.numbers)}\n\n{drawn.source}."
+        return _figure_slide(_filled(wish["claim"], name, drawn.numbers), image, notes, name)
     if "figure" in wish:
-        slides = drawn(wish["notebook"])
-        slide, says = slides[one_of("figure", wish["figure"], slides)]
-        claim, notes = wish.get("claim", ""), wish["notes"]
-        if "numbers" in wish:
-            numbers = _numbers(wish["numbers"], slide.name, says)
-            claim, notes = claim.format_map(numbers), notes.format_map(numbers)
-        slide = replace(slide, notes=markdown_to_html(notes))
+        slides = of_notebook(wish["notebook"])
+        slide, numbers = slides[one_of("figure", wish["figure"], slides)]
         image = slide.body[slide.body.index("<img ") :]
-        return replace(slide, heading=claim, body=headed(claim, image)) if claim else slide
+        claim = wish.get("claim", slide.heading)
+        return _figure_slide(
+            _filled(claim, slide.name, numbers), image, _filled(wish["notes"], slide.name, numbers), slide.name
+        )
     notes = markdown_to_html(wish["notes"])
-    text = wish["text"].replace("{address}", address)
-    if "{check}" in text:
-        text = text.replace("{check}", f"```text\n{check_with_faults()}\n```")
-    return Slide("text", wish["claim"], f"<h2>{escaped(wish['claim'])}</h2>\n{markdown_to_html(text)}", notes)
+    body = markdown_to_html(wish["text"].replace("{address}", address))
+    if "{check}" in wish["text"]:
+        body = markdown_to_html(wish["text"].replace("{check}", f"```text\n{check_with_faults()}\n```"))
+    if "{address}" in wish["text"] and address:
+        body = f'<div class="beside"><div>{body}</div>{_code_of(address)}</div>'
+    return Slide("text", wish["claim"], f"<h2>{escaped(wish['claim'])}</h2>\n{body}", notes)
 
 
-def _numbers(patterns: Mapping[str, str], figure: str, says: str) -> dict[str, str]:
-    """What a figure says, by the names of the patterns."""
-    numbers = {}
-    for name, pattern in patterns.items():
-        if not (found := re.search(pattern, says)):
-            raise ValueError(f"The figure {figure!r} does not say {name!r}, looked for as {pattern!r}.")
-        numbers[name] = found[1]
-    return numbers
+def _figure_slide(claim: str, image: str, notes: str, name: str) -> Slide:
+    return Slide("figure", claim, headed(claim, image), markdown_to_html(notes), name)
+
+
+def _filled(words: str, figure: str, numbers: Mapping[str, Any]) -> str:
+    """The words with the numbers of a figure in place of their names in braces."""
+    try:
+        return words.format_map(numbers)
+    except KeyError as missing:
+        there = ", ".join(map(repr, numbers)) or "none"
+        raise ValueError(f"The figure {figure!r} has no number {missing}; it has {there}.") from None
+
+
+def _code_of(address: str) -> str:
+    """The QR code of an address, as a picture."""
+    with needed_by("the QR code of make talk REPOSITORY=owner/name"):
+        import segno
+    drawn = segno.make_qr(address).svg_data_uri(border=2, omitsize=True, encode_minimal=True)
+    return f'<img class="code" alt="QR code of {escaped(address)}" src="{escaped(drawn)}">'
 
 
 def check_with_faults() -> str:

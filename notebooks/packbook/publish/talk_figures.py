@@ -1,0 +1,81 @@
+"""Figures that only the talk has: recorded seconds of the processor, and what they say in one number."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import mean
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from packbook.figures import EMPTY, new_figure, series
+from packbook.records import recorded
+
+PACKED = series("packed")["color"]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure with its sentence for those who cannot see it, and the numbers that a headline may say."""
+
+    figure: Figure
+    alt: str
+    numbers: Mapping[str, Any]
+    source: str
+
+
+def speed_ups() -> dict[str, float]:
+    """How many times as many useful tokens a second a packed BERT trains on, against rows padded to the maximum."""
+    found = {}
+    for name, table in (("wordnet", "model_speed"), ("wikipedia", "model_wikipedia")):
+        rows = [row for row in recorded(table).rows if row["run"] == "packed"]
+        deepest = max(row["packing factor"] for row in rows)
+        found[name] = mean(row["realized speed-up"] for row in rows if row["packing factor"] == deepest)
+    return found
+
+
+def draw_speed_ups() -> Drawn:
+    """Two bars for each data set: useful tokens a second, padded to the maximum and packed."""
+    found = speed_ups()
+    names = {"wordnet": "WordNet,\nrows of 128", "wikipedia": "Wikipedia,\nrows of 512"}
+    fig, ax = new_figure()
+    for at, name in enumerate(names):
+        ax.barh(at - 0.19, 1, 0.34, **EMPTY)
+        ax.text(1.08, at - 0.19, "padded: 1", va="center", fontsize=16)
+        ax.barh(at + 0.19, found[name], 0.34, color=PACKED)
+        ax.text(found[name] + 0.08, at + 0.19, f"packed: {found[name]:.1f}", va="center", fontsize=22)
+    ax.set_yticks(range(len(names)), list(names.values()), fontsize=16)
+    ax.tick_params(axis="y", length=0)
+    ax.set(xlim=(0, 1.3 * max(found.values())), ylim=(len(names) - 0.5, -0.5))
+    ax.set_xlabel("tokens of text a second, as a multiple of rows padded to the maximum", fontsize=13)
+    ax.set_title(f"Packed, BERT trains on {found['wordnet']:.1f} times as many tokens a second")
+    listed = " and ".join(f"{found[name]:.1f} times on {label.split(',')[0]}" for name, label in names.items())
+    alt = f"Useful tokens a second when a small BERT trains on packs, against rows padded to the maximum: {listed}."
+    return Drawn(fig, alt, found, recorded("model_wikipedia").source)
+
+
+def draw_race() -> Drawn:
+    """A bar for each way of the tour's race: its processor seconds for the same sentences, and what it has learned."""
+    table = recorded("race")
+    ways = ("padded to the maximum", "padded to the longest", "packed")
+    runs = {way: [row for row in table.rows if row["run"] == way] for way in ways}
+    seconds = {way: mean(row["CPU s"] for row in found) for way, found in runs.items()}
+    right = {way: 100 * mean(row["right"] for row in found) for way, found in runs.items()}
+    fig, ax = new_figure()
+    for at, way in enumerate(ways):
+        ax.barh(at, seconds[way], 0.6, **({"color": PACKED} if way == "packed" else EMPTY))
+        label = f"{seconds[way]:.1f} s: {right[way]:.0f} % right"
+        ax.text(seconds[way] + 0.05, at, label, va="center", fontsize=16)
+    ax.set_yticks(range(len(ways)), [way.replace(" to the ", " to\nthe ") for way in ways], fontsize=16)
+    ax.tick_params(axis="y", length=0)
+    ax.set(xlim=(0, 1.5 * max(seconds.values())), ylim=(len(ways) - 0.5, -0.5))
+    ax.set_xlabel("processor seconds for the same sentences; mean of three seeds", fontsize=13)
+    times = seconds["padded to the longest"] / seconds["packed"]
+    ax.set_title(f"Packed learns the same, {times:.1f} times as fast as padded to the longest")
+    listed = "; ".join(f"{way} {seconds[way]:.1f} s, {right[way]:.0f} % of the hidden words right" for way in ways)
+    numbers = {"times": times, "right": right["packed"]}
+    return Drawn(
+        fig, f"Processor seconds for the same sentences, mean of three seeds: {listed}.", numbers, table.source
+    )
+
+
+FIGURES = {"speed-up": draw_speed_ups, "race": draw_race}
