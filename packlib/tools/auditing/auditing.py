@@ -26,7 +26,7 @@ from packlib.tools.auditing.names import MASKS, NEMO, columns_asked
 from packlib.tools.auditing.packed_files import MEGATRON, PackedData, open_packed
 from packlib.tools.auditing.packing_audit import PackingAudit, PlannedUpdates
 from packlib.tools.auditing.source_comparison import PackedSequences, compare
-from packlib.tools.rows.loss_masks import UNTRAINED, MaskWord, mask_words
+from packlib.tools.rows.loss_masks import UNTRAINED, MaskWord, mask_option, mask_words
 from packlib.tools.rows.row_sources import ArrowRows
 from packlib.work import Work
 
@@ -326,8 +326,8 @@ class _Seen:
 
     def unknown(self, found: bool) -> list[str]:
         """What the file cannot tell; `found` says whether its sequences were found by their tokens all the same."""
-        begin = "Where sequences begin is unknown: the file has no column that says so"
-        begin += " to a trainer. Here the tokens of the source tell it." if found else "."
+        begin = "Where sequences begin is unknown: the file has no column that says so."
+        begin += " This comparison found them by the tokens of the source; a trainer cannot." * found
         never = "The positions never start again: each pack holds one sequence, or hides where the others begin."
         never_again = self.packed.kind == "position_ids" and self.deepest == 1
         return [begin] * (self.packed.kind == "input_ids") + [never] * never_again
@@ -403,16 +403,30 @@ def _labels_beside(
     what = "Which tokens are trained on is inconclusive: "
     if packs and source.trained:
         return [], [what + "the packs do not tell it of each token of each sequence."], []
+    drop = ", ".join(f"{name!r}: 'drop'" for name in packs or source.trained)
+    in_shell = " ".join(mask_option(name, "drop") for name in packs or source.trained)
+    leave_out = f"leave {'it' if len(packs or source.trained) == 1 else 'them'} out by masks={{{drop}}} ({in_shell})"
     if packs:
-        has, lacks, those = "packs have", "the source has", packs
+        said = f"the packs have {listed(packs)}, and the source has neither labels nor a mask of the loss, so nothing "
+        said += "says which tokens were meant."
+        cure = f" If the source trains on all tokens, give it labels equal to its input_ids, or {leave_out}."
+        unread = source.unread
     else:
-        has, lacks, those = "source has", "the packs have", source.trained
-    more = ""
+        said = (
+            f"the source has {listed(source.trained)}, and the packs have neither labels nor a mask of the loss, so "
+        )
+        said += "nothing says whether the trainer still trains on the same tokens."
+        cure = " If labels are made during training, ask its loader (packlib check --loader), and here "
+        cure += f"{leave_out}."
+        unread = seen.packed.unread
     if packs and not source.has_tokens:
-        more = " Give the tokens with their labels as source, not their lengths."
-    elif other := source.unread if packs else seen.packed.unread:
-        more = f" Not looked at there: {listed(other)}; a mask of the loss is named by masks (--mask COLUMN WORD)."
-    return [], [f"{what}the {has} {listed(those)}, and {lacks} neither labels nor a mask of the loss.{more}"], []
+        cure = " Give the tokens with their labels as source, not their lengths."
+    elif unread:
+        cure = (
+            f" Not looked at there: {listed(unread)}; a mask of the loss is named by masks (--mask COLUMN WORD)."
+            + cure
+        )
+    return [], [f"{what}{said}{cure}"], []
 
 
 def _shifted(read: ReadSource, seen: _Seen) -> list[str]:
