@@ -15,6 +15,7 @@ from packlib.lengths.counting import as_lengths
 from packlib.lengths.overlong import CutRule
 from packlib.packing.documents import CUTS, Pieces
 from packlib.packing.ragged import ranges
+from packlib.tools.auditing.bare_rows import TokenCounts, first_tokens
 from packlib.tools.auditing.columns import Columns, asked_labels, labels_trained, sums, trained_by_masks
 from packlib.tools.auditing.contents import Chunk, Contents, chunk_of
 from packlib.tools.auditing.names import MASKS, names_in
@@ -58,6 +59,7 @@ class ReadSource:
         contents: of what the packs should hold; None where the source has no tokens.
         cut: what of the source they need not hold; None if nothing was said of that.
         in_place, ahead: rows whose labels are their tokens, and rows whose labels are the next ones.
+        token_counts: how often each token should be in the packs; None unless asked for.
     """
 
     sequences: int
@@ -67,6 +69,7 @@ class ReadSource:
     cut: Cut | None = None
     in_place: int = 0
     ahead: int = 0
+    token_counts: TokenCounts | None = None
 
 
 class OpenSource:
@@ -128,17 +131,18 @@ class OpenSource:
         which = [name for name in self._names if name not in ("input_ids", *_SHAPE)]
         self.trained = which if self.has_tokens else []
 
-    def read(self, kept: bool, rule: CutRule | None, max_length: int) -> ReadSource:
+    def read(self, kept: bool, rule: CutRule | None, max_length: int, bare: bool = False) -> ReadSource:
         """Read all sequences.
 
         Args:
             kept: whether to return their contents.
+            bare: whether to keep what finds them in rows that do not tell where sequences begin.
             rule, max_length: what became of longer sequences, and the tokens that a sequence may have; None if nothing
                 is known of that.
         """
         if not self.has_tokens:
             return _by_lengths(self._lengths(), rule, max_length)
-        total, chunks, found = _Totals(), list[Chunk](), [np.empty(0, np.int64)]
+        total, chunks, found = _Totals(counts=TokenCounts() if bare else None), list[Chunk](), [np.empty(0, np.int64)]
         for table in self._tables:
             at = 0
             with table.naming():
@@ -164,7 +168,9 @@ class OpenSource:
             )  # fmt: skip
         histogram = LengthHistogram.from_lengths(lengths)
         contents = Contents(chunks) if kept else None
-        return ReadSource(total.sequences, total.tokens, histogram, contents, cut, total.in_place, total.ahead)
+        return ReadSource(
+            total.sequences, total.tokens, histogram, contents, cut, total.in_place, total.ahead, total.counts
+        )
 
     def _refuse_empty(self, sizes: np.ndarray, at: int, name: str) -> None:
         as_lengths(sizes, lambda i: f"row {at + i} of {name}")
@@ -215,7 +221,11 @@ class OpenSource:
         total.tokens += int(sizes.sum())
         longer = sizes > max_length
         if pieces is None or not longer.any():
-            chunk = chunk_of(ids, sizes, trained) if kept or (trained and pieces is not None) else None
+            chunk = (
+                _chunk_with_ends(ids, sizes, trained, total.counts)
+                if kept or (trained and pieces is not None)
+                else None
+            )
             if chunk is not None and pieces is not None:
                 labels = Contents([chunk]).trained().sum(dtype=np.int64) if trained else 0
                 total.labels += int(labels)
@@ -224,7 +234,8 @@ class OpenSource:
             return sizes, chunk
         documents, before, lengths = pieces
         slots = ranges(begins[documents] + before, lengths)
-        chunk = chunk_of(ids[slots], lengths, {name: its[slots] for name, its in trained.items()})
+        of_pieces = {name: its[slots] for name, its in trained.items()}
+        chunk = _chunk_with_ends(ids[slots], lengths, of_pieces, total.counts)
         total.longer += int(longer.sum())
         if trained:
             had = Contents([chunk_of(ids, sizes, trained)]).trained()
@@ -270,6 +281,18 @@ class OpenSource:
         return np.concatenate(found)
 
 
+def _chunk_with_ends(
+    ids: np.ndarray, lengths: np.ndarray, trained: Mapping[str, np.ndarray], counts: TokenCounts | None
+) -> Chunk:
+    """What is kept of sequences, and the last token of each; with `counts`, also what finds them in bare rows."""
+    ends = ids[np.cumsum(lengths) - 1] if len(ids) else np.zeros(0, np.int64)
+    chunk = chunk_of(ids, lengths, trained)._replace(ends=ends)
+    if counts is None:
+        return chunk
+    counts.add(ids, lengths, trained)
+    return chunk._replace(begins=first_tokens(ids, lengths))
+
+
 @dataclass
 class _Totals:
     """What is counted while a source is read."""
@@ -282,6 +305,7 @@ class _Totals:
     unlabeled: int = 0
     in_place: int = 0
     ahead: int = 0
+    counts: TokenCounts | None = None
 
 
 def _tables(source: Any) -> list[Table]:

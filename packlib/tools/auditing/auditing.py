@@ -18,14 +18,16 @@ from packlib.packing import plan
 from packlib.packing.search.bound import direct_bound
 from packlib.tools.auditing.audit_waits import waiting_of
 from packlib.tools.auditing.audited_source import OpenSource, ReadSource
+from packlib.tools.auditing.bare_rows import BareRows, TokenCounts, fits, read_again, tokens_beside
 from packlib.tools.auditing.columns import OTHER_LABELS, sums
 from packlib.tools.auditing.contents import Chunk, Contents
+from packlib.tools.auditing.last_labels import with_last_tokens
 from packlib.tools.auditing.names import MASKS, NEMO, columns_asked
 from packlib.tools.auditing.packed_files import MEGATRON, PackedData, open_packed
 from packlib.tools.auditing.packing_audit import PackingAudit, PlannedUpdates
 from packlib.tools.auditing.second_budget import second_budget_of
-from packlib.tools.auditing.source_comparison import compare
-from packlib.tools.rows.loss_masks import UNTRAINED, MaskWord, mask_words
+from packlib.tools.auditing.source_comparison import PackedSequences, compare
+from packlib.tools.rows.loss_masks import UNTRAINED, MaskWord, mask_option, mask_words
 from packlib.tools.rows.row_sources import ArrowRows
 from packlib.tools.rows.second_budget import column_and_budget
 from packlib.work import Work
@@ -124,21 +126,19 @@ def audit(
     kept = opened is not None and opened.has_tokens and packed.tokens
     given, work = top is not None, (work or Work.decoder()) if ranks > 1 and not joined else None
     seen = _Seen(packed, None if joined else top, flag("progress", progress), work, kept, {**MASKS, **words})
-    read = None if opened is None else opened.read(kept, rule, top or seen.longest)
+    longest = seen.longest if top is None or seen.longest == top + 1 else top
+    read = None if opened is None else opened.read(kept, rule, longest, seen.token_counts is not None)
     if read is not None and packed.kind == NEMO:
-        read = replace(read, lengths=LengthHistogram(np.concatenate([[0], read.lengths.counts[2:]])))
+        read = replace(read, lengths=_without_one(read.lengths))
     top = top or seen.widest
     packs = (seen.tokens - 1) // top if joined and seen.tokens else seen.packs
     if packs < 1 or not seen.tokens:
         raise ValueError(f"{packed.name} must fill a pack, not hold {seen.packs:,} rows with {seen.tokens:,} tokens.")
     tokens = packs * top if joined else seen.tokens
-    bound, lpfhp, problems, notes = (
-        -(-tokens // top),
-        None,
-        seen.problems(top),
-        seen.notes(None if read is None else read.lengths),
-    )
-    unknown = seen.unknown()
+    held = None if opened is None or read is None else seen.sequences_beside(opened, read)
+    lengths = None if read is None else _without_one(read.lengths) if held and held.last_labels else read.lengths
+    bound, lpfhp, problems, notes = -(-tokens // top), None, seen.problems(top), seen.notes(lengths)
+    unknown = seen.unknown(held is not None and held.contents is not None)
     if joined:
         notes.append(
             f"Megatron joins the sequences in an order of its own and cuts that every {top:,} tokens, which leaves "
@@ -160,15 +160,14 @@ def audit(
             more = f"{percent(packs / lpfhp - 1)} more than the {lpfhp:,} {more}"
             problems.append(f"There are {packs:,} packs, {more}.{alone}")
     against = updates = waiting = balanced = None
-    if opened is None or read is None:
+    if opened is None or read is None or held is None:
         notes.append("What was lost, cut or repeated before packing is unknown without a source.")
     else:
-        packs_contents = Contents(seen.contents) if kept else None
-        against = compare(read, seen.tokens_beside(read.lengths), seen.sequences, seen.counts, packs_contents)
-        shifted, one_sided, not_compared = _labels_beside(opened, read, seen, against.labels is not None)
+        against = compare(read, held)
+        shifted, one_sided, not_compared = _labels_beside(opened, read, seen, held, against.labels is not None)
         problems += against.problems + shifted
         unknown += against.unknown + one_sided
-        notes += against.notes + not_compared
+        notes += against.notes + _of_rows(held, seen) + not_compared
         if opened.unread:
             notes.append(f"Not looked at: the columns {listed(opened.unread)} of the source.")
     if batch_size is not None:
@@ -200,6 +199,7 @@ class _Seen:
     ):
         self.packed, self.max_length, self._masks = packed, max_length, masks
         self.contents, self.work = list[Chunk](), list[np.ndarray]()
+        self.token_counts = TokenCounts() if kept and packed.kind == "input_ids" else None
         self.wrong: dict[str, tuple[int, str]] = {}  # how many rows, and the first
         self.packs = self.empty = self.tokens = self.stored = self.widest = self.over = self.depths = self.depth = 0
         self.marked, self.starts = Counter[str](), Counter[int]()  # `Rows.counts`; positions that sequences start at
@@ -231,6 +231,9 @@ class _Seen:
                     self.wrong[sentence] = count + len(at), first
                 self.marked.update(rows.counts)
                 self.contents += [] if rows.contents is None else [rows.contents]
+                if rows.bare is not None and self.token_counts is not None:
+                    self.token_counts.add(rows.bare.ids, rows.bare.sizes, rows.bare.trained)
+                    self.token_counts.add_ends(rows.bare)
                 self.packs += len(rows.used)
                 self.empty += int(np.count_nonzero(rows.used == 0))
                 self.tokens += int(rows.used.sum(dtype=np.int64))
@@ -258,6 +261,52 @@ class _Seen:
             return self.stored
         return min(max(source.num_tokens, self.stored - spare), self.tokens) if spare else self.tokens
 
+    def sequences_beside(self, source: OpenSource, read: ReadSource) -> PackedSequences:
+        """What the packs hold, as it is compared with a source."""
+        tokens = self.tokens_beside(read.lengths)
+        if read.contents is None:
+            return self._lengths_beside(read, tokens)
+        if self.token_counts is not None and read.token_counts is not None:
+            return self._found_in_rows(source, read, self.token_counts, read.token_counts)
+        contents, more = Contents(self.contents), 0
+        if self.ahead:
+            contents, more = with_last_tokens(contents, read.contents)
+        return PackedSequences.of(contents, tokens + more, last_labels=more)
+
+    def _lengths_beside(self, read: ReadSource, tokens: int) -> PackedSequences:
+        """The lengths of the packs; with a token more each, if labels are the next tokens and the source has these."""
+        found = PackedSequences(tokens, self.sequences, self.counts)
+        if self.counts is None or not (self.ahead and self.marked["open ends"]):
+            return found
+        longer = np.concatenate([[0], self.counts])
+        size = max(len(longer), len(read.lengths.counts))
+        source, one, other = (np.pad(its, (0, size - len(its))) for its in (read.lengths.counts, self.counts, longer))
+        if np.minimum(source, other).sum() <= np.minimum(source, one).sum():
+            return found
+        return found._replace(tokens=tokens + self.depths, counts=longer, last_labels=self.depths)
+
+    def _found_in_rows(
+        self, source: OpenSource, read: ReadSource, counts: TokenCounts, of_source: TokenCounts
+    ) -> PackedSequences:
+        """The sequences of the source that are found in rows that do not tell where any begins."""
+        beside = tokens_beside(of_source, counts, bool(source.trained and self.trained))
+        contents, (padding, ends) = read.contents or Contents([]), fits(read.lengths.num_tokens, counts)
+
+        def rows() -> Iterator[BareRows]:
+            return (some.bare for some in self.packed.rows(True) if some.bare is not None)
+
+        found = read_again(rows, contents, padding, ends, self.ahead)
+        tokens = self.tokens_beside(read.lengths)
+        more = {"none": 0, "last": 1, "each": counts.last_labels.total()}[ends]
+        if found.contents is None or (beside.may_be_hidden and found.whole < len(contents)):
+            return PackedSequences(tokens, None, None, None, more, beside, found.first_other)
+        return PackedSequences.of(found.contents, tokens, last_labels=more, by_token=beside)
+
+    @property
+    def ahead(self) -> bool:
+        """Whether labels are the next tokens."""
+        return self.marked["ahead"] > self.marked["in place"]
+
     @property
     def trained(self) -> list[str]:
         """The columns that say which tokens are trained on."""
@@ -268,7 +317,7 @@ class _Seen:
         """Tokens of the longest sequence; of the widest row where sequences are not known."""
         if self.counts is None or len(self.counts) < 2:
             return max(self.widest, 1)
-        return len(self.counts) - 1 + (self.packed.kind == NEMO)
+        return len(self.counts) - 1 + (self.packed.kind == NEMO or (self.ahead and self.marked["open ends"] > 0))
 
     def problems(self, top: int) -> list[str]:
         first = min(self.starts, default=0)
@@ -290,9 +339,10 @@ class _Seen:
             f"{what}, in {count:,} rows, the first of which is {at}." for what, (count, at) in self.wrong.items()
         ]
 
-    def unknown(self) -> list[str]:
-        """What the file cannot tell."""
+    def unknown(self, found: bool) -> list[str]:
+        """What the file cannot tell; `found` says whether its sequences were found by their tokens all the same."""
         begin = "Where sequences begin is unknown: the file has no column that says so."
+        begin += " This comparison found them by the tokens of the source; a trainer cannot." * found
         never = "The positions never start again: each pack holds one sequence, or hides where the others begin."
         never_again = self.packed.kind == "position_ids" and self.deepest == 1
         return [begin] * (self.packed.kind == "input_ids") + [never] * never_again
@@ -308,7 +358,7 @@ class _Seen:
         borders = 0 if self.masked else self.marked["over borders"]
         rows, sequences = self.marked["rows"], self.marked["sequences"]
         idle_rows, idle_sequences = self.marked["idle rows"], self.marked["idle sequences"]
-        ahead = self.marked["ahead"] if self.marked["ahead"] > self.marked["in place"] else 0
+        ahead = self.marked["ahead"] if self.ahead else 0
         alone = self.marked["tokens of paths"]
         trees = f"The rows hold trees: {self.depths:,} paths, which alone have {alone:,} tokens, "
         trees += f"{alone / max(1, self.tokens):.2f} times as many."
@@ -338,29 +388,60 @@ class _Seen:
         return most if most >= max(2, 0.005 * self.depths, 10 * near.mean()) else 0
 
 
+def _without_one(lengths: LengthHistogram) -> LengthHistogram:
+    """The lengths of sequences without their last tokens."""
+    return LengthHistogram(np.concatenate([[0], lengths.counts[2:]]))
+
+
+def _of_rows(held: PackedSequences, seen: _Seen) -> list[str]:
+    """Notes about tokens that only labels have, and about sequences that go on in a further row."""
+    more, further = held.last_labels, 0 if held.contents is None else held.contents.in_further_rows()
+    of = "sequences" if seen.packed.kind != "input_ids" else "rows"
+    said = {
+        f"The last token of {more:,} {of} is a label only, as where input_ids are ids[:-1] and labels ids[1:]: it "
+        "counts as there.": more,
+        f"Sequences that go on in a further row: {further:,}.": further,
+    }
+    return [sentence for sentence, true in said.items() if true]
+
+
 def _labels_beside(
-    source: OpenSource, read: ReadSource, seen: _Seen, compared: bool
+    source: OpenSource, read: ReadSource, seen: _Seen, held: PackedSequences, compared: bool
 ) -> tuple[list[str], list[str], list[str]]:
     """Problems, unknowns and notes about labels: where one side has none, or has shifted its own."""
     packs = seen.trained
-    if compared:
-        return _shifted(read, seen), [], []
+    if compared or held.by_token:
+        return [] if held.last_labels else _shifted(read, seen), [], []
     if not packs and not source.trained:
         note = "Labels were not asked about: neither side has labels or a mask of the loss."
         return [], [], [note] * source.has_tokens
     what = "Which tokens are trained on is inconclusive: "
     if packs and source.trained:
         return [], [what + "the packs do not tell it of each token of each sequence."], []
+    drop = ", ".join(f"{name!r}: 'drop'" for name in packs or source.trained)
+    in_shell = " ".join(mask_option(name, "drop") for name in packs or source.trained)
+    leave_out = f"leave {'it' if len(packs or source.trained) == 1 else 'them'} out by masks={{{drop}}} ({in_shell})"
     if packs:
-        has, lacks, those = "packs have", "the source has", packs
+        said = f"the packs have {listed(packs)}, and the source has neither labels nor a mask of the loss, so nothing "
+        said += "says which tokens were meant."
+        cure = f" If the source trains on all tokens, give it labels equal to its input_ids, or {leave_out}."
+        unread = source.unread
     else:
-        has, lacks, those = "source has", "the packs have", source.trained
-    more = ""
+        said = (
+            f"the source has {listed(source.trained)}, and the packs have neither labels nor a mask of the loss, so "
+        )
+        said += "nothing says whether the trainer still trains on the same tokens."
+        cure = " If labels are made during training, ask its loader (packlib check --loader), and here "
+        cure += f"{leave_out}."
+        unread = seen.packed.unread
     if packs and not source.has_tokens:
-        more = " Give the tokens with their labels as source, not their lengths."
-    elif other := source.unread if packs else seen.packed.unread:
-        more = f" Not looked at there: {listed(other)}; a mask of the loss is named by masks (--mask COLUMN WORD)."
-    return [], [f"{what}the {has} {listed(those)}, and {lacks} neither labels nor a mask of the loss.{more}"], []
+        cure = " Give the tokens with their labels as source, not their lengths."
+    elif unread:
+        cure = (
+            f" Not looked at there: {listed(unread)}; a mask of the loss is named by masks (--mask COLUMN WORD)."
+            + cure
+        )
+    return [], [f"{what}{said}{cure}"], []
 
 
 def _shifted(read: ReadSource, seen: _Seen) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from packlib.packing.ragged import ranges
+from packlib.tools.auditing.bare_rows import BareRows
 from packlib.tools.auditing.contents import Chunk, chunk_of
 from packlib.tools.auditing.hashing import hashes
 from packlib.tools.auditing.names import NEMO, PADDED_BOUNDS, SEGMENTS, TARGETS
@@ -26,6 +27,7 @@ class Rows(NamedTuple):
         firsts: the position at which each sequence starts; None where there are no positions.
         wrong: sentences about rows, and the numbers of the rows that they are true of.
         contents: of the sequences; None unless they are asked for.
+        bare: the rows, where nothing tells where sequences begin; None unless contents are asked for.
         counts: for each mask of the loss, how many tokens it lets be trained on; and what `labels_trained` and
             `_untrained` count.
         file: of these rows, in words, where there are several files.
@@ -38,6 +40,7 @@ class Rows(NamedTuple):
     firsts: np.ndarray | None = None
     wrong: dict[str, np.ndarray] = {}  # noqa: RUF012
     contents: Chunk | None = None
+    bare: BareRows | None = None
     counts: dict[str, int] = {}  # noqa: RUF012
     file: str = ""
 
@@ -98,13 +101,20 @@ def read_rows(kinds: list[str], columns: Columns, at: int, masks: Mapping[str, s
     if kind == "input_ids":
         widths = columns[kind][0]
         used = widths - padding_at_ends(widths, ids, trains) if real is None else sums(real, widths)
-        counts["may be padding"] = _runs_at_ends(widths, ids) if real is None else 0
+        padding, counts["may be padding"] = _runs_at_ends(widths, ids) if real is None else (0, 0)
         alone = _Sequences(np.cumsum(widths) - widths, widths, np.ones_like(widths))
         trained = _trained(columns, masks, short, asked, sizes, ids, alone, kind, counts, say)
         if trained:
             counts |= _untrained(trained, alone)
             del counts["sequences"], counts["idle sequences"]
-        return Rows(None, np.zeros_like(used), used, widths, wrong=wrong, counts=counts)
+        bare = None
+        if kept:
+            next_labels = None
+            if asked is not None and counts["ahead"] > counts["in place"]:
+                next_labels = np.where(asked, columns["labels"][1], IGNORED)
+            bare = _bare(ids, widths, used, trained, next_labels, real)
+            bare = bare._replace(padding=(padding, counts["may be padding"]), first_row=at)
+        return Rows(None, np.zeros_like(used), used, widths, wrong=wrong, bare=bare, counts=counts)
     if real is not None and kind != "attention_mask" and mask is not None and mask[1].max(initial=0) > 1:
         kinds = [*kinds, "attention_mask"]  # it numbers the sequences, as LLaMA-Factory has it
     kinds = [name for name in kinds if name != "input_ids" and name not in short]
@@ -133,6 +143,7 @@ def read_rows(kinds: list[str], columns: Columns, at: int, masks: Mapping[str, s
     if real is not None and kind != NEMO:
         say(f"attention_mask has not as many tokens as {kind}", sums(real, widths) != used)
     trained = _trained(columns, masks, short, asked, sizes, ids, mine._replace(lengths=whole), kind, counts, say)
+    ends = _labels_at_ends(columns, asked, mine, counts) if kind != NEMO else None
     contents = None
     if sizes is not None and (trained or kept):
         if slots is not None:
@@ -145,9 +156,38 @@ def read_rows(kinds: list[str], columns: Columns, at: int, masks: Mapping[str, s
                 starts=(mine.starts - np.repeat(row_begins, mine.depths)).astype(np.int32),
                 depths=mine.depths.astype(np.int32),
                 first_row=at,
+                ends=ends,
             )
     firsts = sequences["position_ids"].firsts if "position_ids" in sequences else None
-    return Rows(mine.lengths, mine.depths, used, widths, firsts, wrong, contents, counts)
+    return Rows(mine.lengths, mine.depths, used, widths, firsts, wrong, contents, counts=counts)
+
+
+def _bare(
+    ids: np.ndarray,
+    widths: np.ndarray,
+    used: np.ndarray,
+    trained: dict[str, np.ndarray],
+    labels: np.ndarray | None,
+    real: np.ndarray | None,
+) -> BareRows:
+    """Rows without what their mask says is padding."""
+    if real is None:
+        return BareRows(ids, widths, used, trained, labels)
+    trained = {name: its[real] for name, its in trained.items()}
+    return BareRows(ids[real], used, used, trained, None if labels is None else labels[real])
+
+
+def _labels_at_ends(
+    columns: Columns, asked: np.ndarray | None, sequences: _Sequences, counts: dict[str, int]
+) -> np.ndarray | None:
+    """The label in the last slot of each sequence, -100 where nothing is trained on; None unless labels are the next
+    tokens. How many are trained on is counted.
+    """
+    if asked is None or counts["in place"] > counts["ahead"]:
+        return None
+    last = sequences.starts + sequences.lengths - 1
+    counts["open ends"] = int(np.count_nonzero(asked[last]))
+    return np.where(asked[last], columns["labels"][1][last], IGNORED).astype(np.int64)
 
 
 def _differ(mine: _Sequences, other: _Sequences) -> np.ndarray:
@@ -384,17 +424,18 @@ def padding_at_ends(
     return none
 
 
-def _runs_at_ends(sizes: np.ndarray, ids: np.ndarray) -> int:
-    """How many slots at the ends of rows repeat the last token of their row, if that is the most frequent such token
-    of the rows: all that may be padding where nothing tells it.
+def _runs_at_ends(sizes: np.ndarray, ids: np.ndarray) -> tuple[int, int]:
+    """The most frequent last token of rows, and how many slots at the ends of rows repeat it: all that may be padding
+    where nothing tells it.
     """
     row_ends = np.cumsum(sizes)[sizes > 0]
     if not len(row_ends):
-        return 0
+        return 0, 0
     kinds, times = np.unique(ids[row_ends - 1], return_counts=True)
-    other = np.where(ids != kinds[times.argmax()], np.arange(len(ids)), -1)
+    most = kinds[times.argmax()]
+    other = np.where(ids != most, np.arange(len(ids)), -1)
     last_other = np.maximum(np.maximum.reduceat(other, row_ends - sizes[sizes > 0]), row_ends - sizes[sizes > 0] - 1)
-    return int((row_ends - 1 - last_other).sum())
+    return int(most), int((row_ends - 1 - last_other).sum())
 
 
 def _padding(

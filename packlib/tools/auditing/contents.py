@@ -25,6 +25,10 @@ class Chunk(NamedTuple):
         starts: the slot in its row at which each begins; None for sequences that are in no row.
         depths: how many sequences each row has; None for sequences that are in no row.
         first_row, file: the row that comes first, and its file in words; empty where there is one.
+        widths: the slots of each row, for sequences that go on in further rows; else None.
+        ends: the last token of each. Where labels are the next tokens, the label there, which is the token after it;
+            -100 where nothing is trained on. None where neither is asked for.
+        begins: a number for the first 1, 2, 4, … tokens of each, as many as it has; None unless asked for.
     """
 
     lengths: np.ndarray
@@ -36,6 +40,9 @@ class Chunk(NamedTuple):
     depths: np.ndarray | None = None
     first_row: int = 0
     file: str = ""
+    widths: np.ndarray | None = None
+    ends: np.ndarray | None = None
+    begins: np.ndarray | None = None
 
 
 def chunk_of(ids: np.ndarray, lengths: np.ndarray, trained: Mapping[str, np.ndarray]) -> Chunk:
@@ -62,16 +69,17 @@ class Contents:
     """All sequences of one side, in their order.
 
     Attributes:
+        chunks: those with sequences.
         columns: those that say which tokens are trained on.
     """
 
     def __init__(self, chunks: list[Chunk]) -> None:
-        self._chunks = [chunk for chunk in chunks if len(chunk.lengths)]
-        shared = set.intersection(*(set(chunk.bits) for chunk in self._chunks)) if self._chunks else set()
-        self.columns = [name for name in (self._chunks[0].bits if self._chunks else ()) if name in shared - {TOGETHER}]
+        self.chunks = [chunk for chunk in chunks if len(chunk.lengths)]
+        shared = set.intersection(*(set(chunk.bits) for chunk in self.chunks)) if self.chunks else set()
+        self.columns = [name for name in (self.chunks[0].bits if self.chunks else ()) if name in shared - {TOGETHER}]
         self._together = TOGETHER if TOGETHER in shared else "".join(self.columns[:1])
-        self._begins = np.cumsum([0, *(len(chunk.lengths) for chunk in self._chunks)])
-        self.tokens = self._joined([chunk.tokens for chunk in self._chunks], np.uint64)
+        self._begins = np.cumsum([0, *(len(chunk.lengths) for chunk in self.chunks)])
+        self.tokens = self._joined([chunk.tokens for chunk in self.chunks], np.uint64)
 
     def __len__(self) -> int:
         return int(self._begins[-1])
@@ -87,12 +95,22 @@ class Contents:
     def marked(self, column: str) -> np.ndarray:
         """A number for the tokens of each sequence and which of them are trained on; uint64."""
         name = self._name(column)
-        return self.tokens + self._joined([chunk.marked[name] for chunk in self._chunks], np.uint64)
+        return self.tokens + self._joined([chunk.marked[name] for chunk in self.chunks], np.uint64)
+
+    def ends(self) -> np.ndarray | None:
+        """The `ends` of all chunks; None unless all have them. int64."""
+        parts = [chunk.ends for chunk in self.chunks]
+        known = [part for part in parts if part is not None]
+        return self._joined(known, np.int64) if len(known) == len(parts) else None
+
+    def begins(self) -> np.ndarray:
+        """The `begins` of all chunks, where they were asked for; uint64."""
+        return self._joined([chunk.begins for chunk in self.chunks if chunk.begins is not None], np.uint64)
 
     def trained(self, column: str = TOGETHER) -> np.ndarray:
         """How many tokens of each sequence are trained on; int64."""
         name, counts = self._name(column), []
-        for chunk in self._chunks:
+        for chunk in self.chunks:
             before = np.concatenate([[0], np.cumsum(np.unpackbits(chunk.bits[name]), dtype=np.int64)])
             ends = np.cumsum(chunk.lengths)
             counts.append(before[ends] - before[ends - chunk.lengths])
@@ -101,17 +119,17 @@ class Contents:
     def total(self, column: str) -> int:
         """How many tokens of all sequences are trained on."""
         name = self._name(column)
-        return sum(int(np.bitwise_count(chunk.bits[name]).sum(dtype=np.int64)) for chunk in self._chunks)
+        return sum(int(np.bitwise_count(chunk.bits[name]).sum(dtype=np.int64)) for chunk in self.chunks)
 
     def lengths(self) -> np.ndarray:
         """Tokens of each sequence; int64."""
-        return self._joined([chunk.lengths for chunk in self._chunks], np.int64)
+        return self._joined([chunk.lengths for chunk in self.chunks], np.int64)
 
     def bits(self, column: str, sequences: np.ndarray) -> np.ndarray:
         """Whether each token of some sequences is trained on, one sequence after the other; bool."""
         name = self._name(column)
-        bits = self._joined([chunk.bits[name] for chunk in self._chunks], np.uint8)
-        first_byte = np.cumsum([0, *(len(chunk.bits[name]) for chunk in self._chunks)])
+        bits = self._joined([chunk.bits[name] for chunk in self.chunks], np.uint8)
+        first_byte = np.cumsum([0, *(len(chunk.bits[name]) for chunk in self.chunks)])
         lengths = self.lengths()
         begins = np.cumsum(lengths) - lengths
         of_chunk = np.searchsorted(self._begins, sequences, side="right") - 1
@@ -124,14 +142,25 @@ class Contents:
         chunk, at = self._chunk(sequence)
         return sequence if chunk.documents is None else int(chunk.documents[at])
 
-    def place(self, sequence: int) -> tuple[str, int]:
-        """The row of a sequence, in words, and the slot there at which it begins."""
+    def place(self, sequence: int, token: int) -> tuple[str, int]:
+        """The row of a token of a sequence, in words, and its slot there."""
         chunk, at = self._chunk(sequence)
         if chunk.starts is None or chunk.depths is None:
-            return f"row {sequence}", 0
-        row = chunk.first_row + int(np.searchsorted(np.cumsum(chunk.depths), at, side="right"))
-        return f"row {row}{chunk.file}", int(chunk.starts[at])
+            return f"row {sequence}", token
+        row, slot = int(np.searchsorted(np.cumsum(chunk.depths), at, side="right")), int(chunk.starts[at]) + token
+        while chunk.widths is not None and row + 1 < len(chunk.widths) and slot >= chunk.widths[row]:
+            slot -= int(chunk.widths[row])
+            row += 1
+        return f"row {chunk.first_row + row}{chunk.file}", slot
+
+    def in_further_rows(self) -> int:
+        """How many sequences do not end in the row in which they begin."""
+        count = 0
+        for chunk in self.chunks:
+            if chunk.widths is not None and chunk.starts is not None and chunk.depths is not None:
+                count += int(np.count_nonzero(chunk.starts + chunk.lengths > np.repeat(chunk.widths, chunk.depths)))
+        return count
 
     def _chunk(self, sequence: int) -> tuple[Chunk, int]:
         number = int(np.searchsorted(self._begins, sequence, side="right")) - 1
-        return self._chunks[number], sequence - int(self._begins[number])
+        return self.chunks[number], sequence - int(self._begins[number])

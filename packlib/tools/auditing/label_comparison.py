@@ -7,6 +7,7 @@ import numpy as np
 
 from packlib.checks import listed, percent
 from packlib.tools.auditing.contents import TOGETHER, Contents
+from packlib.tools.auditing.multisets import in_pairs, without_partner
 
 _TOKENS = 1 << 21  # of the sequences that are compared token by token at once
 
@@ -95,25 +96,9 @@ def _equal(before: np.ndarray, after: np.ndarray) -> bool:
 def _differing(source: Contents, packs: Contents, of_source: str, column: str) -> tuple[np.ndarray, np.ndarray]:
     """Sequences of the source and of the packs with equal tokens and other labels, in pairs."""
     before, after = source.marked(of_source), packs.marked(column)
-    kinds, inverse = np.unique(np.concatenate([before, after]), return_inverse=True)
-    had, has = inverse[: len(before)], inverse[len(before) :]
-    both = np.minimum(np.bincount(had, minlength=len(kinds)), np.bincount(has, minlength=len(kinds)))
-    left, right = np.flatnonzero(_ranks(had) >= both[had]), np.flatnonzero(_ranks(has) >= both[has])
-    _, inverse = np.unique(np.concatenate([source.tokens[left], packs.tokens[right]]), return_inverse=True)
-    had, has = inverse[: len(left)], inverse[len(left) :]
-    had_rank, has_rank = _ranks(had), _ranks(has)
-    most = int(max(had_rank.max(initial=0), has_rank.max(initial=0))) + 1
-    _, one, other = np.intersect1d(had * most + had_rank, has * most + has_rank, True, return_indices=True)
+    left, right = without_partner(before, after)
+    one, other = in_pairs(source.tokens[left], packs.tokens[right])
     return left[one], right[other]
-
-
-def _ranks(kinds: np.ndarray) -> np.ndarray:
-    """How many of the same kind come before each."""
-    order = np.argsort(kinds, kind="stable")
-    sizes = np.bincount(kinds)
-    ranks = np.empty(len(kinds), np.int64)
-    ranks[order] = np.arange(len(kinds)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return ranks
 
 
 def _difference(
@@ -137,7 +122,7 @@ def _difference(
     first = slice(0, 1)
     where = source.bits(of_source, before[first]) != packs.bits(column, after[first])
     token = int(where.argmax())
-    row, start = packs.place(int(after[0]))
+    row, position = packs.place(int(after[0]), token)
     whole = ~shifted
     return [
         LabelDifference(
@@ -152,7 +137,7 @@ def _difference(
             late=int(np.count_nonzero(shifted & (late > 0) & (early == 0))),
             labels=source.total(of_source),
             row=row,
-            position=start + token,
+            position=position,
             source_sequence=source.document(int(before[0])),
             token=token,
         )

@@ -151,12 +151,10 @@ def _packed(name: str, tables: list[Table], columns: Mapping[str, str], masks: M
                     read = columns_of(batch, wanted, loss, at)
                     some = read_rows(kinds, read, at, loss, kept)
                     contents = some.contents and some.contents._replace(file=file)
-                    yield some._replace(file=file, contents=contents)
+                    yield some._replace(file=file, contents=contents, bare=some.bare and some.bare._replace(file=file))
                     at += batch.num_rows
 
-    return PackedData(
-        name, kinds[0], _total(tables), rows, "input_ids" in wanted and kinds[0] != "input_ids", unread, wanted
-    )
+    return PackedData(name, kinds[0], _total(tables), rows, "input_ids" in wanted, unread, wanted)
 
 
 def _trees(name: str, tables: list[Table]) -> PackedData:

@@ -11,6 +11,8 @@ from packlib.files import write_text
 from packlib.tools.auditing.source_comparison import SourceComparison
 from packlib.work import Waiting
 
+_IN_SENTENCES = ("as_if", "cut", "labels", "by_token", "first_other")  # of the comparison, and in no line of the table
+
 
 @dataclass(frozen=True)
 class PlannedUpdates:
@@ -126,9 +128,7 @@ class PackingAudit:
         names = "borders packs max_length sequences deepest tokens padding_slots lower_bound gap lpfhp_packs".split()
         rows = {name: found[name] for name in names}
         of_source = found["source"] or {}
-        rows |= {
-            f"source: {name}": value for name, value in of_source.items() if name not in ("as_if", "cut", "labels")
-        }
+        rows |= {f"source: {name}": value for name, value in of_source.items() if name not in _IN_SENTENCES}
         rows |= found["updates"] or {}
         empty = self.padding_slots
         more = {

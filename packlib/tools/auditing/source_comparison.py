@@ -1,11 +1,13 @@
 """What became of the sequences of a source: by their content where both sides have tokens, else by their lengths."""
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from packlib.checks import percent
 from packlib.tools.auditing.audited_source import Cut, ReadSource
+from packlib.tools.auditing.bare_rows import TokensBeside
 from packlib.tools.auditing.contents import Contents
 from packlib.tools.auditing.label_comparison import LabelDifference, differences, equal
 
@@ -36,6 +38,8 @@ class SourceComparison:
         cut: what of the source need not be in the packs, since it was too long; None if nothing was said of that. All
             numbers above but the first two are beside what the packs should hold then.
         labels: where the packs train on other tokens than the source; None if that could not be compared.
+        by_token: how often each token is there, where nothing in the packs tells where sequences begin.
+        first_other: the first sequence of the source with other tokens in the packs, if these have its order.
 
     The sequences are None where the packs do not tell them apart.
     """
@@ -52,11 +56,36 @@ class SourceComparison:
     first_missing: int | None = None
     cut: Cut | None = None
     labels: tuple[LabelDifference, ...] | None = None
+    by_token: TokensBeside | None = None
+    first_other: int | None = None
 
     @property
     def problems(self) -> list[str]:
         """What differs, in sentences."""
-        return self._tokens + [difference.sentence for difference in self.labels or ()]
+        return self._tokens + self._labels + [difference.sentence for difference in self.labels or ()]
+
+    @property
+    def labels_lost(self) -> int:
+        """Tokens that the packs train on less often than the source, where sequences cannot be told apart."""
+        return self.by_token.labels_lost.times if self.by_token and self.labels is None else 0
+
+    @property
+    def labels_added(self) -> int:
+        """Tokens that the packs train on more often than the source, where sequences cannot be told apart."""
+        return self.by_token.labels_added.times if self.by_token and self.labels is None else 0
+
+    @property
+    def _labels(self) -> list[str]:
+        """How many labels more or less there are where sequences cannot be told apart, in one sentence or none."""
+        if self.by_token is None or not (self.labels_lost or self.labels_added):
+            return []
+        share = percent(self.labels_lost / max(1, self.by_token.labels), 2)
+        counts = {
+            f"{self.labels_lost:,} fewer labels of {self.by_token.labels:,} ({share})": self.by_token.labels_lost,
+            f"{self.labels_added:,} more labels than there were": self.by_token.labels_added,
+        }
+        said = [f"{what}, {tokens}" for what, tokens in counts.items() if tokens.times]
+        return [f"Labels differ from the source: {'; '.join(said)}."]
 
     @property
     def _tokens(self) -> list[str]:
@@ -79,6 +108,11 @@ class SourceComparison:
                 " The lengths are all there: other sequences of the same lengths are, or their tokens were changed."
             )
         first = f" The first that is not whole is sequence {self.first_missing}." * (self.first_missing is not None)
+        if self.by_token is not None and self.sequences_not_whole is None:
+            kinds = {"Missing": self.by_token.lost, "More than there were": self.by_token.added}
+            first += "".join(f" {what}: {tokens}." for what, tokens in kinds.items() if tokens.times)
+            if self.first_other:
+                first += f" In the order of the source, the packs first differ in sequence {self.first_other}."
         meant = f", where the longer sequences {_MEANT[self.cut.rule].format(self.cut.max_length)}" if self.cut else ""
         return [f"Beside the source{meant}: {', '.join(said)}.{as_if}{first}"] if said else []
 
@@ -87,9 +121,12 @@ class SourceComparison:
         """What is inconclusive."""
         if self._tokens or self.sequences_not_whole is not None:
             return []
-        return [
-            "There are as many tokens as in the source; which sequences were cut is unknown without their borders."
-        ]
+        as_often = "There are as many tokens as in the source"
+        if self.by_token is not None:
+            as_often = "Each token is there as often as in the source, in whatever order"
+            if self.by_token.labels and not self._labels:
+                as_often = "Each token is there and trained on as often as in the source, in whatever order"
+        return [f"{as_often}; whether each sequence is whole is unknown without their borders."]
 
     @property
     def notes(self) -> list[str]:
@@ -108,24 +145,47 @@ class SourceComparison:
         ]
 
 
-def compare(
-    source: ReadSource,
-    tokens: int,
-    sequences: int | None,
-    counts: np.ndarray | None,
-    packs: Contents | None,
-) -> SourceComparison:
-    """The packed sequences beside those of the source.
+class PackedSequences(NamedTuple):
+    """What packs hold, as it is compared with a source.
 
-    Args:
-        tokens, sequences, counts: of the packs, the last by length; None where they do not tell sequences apart.
-        packs: the contents of the packs; None if one side has no tokens.
+    Attributes:
+        tokens: all of them.
+        sequences, counts: how many, and how many of each length; None where nothing tells them apart.
+        contents: None if one side has no tokens, or nothing tells the sequences of the packs apart.
+        last_labels: tokens that only the last label of a sequence, or of a row, has.
+        by_token, first_other: as in `SourceComparison`.
     """
-    lengths = source.lengths
-    added = tokens - lengths.num_tokens
-    totals = source.sequences, source.tokens, max(0, -added), max(0, added)
+
+    tokens: int
+    sequences: int | None
+    counts: np.ndarray | None
+    contents: Contents | None = None
+    last_labels: int = 0
+    by_token: TokensBeside | None = None
+    first_other: int | None = None
+
+    @classmethod
+    def of(cls, contents: Contents, tokens: int, **fields: Any) -> "PackedSequences":
+        """Those of some contents."""
+        counts = np.bincount(contents.lengths(), minlength=1)
+        return cls(tokens, len(contents), counts, contents, **fields)
+
+
+def compare(source: ReadSource, packed: PackedSequences) -> SourceComparison:
+    """The packed sequences beside those of the source."""
+    lengths, packs, by_token = source.lengths, packed.contents, packed.by_token
+    counts, sequences = packed.counts, packed.sequences
+    added = packed.tokens - lengths.num_tokens
+    lost_tokens, added_tokens = max(0, -added), max(0, added)
+    if by_token is not None:
+        lost_tokens, added_tokens = by_token.lost.times - by_token.hidden, by_token.added.times
+        if packs is not None:  # what is padding is known then
+            added_tokens = int(packs.lengths().sum()) - lengths.num_tokens + lost_tokens
+    totals = source.sequences, source.tokens, lost_tokens, added_tokens
     if counts is None or sequences is None:
-        return SourceComparison(*totals, None, None, None, "", cut=source.cut)
+        nothing = None, None, None, ""
+        first = packed.first_other
+        return SourceComparison(*totals, *nothing, cut=source.cut, by_token=by_token, first_other=first)
     size = max(len(lengths.counts), len(counts))
     before, after = (np.pad(some, (0, size - len(some))) for some in (lengths.counts, counts))
     lost, as_if = max(0, lengths.num_sequences - sequences), _as_if(before, after, len(counts) - 1)
@@ -141,6 +201,7 @@ def compare(
         first_missing=None if first is None else source.contents.document(first),
         cut=source.cut,
         labels=None if not compared else () if same else tuple(differences(source.contents, packs)),
+        by_token=by_token,
     )  # fmt: skip
 
 
@@ -159,6 +220,8 @@ def _by_content(before: np.ndarray, after: np.ndarray) -> tuple[int, int, int, i
 
 def _as_if(before: np.ndarray, after: np.ndarray, top: int) -> str:
     """What gives the lengths `after` from those `before` exactly; `top` is the longest of `after`."""
+    if top < 1:
+        return ""
     lengths = np.arange(len(before))
     over, kept = before * (lengths > top), before * (lengths <= top)
     pieces = kept.copy()

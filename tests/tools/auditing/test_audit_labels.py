@@ -185,6 +185,33 @@ def test_labels_of_one_side_alone_are_inconclusive(tmp_path, capsys):
     assert main(["audit", str(tmp_path / "bare packs.parquet"), *beside]) == 0
 
 
+def test_what_to_do_where_one_side_has_labels_is_said_and_works(tmp_path, capsys):
+    files = {
+        "packs": packs(),
+        "bare": source(),
+        "bare packs": packs().remove_columns("labels"),
+        "source": source("labels"),
+    }
+    for name, it in files.items():
+        it.to_parquet(tmp_path / f"{name}.parquet")
+
+    def asked(one, other, *more):
+        names = [str(tmp_path / f"{name}.parquet") for name in (one, other)]
+        code = main(["audit", names[0], "--source", names[1], "--max-length", "18", "--no-progress", *more])
+        return code, capsys.readouterr().out
+
+    code, said = asked("packs", "bare")
+    assert code == 3
+    assert "so nothing says which tokens were meant" in said
+    assert "leave it out by masks={'labels': 'drop'} (--mask labels drop)" in said
+    assert asked("packs", "bare", "--mask", "labels", "drop")[0] == 0
+    code, said = asked("bare packs", "source")
+    assert code == 3
+    assert "so nothing says whether the trainer still trains on the same tokens" in said
+    assert "packlib check --loader" in said
+    assert asked("bare packs", "source", "--mask", "labels", "drop")[0] == 0
+
+
 def test_a_mask_that_was_dropped_beside_labels_is_seen():
     """The source has labels of all tokens and a mask; the packs have the labels alone, and so train on prompts."""
     everything = [[True] * length for length in LENGTHS]

@@ -1,0 +1,485 @@
+"""Rows that do not tell where sequences begin: the sequences of the source are looked for in them by their tokens."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from packlib.packing.ragged import ranges
+from packlib.tools.auditing.contents import TOGETHER, Chunk, Contents, chunk_of
+from packlib.tools.auditing.hashing import Parts, hashes
+from packlib.tools.auditing.multisets import in_pairs
+from packlib.tools.rows.row_columns import IGNORED
+
+_SLOTS = 1 << 21  # of the rows in which sequences are looked for at once
+_MOST = 0.9  # of the sequences, which must be those of the source in its order
+
+
+Ends: TypeAlias = Literal["each", "last", "none"]  # the rows whose last label is a token more
+
+
+class BareRows(NamedTuple):
+    """Some rows.
+
+    Attributes:
+        ids: the tokens of all, one row after the other.
+        sizes, used: tokens of each row, and those that are surely no padding, which begin the row.
+        trained: by column, whether each token is trained on.
+        labels: of each slot, if labels are the next tokens; else None.
+        padding: the token that may be padding, and how many slots at the ends of rows it takes, if it is.
+        first_row, file: the row that comes first, and its file in words.
+    """
+
+    ids: np.ndarray
+    sizes: np.ndarray
+    used: np.ndarray
+    trained: dict[str, np.ndarray]
+    labels: np.ndarray | None
+    padding: tuple[int, int] = (0, 0)
+    first_row: int = 0
+    file: str = ""
+
+    def kept(self, padding: bool, more: np.ndarray) -> "BareRows":
+        """The rows with or without what may be padding, and with the token that only the last label of a row has.
+
+        Args:
+            padding: whether to keep it.
+            more: rows that get the token of their last label, if they have one.
+        """
+        sizes = self.sizes if padding else self.used
+        slots = ranges(np.cumsum(self.sizes) - self.sizes, sizes)
+        ids, trained = self.ids[slots], {name: its[slots] for name, its in self.trained.items()}
+        last, behind = self.last_labels(padding), np.cumsum(sizes)
+        more = more & (last != IGNORED)
+        ids = np.insert(ids, behind[more], last[more])
+        trained = {name: np.insert(its, behind[more], True) for name, its in trained.items()}
+        sizes = sizes + more
+        return self._replace(ids=ids, sizes=sizes, used=sizes, trained=trained, labels=None)
+
+    def last_labels(self, padding: bool) -> np.ndarray:
+        """The label in the last slot of each row, with or without what may be padding; -100 if it has none."""
+        sizes = self.sizes if padding else self.used
+        found = np.full(len(sizes), IGNORED, np.int64)
+        if self.labels is not None:
+            some = sizes > 0
+            found[some] = self.labels[(np.cumsum(self.sizes) - self.sizes + sizes - 1)[some]]
+        return found
+
+    def blocks(self) -> Iterator["BareRows"]:
+        """The rows, some at a time, without their labels."""
+        ends, at = np.cumsum(self.sizes), 0
+        while at < len(ends):
+            done = int(ends[at - 1]) if at else 0
+            end = max(at + 1, int(np.searchsorted(ends, done + _SLOTS, side="right")))
+            slots = slice(done, int(ends[end - 1]))
+            yield self._replace(
+                ids=self.ids[slots],
+                sizes=self.sizes[at:end],
+                used=self.used[at:end],
+                trained={name: its[slots] for name, its in self.trained.items()},
+                labels=None,
+                first_row=self.first_row + at,
+            )
+            at = end
+
+
+class TokenCounts:
+    """How often each token is there, in whatever order.
+
+    Attributes:
+        tokens: how often.
+        trained: how often it is trained on, the first tokens of sequences left out.
+        firsts: how often it is the first token of a sequence and would be trained on if something predicted it.
+        padding, last_labels: how often what may be padding has it, and how often the last label of a row.
+        spare: slots that are most likely padding.
+        hidden: rows without a last label, whose labels are the next tokens.
+    """
+
+    def __init__(self) -> None:
+        self.tokens, self.trained, self.firsts = Counter[int](), Counter[int](), Counter[int]()
+        self.padding, self.last_labels = Counter[int](), Counter[int]()
+        self.hidden = self.spare = 0
+
+    def add(self, ids: np.ndarray, sizes: np.ndarray, trained: Mapping[str, np.ndarray]) -> None:
+        """Count sequences, or rows."""
+        _count(self.tokens, ids)
+        if trained:
+            together = np.logical_and.reduce(list(trained.values()))
+            begins = (np.cumsum(sizes) - sizes)[sizes > 0]
+            _count(self.firsts, ids[begins][together[begins]])
+            together[begins] = False
+            _count(self.trained, ids[together])
+
+    def add_ends(self, rows: BareRows) -> None:
+        """Count what may be padding at the ends of rows, and their last labels."""
+        token, slots = rows.padding
+        self.padding[token] += slots
+        self.spare += int(rows.sizes.sum() - rows.used.sum())
+        if rows.labels is not None:
+            labels = rows.last_labels(False)
+            _count(self.last_labels, labels[labels != IGNORED])
+            self.hidden += int(np.count_nonzero(labels == IGNORED))
+            begins = (np.cumsum(rows.sizes) - rows.sizes)[rows.sizes > 0]
+            _count(self.firsts, rows.ids[begins])  # their labels are in the rows before, if anywhere
+
+
+def _count(counts: Counter[int], values: np.ndarray) -> None:
+    kinds, times = np.unique(values, return_counts=True)
+    counts.update(dict(zip(kinds.tolist(), times.tolist(), strict=True)))
+
+
+class Often(NamedTuple):
+    """Tokens that come more often on one side than on the other.
+
+    Attributes:
+        times: how much more often, all together.
+        kinds: how many different tokens.
+        most: up to three of them, and how much more often they come.
+    """
+
+    times: int
+    kinds: int
+    most: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, counts: Counter[int]) -> "Often":
+        """Those that have a count."""
+        most = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:3]
+        return cls(counts.total(), len(counts), tuple(most))
+
+    def __str__(self) -> str:
+        said = ", ".join(f"token {token} {times:,} time{'s' * (times > 1)}" for token, times in self.most)
+        return said + f" and {self.kinds - len(self.most):,} other tokens" * (self.kinds > len(self.most))
+
+
+class TokensBeside(NamedTuple):
+    """The tokens of rows beside those of the source, in whatever order.
+
+    Attributes:
+        lost, added: those that come less often, and those that come more often.
+        may_be_hidden: how many rows have no last label, where others have one: their last tokens may be in no column.
+        hidden: how many of those that are lost may be such tokens.
+        labels_lost, labels_added: those that are trained on less often, and more often.
+        labels: how many tokens of the source are trained on.
+    """
+
+    lost: Often
+    added: Often
+    may_be_hidden: int
+    hidden: int
+    labels_lost: Often
+    labels_added: Often
+    labels: int
+
+
+def tokens_beside(source: TokenCounts, packs: TokenCounts, labels: bool) -> TokensBeside:
+    """Compare how often each token is there; with `labels`, also how often it is trained on."""
+    lost = source.tokens - packs.tokens - packs.last_labels
+    added = packs.tokens - packs.padding - source.tokens
+    labels_lost = labels_added = Counter[int]()
+    if labels:
+        labels_lost = source.trained - packs.trained - packs.firsts - packs.last_labels
+        labels_added = packs.trained - source.trained - source.firsts
+    may_be_hidden = packs.hidden if packs.last_labels or packs.hidden == 1 else 0
+    hidden = min(may_be_hidden, lost.total())
+    trained = source.trained.total() if labels else 0
+    return TokensBeside(
+        Often.of(lost), Often.of(added), may_be_hidden, hidden, Often.of(labels_lost), Often.of(labels_added), trained
+    )
+
+
+def first_tokens(ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return a number for the first 1, 2, 4, … tokens of each sequence, as many of these as it has; uint64."""
+    some = lengths > 0
+    sizes = np.where(some, 1 << _levels(np.maximum(lengths, 1)), 0)
+    return hashes(ids[ranges(np.cumsum(lengths) - lengths, sizes)], sizes)
+
+
+def _levels(lengths: np.ndarray) -> np.ndarray:
+    """The largest power of 2 that is at most each length, as its exponent."""
+    return np.frexp(lengths)[1].astype(np.int64) - 1
+
+
+class Found(NamedTuple):
+    """What was found in rows.
+
+    Attributes:
+        contents: their sequences; None if they cannot be told apart.
+        whole: how many are in the source.
+        first_other: the first sequence of the source with other tokens in the rows, if these have its order up to
+            there; None if they have not.
+    """
+
+    contents: Contents | None
+    whole: int = 0
+    first_other: int | None = None
+
+
+def in_order(rows: Iterable[BareRows], source: Contents, ends: Ends, ahead: bool) -> Found:
+    """Take rows as one long text that holds the source in its order, and cut it where its sequences end.
+
+    A few sequences may have other tokens of the same number; if more differ, the sequences are not told apart.
+
+    Args:
+        rows, source: with `ends` as in `read_again`. If each row has a last token that is only a label, none has the
+            label of the first token of a row: what the source says of it is taken.
+        ahead: whether labels are the next tokens, so that the last token of all is not there if nothing trains on it.
+    """
+    after = np.concatenate([[0], np.cumsum(source.lengths())])
+    cut, same, chunks = 0, 0, list[Chunk]()
+    first_other: int | None = None
+    left: BareRows | None = None  # rows, of which the sequences up to the slot `first` are cut
+    first, last_is_same = 0, False
+    for some in rows:
+        block = some if left is None else _joined(left, some)
+        until = int(np.searchsorted(after, after[cut] + len(block.ids) - first, side="right")) - 1
+        starts, lengths = first + after[cut:until] - after[cut], np.diff(after[cut : until + 1])
+        if ends == "each":
+            block = _with_first_labels(block, starts, lengths, source, cut)
+        chunk = _cut(block, starts, lengths)
+        alike = chunk.tokens == source.tokens[cut:until]
+        if first_other is None and not alike.all():
+            first_other = cut + int(alike.argmin())
+        same += int(np.count_nonzero(alike))
+        if same < _MOST * until:
+            break
+        last_is_same = bool(alike[-1]) if len(alike) else last_is_same
+        chunks.append(chunk)
+        first += int(after[until] - after[cut])
+        cut = until
+        left, first = _from_row_of(block, first)
+        if cut == len(source) and _has_more(left, first):
+            break
+    of_source = source.ends()
+    if ahead and left is not None and len(left.sizes) and of_source is not None and cut + 1 == len(source):
+        rest = _with_one_more(left, int(of_source[cut]))
+        chunk = _cut(rest, np.array([first]), np.array([len(rest.ids) - first]))
+        if last_is_same := bool(chunk.tokens[0] == source.tokens[cut]):
+            chunks.append(chunk)
+            left, cut, same = None, cut + 1, same + 1
+    if cut == len(source) and last_is_same and (left is None or not _has_more(left, first)):
+        return Found(Contents(chunks), same)
+    return Found(None, 0, cut if first_other is None else first_other)
+
+
+def _with_first_labels(
+    rows: BareRows, starts: np.ndarray, lengths: np.ndarray, source: Contents, number: int
+) -> BareRows:
+    """Rows whose first tokens are trained on if the source trains on them, where a sequence goes on.
+
+    Args:
+        starts, lengths: of sequences, the first of which is sequence `number` of the source.
+    """
+    begins = (np.cumsum(rows.sizes) - rows.sizes)[rows.sizes > 0]
+    of = np.searchsorted(starts, begins, side="right") - 1
+    inner = (of >= 0) & (begins > starts[of]) & (begins < starts[of] + lengths[of]) if len(starts) else of > 0
+    begins, of = begins[inner], of[inner]
+    if not len(begins) or not source.columns:
+        return rows
+    sequences, which = np.unique(of, return_inverse=True)
+    at = (np.cumsum(lengths[sequences]) - lengths[sequences])[which] + begins - starts[of]
+    trained = {}
+    for name, its in rows.trained.items():
+        trained[name] = its.copy()
+        column = name if name in source.columns else TOGETHER
+        trained[name][begins] = source.bits(column, number + sequences)[at]
+    return rows._replace(trained=trained)
+
+
+def _has_more(rows: BareRows, slot: int) -> bool:
+    """Whether the rows hold more than padding from a slot on."""
+    return bool((rows.ids[slot:] != rows.padding[0]).any())
+
+
+def _joined(one: BareRows, other: BareRows) -> BareRows:
+    trained = {name: np.concatenate([its, other.trained[name]]) for name, its in one.trained.items()}
+    ids, sizes = np.concatenate([one.ids, other.ids]), np.concatenate([one.sizes, other.sizes])
+    return one._replace(ids=ids, sizes=sizes, used=sizes, trained=trained)
+
+
+def _with_one_more(rows: BareRows, token: int) -> BareRows:
+    """The rows with one more token at the end of the last, which is not trained on."""
+    sizes = rows.sizes.copy()
+    sizes[-1] += 1
+    trained = {name: np.append(its, False) for name, its in rows.trained.items()}
+    return rows._replace(ids=np.append(rows.ids, token), sizes=sizes, used=sizes, trained=trained)
+
+
+def _from_row_of(rows: BareRows, slot: int) -> tuple[BareRows, int]:
+    """The rows from that with a slot on, and the slot there."""
+    ends = np.cumsum(rows.sizes)
+    row = int(np.searchsorted(ends, slot, side="right"))
+    begin = int(ends[row - 1]) if row else 0
+    trained = {name: its[begin:] for name, its in rows.trained.items()}
+    sizes = rows.sizes[row:]
+    there = rows._replace(ids=rows.ids[begin:], sizes=sizes, used=sizes, trained=trained)
+    return there._replace(first_row=rows.first_row + row), slot - begin
+
+
+def _cut(rows: BareRows, starts: np.ndarray, lengths: np.ndarray) -> Chunk:
+    """The sequences that begin at some slots; they may go on in further rows."""
+    slots = ranges(starts, lengths)
+    chunk = chunk_of(rows.ids[slots], lengths, {name: its[slots] for name, its in rows.trained.items()})
+    ends = np.cumsum(rows.sizes)
+    row = np.searchsorted(ends, starts, side="right")
+    return chunk._replace(
+        starts=starts - (ends - rows.sizes)[row],
+        depths=np.bincount(row, minlength=len(rows.sizes)),
+        widths=rows.sizes,
+        first_row=rows.first_row,
+        file=rows.file,
+    )
+
+
+class Sequences:
+    """The sequences of a source, by their first tokens."""
+
+    def __init__(self, source: Contents) -> None:
+        lengths, begins = source.lengths(), source.begins()
+        kinds, first = np.unique(source.tokens, return_index=True)  # equal sequences are one
+        lengths, begins = lengths[first], begins[first]
+        levels = _levels(np.maximum(lengths, 1))
+        self._levels = []  # the longest first: how many tokens begin the sequences, and the sequences
+        for level in np.unique(levels[lengths > 0])[::-1]:
+            of_level = np.flatnonzero((levels == level) & (lengths > 0))
+            order = of_level[np.lexsort((-lengths[of_level], begins[of_level]))]
+            self._levels.append((1 << int(level), begins[order], lengths[order], kinds[order]))
+
+    def longest_at(self, parts: Parts, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """The length of the longest sequence that begins at each slot and ends at `ends` at the latest; 0 for none."""
+        found = np.zeros(len(starts), np.int64)
+        for size, begins, lengths, kinds in self._levels:
+            some = np.flatnonzero((found == 0) & (starts + size <= ends))
+            if not len(some):
+                continue
+            their = parts.hashes(starts[some], np.full(len(some), size))
+            candidate = np.searchsorted(begins, their)
+            while len(some):
+                alike = candidate < len(begins)
+                alike[alike] = begins[candidate[alike]] == their[alike]
+                some, candidate, their = some[alike], candidate[alike], their[alike]
+                fits = np.flatnonzero(starts[some] + lengths[candidate] <= ends[some])
+                same = parts.hashes(starts[some[fits]], lengths[candidate[fits]]) == kinds[candidate[fits]]
+                found[some[fits[same]]] = lengths[candidate[fits[same]]]
+                open_ = np.ones(len(some), bool)
+                open_[fits[same]] = False
+                some, candidate, their = some[open_], candidate[open_] + 1, their[open_]
+        return found
+
+
+def in_rows(rows: Iterable[BareRows], source: Contents) -> Found:
+    """Read each row as whole sequences of the source, one after the other, the longest that is there.
+
+    What is none of them is a piece of its own, up to where one begins again. Padding at the end of a row is left out.
+    Sequences are not told apart if most rows cannot be read so; or if some cannot, or some sequences come more often
+    than in the source, and one of those that were found begins with another one: that may be there in its place.
+    """
+    sequences, chunks = Sequences(source), list[Chunk]()
+    read = seen = in_others = whole = 0
+    for some in rows:
+        for block in some.blocks():
+            parts, ends = Parts(block.ids), np.cumsum(block.sizes)
+            at, found = ends - block.sizes, list[np.ndarray]()
+            padding = _padding_from(block)
+            reading = np.arange(len(at))
+            while len(reading := reading[at[reading] < ends[reading]]):
+                lengths = sequences.longest_at(parts, at[reading], ends[reading])
+                reading, lengths = reading[lengths > 0], lengths[lengths > 0]
+                found.append(np.stack([at[reading], lengths]))
+                at[reading] += lengths
+            stuck = np.flatnonzero(at < padding)
+            read, seen = read + int(np.count_nonzero(block.sizes)) - len(stuck), seen + len(block.sizes)
+            if 2 * read < seen:
+                return Found(None)
+            found += _past_changes(sequences, parts, at[stuck], ends[stuck], padding[stuck])
+            starts, lengths = np.concatenate(found, axis=1) if found else np.empty((2, 0), np.int64)
+            in_others += int(np.count_nonzero(sequences.longest_at(parts, starts, starts + lengths - 1)))
+            order = np.argsort(starts)
+            chunks.append(_cut(block, starts[order], lengths[order]))
+    contents = Contents(chunks)
+    whole = len(in_pairs(contents.tokens, source.tokens)[0])
+    return Found(None) if in_others and whole < len(contents) else Found(contents, whole)
+
+
+def _past_changes(
+    sequences: Sequences, parts: Parts, at: np.ndarray, ends: np.ndarray, padding: np.ndarray
+) -> list[np.ndarray]:
+    """The sequences behind slots at which none begins, and what lies between as pieces."""
+    found, odd = list[np.ndarray](), at.copy()  # where a piece that is no sequence begins
+    reading = np.arange(len(at))
+    while len(reading := reading[at[reading] < ends[reading]]):
+        lengths = sequences.longest_at(parts, at[reading], ends[reading])
+        there = lengths > 0
+        known, lengths = reading[there], lengths[there]
+        piece = known[odd[known] < at[known]]
+        found += [np.stack([odd[piece], at[piece] - odd[piece]]), np.stack([at[known], lengths])]
+        at[known] += lengths
+        odd[known] = at[known]
+        at[reading[~there]] += 1
+    piece = np.flatnonzero(odd < padding)
+    return [*found, np.stack([odd[piece], padding[piece] - odd[piece]])]
+
+
+def _padding_from(rows: BareRows) -> np.ndarray:
+    """The slot from which on each row has nothing but the token that may be padding."""
+    ends = np.cumsum(rows.sizes)
+    other = np.where(rows.ids != rows.padding[0], np.arange(len(rows.ids)), -1)
+    some, found = rows.sizes > 0, ends.copy()
+    if some.any():
+        begins = (ends - rows.sizes)[some]
+        found[some] = np.maximum(np.maximum.reduceat(other, begins), begins - 1) + 1
+    return found
+
+
+def read_again(
+    rows: Callable[[], Iterable[BareRows]], source: Contents, padding: bool, ends: Ends, ahead: bool
+) -> Found:
+    """Look for the sequences of a source in rows: in their order, or else as whole sequences in each row.
+
+    Args:
+        rows: reads them.
+        padding: whether to keep what may be padding.
+        ends: the rows whose last label is a token more.
+        ahead: whether labels are the next tokens.
+    """
+
+    def kept() -> Iterator[BareRows]:
+        trained_next = False  # whether the row before has the label of the next row's first token
+        before: BareRows | None = None
+        for some in chain(rows(), [None]):
+            if before is not None:
+                more = np.full(len(before.sizes), ends == "each")
+                more[-1:] |= ends == "last" and some is None
+                found = before.kept(padding, more)
+                if ends != "each":
+                    labeled = before.last_labels(padding) != IGNORED
+                    begins = np.cumsum(found.sizes) - found.sizes
+                    known = np.append(trained_next, labeled[:-1]) & (found.sizes > 0)
+                    for its in found.trained.values():
+                        its[begins[known]] = True
+                    trained_next = bool(labeled[-1]) if len(labeled) else trained_next
+                yield found
+            before = some
+
+    one = in_order(kept(), source, ends, ahead)
+    if one.contents is not None and one.whole == len(source):
+        return one
+    other = in_rows(kept(), source)
+    if other.contents is None or other.whole < one.whole:
+        return one
+    return other
+
+
+def fits(source: int, packs: TokenCounts) -> tuple[bool, Ends]:
+    """Which tokens of rows come nearest to as many as the source has: with padding or not, and with which labels.
+
+    Returns:
+        `padding` and `ends` as `read_again` takes them.
+    """
+    stored, spare = packs.tokens.total(), packs.spare
+    more: dict[Ends, int] = {"none": 0, "last": min(1, packs.last_labels.total()), "each": packs.last_labels.total()}
+    tokens = {(padding, ends): stored - (0 if padding else spare) + more[ends] for padding in (False, True) for ends in
+              more}  # fmt: skip
+    return min(tokens, key=lambda which: abs(tokens[which] - source))

@@ -1,0 +1,63 @@
+"""Packs whose labels are the next tokens: the last token of a sequence may be a label alone, as where input_ids are
+`ids[:-1]` and labels `ids[1:]`.
+"""
+
+import numpy as np
+
+from packlib.tools.auditing.contents import Chunk, Contents
+from packlib.tools.auditing.hashing import marks_with_one_more, with_one_more, without_the_last
+from packlib.tools.auditing.multisets import in_pairs, without_partner
+from packlib.tools.rows.row_columns import IGNORED
+
+
+def with_last_tokens(packs: Contents, source: Contents) -> tuple[Contents, int]:
+    """Give sequences of packs the last token that only their label has.
+
+    A sequence gets it if without it it is no sequence of the source, and all but the last token of one. If that is so
+    for most, all get theirs. Where the label is left out, since nothing trains on it, the token is that of the source.
+
+    Args:
+        packs, source: both with `ends`.
+
+    Returns:
+        The contents of the packs with these tokens, and how many sequences got one.
+    """
+    of_source, of_packs = source.ends(), packs.ends()
+    if of_source is None or of_packs is None or not len(source):
+        return packs, 0
+    lengths, labeled = packs.lengths(), of_packs != IGNORED
+    all_but_last = without_the_last(source.tokens, source.lengths(), of_source)
+    order = np.argsort(all_but_last)
+    found = order[np.minimum(np.searchsorted(all_but_last[order], packs.tokens), len(order) - 1)]
+    lacks = all_but_last[found] == packs.tokens
+    whole = np.isin(packs.tokens, source.tokens)
+    if np.count_nonzero(lacks & ~whole) > np.count_nonzero(whole & ~lacks):
+        get = lacks | labeled
+    else:
+        get = lacks & ~whole
+    if not get.any():
+        return packs, 0
+    last = np.where(labeled, of_packs, of_source[found])
+    longer = np.where(get, with_one_more(packs.tokens, lengths, last), packs.tokens)
+    unlabeled = np.flatnonzero(get & ~labeled)
+    _, left = without_partner(np.delete(longer, unlabeled), source.tokens)
+    one, other = in_pairs(packs.tokens[unlabeled], all_but_last[left])
+    last[unlabeled[one]] = of_source[left[other]]
+    sizes, at, chunks = lengths + get, 0, []
+    for chunk in packs.chunks:
+        part = slice(at, at + len(chunk.lengths))
+        chunks.append(_longer(chunk, get[part], last[part], labeled[part], sizes[part]))
+        at = part.stop
+    return Contents(chunks), int(np.count_nonzero(get))
+
+
+def _longer(chunk: Chunk, get: np.ndarray, last: np.ndarray, labeled: np.ndarray, sizes: np.ndarray) -> Chunk:
+    """A chunk in which the sequences that `get` it have one token more."""
+    behind, count = np.cumsum(chunk.lengths)[get], int(chunk.lengths.sum())
+    marked, bits = {}, {}
+    for name, its in chunk.bits.items():
+        more = marks_with_one_more(chunk.marked[name], chunk.lengths, labeled)
+        marked[name] = np.where(get, more, chunk.marked[name])
+        bits[name] = np.packbits(np.insert(np.unpackbits(its, count=count), behind, labeled[get]))
+    tokens = np.where(get, with_one_more(chunk.tokens, chunk.lengths, last), chunk.tokens)
+    return chunk._replace(lengths=sizes, tokens=tokens, marked=marked, bits=bits)
