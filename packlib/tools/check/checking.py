@@ -20,6 +20,7 @@ from packlib.tools.check.group_questions import shared_prompt_findings
 from packlib.tools.check.loss_questions import loss_questions
 from packlib.tools.check.model_questions import determinism, isolation, lacking, padding, positions, sameness, tokens
 from packlib.tools.check.places import is_own
+from packlib.tools.check.training_noise import training
 from packlib.tools.check.tree_questions import tree_findings
 from packlib.tools.check.update import accumulation, next_update, without_labels
 from packlib.tools.check.weighing import REDUCTIONS, Weighing
@@ -184,11 +185,11 @@ def _findings(
         return [_of_nan(checked)], Weighing(checked, reduction)
     weighing, why = Weighing(checked, reduction), why_leaks(checked) if checked.own_leak() else None
     questions: list[Callable[[], Iterable[Finding]]] = [
-        lambda: [determinism(checked), tokens(checked, weighing.whole.loss.concerned)],
+        lambda: [determinism(checked), *training(checked), tokens(checked, weighing.whole.loss.concerned)],
         lambda: isolation(checked, why),
         lambda: [padding(checked), positions(checked, why), sameness(checked, why)],
         lambda: loss_questions(checked, weighing, why is not None),
-        lambda: [accumulation(checked, weighing, step), *next_update(checked, weighing, step)],
+        lambda: [*accumulation(checked, weighing, step), *next_update(checked, weighing, step)],
         lambda: [*without_labels(checked, step), *lacking(checked)],
     ]
     bar = tqdm(questions, desc="check", unit="question", leave=False, disable=not progress)
