@@ -67,6 +67,8 @@ class Third(Uncounted):
             _, more_keys, more_values, _ = part(self.prompt).chunk(4, -1)
             key = torch.cat([more_keys.expand(len(x), -1, -1), key], 1)
             value = torch.cat([more_values.expand(len(x), -1, -1), value], 1)
+            if "no mask" in self.how:
+                same = torch.ones_like(same).tril()
             seen = (segments == 1) if "of a row" in self.how else torch.ones_like(segments, dtype=torch.bool)
             same = torch.cat([seen[..., None].expand(-1, -1, 4), same], 2)
             return F.scaled_dot_product_attention(query, key, value, attn_mask=same)
@@ -291,6 +293,42 @@ def by_accelerate(times):
     return llama(), FLAT, SHORT, {"step": step}
 
 
+class Dropping(Uncounted):
+    """What attention gives is dropped while the model trains, by numbers that it draws itself, by token or by row."""
+
+    def __init__(self, how):
+        super().__init__("attention")
+        self.how = how
+
+    def _attention(self, part, x, segments, same, wrong):
+        made = super()._attention(part, x, segments, same, wrong)
+        if not self.training:
+            return made
+        if self.how == "by row":
+            return made * (torch.rand(len(x), 1, 1) < 0.8) / 0.8
+        if self.how == "by slot":
+            return made + torch.randn_like(made) * torch.arange(x.shape[1])[None, :, None] * 0.05
+        return made * torch.bernoulli(torch.full_like(made, 0.9)) / 0.9
+
+
+def as_it_trains(right=True):
+    """An update that sets the model to train, as trainers do."""
+
+    def step(model, batches):
+        model.train()
+        model.zero_grad()
+        for batch in batches:
+            share = count([batch]) / count(batches) if right else 1 / len(batches)
+            (model(**batch)["loss"] * share).backward()
+        torch.optim.SGD(model.parameters(), lr=0.1).step()
+
+    return step
+
+
+def dropping(how, right=True):
+    return Dropping(how), dense(**SEGMENTS), SHORT, {"step": as_it_trains(right)}
+
+
 class Noisy(nn.Module):
     """NEFTune: noise on embeddings while it trains, less of it in longer rows, or in longer sequences."""
 
@@ -339,6 +377,12 @@ FAULTS = {
         lambda: by_accelerate(lambda micro: 1), "accumulation", "0.5 times"),
     "huggingface/transformers#34659, noise by the length of a row": (
         lambda: (Noisy(by_row=True), FLAT, SHORT), "training", "as that of NEFTune"),
+    "a learned prefix, and no mask": (lambda: third("soft prompt, no mask"), EARLIER, "no document mask"),
+    "noise by the slot": (lambda: dropping("by slot"), "training", "another size in a pack"),
+    "a mean of means, with dropout": (
+        lambda: (llama(attention_dropout=0.1), FLAT, SHORT, {"step": as_it_trains(False)}),
+        "accumulation", "a mean of means"),
+    "a mean of means, with noise of its own": (lambda: dropping("by token", False), "accumulation", "a mean of means"),
     "positions that are one number": (
         lambda: (make("GPT2LMHeadModel"), spoiled(dense(**SEGMENTS), position_ids=lambda x: x.clamp(5, 5)), SHORT),
         "positions", "one number for all tokens"),
@@ -361,6 +405,9 @@ RIGHT = {
         Biased("once"), dense(**SEGMENTS), SHORT, {"step": balancing}),
     "huggingface/accelerate#3193, undone what accelerate divides": lambda: by_accelerate(lambda micro: micro),
     "huggingface/transformers#34659, noise by the length of each": lambda: (Noisy(by_row=False), FLAT, SHORT),
+    "an update with dropout": lambda: (llama(attention_dropout=0.1), FLAT, SHORT, {"step": as_it_trains()}),
+    "an update with noise of its own": lambda: dropping("by token"),
+    "rows that skip a layer at random": lambda: dropping("by row"),
 }  # fmt: skip
 
 CHANGED = (
@@ -370,6 +417,13 @@ CHANGED = (
     "huggingface/transformers#34659, noise by the length of a row",
     "huggingface/transformers#46731, smoothed labels of Trainer",
     "positions that are one number",
+    "a learned prefix, and no mask",
+    "noise by the slot",
+    "a mean of means, with dropout",
+    "a mean of means, with noise of its own",
+    "an update with dropout",
+    "an update with noise of its own",
+    "rows that skip a layer at random",
 )
 
 # What the check cannot tell

@@ -185,12 +185,12 @@ def _findings(
         return [_of_nan(checked)], Weighing(checked, reduction)
     weighing, why = Weighing(checked, reduction), why_leaks(checked) if checked.own_leak() else None
     questions: list[Callable[[], Iterable[Finding]]] = [
-        lambda: [determinism(checked), *training(checked), tokens(checked, weighing.whole.loss.concerned)],
+        lambda: [determinism(checked), tokens(checked, weighing.whole.loss.concerned)],
         lambda: isolation(checked, why),
         lambda: [padding(checked), positions(checked, why), sameness(checked, why)],
         lambda: loss_questions(checked, weighing, why is not None),
         lambda: [*accumulation(checked, weighing, step), *next_update(checked, weighing, step)],
-        lambda: [*without_labels(checked, step), *lacking(checked)],
+        lambda: [*without_labels(checked, step), *training(checked), *lacking(checked)],
     ]
     bar = tqdm(questions, desc="check", unit="question", leave=False, disable=not progress)
     return [finding for question in bar for finding in question()], weighing

@@ -5,6 +5,7 @@ is how large the noise of a sequence is, in a pack and alone.
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,17 @@ class WithoutDropout(TorchFunctionMode):
         elif place is not None and "dropout_p" in named:
             named["dropout_p"] = 0.0
         return function(*args, **named)
+
+
+@contextmanager
+def without_training() -> Iterator[None]:
+    """In here no model can be set to train, so that it draws no noise of any kind."""
+    train = nn.Module.train
+    try:
+        nn.Module.train = lambda self, mode=True: self  # type: ignore[method-assign]
+        yield
+    finally:
+        nn.Module.train = train  # type: ignore[method-assign]
 
 
 def training(checked: CheckedBatch) -> Iterator[Finding]:

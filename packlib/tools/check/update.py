@@ -2,8 +2,9 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,10 +19,11 @@ from packlib.tools.check.called_model import ranks, some, tensors
 from packlib.tools.check.collated_batch import CheckedBatch, in_one_sentence
 from packlib.tools.check.findings import NOT_ASKED, PASSED, UNKNOWN, Finding
 from packlib.tools.check.slot_gradients import Loss, labeled
-from packlib.tools.check.training_noise import WithoutDropout
+from packlib.tools.check.training_noise import WithoutDropout, without_training
 from packlib.tools.check.weighing import Weighing, held
 
 _NEAR = 0.05
+_NOISY = 0.3  # how far noise may move a weight
 _NO_GRADIENT = (
     "The rest of the update is no gradient of theirs, as where noise is drawn, a part is detached, or the trainer's "
     "loss is not the model's (label smoothing): pass it as loss."
@@ -135,10 +137,20 @@ class _Update:
 
 
 def _run(
-    checked: CheckedBatch, parameters: list[nn.Parameter], batches: list[dict], step: Callable, damped: float = 1.0
+    checked: CheckedBatch,
+    parameters: list[nn.Parameter],
+    batches: list[dict],
+    step: Callable,
+    damped: float = 1.0,
+    still: bool = False,
 ) -> _Update:
-    """One call of the step, which leaves parameters and gradients as they were."""
-    return _run_each(checked, parameters, [batches], step, damped)[0]
+    """One call of the step, which leaves parameters and gradients as they were.
+
+    Args:
+        still: whether the model is kept from training, in which it may draw noise.
+    """
+    with without_training() if still else nullcontext():
+        return _run_each(checked, parameters, [batches], step, damped)[0]
 
 
 def _run_each(
@@ -156,6 +168,7 @@ def _run_each(
         damped: what each gradient is multiplied with as it arrives.
     """
     before = [(p, p.detach().clone(), p.grad) for p in parameters]
+    modes = [(part, part.training) for part in checked.called.module.modules()]
     sharded = any(isinstance(p, DTensor) for p in parameters)
     sums, taken, optimizers = dict[nn.Parameter, Tensor](), dict[nn.Parameter, list[Tensor]](), list[Any]()
     came, stale, holds = set[nn.Parameter](), set[nn.Parameter](), dict[nn.Parameter, bool]()
@@ -248,9 +261,13 @@ def _run_each(
             with torch.no_grad():
                 for p, value, _ in before:
                     p.copy_(value)
+            for part, trains in modes:
+                part.training = trains
     finally:
         for handle in handles:
             handle.remove()
+        for part, trains in modes:
+            part.training = trains
         with torch.no_grad():
             for p, value, gradient in before:
                 p.copy_(value)
@@ -276,11 +293,13 @@ def _stepped(
     step: Callable,
     parted: bool,
     parameters: list[nn.Parameter],
+    still: bool = False,
 ) -> Finding:
     """How much each micro-batch weighs in what a trainer's step applies to these parameters.
 
     Args:
         parted: whether each rank gets one of them.
+        still: whether the model is kept from training.
     """
     batches, shares, evidence = [part.batch for part in parts], weighing.shares(parts), _held(weighing, parts)
     alone = [checked.called.parameter_slope(batch, parameters) for batch in batches]
@@ -289,7 +308,7 @@ def _stepped(
             dist.all_reduce(gradient)
         alone = [gradient / ranks() for gradient in alone]
     mine = [batches[dist.get_rank()]] if parted else batches
-    update = _run(checked, parameters, mine, step)
+    update = _run(checked, parameters, mine, step, still=still)
     if update.searches:
         why = "An optimizer computes gradients more than once in a step (a closure), each of other weights."
         return Finding("accumulation", UNKNOWN, f"{evidence} {why}")
@@ -316,7 +335,7 @@ def _stepped(
         return _failed(evidence, "lost gradients", count=int((lost & update.held).sum()), of_all=len(parameters))
     if lost.any():  # what the optimizers have is asked about all the same
         rest = [p for p, gone in zip(parameters, lost, strict=True) if not gone]
-        found = _stepped(checked, weighing, parts, step, parted, rest)
+        found = _stepped(checked, weighing, parts, step, parted, rest, still)
         said = f"{found.evidence} No optimizer that steps has {lost.sum()} of {len(parameters)} parameters"
         unheld = Finding(found.question, UNKNOWN, f"{said} that get gradients: {_UNHELD}")
         return unheld if found.verdict == PASSED else found
@@ -328,6 +347,11 @@ def _stepped(
             return _failed(evidence, "aside alike")
         if _near(through, shares) and _near(sum(aside), 1):
             return Finding("accumulation", PASSED, evidence)
+    if left > _NEAR and not still:  # noise that is drawn in training may be the rest
+        quiet = _run(checked, parameters, mine, step, still=True).applied
+        if not torch.equal(quiet, update.applied) and np.allclose(got, _weights(alone, quiet), rtol=_NOISY):
+            found = _stepped(checked, weighing, parts, step, parted, parameters, still=True)
+            return replace(found, evidence=f"{found.evidence} The model was kept from training, where it draws noise.")
     # a scale that all have in common does a constant no harm
     constant = weighing.rule is not None and weighing.rule[0] == "constant"
     if _near(got, shares):
