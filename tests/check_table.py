@@ -13,16 +13,25 @@ import check_later as later
 import check_public as public
 import check_reports as reports
 import check_second as second
+import check_third as third
 
 from packlib.tools.check import PackingCheck, check_packing
 
 TABLE = Path(__file__).parent / "tools" / "check" / "set_ups.csv"
 COLUMNS = "kind", "made", "report", "set_up", "exact", "failed", "cannot_be_told", "not_asked", "cpu_seconds"
-RIGHT = {**reports.RIGHT, **later.RIGHT, **beyond.RIGHT, **public.RIGHT, **kinds.RIGHT, **second.RIGHT}
-FAULTS = {**reports.FAULTS, **later.FAULTS, **beyond.FAULTS, **public.FAULTS, **kinds.FAULTS, **second.FAULTS}
+RIGHT = {**reports.RIGHT, **later.RIGHT, **beyond.RIGHT, **public.RIGHT, **kinds.RIGHT, **second.RIGHT, **third.RIGHT}
+FAULTS = {
+    **reports.FAULTS,
+    **later.FAULTS,
+    **beyond.FAULTS,
+    **public.FAULTS,
+    **kinds.FAULTS,
+    **second.FAULTS,
+    **third.FAULTS,
+}
 OPEN = {
     **later.MISSED,
-    **{name: case[0] for name, case in (kinds.OPEN | second.OPEN).items()},
+    **{name: case[0] for name, case in (kinds.OPEN | second.OPEN | third.OPEN).items()},
 }  # missed, or it cannot be told
 REPORTS = {  # of set-ups whose names say less
     "axolotl 1375": "axolotl-ai-cloud/axolotl#1375",
@@ -50,7 +59,7 @@ def checked(case: tuple) -> PackingCheck:
 
 def row(kind: str, name: str, found: PackingCheck) -> dict[str, str]:
     """A line of the table, but for the time that it took."""
-    files = later, public, kinds, second
+    files = later, public, kinds, second, third
     after = set(OPEN).union(*((file.RIGHT | file.FAULTS).keys() for file in files))
     changed = {name for file in files for name in file.CHANGED}
     made = "after the code" if name in after - changed else "with it"

@@ -145,16 +145,25 @@ class CalledModel:
             found[ids == getattr(config, name, -1)] = kind
         return found
 
-    def runs(self, batch: Mapping[str, Any]) -> ModelCall | None:
+    def runs(self, batch: Mapping[str, Any], reseed: bool = True) -> ModelCall | None:
         """As a call; None if the model refuses such a batch."""
         try:
-            return self(batch)
+            return self(batch, reseed=reseed)
         except Exception:  # whatever a model raises, it is that it does not take this batch
             return None
 
-    def parameter_slope(self, batch: Mapping[str, Any], parameters: Sequence[nn.Parameter]) -> Tensor:
-        """The gradient of the loss with respect to parameters, of each some numbers; float64, shape (numbers,)."""
-        loss = self(batch, as_it_is=True).loss
+    def parameter_slope(
+        self, batch: Mapping[str, Any], parameters: Sequence[nn.Parameter], through: bool = False
+    ) -> Tensor:
+        """The gradient of the loss with respect to parameters, of each some numbers; float64, shape (numbers,).
+
+        Args:
+            through: of the part alone that passes through the scores.
+        """
+        seen = self(batch, as_it_is=True)
+        loss = seen.loss
+        if through and (found := seen.slope()) is not None:
+            loss = (found[0] * found[1].detach()).sum()
         if any(isinstance(p, DTensor) for p in parameters):  # of a sharded model, whose gradients arrive at the end
             before = [(p, p.grad) for p in parameters]
             for p in parameters:
@@ -278,7 +287,11 @@ class CalledModel:
         if not rows:
             given = ", ".join(f"{name} {tuple(value.shape)}" for name, value in found.items()) or _kinds(output)
             wanted = f".logits of the shape ({', '.join(map(str, ids.shape))}, width)"
-            raise ValueError(f"model must return numbers for each token, such as {wanted}, not {given}.")
+            longer = [x.shape[ids.dim() - 1] - ids.shape[-1] for x in floats.values()
+                      if x.dim() > ids.dim() and x.shape[: ids.dim() - 1] == ids.shape[:-1]]  # fmt: skip
+            prompt = "slots more, as a soft prompt (prompt tuning) puts before each row, and not before each sequence"
+            more = f": {longer[0]} {prompt}" if longer and longer[0] > 0 else ""
+            raise ValueError(f"model must return numbers for each token, such as {wanted}, not {given}{more}.")
         name = "logits" if "logits" in rows else max(rows, key=lambda name: rows[name].shape[-1])
         loss = floats.get("loss", next((x for x in floats.values() if x.dim() == 0), None))
         if self.loss is not None:

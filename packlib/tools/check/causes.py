@@ -70,7 +70,7 @@ class Cut(TorchDispatchMode):
         If heads have an axis of the same size, both are cut: a leak that does not come by attention stays all the same.
         """
         rows, slots = self.owner.shape
-        if made.dim() < 3 or made.shape[-2] != slots or not slots <= made.shape[-1] <= slots + 1:
+        if made.dim() < 3 or made.shape[-2] != slots or not slots <= made.shape[-1] <= 2 * slots:
             return []
         sizes = list(enumerate(made.shape[:-2]))
         return [axis for axis, size in sizes if size == rows] or [axis for axis, size in sizes if size % rows == 0][:1]
@@ -79,14 +79,21 @@ class Cut(TorchDispatchMode):
         """Note which slots see those of another sequence, if no attention before did."""
         rows, slots = self.owner.shape
         by_row = made.movedim(axis, 0).reshape(rows, -1, *made.shape[-2:])
-        pairs = ((by_row.amax(1)[..., :slots] > 0).cpu() & self.foreign & self.tokens).nonzero().numpy()
+        looked = self._of_slots(by_row.amax(1)) > 0
+        pairs = (looked.cpu() & self.foreign & self.tokens).nonzero().numpy()
         if len(pairs) and not len(self.seen):
             self.seen = pairs[:, :1] * slots + pairs[:, 1:]
 
+    def _of_slots(self, made: Tensor) -> Tensor:
+        """The columns of the slots: one more behind them is a sink, several more before them are a learned prefix."""
+        slots = self.owner.shape[1]
+        return made[..., :slots] if made.shape[-1] <= slots + 1 else made[..., -slots:]
+
     def _within(self, made: Tensor, axis: int) -> Tensor:
-        """Attention's weights without those of other sequences' slots; beyond the slots are sinks."""
+        """Attention's weights without those of other sequences' slots; sinks and prefixes stay."""
         (rows, slots), by_row = self.owner.shape, made.movedim(axis, 0)
-        foreign = nn.functional.pad(self.foreign, (0, made.shape[-1] - slots)).to(made.device)
+        more = made.shape[-1] - slots
+        foreign = nn.functional.pad(self.foreign, (0, more) if more <= 1 else (more, 0)).to(made.device)
         hidden = by_row.reshape(rows, -1, *made.shape[-2:]).masked_fill(foreign[:, None], 0)
         return hidden.view_as(by_row).movedim(0, axis)
 
@@ -143,7 +150,9 @@ def why_leaks(checked: CheckedBatch) -> Why:
         first, cured, name = next(tried, ("attention", None, ""))
         return Why([_of_attention(checked, cuts["attention"].seen, first, not causes), *causes], place, cured, name)
     if causes == ["state"]:
-        if called.share_rows:  # which may be an attention: no rank has all of it to be cut
+        if checked.own_slopes is not None and not checked.leak(None, checked.own_slopes):
+            causes = ["counted"]  # a state would pass gradients on
+        elif called.share_rows:  # which may be an attention: no rank has all of it to be cut
             causes = ["shared rows"]
         elif checked.own_leak("later"):
             causes = ["state", "rows"]

@@ -20,6 +20,7 @@ from packlib.tools.check.group_questions import shared_prompt_findings
 from packlib.tools.check.loss_questions import loss_questions
 from packlib.tools.check.model_questions import determinism, isolation, lacking, padding, positions, sameness, tokens
 from packlib.tools.check.places import is_own
+from packlib.tools.check.training_noise import training
 from packlib.tools.check.tree_questions import tree_findings
 from packlib.tools.check.update import accumulation, next_update, without_labels
 from packlib.tools.check.weighing import REDUCTIONS, Weighing
@@ -52,7 +53,8 @@ def check_packing(
     Args:
         model: called as `model(**batch)`. It returns `.logits` (or other numbers for each token, such as hidden
             states) and, for what concerns the loss, `.loss`: as attributes, in a mapping, or in a tuple. A
-            `torch.nn.Module` is set to evaluate while it is checked; a plain function works too.
+            `torch.nn.Module` is set to evaluate while it is checked, and to train for a few calls if it is given so
+            (`model.train()`); a plain function works too.
         collate: called with a list of some of the `sequences`; it packs them and returns a batch, a mapping with the
             tensor `input_ids`, shape (rows, slots) or (slots,). Use what your training uses.
         sequences: mappings with `input_ids` and what else your data set has, such as `labels`, in which -100 is not
@@ -77,7 +79,7 @@ def check_packing(
         loss: `loss(output, batch)`, where the model does not compute it.
         step: `step(model, batches)`: what your trainer does with the micro-batches of one update, with its `backward`
             and its optimizer, which step should make once, and what clears gradients. It is called for several updates.
-            Parameters and gradients are put back; what your optimizer remembers is not. On two
+            Parameters and gradients are put back; what your optimizer remembers is not. Dropout is off in it. On two
             ranks each gets one micro-batch, and a model in DistributedDataParallel is handed over as it is.
         keep: tokens that are never changed, such as placeholders of images. Those that the model's config names
             (`image_token_id`, …) are kept anyway.
@@ -188,8 +190,8 @@ def _findings(
         lambda: isolation(checked, why),
         lambda: [padding(checked), positions(checked, why), sameness(checked, why)],
         lambda: loss_questions(checked, weighing, why is not None),
-        lambda: [accumulation(checked, weighing, step), *next_update(checked, weighing, step)],
-        lambda: [*without_labels(checked, step), *lacking(checked)],
+        lambda: [*accumulation(checked, weighing, step), *next_update(checked, weighing, step)],
+        lambda: [*without_labels(checked, step), *training(checked), *lacking(checked)],
     ]
     bar = tqdm(questions, desc="check", unit="question", leave=False, disable=not progress)
     return [finding for question in bar for finding in question()], weighing

@@ -35,7 +35,8 @@ def loss_questions(checked: CheckedBatch, weighing: Weighing, leaks: bool) -> It
         yield from (Finding(question, UNKNOWN, f"{said}.") for question in ("targets at borders", "labels"))
         yield Finding.failed("mean", f"{said}.", "nan loss")
         return
-    if loss.touched.any() and max(abs(loss.value), loss.steepest) <= 4 * weighing.checked.rounding:
+    steep = loss.steepest * loss.touched.sum()  # a mean divides what rounding leaves, too
+    if loss.touched.any() and max(abs(loss.value), steep) <= 4 * weighing.checked.rounding:
         why = f"The loss is 0 to rounding ({loss.value:.2g}), and so are its gradients: none shows what it asks for, "
         why += "as where a teacher or a reference equals the model. Give another one."
         yield from (Finding(question, UNKNOWN, why) for question in ("targets at borders", "labels", "mean"))

@@ -242,7 +242,9 @@ def _wrong_positions(checked: CheckedBatch) -> Finding:
         before, after = given[at][place : place + 2]
         evidence += f". In sequence {checked.pieces[at].sequence} {after} comes after {before}"
         again = [int(given[at][place]) + 1 for at, place in uneven if given[at][place + 1] == starts[at]]
-        if len(again) == len(uneven) and any(length & (length - 1) for length in again):  # no integers that overflow
+        if all((values == values[0]).all() for values in given):
+            name = "constant positions"
+        elif len(again) == len(uneven) and any(length & (length - 1) for length in again):  # no integers that overflow
             name = "border inside"
     elif columns.any() and (starts - starts[0] == columns).all():
         name = "positions run on"

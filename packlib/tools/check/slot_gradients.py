@@ -87,7 +87,10 @@ class Loss:
         if not seen.embeddings:
             return None
         found = torch.autograd.grad(what, seen.embeddings, slope, retain_graph=True, allow_unused=True)
-        rows = [None if x is None else by_slot(x, self.batch["input_ids"]) for x in found]
+        if all(x is None for x in found):
+            return None
+        whole = (torch.zeros_like(e) if x is None else x for e, x in zip(seen.embeddings, found, strict=True))
+        rows = [by_slot(x, self.batch["input_ids"]) for x in whole]
         kept = [self.checked.called.summed(row.detach().double().cpu()) for row in rows if row is not None]
         return torch.cat(kept, 1) if kept else None
 

@@ -2,8 +2,9 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,34 +19,69 @@ from packlib.tools.check.called_model import ranks, some, tensors
 from packlib.tools.check.collated_batch import CheckedBatch, in_one_sentence
 from packlib.tools.check.findings import NOT_ASKED, PASSED, UNKNOWN, Finding
 from packlib.tools.check.slot_gradients import Loss, labeled
+from packlib.tools.check.training_noise import WithoutDropout, without_training
 from packlib.tools.check.weighing import Weighing, held
 
 _NEAR = 0.05
+_NOISY = 0.3  # how far noise may move a weight
 _NO_GRADIENT = (
-    "The rest of the update is no gradient of theirs, as where dropout or noise is drawn, or a part detached."
+    "The rest of the update is no gradient of theirs, as where noise is drawn, a part is detached, or the trainer's "
+    "loss is not the model's (label smoothing): pass it as loss."
+)
+_FIXED_SIZE = (
+    "Each weighs the same: right in padded batches of a fixed size. In a smaller one, as at the end of an epoch, each "
+    "sequence weighs more; whether your loader makes one is not known (dataloader_drop_last=True makes none)."
 )
 _UNHELD = "give them to an optimizer, or freeze them (requires_grad=False) if they are not to learn."
 _UPDATES = 3  # in a row
 _DAMPED = 2.0**-12  # what gradients are multiplied with so that no bound clips them
 
 
-def accumulation(checked: CheckedBatch, weighing: Weighing, step: Callable | None) -> Finding:
-    """Whether two micro-batches of different sizes are added up to one mean."""
+def accumulation(checked: CheckedBatch, weighing: Weighing, step: Callable | None) -> Iterator[Finding]:
+    """Whether two micro-batches of different sizes are added up to one mean, or at least two of one size."""
+    question = "accumulation"
     parts, parted = [batch.loss for batch in weighing.batches[2:]], ranks() > 1 and not checked.called.share_rows
     if not weighing.whole.loss.value:
-        return Finding("accumulation", UNKNOWN, "There is no loss of two micro-batches.")
+        yield Finding(question, UNKNOWN, "There is no loss of two micro-batches.")
+        return
     if weighing.rule is None:
-        return Finding("accumulation", UNKNOWN, "What a micro-batch should weigh is not known: see mean.")
+        yield Finding(question, UNKNOWN, "What a micro-batch should weigh is not known: see mean.")
+        return
     if step is None and parted:
-        return Finding("accumulation", NOT_ASKED, "What your trainer does on several ranks is not known: pass step.")
+        yield Finding(question, NOT_ASKED, "What your trainer does on several ranks is not known: pass step.")
+        return
     if step is None:
-        return _given_the_count(checked, weighing, parts)
+        yield _given_the_count(checked, weighing, parts)
+        return
     if parted and ranks() > 2:
-        return Finding("accumulation", UNKNOWN, f"There are two micro-batches, and {ranks()} ranks: take two.")
+        yield Finding(question, UNKNOWN, f"There are two micro-batches, and {ranks()} ranks: take two.")
+        return
     parameters = [p for p in checked.called.module.parameters() if p.requires_grad]
     if not parameters:
-        return Finding("accumulation", NOT_ASKED, "No parameter of model requires a gradient.")
-    return _stepped(checked, weighing, parts, step, parted, parameters)
+        yield Finding(question, NOT_ASKED, "No parameter of model requires a gradient.")
+        return
+    found = _stepped(checked, weighing, parts, step, parted, parameters)
+    if found.verdict != UNKNOWN or not _by_number(checked, weighing):
+        yield found
+        return
+    same = _stepped(checked, weighing, _of_one_size(checked), step, parted, parameters)
+    yield same
+    if same.verdict == PASSED:
+        yield Finding("smaller micro-batches", NOT_ASKED, found.evidence)
+
+
+def _by_number(checked: CheckedBatch, weighing: Weighing) -> bool:
+    """Whether a batch weighs by the number of its sequences or groups, of which a loader takes a fixed number."""
+    one_a_row = len(set(checked.rows.tolist())) == len(checked.pieces)
+    return one_a_row and weighing.rule is not None and weighing.rule[0] in ("sequence", "group")
+
+
+def _of_one_size(checked: CheckedBatch) -> list[Loss]:
+    """Two micro-batches of the same number of sequences, or groups: the short ones and the long ones."""
+    tokens = {unit: sum(len(row["input_ids"]) for row in checked.of_units([unit])) for unit in set(checked.unit_of)}
+    units = sorted(tokens, key=lambda unit: tokens[unit])
+    half = len(units) // 2
+    return [Loss(checked, checked.collate(checked.of_units(some))) for some in (units[half : 2 * half], units[:half])]
 
 
 def _given_the_count(checked: CheckedBatch, weighing: Weighing, parts: Sequence[Loss]) -> Finding:
@@ -101,10 +137,20 @@ class _Update:
 
 
 def _run(
-    checked: CheckedBatch, parameters: list[nn.Parameter], batches: list[dict], step: Callable, damped: float = 1.0
+    checked: CheckedBatch,
+    parameters: list[nn.Parameter],
+    batches: list[dict],
+    step: Callable,
+    damped: float = 1.0,
+    still: bool = False,
 ) -> _Update:
-    """One call of the step, which leaves parameters and gradients as they were."""
-    return _run_each(checked, parameters, [batches], step, damped)[0]
+    """One call of the step, which leaves parameters and gradients as they were.
+
+    Args:
+        still: whether the model is kept from training, in which it may draw noise.
+    """
+    with without_training() if still else nullcontext():
+        return _run_each(checked, parameters, [batches], step, damped)[0]
 
 
 def _run_each(
@@ -122,6 +168,7 @@ def _run_each(
         damped: what each gradient is multiplied with as it arrives.
     """
     before = [(p, p.detach().clone(), p.grad) for p in parameters]
+    modes = [(part, part.training) for part in checked.called.module.modules()]
     sharded = any(isinstance(p, DTensor) for p in parameters)
     sums, taken, optimizers = dict[nn.Parameter, Tensor](), dict[nn.Parameter, list[Tensor]](), list[Any]()
     came, stale, holds = set[nn.Parameter](), set[nn.Parameter](), dict[nn.Parameter, bool]()
@@ -203,7 +250,7 @@ def _run_each(
             said = (
                 f"step failed when it was called as step(model, batches) with a list of {len(batches)} micro-batches"
             )
-            with in_one_sentence(said):
+            with in_one_sentence(said), WithoutDropout():
                 step(checked.called.outer, deepcopy(batches))
             steps = max(map(len, taken.values()), default=0)
             first = [taken[p][0] if taken[p] else some(p, None if steps else p.grad) for p in parameters]
@@ -214,9 +261,13 @@ def _run_each(
             with torch.no_grad():
                 for p, value, _ in before:
                     p.copy_(value)
+            for part, trains in modes:
+                part.training = trains
     finally:
         for handle in handles:
             handle.remove()
+        for part, trains in modes:
+            part.training = trains
         with torch.no_grad():
             for p, value, gradient in before:
                 p.copy_(value)
@@ -242,11 +293,13 @@ def _stepped(
     step: Callable,
     parted: bool,
     parameters: list[nn.Parameter],
+    still: bool = False,
 ) -> Finding:
     """How much each micro-batch weighs in what a trainer's step applies to these parameters.
 
     Args:
         parted: whether each rank gets one of them.
+        still: whether the model is kept from training.
     """
     batches, shares, evidence = [part.batch for part in parts], weighing.shares(parts), _held(weighing, parts)
     alone = [checked.called.parameter_slope(batch, parameters) for batch in batches]
@@ -255,7 +308,7 @@ def _stepped(
             dist.all_reduce(gradient)
         alone = [gradient / ranks() for gradient in alone]
     mine = [batches[dist.get_rank()]] if parted else batches
-    update = _run(checked, parameters, mine, step)
+    update = _run(checked, parameters, mine, step, still=still)
     if update.searches:
         why = "An optimizer computes gradients more than once in a step (a closure), each of other weights."
         return Finding("accumulation", UNKNOWN, f"{evidence} {why}")
@@ -282,10 +335,23 @@ def _stepped(
         return _failed(evidence, "lost gradients", count=int((lost & update.held).sum()), of_all=len(parameters))
     if lost.any():  # what the optimizers have is asked about all the same
         rest = [p for p, gone in zip(parameters, lost, strict=True) if not gone]
-        found = _stepped(checked, weighing, parts, step, parted, rest)
+        found = _stepped(checked, weighing, parts, step, parted, rest, still)
         said = f"{found.evidence} No optimizer that steps has {lost.sum()} of {len(parameters)} parameters"
         unheld = Finding(found.question, UNKNOWN, f"{said} that get gradients: {_UNHELD}")
         return unheld if found.verdict == PASSED else found
+    beside = _beside_the_scores(checked, weighing, parts, parameters, alone, update)
+    if beside is not None:
+        through, aside = beside
+        evidence += f" What does not pass through the scores weighs {aside[0]:.3g} and {aside[1]:.3g}."
+        if _near(aside, 1) and not _near(aside, shares):
+            return _failed(evidence, "aside alike")
+        if _near(through, shares) and _near(sum(aside), 1):
+            return Finding("accumulation", PASSED, evidence)
+    if left > _NEAR and not still:  # noise that is drawn in training may be the rest
+        quiet = _run(checked, parameters, mine, step, still=True).applied
+        if not torch.equal(quiet, update.applied) and np.allclose(got, _weights(alone, quiet), rtol=_NOISY):
+            found = _stepped(checked, weighing, parts, step, parted, parameters, still=True)
+            return replace(found, evidence=f"{found.evidence} The model was kept from training, where it draws noise.")
     # a scale that all have in common does a constant no harm
     constant = weighing.rule is not None and weighing.rule[0] == "constant"
     if _near(got, shares):
@@ -316,13 +382,38 @@ def _stepped(
     if _near(got, shares) or (constant and _near(*got)):
         return _of_four(checked, weighing, parts, step, parameters, evidence)
     if _near(got / np.array(shares), [got[0] / shares[0]] * 2) and not constant:
+        if left > weighing.limit:  # more than a scale is other than it should be
+            return Finding("accumulation", UNKNOWN, f"{evidence} {_NO_GRADIENT}")
         return _failed(evidence, "times", how=f"{got[0] / shares[0]:.3g}")
     name = _named_by(got, constant, [held(part, False)["tokens"] for part in parts])
-    one_a_row = len(set(checked.rows.tolist())) == len(checked.pieces)
-    if name == "mean of means" and one_a_row and weighing.rule and weighing.rule[0] in ("sequence", "group"):
-        why = "Each weighs the same: right in padded batches of a fixed size, wrong in a smaller one at the end."
-        return Finding("accumulation", UNKNOWN, f"{evidence} {why}")
+    if name == "mean of means" and _by_number(checked, weighing):
+        return Finding("accumulation", UNKNOWN, f"{evidence} {_FIXED_SIZE}")
     return _failed(evidence, name)
+
+
+def _beside_the_scores(
+    checked: CheckedBatch,
+    weighing: Weighing,
+    parts: Sequence[Loss],
+    parameters: list[nn.Parameter],
+    alone: Sequence[Tensor],
+    update: _Update,
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """What micro-batches weigh in an update through their scores, and besides them, as by a router's loss.
+
+    Returns:
+        None if nothing of the loss goes besides, or the two parts do not make the update.
+    """
+    aside, pull = weighing.whole.loss.aside, weighing.whole.loss.pull
+    if aside is None or pull is None or float(aside.norm()) < 1e-3 * float(pull.norm()) or checked.called.share_rows:
+        return None
+    through = [checked.called.parameter_slope(part.batch, parameters, through=True) for part in parts]
+    rest = [whole - mine for whole, mine in zip(alone, through, strict=True)]
+    weights = _weights([*through, *rest], update.delivered)
+    made = torch.stack([*through, *rest], 1) @ torch.from_numpy(weights)
+    if float((update.delivered - made).norm()) > 10 * weighing.limit * float(made.norm()):
+        return None
+    return weights[:2], weights[2:]
 
 
 def _of_four(
@@ -341,7 +432,12 @@ def _of_four(
     units = [list(dict.fromkeys(checked.unit_of[piece.sequence] for piece in part.pieces)) for part in parts]
     if ranks() > 1 or min(map(len, units)) < 2:
         return passed
-    halves = [some for mine in units for some in (mine[: len(mine) // 3 or 1], mine[len(mine) // 3 or 1 :])]
+    if _by_number(checked, weighing) and len(units[0]) == len(units[1]):  # four of one size, as the two are
+        cut = len(units[0]) // 2
+        units = [mine[: 2 * cut] for mine in units]
+    else:
+        cut = min(map(len, units)) // 3 or 1
+    halves = [some for mine in units for some in (mine[:cut], mine[cut:])]
     four = [Loss(checked, checked.collate(checked.of_units(some))) for some in halves]
     if not all(one.predicted.any() for one in four):
         return passed

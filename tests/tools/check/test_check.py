@@ -322,7 +322,7 @@ def test_findings_are_read_as_text_as_a_table_and_as_json(tmp_path):
     assert path.read_text() == found.to_json() + "\n"
     read = json.loads(found.to_json())
     assert read["exact"] is False and read["findings"][2]["verdict"] == "failed"
-    assert repr(found).splitlines()[-1] == "8 passed, 2 failed, 1 cannot be told. Cannot be told: positions."
+    assert repr(found).splitlines()[-1] == "9 passed, 2 failed, 1 cannot be told. Cannot be told: positions."
     assert "    cause: no document mask" in repr(found)
     page = found._repr_html_()
     assert page.count("<tr>") == len(found.findings) + 1

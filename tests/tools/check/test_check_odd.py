@@ -51,6 +51,9 @@ REFUSED = {
     "numpy": (lambda: answering(lambda made: {"logits": made["logits"].detach().numpy()}), "not logits: ndarray."),
     "a generator": (lambda: answering(lambda made: iter([made])), "not a list_iterator."),
     "whole numbers": (lambda: answering(lambda made: {"logits": made["logits"].argmax(-1)}), "not logits (2, 40)."),
+    "slots of a soft prompt": (
+        lambda: answering(lambda made: {"logits": nn.functional.pad(made["logits"], (0, 0, 4, 0))}),
+        "not logits (2, 44, 120): 4 slots more, as a soft prompt (prompt tuning) puts before each row, and not before"),
     "a loss of each token": (lambda: answering(lambda made: made | {"loss": made["logits"].sum(-1)}),
                              "loss must be one number, not a tensor of the shape (2, 40): add it up"),
     "a loss of each token, outside": (lambda: losing(lambda output, batch: output.logits.sum(-1)),

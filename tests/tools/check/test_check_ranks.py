@@ -41,6 +41,8 @@ def clipped(model, batches, first):
     torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.1).step()
 
 
+PAST = "ranks apply different gradients"  # of an update whose passes go past DistributedDataParallel
+
 # A model, whether its gradients are clipped before they are added up, and words of the cause
 CLIPPED = {
     "clipped after the sum": (lambda: cases.make("LlamaForCausalLM"), False, ""),
@@ -56,13 +58,14 @@ def checked(rank):
         one = check_packing(DistributedDataParallel(make()), DataCollatorWithFlattening(), cases.sequences(),
                             step=partial(clipped, first=first))  # fmt: skip
         found[name] = one.exact, one["accumulation"].cause
-    for name, (scale, parallel, _) in STEPS.items():
+    for name, (scale, parallel, _) in (STEPS | {"past": (STEPS["right"][0], True, PAST)}).items():
 
-        def step(model, batches, scale=scale):
+        def step(model, batches, scale=scale, past=name == "past"):
             (batch,) = batches
             mine = (batch["labels"] != -100).sum()
             dist.all_reduce(every := mine.clone())
-            (model(**batch).loss * scale(mine / every, dist.get_world_size())).backward()
+            made = (model.module if past else model)(**batch)
+            (made.loss * scale(mine / every, dist.get_world_size())).backward()
             torch.optim.SGD(model.parameters(), lr=0.1).step()
 
         model = cases.make("LlamaForCausalLM")
@@ -75,7 +78,7 @@ def checked(rank):
 def test_updates_on_two_ranks():
     for found in run_ranks(checked, 2):
         for name, (exact, cause) in found.items():
-            words = (STEPS | CLIPPED)[name][2]
+            words = PAST if name == "past" else (STEPS | CLIPPED)[name][2]
             assert exact is (not words) and words in cause, (name, cause)
 
 

@@ -8,6 +8,7 @@ import check_kinds as kinds
 import check_reports as reports
 import check_second as second
 import check_table as table
+import check_third as third
 import numpy as np
 import pandas
 import pytest
@@ -41,7 +42,9 @@ def test_a_fault_is_found_and_its_cause_named(name):
 def test_the_table_shows_what_is_missed(name):
     found = table.checked(table.OPEN[name]())
     assert table.row("missed", name, found) == LINES[name]
-    _, question, words = (kinds.OPEN | second.OPEN).get(name, (None, "next update", "a new optimizer in each call"))
+    _, question, words = (kinds.OPEN | second.OPEN | third.OPEN).get(
+        name, (None, "next update", "a new optimizer in each call")
+    )
     assert words in found[question].evidence, found
 
 

@@ -51,15 +51,20 @@ def sequences():
 
 
 class AsTrained(nn.Module):
-    """A model, its loss as the trainer computes it, and hidden states: a fused loss makes no logits."""
+    """A model, its loss as the trainer computes it, and its hidden states then: a fused loss makes no logits."""
 
     def __init__(self, trainer):
         super().__init__()
         self.model, self.trainer = trainer.model, trainer
 
     def forward(self, **batch):
-        states = self.model.model(batch["input_ids"], attention_mask=batch["attention_mask"])
-        return {"hidden_states": states.last_hidden_state, "loss": self.trainer.compute_loss(self.model, batch)}
+        states = []
+        handle = self.model.model.register_forward_hook(
+            lambda part, given, made: states.append(made.last_hidden_state)
+        )
+        loss = self.trainer.compute_loss(self.model, batch)
+        handle.remove()
+        return {"hidden_states": states[0], "loss": loss}
 
 
 def update(model, losses):
@@ -182,18 +187,42 @@ def of_pairs(trainer, rows):
     return trainer.data_collator(list({row["pair"]: row["row"] for row in rows}.values()))
 
 
-def test_the_dpo_trainer_is_right_in_batches_of_a_fixed_size(preferences):
-    def step(model, batches):
-        preferences.current_gradient_accumulation_steps = len(batches)
-        for batch in batches:
-            preferences.training_step(preferences.model, batch)
-        torch.optim.SGD(model.parameters(), lr=0.1).step()
+# How many times an update of DPO is divided by its micro-batches, and words of the cause
+DIVIDED = {1: "", 2: "0.5 times what it should be", 0: "a sum of means"}
 
-    collate = functools.partial(of_pairs, preferences)
-    found = check_packing(AsTrained(preferences), collate, pairs(preferences), group="pair", step=step)
-    assert verdicts(found) == {"failed": set(), "cannot be told": {"accumulation"}}
+
+def of_dpo(trainer, times=1, most=None):
+    """What a check finds of an update of DPO.
+
+    Args:
+        most: how many of its micro-batches it takes, if not all.
+    """
+
+    def step(model, batches):
+        trainer.current_gradient_accumulation_steps = len(batches) ** times
+        for batch in batches[:most]:
+            trainer.training_step(trainer.model, batch)
+        torch.optim.SGD(model.parameters(), lr=0.1).step()
+        model.zero_grad()
+
+    collate = functools.partial(of_pairs, trainer)
+    return check_packing(AsTrained(trainer), collate, pairs(trainer), group="pair", step=step)
+
+
+@pytest.mark.parametrize("times", DIVIDED)
+def test_the_dpo_trainer_is_right_in_batches_of_a_fixed_size_if_its_update_is_divided_once(times, preferences):
+    found, words = of_dpo(preferences, times), DIVIDED[times]
+    assert verdicts(found) == {"failed": {"accumulation"} if words else set(), "cannot be told": set()}, str(found)
+    assert found.exact is (not words) and words in found["accumulation"].cause
     assert PADDED <= found.not_asked.keys()
-    assert "right in padded batches of a fixed size" in found["accumulation"].evidence
+    if times == 1:
+        assert "In the step they weigh 0.5 and 0.5; right is 0.5 and 0.5." in found["accumulation"].evidence
+        assert "whether your loader makes one is not known" in found.not_asked["smaller micro-batches"]
+
+
+def test_a_dpo_trainer_that_loses_the_last_micro_batch_fails(preferences):
+    found = of_dpo(preferences, most=-1)
+    assert found.exact is False and "left out" in found["accumulation"].cause
 
 
 def test_a_dpo_trainer_whose_pairs_are_torn_apart_fails(preferences):
@@ -209,13 +238,14 @@ def test_a_dpo_trainer_whose_pairs_are_torn_apart_fails(preferences):
 # Of each loss of GRPO, what a check finds of the mean, and of two micro-batches
 LOSSES = {
     "dapo": ("a mean over tokens", "passed"),
-    "grpo": ("a mean over sequences", "cannot be told"),
+    "grpo": ("a mean over sequences", "passed"),  # in micro-batches of one size
+    "dr_grpo": ("a mean over sequences", "passed"),
     "bnpo": ("a mean over tokens", "failed"),  # each micro-batch is divided by its own tokens
 }
 
 
-@pytest.mark.parametrize("kind", LOSSES)
-def test_the_grpo_trainer(kind, tokenizer, tmp_path):
+@pytest.mark.parametrize(("kind", "times"), [*((kind, 1) for kind in LOSSES), ("grpo", 0), ("grpo", 2), ("dapo", 2)])
+def test_the_grpo_trainer(kind, times, tokenizer, tmp_path):
     rows = [{"prompt": text(at, 3 + at)} for at in range(2)]
     arguments = GRPOConfig(tmp_path, loss_type=kind, per_device_train_batch_size=8, num_generations=4,
                            max_completion_length=8, **COMMON)  # fmt: skip
@@ -244,10 +274,16 @@ def test_the_grpo_trainer(kind, tokenizer, tmp_path):
         model.train()  # in which it divides by the micro-batches
         count = sum(batch["completion_mask"].sum() for batch in batches)
         trainer.current_gradient_accumulation_steps = trainer.args.steps_per_generation = len(batches)
-        update(model, [model(**batch | {"num_items_in_batch": count})["loss"] for batch in batches])
+        scale = len(batches) ** (1 - times)  # a fault where it is not 1
+        update(model, [scale * model(**batch | {"num_items_in_batch": count})["loss"] for batch in batches])
         trainer.current_gradient_accumulation_steps = trainer.args.steps_per_generation = 1
 
     mean, accumulation = LOSSES[kind]
     found = check_packing(AsTrained(trainer), collate, answers, step=step)
-    assert mean in found["mean"].evidence and found["accumulation"].verdict == accumulation
-    assert verdicts(found)["failed"] <= {"accumulation"}
+    assert mean in found["mean"].evidence, found
+    assert verdicts(found)["failed"] <= {"accumulation"} and not verdicts(found)["cannot be told"], str(found)
+    assert found["accumulation"].verdict == (accumulation if times == 1 else "failed"), found
+    if times != 1:
+        words = {0: "a sum of means", 2: "0.5 times what it should be"}[times]
+        assert words in found["accumulation"].cause
+    assert ("smaller micro-batches" in found.not_asked) == (kind in ("grpo", "dr_grpo") and times == 1)

@@ -1,0 +1,117 @@
+"""Noise that a model draws while it trains: dropout, which an update can go without, and noise that a row makes larger.
+
+A model is checked as it evaluates, where it draws none. While it trains, no two calls are the same, so what is compared
+is how large the noise of a sequence is, in a pack and alone.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+
+from packlib.tools.check.called_model import by_slot, ranks
+from packlib.tools.check.collated_batch import CheckedBatch
+from packlib.tools.check.findings import NOT_ASKED, PASSED, UNKNOWN, Finding
+
+_FEW, _MANY = 6, 32  # calls with a seed each
+_LARGER = np.log(1.5)  # of squares: twice as many slots in a row halve those of NEFTune
+_DROPOUTS = {F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout, torch.dropout}
+_WITH_DROPOUT = {F.scaled_dot_product_attention: 4, F.multi_head_attention_forward: 10}  # where dropout_p is
+
+
+class WithoutDropout(TorchFunctionMode):
+    """In here dropout keeps everything, whatever the mode of the model."""
+
+    def __torch_function__(self, function: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        named = dict(kwargs or {})
+        if function in _DROPOUTS:
+            return args[0] if args else named["input"]
+        place = _WITH_DROPOUT.get(function)
+        if place is not None and len(args) > place:
+            args = (*args[:place], 0.0, *args[place + 1 :])
+        elif place is not None and "dropout_p" in named:
+            named["dropout_p"] = 0.0
+        return function(*args, **named)
+
+
+@contextmanager
+def without_training() -> Iterator[None]:
+    """In here no model can be set to train, so that it draws no noise of any kind."""
+    train = nn.Module.train
+    try:
+        nn.Module.train = lambda self, mode=True: self  # type: ignore[method-assign]
+        yield
+    finally:
+        nn.Module.train = train  # type: ignore[method-assign]
+
+
+def training(checked: CheckedBatch) -> Iterator[Finding]:
+    """Whether a model that trains changes from call to call, and whether its noise depends on the row."""
+    question, called = "training", checked.called
+    if not isinstance(called.model, nn.Module):
+        return
+    if not called.trains:
+        why = "model was given as it evaluates, so noise of training was not looked at: call model.train() first."
+        yield Finding(question, NOT_ASKED, why)
+        return
+    _ = checked.alone, checked.limit  # as the model evaluates
+    with called.mode(train=True):
+        seen = called.runs(checked.batch)
+        again = [called.runs(checked.batch, reseed=reseed) for reseed in (True, False)]
+        if seen is None or None in again:
+            yield Finding(question, UNKNOWN, "The model does not take the batch while it trains.")
+            return
+        same, other = (float(checked.apart(one.outputs, seen.outputs).max()) for one in again)  # type: ignore[union-attr]
+        evidence = (
+            f"While the model trains, two calls with one batch differ by {same:.2g} of the outputs with one seed"
+        )
+        evidence += f", by {other:.2g} with another"
+        if same > 256 * checked.rounding:
+            yield Finding.failed(question, f"{evidence}.", "moves in training")
+        elif other <= 256 * checked.rounding:
+            yield Finding(question, PASSED, f"{evidence}.")
+        else:
+            yield _of_noise(checked, evidence)
+
+
+def _of_noise(checked: CheckedBatch, evidence: str) -> Finding:
+    """Whether the noise of sequences is as large in the pack as it is alone."""
+    if ranks() > 1 or None in checked.alone:
+        why = (
+            "; on several ranks, or where the model takes no sequence alone, how large the noise is was not compared."
+        )
+        return Finding("training", NOT_ASKED, f"{evidence}{why}")
+    ratio = _larger(checked, _FEW)
+    if abs(ratio) > _LARGER / 2:  # which may be by chance
+        ratio = _larger(checked, _MANY)
+    evidence += f"; the noise of a sequence is {np.exp(ratio / 2):.2g} times as large in the pack as alone."
+    if abs(ratio) <= _LARGER:
+        return Finding("training", PASSED, evidence)
+    return Finding.failed("training", evidence, "noise of a row")
+
+
+def _larger(checked: CheckedBatch, calls: int) -> float:
+    """The logarithm of how many times as large the squared noise of a sequence is in the pack, on average of all.
+
+    It is looked at where it comes into the model: what follows, such as a normalization, may hide how large it is.
+    """
+    together, found = _variances(checked, checked.batch, calls), []
+    first = next((at for at, variance in enumerate(together) if bool(variance.any())), -1)
+    for piece, alone in zip(checked.pieces, checked.alone, strict=True):
+        single = _variances(checked, alone.batch, calls)  # type: ignore[union-attr]
+        if len(single) == len(together):
+            mine, its = together[first][piece.slots].sum(), single[first][alone.slots].sum()  # type: ignore[union-attr]
+            found += [float((mine / its).log())] if mine > 0 and its > 0 else []
+    return float(np.mean(found)) if found else 0.0
+
+
+def _variances(checked: CheckedBatch, batch: dict, calls: int) -> list[Tensor]:
+    """The variance over some calls of what each part of the model is given, and of the outputs, by slot."""
+    ids, seen = batch["input_ids"], [checked.called(batch, reseed=False) for _ in range(calls)]
+    values = [[by_slot(given.detach(), ids) for _, given, _ in one.parts] + [one.outputs.detach()] for one in seen]
+    return [torch.stack(column).double().var(0).sum(1) for column in zip(*values, strict=True)]  # type: ignore[arg-type]
