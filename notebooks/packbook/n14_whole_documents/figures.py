@@ -120,7 +120,7 @@ def show_differences(found: Mapping[str, Interval]) -> None:
     open_ones = sum(one.verdict == "inconclusive" for one in found.values())
     title = f"{open_ones} of {len(found)} intervals include 0"
     if open_ones == len(found):
-        title += ": what cuts cost is inconclusive"
+        title = "What cuts cost is inconclusive: every interval includes 0"
     fig.suptitle(title, x=0.02, ha="left", fontsize=15)
     told = "; ".join(f"{name} {one}, {one.verdict}" for name, one in found.items())
     show(fig, alt=f"Differences of the held-out loss, 95 % intervals: {told}.", name="documents-differences")
