@@ -137,6 +137,13 @@ def test_links_of_the_pages_lead_somewhere(name):
     assert not list(dead_links(ROOT / name))
 
 
+def test_no_cell_of_a_line_or_two_is_folded(stored):
+    """A figure is drawn by a line that is seen; 16 has a few long ones yet."""
+    for cell in code(read(stored)):
+        folded = cell.metadata.get("jupyter", {}).get("source_hidden")
+        assert not folded or cell.source.count("\n") > 3, cell.source
+
+
 def test_formulas_are_understood_without_a_network(stored):
     page = markdown_to_html(prose(read(stored)))
     for formula in re.findall(r"<math.*?</math>", page, re.S):

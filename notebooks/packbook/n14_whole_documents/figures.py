@@ -104,7 +104,8 @@ def show_ends(ended: Mapping[str, np.ndarray], baselines: Mapping[str, float]) -
     draw_ends(ax, ended, baselines)
     ends = [loss for losses in ended.values() for loss in losses]
     below = sum(loss < baselines["bigram"] for loss in ends)
-    ax.set_title(f"{below} of {len(ends)} runs ended below the bigram", pad=28)
+    runs = f"All {len(ends)} runs" if below == len(ends) else f"{below} of {len(ends)} runs"
+    ax.set_title(f"{runs} ended below the bigram", pad=28)
     seeds = {len(losses) for losses in ended.values()}
     alt = "; ".join(f"{arm} {losses.mean():.2f}" for arm, losses in ended.items())
     counts = ", ".join(f"{name} {loss:.2f}" for name, loss in baselines.items())
