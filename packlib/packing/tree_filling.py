@@ -335,7 +335,7 @@ class Filler:
         """Fill a few rows at a time anew, and keep that if they end with as much space in one place, or more."""
         rows = rows.copy()
         spaces = [self.max_length - self.used(row) for row in rows]
-        holders = _holders(rows)
+        holders = _Holders(rows)
         for _ in range(tries):
             if len(rows) <= (1 + NEAR) * fewest or self.work > most_work:
                 break
@@ -349,12 +349,18 @@ class Filler:
                 continue
             left = [self.max_length - self.used(row) for row in filled]
             squares = sum(n * n for n in left) + (len(some) - len(filled)) * self.max_length**2
-            if squares >= sum(spaces[at] ** 2 for at in some):
-                for at in sorted(some, reverse=True):
-                    del rows[at], spaces[at]
-                rows += filled
-                spaces += left
-                holders = _holders(rows)
+            if squares < sum(spaces[at] ** 2 for at in some):
+                continue
+            some.sort()
+            for at, row, space in zip(some, filled, left, strict=False):
+                holders.replace(at, rows[at], row)
+                rows[at], spaces[at] = row, space
+            for at in reversed(some[len(filled) :]):  # one row fewer: the last takes its place
+                last, space = rows.pop(), spaces.pop()
+                holders.replace(len(rows), last, {})
+                if at < len(rows):
+                    holders.replace(at, rows[at], last)
+                    rows[at], spaces[at] = last, space
         return rows
 
     def _pool(self, rows: Sequence[Row]) -> dict[int, Part]:
@@ -365,13 +371,13 @@ class Filler:
         return {tree: self.trees[tree].part(sorted(leaves)) for tree, leaves in held.items()}
 
     def _some(
-        self, rows: list[Row], spaces: list[int], holders: dict[int, list[int]], rng: random.Random
+        self, rows: list[Row], spaces: list[int], holders: "_Holders", rng: random.Random
     ) -> list[int]:
         """A few rows: one of the emptier ones, rows that hold more of its trees, and others."""
         drawn = rng.sample(range(len(rows)), min(_EMPTIEST_OF, len(rows)))
         one = max(drawn, key=spaces.__getitem__)
         number = min(len(rows), rng.randint(_FEWEST, _MOST))
-        kin = sorted({at for tree in rows[one] for at in holders[tree]} - {one})
+        kin = sorted(set().union(*(holders.of[tree] for tree in rows[one])) - {one})
         some = [one, *rng.sample(kin, min(len(kin), number - 1, rng.randint(0, 3)))]
         while len(some) < number:
             if (at := rng.randrange(len(rows))) not in some:
@@ -379,10 +385,21 @@ class Filler:
         return some
 
 
-def _holders(rows: Sequence[Row]) -> dict[int, list[int]]:
-    """Which rows hold something of each tree."""
-    holders = dict[int, list[int]]()
-    for at, row in enumerate(rows):
-        for tree in row:
-            holders.setdefault(tree, []).append(at)
-    return holders
+class _Holders:
+    """Which rows hold something of each tree.
+
+    Attributes:
+        of: for each tree the numbers of these rows.
+    """
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self.of = dict[int, set[int]]()
+        for at, row in enumerate(rows):
+            self.replace(at, {}, row)
+
+    def replace(self, at: int, before: Row, now: Row) -> None:
+        """Let row `at` hold other trees than before."""
+        for tree in before:
+            self.of[tree].discard(at)
+        for tree in now:
+            self.of.setdefault(tree, set()).add(at)

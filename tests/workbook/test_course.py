@@ -37,6 +37,13 @@ def test_a_chapter_states_its_minutes_and_ends_with_the_next(name):
     assert linked == ([] if at in (None, len(days) - 1) else [days[at + 1].notebook])
 
 
+def test_a_chapter_of_the_course_builds_on_those_before_it_alone():
+    days = [one.notebook for one in course.chapters() if one.when != course.BY_NEED]
+    for at, name in enumerate(days):
+        asked = text_of(name)[0].partition("**Before this**")[2].partition("**Time**")[0]
+        assert set(re.findall(r"\((\d\d_\w+)\.ipynb\)", asked)) <= set(days[:at]), name
+
+
 def test_the_map_and_the_site_have_the_same_order(tmp_path):
     (cell,) = [source for source in text_of("00_tour") if source.startswith("## The map")]
     assert re.findall(r"\[(\d\d_\w+)\]", cell) == ORDER

@@ -92,7 +92,6 @@ OTHER_ANSWERS = {  # where many are right
     "prices": {7: Fraction(1), 6: Fraction(3, 5), 4: Fraction(2, 5)},
     "one_round": ({4: 1 / 3, 5: 1 / 2, 7: 2 / 3}, (5, 7)),
     "broken_trainer": "Isolation, Positions, Mean, Accumulation",
-    "tree_mask": lambda *group: torch.tensor(LESSONS["16_shared_prompts"].tree_mask(*group)),
 }
 
 

@@ -2,6 +2,7 @@
 
 import base64
 import importlib
+import inspect
 import json
 import os
 import pkgutil
@@ -251,3 +252,16 @@ def test_explorers_of_lengths_refuse_what_are_no_whole_numbers(lengths):
     for explorer in (RowsExplorer, LeakExplorer):
         with pytest.raises(ValueError, match="lengths must be whole numbers from 1"):
             explorer(lengths)
+
+
+@pytest.mark.parametrize("kind", explorers(), ids=lambda kind: kind.__name__)
+def test_lengths_that_are_all_equal_have_a_picture_too(kind, tmp_path):
+    """Of those that take a data set: as many shapes, buckets or depths as there are may be one."""
+    if "dataset" not in inspect.signature(kind).parameters:
+        pytest.skip("it takes no data set")
+    path = tmp_path / "equal.csv"
+    path.write_text("300\n" * 500)
+    explorer = kind(str(path))
+    values = {name: control.value for name, control in explorer.widgets.items()}
+    figure, words = explorer.draw(**values)
+    assert figure.axes and len(words.split()) >= 8

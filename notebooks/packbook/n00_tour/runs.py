@@ -146,8 +146,8 @@ class Race:
                 name = f"{way}: {data[-1, 1]:.1f} s"
                 ax.plot(data[:, column], 100 * data[:, 2], **WAYS[way], label=name)
             ax.set(xlim=(0, 1.02 * end), xlabel=label, ylim=(0, 104))
-        axes[1].set_xlim(0, 1.7 * end)  # room for the names
-        axes[1].legend(loc="lower right", fontsize=11)
+        axes[1].set_xlim(0, 2.1 * end)  # room for the names
+        axes[1].legend(loc="lower right", fontsize=11, handlelength=1.5)
         axes[0].set_ylabel("hidden words that are right, %")
         axes[0].xaxis.set_major_formatter("{x:,.0f}")
         fig.suptitle(title, x=0.02, ha="left", fontsize=15)

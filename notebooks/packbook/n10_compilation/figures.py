@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from packbook.figures import INK, OKABE_ITO, PADDING, name_rows, new_figure, percent, series, show
+from packbook.guesses import said
 from packbook.n10_compilation.buckets import Buckets, choose_buckets
 from packlib.lengths import LengthHistogram
 
@@ -106,7 +107,8 @@ def draw_onset(runs: dict[str, np.ndarray]) -> tuple[Figure, str]:
         ax.set_title(f"{name}: some rank compiles in {stalled.sum()} of {new.shape[1]} steps", fontsize=13)
         ax.tick_params(length=0)
         ax.spines[:].set_visible(False)
-        words.append(f"{name}: in {stalled.sum()} steps, the last of them step {np.flatnonzero(stalled)[-1] + 1}")
+        often = said(int(stalled.sum()), "steps")
+        words.append(f"{name}: in {often}, the last of them step {np.flatnonzero(stalled)[-1] + 1}")
     axes[-1].set_xlabel("step (dot: the rank compiles; gray: it waits for one that does)")
     return fig, (
         f"{len(new)} ranks, {new.shape[1]} steps; when some rank compiles a shape that is new to it, all wait. "

@@ -47,10 +47,12 @@ class ShapesExplorer(Explorer):
         super().__init__()
 
     def controls(self):
+        multiple = 8 * self.least
+        most = len(self.curves(self.first, multiple)["optimal"])  # fewer where the data have few lengths
         return {
-            "buckets": slider("Number of lengths", 1, self.most, value=4),
+            "buckets": slider("Number of lengths", 1, most, value=min(4, most)),
             "method": choice("How they are chosen", [(look.name, way) for way, look in LOOKS.items()], "optimal"),
-            "multiple": choice("Multiple of", [self.least * times for times in (1, 8, 16, 32)], 8 * self.least),
+            "multiple": choice("Multiple of", [self.least * times for times in (1, 8, 16, 32)], multiple),
             "dataset": choice("Data set", list(self.histograms), self.first),
         }
 

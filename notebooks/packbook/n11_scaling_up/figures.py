@@ -44,7 +44,7 @@ def draw_bill(name: str, model: Model, split: Split, padding: float = 0.0) -> tu
     held = "; ".join(f"{part} {_gigabytes(size)}" for part, size in max(made.stages, key=_total).items())
     listed = "; ".join(f"{fact} {value}" for fact, value in facts.items())
     how = (
-        f"{split.replicas} replicas, {split.stages} stages, {split.tensor} devices for each matrix, rows of "
+        f"replicas {split.replicas}, stages {split.stages}, devices for each matrix {split.tensor}, rows of "
         f"{split.row:,}, micro-batch {split.micro_batch}, accumulation {split.accumulation}, "
         f"{'' if split.sharded else 'not '}sharded, {'' if split.recompute else 'no '}recomputation"
     )

@@ -167,7 +167,8 @@ def show_updates(advice: Advice, factor: float, most: int, mine: tuple[int, int]
     ax.text(max(sizes) + 0.4, 2, "within 2 % ", ha="right", va="bottom")
     ax.legend(loc="upper right")
     near = [size for size, value in zip(sizes, off, strict=True) if abs(value) <= 2]
-    title = f"{len(near)} of {len(sizes)} micro batches come within 2 % of today's sequences per update"
+    sizes_in_words = f"{len(sizes)} micro batches" if len(sizes) > 1 else "1 micro batch"
+    title = f"{len(near)} of {sizes_in_words} come within 2 % of today's sequences per update"
     ax.set_title(title)
     where = "" if inside else ", outside of the picture"
     told = f"Yours are {mine[0]:,} × {mine[1]:,} packs, {own:+,.1f} %{where}."

@@ -86,6 +86,12 @@ def rows_around(row: int, whole: LengthHistogram, overlong: str) -> list[int]:
     return sorted({top for top in (row // 2, row, 2 * row) if shortest <= top <= 1 << 20})
 
 
+def longer_in_words(whole: LengthHistogram, row: int, overlong: str) -> str:
+    """What sequences count as that are longer than a row, if there are any."""
+    counted = {"split": "count as their pieces", "truncate": "count as they are cut", "drop": "are left out"}
+    return f"Sequences longer than a row {counted[overlong]}. " if whole.counts[row + 1 :].any() else ""
+
+
 def median_in_words(histogram: LengthHistogram) -> str:
     """How the mean of the lengths is to their median, and why."""
     mean = histogram.mean_length
@@ -128,7 +134,11 @@ def sorted_in_words(advice: Advice) -> str:
     """What sorting today's batches would take, beside packs."""
     every = {one.habit: one for one in (advice.today, *advice.habits)}
     more = every["sorted"].slots / advice.slots - 1
-    batches, word = f"Sorted batches of {advice.today.batch_size:,}", "more" if more >= 0 else "fewer"
+    word = "more" if more >= 0 else "fewer"
+    if advice.today.batch_size == 1:
+        beside = "about as many slots as" if abs(more) <= ALIKE else f"{percent(abs(more))} {word} slots than"
+        return f"Batches of one sequence take {beside} the advised packs; they have no padding."
+    batches = f"Sorted batches of {advice.today.batch_size:,}"
     if abs(more) > ALIKE:
         return f"{batches} take {percent(abs(more))} {word} slots than the advised packs."
     return (
@@ -151,7 +161,12 @@ def compared(mine: Bill, advised: Bill, today: Bill, overlong: str) -> list[str]
     else:
         word = "more" if off > 0 else "fewer"
         said.append(f"Slots: your packs take {percent(abs(off))} {word} slots than the advised ones.")
-    if mine.slots > today.slots * (1 - ALIKE):
+    saved = 1 - mine.slots / today.slots
+    if saved < -ALIKE:
+        said.append(
+            f"Your packs take {percent(-saved)} more slots than today's batches, so they are not worth a change."
+        )
+    elif saved <= ALIKE:
         said.append("Your packs save less than 2 % of today's slots, so they are not worth a change.")
     if abs(mine.beyond - advised.beyond) > 1e-9:
         words = BEYOND[overlong]

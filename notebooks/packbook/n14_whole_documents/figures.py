@@ -104,7 +104,8 @@ def show_ends(ended: Mapping[str, np.ndarray], baselines: Mapping[str, float]) -
     draw_ends(ax, ended, baselines)
     ends = [loss for losses in ended.values() for loss in losses]
     below = sum(loss < baselines["bigram"] for loss in ends)
-    ax.set_title(f"{below} of {len(ends)} runs ended below the bigram", pad=28)
+    runs = f"All {len(ends)} runs" if below == len(ends) else f"{below} of {len(ends)} runs"
+    ax.set_title(f"{runs} ended below the bigram", pad=28)
     seeds = {len(losses) for losses in ended.values()}
     alt = "; ".join(f"{arm} {losses.mean():.2f}" for arm, losses in ended.items())
     counts = ", ".join(f"{name} {loss:.2f}" for name, loss in baselines.items())
@@ -120,7 +121,7 @@ def show_differences(found: Mapping[str, Interval]) -> None:
     open_ones = sum(one.verdict == "inconclusive" for one in found.values())
     title = f"{open_ones} of {len(found)} intervals include 0"
     if open_ones == len(found):
-        title += ": what cuts cost is inconclusive"
+        title = "What cuts cost is inconclusive: every interval includes 0"
     fig.suptitle(title, x=0.02, ha="left", fontsize=15)
     told = "; ".join(f"{name} {one}, {one.verdict}" for name, one in found.items())
     show(fig, alt=f"Differences of the held-out loss, 95 % intervals: {told}.", name="documents-differences")

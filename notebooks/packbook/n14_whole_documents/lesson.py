@@ -82,7 +82,7 @@ class CutDocuments(Explorer):
         right.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         others = ", ".join(f"{SPOKEN[name]} {made.cuts}" for name, made in found.items())
         words = f"{documents.capitalize()}, rows of {slots}, {SPOKEN[rule]}: {said}."
-        return fig, f"{words} Cuts by rule: {others}; {least} are needed to keep every token."
+        return fig, f"{words} Cuts by rule: {others}; the fewest that keep every token: {least}."
 
 
 def _plain(made: DocumentRows) -> dict:

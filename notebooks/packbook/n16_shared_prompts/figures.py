@@ -1,15 +1,140 @@
-"""What notebook 16 draws: the tree mask, what sharing saves, and rows in three ways."""
+"""What notebook 16 draws: the tree mask, what sharing saves, a chat as a tree with its rows, and rows in three ways."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
+from matplotlib.patches import Patch
 
-from packbook.figures import INK, OKABE_ITO, label_ends
-from packbook.n16_shared_prompts.runs import branches, times_fewer
+from packbook.figures import INK, OKABE_ITO, label_ends, new_figure, percent, show
+from packbook.n16_shared_prompts.runs import branches, least_tokens, nodes_of, pairs_of, times_fewer
+from packlib.packing import TreeRows
+from packlib.packing.trees import ROOT, Trees
 
 PROMPT, ANSWERS, HIDDEN = "#8c8c8c", (OKABE_ITO[0], OKABE_ITO[1], OKABE_ITO[2], OKABE_ITO[3]), "#f4f4f4"
+TWICE = OKABE_ITO[1]  # computed in a row before
+
+
+def show_mask(words: Sequence[str], columns: Mapping[str, Sequence[int]]) -> None:
+    """Which word of a row sees which."""
+    fig, ax = new_figure()
+    ids, mask = branches(columns), pairs_of(columns["seen_until"])
+    draw_tree(ax, mask, ids, words)
+    causal = len(words) * (len(words) + 1) // 2
+    fig.suptitle(f"Every branch sees the prompt and itself: {mask.sum()} of {causal} causal pairs")
+    alt = f"Which of {len(words)} slots sees which. A gray trunk of {ids.count(-1)} shared slots is seen from all of "
+    alt += f"the {max(ids) + 1} branches, and each branch sees itself alone: "
+    show(fig, alt=f"{alt}{mask.sum()} pairs of {causal} that a causal mask has.", name="tree-mask")
+
+
+def show_positions(words: Sequence[str], columns: Mapping[str, Sequence[int]]) -> None:
+    """The words of a row at their positions."""
+    fig, ax = new_figure()
+    draw_row(ax, words, columns)
+    ax.set_title("One prompt, and three ways to go on from it; heads have a thick edge")
+    alt = "; ".join(f"{word} at {place}" for word, place in zip(words, columns["position_ids"], strict=True))
+    show(fig, alt=f"The words of the row with their positions, heads with a thick edge: {alt}.", name="branches")
+
+
+def show_savings(fewer: float, mark: Callable[[Axes, str, str], None]) -> None:
+    """How many times fewer tokens groups take, over the length of the prompt; the groups of the question; the guess."""
+    fig, ax = new_figure()
+    curves = draw_savings(ax, 3000, (2, 4, 8, 16), 1 << 18)
+    ax.plot(250, fewer, "o", color=INK)
+    mark(ax, "short_prompts", "y")
+    ax.annotate(f"250 tokens, 8 answers: {fewer:.2f}", (250, fewer), (0, 14), textcoords="offset points", ha="center")
+    ax.set_title("Only long prompts save much, at most as many times as answers")
+    ends = "; ".join(f"{n} answers {curve[0]:.2f} and {curve[-1]:.1f}" for n, curve in curves.items())
+    alt = "Times fewer tokens with answers of 3,000 tokens, for prompts of 16 and of 262,144 tokens"
+    show(fig, alt=f"{alt}: {ends}. A prompt of 250 tokens with 8 answers: {fewer:.2f}.", name="savings")
+
+
+def show_chat(trees: Trees, ways: Mapping[str, Sequence[Sequence[int]]], max_length: int) -> None:
+    """A chat as an icicle, and below it its rows for ways to cut, with what is computed twice and the bound."""
+    fig, (top, below) = new_figure(2, 1, sharex=True, height_ratios=(5, 4))
+    draw_icicle(top, trees)
+    once, least = int(trees.slots.sum()), least_tokens(trees, max_length)
+    taken = draw_cuts(below, trees, ways, least)
+    twice = {way: total - once for way, total in taken.items()}
+    best = min(twice, key=twice.__getitem__)
+    flat = int(trees.lengths.sum())
+    fig.suptitle(
+        f"{len(trees.lengths)} turns: {flat:,} tokens alone, {once:,} as a tree, {taken[best]:,} in its best rows"
+    )
+    said = "; ".join(f"{way} {len(rows)} rows with {twice[way]:,} tokens computed twice" for way, rows in ways.items())
+    alt = f"A chat of {len(trees.lengths)} turns as an icicle: the history goes on below, and a turn hangs at each of "
+    alt += f"its pieces. Its rows of {max_length:,} tokens: {said}. No rows hold fewer than {least:,} tokens."
+    show(fig, alt=alt, name="chat")
+
+
+def show_ways(counted: Mapping[str, int], rows: TreeRows) -> None:
+    """A bar for each way to lay groups into rows, and the bound."""
+    fig, ax = new_figure()
+    draw_ways(ax, counted, rows.lower_bound)
+    above = percent(len(rows) / rows.lower_bound - 1)
+    fig.suptitle(f"Split where it pays: {above} above what is proven to be needed")
+    alt = "; ".join(f"{way} {number}" for way, number in counted.items())
+    show(fig, alt=f"Rows of {rows.max_length:,} slots: {alt}; at least {rows.lower_bound}.", name="rows")
+
+
+def draw_icicle(ax: Axes, trees: Trees) -> None:
+    """Each node over the slots of the row that see it: its own slots dark, those of what is below it pale."""
+    begins = np.cumsum(trees.slots) - trees.slots
+    is_leaf = np.ones(len(begins), bool)
+    is_leaf[trees.parents[1:]] = False
+    depth, ends = np.zeros(len(begins), int), begins + trees.slots
+    for node in range(1, len(begins)):
+        depth[node] = depth[trees.parents[node]] + 1
+    for node in range(len(begins) - 1, 0, -1):
+        ends[trees.parents[node]] = max(ends[trees.parents[node]], ends[node])
+    for node, (begin, end, level) in enumerate(zip(begins, ends, depth, strict=True)):
+        if not is_leaf[node]:
+            ax.barh(level, end - begin, 0.9, left=begin, color=HIDDEN, edgecolor="white", linewidth=0.5)
+        color = OKABE_ITO[0] if is_leaf[node] else PROMPT
+        ax.barh(level, trees.slots[node], 0.9, left=begin, color=color, edgecolor="white", linewidth=0.5)
+    for turn, leaf in enumerate(trees.leaves.tolist()):
+        if trees.slots[leaf] < 0.03 * trees.slots.sum():  # no room for a number
+            continue
+        middle = begins[leaf] + trees.slots[leaf] / 2
+        ax.text(middle, depth[leaf], str(turn + 1), ha="center", va="center", color="white", fontsize=10)
+    ax.set(ylim=(depth.max() + 0.6, -0.6), yticks=[])
+    ax.set_ylabel("depth", fontsize=12)
+    ax.tick_params(length=0, labelbottom=False)
+    ax.grid(visible=False)
+
+
+def draw_cuts(ax: Axes, trees: Trees, ways: Mapping[str, Sequence[Sequence[int]]], least: int) -> dict[str, int]:
+    """The rows of each way, one behind the other, and their tokens together."""
+    is_leaf = np.ones(len(trees.parents), bool)
+    is_leaf[trees.parents[trees.parents != ROOT]] = False
+    taken = {}
+    for at, (way, rows) in enumerate(ways.items()):
+        held, begin = set[int](), 0
+        for number, row in enumerate(rows):
+            for node in sorted(nodes_of(trees, row)):
+                look = {"color": OKABE_ITO[0] if is_leaf[node] else PROMPT}
+                if node in held:
+                    look = {"color": TWICE, "hatch": "///"}
+                ax.barh(at, trees.slots[node], 0.62, left=begin, edgecolor="white", linewidth=0.3, **look)
+                begin += int(trees.slots[node])
+                held.add(node)
+            if number < len(rows) - 1:
+                ax.vlines(begin, at - 0.42, at + 0.42, color=INK, linewidth=2)
+        taken[way] = begin
+    ax.axvline(least, color=INK, linestyle="--", linewidth=1.5)
+    ax.text(least, -0.75, f"no rows hold fewer than {least:,} ", ha="right", va="center", fontsize=11)
+    ax.set_yticks(range(len(ways)), list(ways), fontsize=11)
+    ax.set(
+        xlabel="tokens; a thick line ends a row", xlim=(0, 1.02 * max(taken.values())), ylim=(len(ways) - 0.5, -1.1)
+    )
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.tick_params(axis="y", length=0)
+    kinds = {"history": {"color": PROMPT}, "a turn": {"color": OKABE_ITO[0]}}
+    kinds |= {"computed twice": {"facecolor": TWICE, "edgecolor": "white", "hatch": "///"}}
+    handles = [Patch(label=name, **look) for name, look in kinds.items()]
+    ax.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.38), ncols=3, fontsize=11)
+    return taken
 
 
 def color_of(answer: int) -> str:

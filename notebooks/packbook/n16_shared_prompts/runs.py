@@ -1,4 +1,4 @@
-"""What notebook 16 computes: groups that are drawn, their rows in three ways, and a small model on a row of one."""
+"""What notebook 16 computes: chats and groups that are drawn, ways to cut them, and a small model on a row of one."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,11 +8,27 @@ from torch import Tensor, nn
 
 from packlib.batches import IGNORED
 from packlib.packing import TreeRows, group_trees, pack_tree_lengths, pack_trees, plan
-from packlib.tools.rows import TreeBatch, TreeCollator, lay_trees
+from packlib.packing.search.tree_bound import forced_copies
+from packlib.packing.trees import Trees
+from packlib.tools.rows import TreeBatch, lay_trees
 
-PROMPT = "what is two plus two".split()
-ANSWERS = ("four", "that is four", "twenty two")
 SPREAD = 0.6  # of the logarithm of lengths
+THINK = 1  # the token that begins reasoning
+SYSTEM, QUESTION, REASONING, ANSWER = 2000, 400, 700, 500  # median tokens of the parts of a chat
+
+
+def outline(node: tuple, depth: int = 0) -> None:
+    """Print a node, its tokens and the nodes below, each deeper one further to the right."""
+    tokens, below = node
+    print("    " * depth + " ".join(tokens))
+    for one in below:
+        outline(one, depth + 1)
+
+
+def as_numbers(paths: Sequence[Sequence[str]]) -> tuple[list[list[int]], list[str]]:
+    """Words as tokens: the sequences as numbers, and the word of each number."""
+    names = list(dict.fromkeys(word for path in paths for word in path))
+    return [[names.index(word) for word in path] for path in paths], names
 
 
 def one_row(prompt: list[int], answers: list[list[int]]) -> dict[str, list[int]]:
@@ -24,6 +40,12 @@ def one_row(prompt: list[int], answers: list[list[int]]) -> dict[str, list[int]]
     return row
 
 
+def pairs_of(seen_until: Sequence[int]) -> np.ndarray:
+    """Which slot of a row sees which; bool, shape (slots, slots)."""
+    slots, until = np.arange(len(seen_until)), np.array(seen_until)
+    return (slots <= slots[:, None]) & (slots[:, None] < until)
+
+
 def branches(columns: Mapping[str, Sequence[int]]) -> list[int]:
     """Of each slot the number of its answer, -1 for shared tokens."""
     until, last = columns["seen_until"], columns["last_slots"]
@@ -31,14 +53,69 @@ def branches(columns: Mapping[str, Sequence[int]]) -> list[int]:
     return [-1 if len(answers) > 1 else answers[0] for answers in seen_by]
 
 
-def words_of_row() -> tuple[list[str], dict[str, list[int]]]:
-    """The words of the row that holds the small group, and its columns, as `lay_trees` makes them."""
-    answers = [answer.split() for answer in ANSWERS]
-    words = [*PROMPT, *(word for answer in answers for word in answer)]
-    vocabulary = {word: at for at, word in enumerate(dict.fromkeys(words))}
-    row = one_row([vocabulary[word] for word in PROMPT], [[vocabulary[word] for word in own] for own in answers])
-    names = list(vocabulary)
-    return [names[token] for token in row["input_ids"]], row
+# A chat
+
+
+def drawn_chat(turns: int, seed: int) -> tuple[list[int], list[tuple[list[int], list[int], list[int]]]]:
+    """The tokens of a system prompt, and for each turn those of question, reasoning and answer; log-normal lengths."""
+    rng = np.random.default_rng([seed, 16])
+
+    def tokens(median: int, *begin: int) -> list[int]:
+        number = max(8, int(rng.lognormal(np.log(median), SPREAD / 2)))
+        return [*begin, *rng.integers(100, 50_000, number - len(begin)).tolist()]
+
+    system = tokens(SYSTEM)
+    return system, [(tokens(QUESTION), tokens(REASONING, THINK), tokens(ANSWER)) for _ in range(turns)]
+
+
+def in_this_order(trees: Trees, order: Sequence[int], max_length: int) -> list[list[int]]:
+    """Fill a row with sequences in an order until the next does not fit, and then the next row."""
+    rows: list[list[int]] = [[]]
+    for sequence in order:
+        if tokens_of(trees, [*rows[-1], sequence]) > max_length:
+            rows.append([])
+        rows[-1].append(sequence)
+    return rows
+
+
+def nodes_of(trees: Trees, row: Sequence[int]) -> set[int]:
+    """The nodes that a row with these sequences needs."""
+    return {node for sequence in row for node in trees.path(int(trees.leaves[sequence]))}
+
+
+def tokens_of(trees: Trees, row: Sequence[int]) -> int:
+    """The tokens of a row with these sequences."""
+    return int(trees.slots[list(nodes_of(trees, row))].sum())
+
+
+def computed_twice(trees: Trees, rows: Sequence[Sequence[int]]) -> int:
+    """The tokens in all rows that another row holds already."""
+    return sum(tokens_of(trees, row) for row in rows) - int(trees.slots.sum())
+
+
+def saved(trees: Trees) -> tuple[int, int]:
+    """The tokens that sharing saves: by what all sequences begin with, and by what some of them share."""
+    by_all = (len(trees.lengths) - 1) * int(trees.slots[0])
+    return by_all, int(trees.lengths.sum() - trees.slots.sum()) - by_all
+
+
+def least_tokens(trees: Trees, max_length: int) -> int:
+    """The tokens that no rows for these trees are below, copies that cannot be avoided included."""
+    return int(trees.slots @ forced_copies(trees, max_length).rows)
+
+
+def turns_in_words(row: Sequence[int]) -> str:
+    """The turns of a row, neighbors in short: 1 to 3, 5."""
+    parts: list[list[int]] = []
+    for turn in sorted(at + 1 for at in row):
+        if parts and parts[-1][-1] == turn - 1:
+            parts[-1].append(turn)
+        else:
+            parts.append([turn])
+    return ", ".join(str(part[0]) if len(part) == 1 else f"{part[0]} to {part[-1]}" for part in parts)
+
+
+# Groups
 
 
 def drawn(
@@ -59,7 +136,9 @@ def times_fewer(prompt: float, answer: float, answers: int) -> float:
     return answers * (prompt + answer) / (prompt - 1 + answers * (answer + 1))
 
 
-def rows_in_three_ways(prompts: np.ndarray, answers: Sequence[np.ndarray], max_length: int) -> tuple[dict, TreeRows]:
+def rows_in_three_ways(
+    prompts: np.ndarray, answers: Sequence[np.ndarray], max_length: int
+) -> tuple[dict[str, int], TreeRows]:
     """The number of rows by way: a prompt for each answer, whole groups, and groups that may be split; and the last."""
     alone = np.concatenate([prompt + own for prompt, own in zip(prompts, answers, strict=True)])
     pieces = []  # whole groups; one that is longer than a row is cut by best fit, with the prompt in each piece
@@ -75,6 +154,26 @@ def rows_in_three_ways(prompts: np.ndarray, answers: Sequence[np.ndarray], max_l
     return counted, rows
 
 
+def compared(recorded: Sequence[Mapping]) -> list[tuple[str, ...]]:
+    """By family of recorded trees: rows above the bound, of `pack_trees` on average and at worst, and of others."""
+
+    def mean_above(own: Sequence[Mapping], peer: str) -> float:
+        """A peer's cell holds its rows, and in brackets how far they are above the bound; it may be empty."""
+        return float(np.mean([int(row[peer].split()[0]) / row["at least"] - 1 for row in own if row[peer]]))
+
+    peers = ("nothing shared", "one level", "first fit of sequences", "whole trees first")
+    found = []
+    for family in dict.fromkeys(row["family"] for row in recorded):
+        own = [row for row in recorded if row["family"] == family]
+        above = [row["pack_trees"] / row["at least"] - 1 for row in own]
+        others = [mean_above(own, peer) for peer in peers]
+        found.append((family, *(f"{100 * share:.1f} %" for share in (np.mean(above), max(above), *others))))
+    return found
+
+
+# A small model
+
+
 def small_model(seed: int) -> nn.Module:
     """A decoder of transformers with random weights, in double precision."""
     from transformers import GPT2Config, GPT2LMHeadModel  # it computes nothing in float32 but its own loss
@@ -86,30 +185,25 @@ def small_model(seed: int) -> nn.Module:
     return model
 
 
-def small_group(seed: int) -> tuple[list[int], list[list[int]]]:
-    """Random tokens in place of the words: a prompt and its answers."""
+def small_group(seed: int, prompt: int, answers: Sequence[int]) -> tuple[list[list[int]], list[list[int]]]:
+    """Random tokens for a prompt with answers, as sequences and their labels: none on the prompt."""
     rng = np.random.default_rng(seed)
-    prompt, *answers = (rng.integers(1, 64, n).tolist() for n in (len(PROMPT), *(len(a.split()) for a in ANSWERS)))
-    return prompt, answers
+    shared, *own = (rng.integers(1, 64, number).tolist() for number in (prompt, *answers))
+    return [shared + one for one in own], [[IGNORED] * prompt + one for one in own]
 
 
-def as_one_row(model: nn.Module, prompt: list[int], answers: list[list[int]]) -> TreeBatch:
-    """The batch of one row that holds the group."""
-    return TreeCollator(model)([one_row(prompt, answers)])
-
-
-def alone(model: nn.Module, prompt: list[int], answers: list[list[int]]) -> Tensor:
-    """The losses of the answers' tokens, each answer behind a prompt of its own; shape (tokens,)."""
+def alone(model: nn.Module, sequences: Sequence[list[int]], labels: Sequence[list[int]]) -> Tensor:
+    """The losses of the tokens with labels, each sequence in a row of its own; shape (labels,)."""
     found = []
-    for answer in answers:
-        ids = torch.tensor([prompt + answer])
-        scores = model(input_ids=ids, use_cache=False).logits[0, len(prompt) - 1 : -1]
-        found.append(nn.functional.cross_entropy(scores, ids[0, len(prompt) :], reduction="none"))
+    for tokens, own in zip(sequences, labels, strict=True):
+        scores = model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0, :-1]
+        losses = nn.functional.cross_entropy(scores, torch.tensor(own[1:]), ignore_index=IGNORED, reduction="none")
+        found.append(losses[torch.tensor(own[1:]) != IGNORED])
     return torch.cat(found)
 
 
-def in_a_row(model: nn.Module, batch: TreeBatch, **changes: Tensor) -> Tensor:
-    """The losses of the answers' tokens in the shared row, with other inputs if some are given; shape (tokens,)."""
+def in_a_row(model: nn.Module, batch: TreeBatch, **changes: Tensor | None) -> Tensor:
+    """The losses of the labels in the shared row, with other inputs if some are given; shape (labels,)."""
     logits = model(**batch.inputs | changes).logits
     return batch.losses(logits)[batch.labels != IGNORED]
 

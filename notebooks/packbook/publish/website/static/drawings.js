@@ -301,7 +301,7 @@ const Drawings = (() => {
     return {
       svg: picture(width, "", [left, right]),
       alt: `${capital(documents)}, rows of ${slots}, ${spoken[rule]}: ${said}. `
-        + `Cuts by rule: ${others}; ${least} are needed to keep every token.`,
+        + `Cuts by rule: ${others}; the fewest that keep every token: ${least}.`,
     };
   }
 
