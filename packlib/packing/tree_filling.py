@@ -272,10 +272,13 @@ class Filler:
     def used(self, row: Row) -> int:
         return sum(self.trees[tree].part(leaves).size for tree, leaves in row.items())
 
-    def fill(self, pool: dict[int, Part], first: int, rng: random.Random) -> Row:
-        """Take a row out of `pool`: as much of the tree `first` as fits, whole trees, and parts of a few others."""
+    def fill(self, pool: dict[int, Part], first: int, rng: random.Random) -> tuple[Row, int]:
+        """Take a row out of `pool`: as much of the tree `first` as fits, whole trees, and parts of a few others.
+
+        Return the row and the slots that it uses.
+        """
         row = {first: self._as_much_as_fits(first, pool[first])}
-        base = self.used(row)
+        base = self._size(first, row[first], pool[first])
         others = sorted((tree for tree in pool if tree != first), key=lambda tree: pool[tree].size, reverse=True)
         free, enough = self.max_length - base, _NEARLY * self.max_length
         whole = [tree for tree in others if pool[tree].size <= free]
@@ -292,13 +295,18 @@ class Filler:
         self.work += table.work
         if found := table.read():
             row |= found[0] | {whole[at]: pool[whole[at]].leaves() for at in found[1]}
+        used = sum(self._size(tree, taken, pool[tree]) for tree, taken in row.items())
         for tree, taken in row.items():
             left = sorted(set(pool[tree].leaves()) - set(taken))
             if left:
                 pool[tree] = self.trees[tree].part(left)
             else:
                 del pool[tree]
-        return row
+        return row, used
+
+    def _size(self, tree: int, leaves: list[int], part: Part) -> int:
+        """The slots of leaves of a part, which is known if they are all it has."""
+        return part.size if len(leaves) == len(part.leaves()) else self.trees[tree].part(leaves).size
 
     def _as_much_as_fits(self, tree: int, part: Part) -> list[int]:
         """The leaves of a part that a row alone would take."""
@@ -328,7 +336,7 @@ class Filler:
             while queue and len(pool) < _WINDOW:
                 tree = queue.pop()
                 pool[tree] = self.trees[tree].part(self.trees[tree].leaves)
-            rows.append(self.fill(pool, max(pool, key=lambda tree: pool[tree].size), rng))
+            rows.append(self.fill(pool, max(pool, key=lambda tree: pool[tree].size), rng)[0])
         return rows
 
     def improve(self, rows: list[Row], fewest: int, tries: int, most_work: int, rng: random.Random) -> list[Row]:
@@ -341,13 +349,14 @@ class Filler:
                 break
             some = self._some(rows, spaces, holders, rng)
             pool = self._pool([rows[at] for at in some])
-            filled = list[Row]()
+            filled, left = list[Row](), list[int]()
             while pool and len(filled) < len(some):
                 by_chance = {tree: part.size * rng.uniform(0.5, 1) for tree, part in pool.items()}
-                filled.append(self.fill(pool, max(by_chance, key=by_chance.__getitem__), rng))
+                row, used = self.fill(pool, max(by_chance, key=by_chance.__getitem__), rng)
+                filled.append(row)
+                left.append(self.max_length - used)
             if pool:
                 continue
-            left = [self.max_length - self.used(row) for row in filled]
             squares = sum(n * n for n in left) + (len(some) - len(filled)) * self.max_length**2
             if squares < sum(spaces[at] ** 2 for at in some):
                 continue
