@@ -1,5 +1,6 @@
 """Packing from the shell: `packlib report my_lengths.csv` answers."""
 
+import csv
 import json
 import os
 import sys
@@ -54,6 +55,7 @@ _replace = click.option("--replace", is_flag=True, help="Replace files that are 
 
 
 _depth: dict[str, Any] = {"type": int, "show_default": "none", "help": "Put at most this many sequences into a pack."}
+_METHODS = f"auto, {', '.join(METHODS)}; or bfd, which is TRL's name for lpfhp."
 _LAYOUTS = ("packlib", "nemo")  # as in packlib.tools.rows, which loads pyarrow
 _REDUCTIONS = ("token", "sequence", "group", "constant")  # as in packlib.tools.check, which loads torch
 _MASK_WORDS = ("loss", "prompt", "next", "keep", "drop")  # as in packlib.tools.rows, which loads pyarrow
@@ -165,7 +167,7 @@ def _report(
 
 
 @program.command("plan", epilog=_LENGTHS + _ends(), params=_lengths(OVERLONG, "error"))
-@click.option("--method", default="auto", metavar="NAME", help=f"auto, {', '.join(METHODS)}.")
+@click.option("--method", default="auto", metavar="NAME", help=_METHODS)
 @click.option("--time-limit", type=float, show_default="none", help="Search, and stop after so many seconds.")
 @_out(metavar="PLAN.json", help="Write the plan there.")
 @_replace
@@ -231,7 +233,7 @@ def _plan(
     default="error",
     help="What to do with sequences longer than --max-length.",
 )
-@click.option("--method", default="auto", metavar="NAME", help=f"auto, {', '.join(METHODS)}.")
+@click.option("--method", default="auto", metavar="NAME", help=_METHODS)
 @click.option("--split", metavar="NAME", help="Which split of a data set of the hub, or of what save_to_disk wrote.")
 @click.option(
     "--no-labels",
@@ -249,7 +251,7 @@ def _plan(
     help="Pack each turn of a chat as it was generated, with its last reasoning; shared turns are there once.",
 )
 @_masks
-@click.option("--drop", multiple=True, metavar="COLUMN", help="Leave this column out. May be repeated.")
+@click.option("--drop", multiple=True, metavar="COLUMN,...", help="Leave these columns out. May be repeated.")
 @click.option("--drop-unlabeled", is_flag=True, help="Leave out what has no label, also once it is cut.")
 @click.option("--window", type=int, show_default="any order", help="Packs open at a time, in order: 1 keeps it.")
 @click.option("--seed", type=int, default=0, help="Shuffle the packs by this seed.")
@@ -303,7 +305,7 @@ def _pack(
     reads = [plan, *(one for one in data if not one.is_dir())]
     out = output_path(out, folder=values["packs_per_file"] is not None, reads=reads)
     values["tokenizer"] = tokenizer and tokenizer_of(tokenizer)
-    values["masks"] = dict(values["masks"]) | dict.fromkeys(values.pop("drop"), "drop")
+    values["masks"] = dict(values["masks"]) | dict.fromkeys(_names(values.pop("drop")), "drop")
     ranks, rank = _ranks()
     if not rank:
         _say_left_out(data)
@@ -439,6 +441,11 @@ def _audit(
     found = audit(packs, packed, work=None if model is None else model_shape(model).work, **values)
     print(found.to_json() if script else found)
     return 1 if found.problems else 3 if found.unknown else 0
+
+
+def _names(given: Sequence[str]) -> list[str]:
+    """The names in options that take several with commas between them; a name with a comma stands in quotes."""
+    return [name.strip() for names in csv.reader(given, skipinitialspace=True) for name in names if name.strip()]
 
 
 def _pairs(text: str) -> dict[str, str]:

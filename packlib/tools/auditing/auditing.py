@@ -26,7 +26,7 @@ from packlib.tools.auditing.names import MASKS, NEMO, columns_asked
 from packlib.tools.auditing.packed_files import MEGATRON, PackedData, open_packed
 from packlib.tools.auditing.packing_audit import PackingAudit, PlannedUpdates
 from packlib.tools.auditing.source_comparison import PackedSequences, compare
-from packlib.tools.rows.loss_masks import UNTRAINED, MaskWord, mask_option, mask_words
+from packlib.tools.rows.loss_masks import UNTRAINED, MaskWord, mask_option, mask_words, unknown_column
 from packlib.tools.rows.row_sources import ArrowRows
 from packlib.work import Work
 
@@ -114,6 +114,11 @@ def audit(
     if joined and top is None:
         raise ValueError("max_length must be given for Megatron's .idx, which is cut when it is loaded, not left out.")
     opened = None if source is None else OpenSource(source, column, asked, words, packed.columns)
+    there = {*packed.columns.values(), *packed.unread}
+    everywhere = there | (set() if opened is None else opened.there)
+    if there and (missing := [name for name in words if name not in everywhere]):
+        both = packed.name if opened is None else f"{packed.name} and of its source"
+        raise unknown_column(missing[0], words[missing[0]], both, sorted(everywhere))
     kept = opened is not None and opened.has_tokens and packed.tokens
     given, work = top is not None, (work or Work.decoder()) if ranks > 1 and not joined else None
     seen = _Seen(packed, None if joined else top, flag("progress", progress), work, kept, {**MASKS, **words})
@@ -418,7 +423,7 @@ def _labels_beside(
         said += "nothing says whether the trainer still trains on the same tokens."
         cure = " If labels are made during training, ask its loader (packlib check --loader), and here "
         cure += f"{leave_out}."
-        unread = seen.packed.unread
+        unread = list(seen.packed.unread)
     if packs and not source.has_tokens:
         cure = " Give the tokens with their labels as source, not their lengths."
     elif unread:
