@@ -47,7 +47,7 @@ def program() -> None:
 Out: TypeAlias = Path | None
 _json = click.option("--json", "script", is_flag=True, help="Print JSON, for scripts.")
 _quiet = click.option(
-    "--no-progress", "progress", flag_value=False, default=True, show_default="a bar", help="Show no progress."
+    "--no-progress", "progress", flag_value=False, default=None, show_default="a bar", help="Show no progress."
 )
 _path = click.Path(path_type=Path)
 _out = partial(click.option, "--out", type=_path)
@@ -125,7 +125,7 @@ def _lengths(overlong: Sequence[str], default: str | None, shown: str | bool = T
 @_json
 @_quiet
 def _report(
-    lengths: str, recipe: str | None, out: Path, replace: bool, script: bool, progress: bool, **values: Any
+    lengths: str, recipe: str | None, out: Path, replace: bool, script: bool, progress: bool | None, **values: Any
 ) -> None:
     """Recommend row length, method and packs per update, and estimate the savings.
 
@@ -150,7 +150,8 @@ def _report(
     out, names = output_path(out, folder=True), ("report.html", "advice.json", "plan.json")
     for name in names:
         output_path(out / name, reads=reads, new=not replace)
-    show = partial(print, end=" …\033[K\r", file=sys.stderr, flush=True) if progress and sys.stderr.isatty() else None
+    waits = progress is None and sys.stderr.isatty()
+    show = partial(print, end=" …\033[K\r", file=sys.stderr, flush=True) if waits else None
     values["masks"] = dict(values["masks"])
     values["tokenizer"] = values["tokenizer"] and tokenizer_of(values["tokenizer"])
     _say_left_out([Path(lengths)])
@@ -179,7 +180,7 @@ def _plan(
     out: Out,
     replace: bool,
     script: bool,
-    progress: bool,
+    progress: bool | None,
     **values: Any,
 ) -> None:
     """Pack lengths, and prove how few packs there can be.
@@ -198,7 +199,7 @@ def _plan(
     if out:
         output_path(out, reads=[file_of(values["lengths"])], new=not replace)
     options: dict[str, Any] = {"time_limit": values.pop("time_limit")}
-    shown = progress and sys.stderr.isatty()
+    shown = progress is None and sys.stderr.isatty()
     if method in ("auto", "optimal"):
         show = partial(print, end="\033[K\r", file=sys.stderr, flush=True)
         options["progress"] = show if shown else False
@@ -514,7 +515,13 @@ def _of_loaders(command: Any) -> Any:
 @_json
 @_quiet
 def _check(
-    target: str | None, loader: str | None, collate: str | None, log: Out, script: bool, progress: bool, **asked: Any
+    target: str | None,
+    loader: str | None,
+    collate: str | None,
+    log: Out,
+    script: bool,
+    progress: bool | None,
+    **asked: Any,
 ) -> int:
     """Test that packing changes no result of your model, trainer or loader.
 
@@ -560,7 +567,7 @@ def _check(
         log = output_path(log)
     given = {name: value for name, value in asked.items() if value not in (None, ())}
     with _group(ranks), redirect_stdout(sys.stderr):  # what the code under check prints is no answer
-        found = check_target(target, collate, progress and not rank, **given)
+        found = check_target(target, collate, False if rank else progress, **given)
     code = {True: 0, False: 1, None: 2}[found.exact]
     if rank:
         return code

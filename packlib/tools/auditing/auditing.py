@@ -8,9 +8,9 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from tqdm.auto import tqdm
 
-from packlib.checks import depth_limit, flag, listed, number, one_of, percent, shown, whole_number
+from packlib.bars import progress_bar, wanted
+from packlib.checks import depth_limit, listed, number, one_of, percent, shown, whole_number
 from packlib.lengths import LengthHistogram
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, count_lengths
 from packlib.lengths.overlong import OVERLONG, Overlong
@@ -49,7 +49,7 @@ def audit(
     steps: int | None = None,
     work: Work | None = None,
     tolerance: float = 0.05,
-    progress: bool = False,
+    progress: bool | None = None,
 ) -> PackingAudit:
     """Count what packed data costs, and what became of the sequences that went into it.
 
@@ -84,7 +84,7 @@ def audit(
         steps: updates that are meant to be trained.
         work: what a pack costs the ranks, which wait for the slowest once in an update; by default `Work.decoder()`.
         tolerance: share by which the packs may be more than `lpfhp` makes before that is a problem.
-        progress: show a bar.
+        progress: True for a bar, False for none; by default, a terminal gets one after two seconds.
 
     Raises:
         FileNotFoundError, TypeError, ValueError: naming the argument, or the file and what is wrong with it.
@@ -121,7 +121,7 @@ def audit(
         raise unknown_column(missing[0], words[missing[0]], both, sorted(everywhere))
     kept = opened is not None and opened.has_tokens and packed.tokens
     given, work = top is not None, (work or Work.decoder()) if ranks > 1 and not joined else None
-    seen = _Seen(packed, None if joined else top, flag("progress", progress), work, kept, {**MASKS, **words})
+    seen = _Seen(packed, None if joined else top, wanted(progress), work, kept, {**MASKS, **words})
     longest = seen.longest if top is None or seen.longest == top + 1 else top
     read = None if opened is None else opened.read(kept, rule, longest, seen.token_counts is not None)
     if read is not None and packed.kind == NEMO:
@@ -182,7 +182,7 @@ class _Seen:
         self,
         packed: PackedData,
         max_length: int | None,
-        progress: bool,
+        progress: bool | None,
         work: Work | None,
         kept: bool,
         masks: Mapping[str, str],
@@ -205,16 +205,17 @@ class _Seen:
         if self.masked:
             del self.wrong[OTHER_LABELS]
 
-    def _lengths(self, progress: bool, work: Work | None, kept: bool) -> Iterator[np.ndarray]:
+    def _lengths(self, progress: bool | None, work: Work | None, kept: bool) -> Iterator[np.ndarray]:
         # each chunk is drawn, the last too, after which the bar is taken away
         options: dict[str, Any] = {
             "leave": False,
-            "disable": not progress,
             "delay": 1,
             "mininterval": 0,
             "miniters": 1,
         }
-        with tqdm(total=self.packed.num_rows, desc="audit", unit=" rows", **options) as bar:
+        with progress_bar(
+            progress=progress, total=self.packed.num_rows, desc="audit", unit=" rows", **options
+        ) as seen:
             for rows in self.packed.rows(kept):
                 for sentence, at in rows.wrong.items():
                     count, first = self.wrong.get(sentence, (0, f"{at[0]}{rows.file}"))
@@ -235,7 +236,7 @@ class _Seen:
                     positions, times = np.unique(rows.firsts, return_counts=True)
                     self.starts.update(dict(zip(positions.tolist(), times.tolist(), strict=True)))
                 self.over += 0 if self.max_length is None else int(np.count_nonzero(rows.widths > self.max_length))
-                bar.update(len(rows.used))
+                seen.update(len(rows.used))
                 if rows.lengths is not None and len(rows.lengths):
                     if work:
                         squares = sums(rows.lengths.astype(np.int64) ** 2, rows.depths)
