@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from packlib.bars import progress_bar, wanted
 from packlib.batches.batch import IGNORED
-from packlib.checks import flag, no_frame, one_of, shown, whole_number
+from packlib.checks import no_frame, one_of, shown, whole_number
 from packlib.files import naming
 from packlib.lengths.counting import INT64_MAX, as_integers
 from packlib.lengths.sources import tokenizer_path
@@ -258,7 +259,7 @@ def tokenize(
     sequence_labels: Sequence[int] | np.ndarray | None = None,
     max_length: int | None = None,
     overlong: Literal["error", "truncate"] = "error",
-    progress: bool = False,
+    progress: bool | None = None,
 ) -> TokenStore:
     """Tokenize `texts` with a transformers tokenizer, as `[CLS] text [SEP]` or `[CLS] text [SEP] pair [SEP]`.
 
@@ -272,13 +273,11 @@ def tokenize(
         max_length: of the tokens of a sequence, with [CLS] and [SEP].
         overlong: what to do with a longer sequence: "error", or "truncate" it, the longer sentence first. No other word
             of `packlib.lengths.overlong` is taken: every text keeps its row, and its [CLS] and [SEP].
-        progress: show a progress bar.
+        progress: True for a bar, False for none; by default, a terminal gets one after two seconds.
 
     Raises:
         ValueError: if there is no text, the columns differ in length, or a text is too long (it is named).
     """
-    from tqdm.auto import tqdm
-
     one_of("overlong", overlong, ("error", "truncate"))
     if not len(texts):
         raise ValueError("There are no texts; at least one is needed.")
@@ -287,11 +286,11 @@ def tokenize(
             raise ValueError(f"There are {len(column)} {name} for {len(texts)} texts.")
     # without truncation, too long ones are named below
     options = {"truncation": True, "max_length": max_length} if overlong == "truncate" else {"verbose": False}
-    silent, blocks = not flag("progress", progress), range(0, len(texts), _BLOCK)
+    progress, blocks = wanted(progress), range(0, len(texts), _BLOCK)
     largest = max(tokenizer.get_vocab().values())  # which may be beyond their number
     small = np.uint16 if largest < 1 << 16 else np.int32
     ids, types, lengths = [], [], list[int]()
-    for start in tqdm(blocks, desc="tokenize", unit="block", disable=silent):
+    for start in progress_bar(blocks, progress=progress, desc="tokenize", unit="block"):
         rows: list = list(texts[start : start + _BLOCK])
         if pairs is not None:
             rows = [(a, b) if b else a for a, b in zip(rows, pairs[start : start + _BLOCK], strict=True)]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from packlib.checks import shown
+from packlib.checks import listed, shown
 from packlib.lengths.overlong import Overlong
 
 MAX_LENGTH = 1 << 24  # 17 million tokens: to plan longer rows would take over a gigabyte
@@ -27,6 +27,7 @@ def as_integers(values: Iterable[int], noun: str, place: Place = position) -> np
     Raises:
         TypeError, ValueError: naming the first that is fractional, NaN, no number, or too large for 64 bits.
     """
+    refuse_tables(values, noun)
     if not hasattr(values, "__array__") and not isinstance(values, (list, tuple)):
         if not isinstance(values, Iterable):
             raise TypeError(f"{noun}s must be an array or a list of whole numbers, not {shown(values)}.")
@@ -50,6 +51,17 @@ def as_integers(values: Iterable[int], noun: str, place: Place = position) -> np
     except OverflowError:
         at = next(i for i, value in enumerate(values) if abs(value) > INT64_MAX)
         raise ValueError(f"{noun} {shown(values[at])} at {place(at)} does not fit in 64 bits.") from None
+
+
+def refuse_tables(values: Any, noun: str) -> None:
+    """Raise a TypeError if values are a table, of pandas, Arrow or datasets, and no column of one."""
+    names = getattr(values, "column_names", getattr(values, "columns", None))
+    if names is not None:
+        of = [str(name) for name in names] or ["lengths"]
+        raise TypeError(
+            f"{noun}s must be one column of whole numbers, not a {type(values).__name__} with {listed(of)}: pass "
+            f"table[{of[0]!r}], or how many tokens each row has."
+        )
 
 
 def as_int64(values: Iterable[int], noun: str, place: Place = position) -> np.ndarray:

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -98,16 +98,17 @@ def holds_counts(path: str | os.PathLike[str], column: str | None = None) -> boo
 def read_counts(path: str | os.PathLike[str]) -> np.ndarray:
     """Read lines of a length and a count; int64, up to the largest length that is written.
 
-    A header may put the count first; without a header the length is first.
+    A header may put the count first; without a header the length is first, unless that may be an id.
 
     Raises:
         FileNotFoundError, ValueError: naming the file and the line that is wrong.
     """
     rows: dict[int, int] = {}
-    count_first = False
+    count_first = has_header = False
     for started, (number, text, fields) in enumerate(_rows(existing_file(path))):
         if not started and _is_counts_header(fields):
             count_first = fields[0].lower() in _COUNT_NAMES
+            has_header = True
             continue
         if len(fields) != 2 or not all(re.fullmatch("-?[0-9]{1,4000}", field) for field in fields):
             raise ValueError(f'{named(path)}, line {number}: expected "length,count", not {text[:80]!r}.')
@@ -121,9 +122,25 @@ def read_counts(path: str | os.PathLike[str]) -> np.ndarray:
         rows[length] = count
     if not rows:
         raise ValueError(f"{named(path)} holds no length.")
+    if not has_header:
+        _refuse_ids(path, list(rows), list(rows.values()))
     counts = np.zeros(max(rows) + 1, np.int64)
     counts[list(rows)] = list(rows.values())
     return counts
+
+
+def _refuse_ids(path: str | os.PathLike[str], first: list[int], second: list[int]) -> None:
+    """Raise a ValueError if a first column without a name counts up by one, as ids do beside lengths.
+
+    Two lines are too few to tell, and a second column with a number that no length can be has counts.
+    """
+    counts_up = len(first) > 2 and all(after == before + 1 for before, after in pairwise(first))
+    if counts_up and all(1 <= number <= MAX_LENGTH for number in second):
+        raise ValueError(
+            f"{named(path)} has no header, and its first column counts from {first[0]} to {first[-1]}, as lengths with "
+            "their counts do, and ids with their lengths: a header, length,count or id,length, says which; then "
+            "--column length takes the lengths (column in Python)."
+        )
 
 
 def _rows(path: Path) -> Iterator[tuple[int, str, list[str]]]:
@@ -196,6 +213,10 @@ def refuse_doubles(holder: str, names: Iterable[str]) -> None:
 def _text_chunks(path: Path, column: str | None) -> tuple[Iterator[np.ndarray], int]:
     """One length a line, or the named column of a CSV; and the number of the first line with a length."""
     first, fields = _first_row(path)
+    if column is not None and all(map(_is_number, fields)):
+        raise ValueError(
+            f"{named(path)}, line {first} is no header, so no column is named {shown(column)}: write one."
+        )
     at = _column(path, column, fields)
     refuse_counts_beside(named(path), fields[at], fields)
     start = first + (column is not None or not _is_number(fields[0]))  # after the header, if there is one

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from packlib.bars import progress_bar
+
 _NOISE = 4 * 2.0**-52  # of the target's length: what rounding may leave along any column
 _DEPENDENT = 1e-10  # of a column's length: so little beside other columns is rounding
 
@@ -27,7 +29,6 @@ def nonnegative_least_squares(matrix: Any, target: np.ndarray) -> np.ndarray:
     Raises:
         ValueError: if the target is of other rows, or a number is infinite or NaN.
     """
-    from tqdm import tqdm  # here, since few calls need it
 
     target, size = np.asarray(target, np.float64), matrix.shape[0]
     if target.shape != (size,):
@@ -38,7 +39,7 @@ def nonnegative_least_squares(matrix: Any, target: np.ndarray) -> np.ndarray:
     x, one = np.zeros(values.shape[1]), np.ones(1)
     noise = _NOISE * _length(target) * np.sqrt((values * values).sum(axis=0))
     basis, used, residual, distance = _Basis(target, min(size, len(x))), list[int](), target, math.inf
-    bar = tqdm(desc="least squares", unit=" steps", delay=2, leave=False, disable=None)  # on a terminal alone
+    bar = progress_bar(progress=None, desc="least squares", unit=" steps")
     while (nearer := _length(residual)) < distance:  # otherwise there is only noise left
         distance = nearer
         bar.update()

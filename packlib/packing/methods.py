@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, Protocol
 
 from packlib.checks import depth_limit, one_of, shown, whole_number
-from packlib.lengths.counting import MAX_LENGTH
+from packlib.lengths.counting import MAX_LENGTH, refuse_tables
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.baselines import next_fit, unpacked
 from packlib.packing.exact_filling import exact_filling
@@ -70,7 +70,8 @@ def method_name(method: Any) -> MethodName | Literal["auto"]:
         ValueError: for another name, with the near ones.
     """
     name: Any = "lpfhp" if isinstance(method, str) and method == "bfd" else method
-    return one_of("method", name, ("auto", *METHODS))
+    names: tuple[Any, ...] = "auto", "bfd", *METHODS
+    return one_of("method", name, names)
 
 
 def plan(
@@ -188,6 +189,7 @@ def _planned(
 
 def _histogram(lengths: Any, max_length: Any) -> LengthHistogram:
     if not isinstance(lengths, LengthHistogram):
+        refuse_tables(lengths, "Length")
         if isinstance(lengths, str | bytes) or not hasattr(lengths, "__iter__"):
             makers = "LengthHistogram.from_lengths and packlib.lengths.load make one"
             raise TypeError(f"plan takes lengths or a LengthHistogram, not {shown(lengths)}: {makers}.")

@@ -1,5 +1,6 @@
 """Packing from the shell: `packlib report my_lengths.csv` answers."""
 
+import csv
 import json
 import os
 import sys
@@ -46,7 +47,7 @@ def program() -> None:
 Out: TypeAlias = Path | None
 _json = click.option("--json", "script", is_flag=True, help="Print JSON, for scripts.")
 _quiet = click.option(
-    "--no-progress", "progress", flag_value=False, default=True, show_default="a bar", help="Show no progress."
+    "--no-progress", "progress", flag_value=False, default=None, show_default="a bar", help="Show no progress."
 )
 _path = click.Path(path_type=Path)
 _out = partial(click.option, "--out", type=_path)
@@ -54,6 +55,7 @@ _replace = click.option("--replace", is_flag=True, help="Replace files that are 
 
 
 _depth: dict[str, Any] = {"type": int, "show_default": "none", "help": "Put at most this many sequences into a pack."}
+_METHODS = f"auto, {', '.join(METHODS)}; or bfd, which is TRL's name for lpfhp."
 _LAYOUTS = ("packlib", "nemo")  # as in packlib.tools.rows, which loads pyarrow
 _REDUCTIONS = ("token", "sequence", "group", "constant")  # as in packlib.tools.check, which loads torch
 _MASK_WORDS = ("loss", "prompt", "next", "keep", "drop")  # as in packlib.tools.rows, which loads pyarrow
@@ -139,7 +141,7 @@ def _lengths(overlong: Sequence[str], default: str | None, shown: str | bool = T
 @_json
 @_quiet
 def _report(
-    lengths: str, recipe: str | None, out: Path, replace: bool, script: bool, progress: bool, **values: Any
+    lengths: str, recipe: str | None, out: Path, replace: bool, script: bool, progress: bool | None, **values: Any
 ) -> None:
     """Recommend row length, method and packs per update, and estimate the savings.
 
@@ -164,7 +166,8 @@ def _report(
     out, names = output_path(out, folder=True), ("report.html", "advice.json", "plan.json")
     for name in names:
         output_path(out / name, reads=reads, new=not replace)
-    show = partial(print, end=" …\033[K\r", file=sys.stderr, flush=True) if progress and sys.stderr.isatty() else None
+    waits = progress is None and sys.stderr.isatty()
+    show = partial(print, end=" …\033[K\r", file=sys.stderr, flush=True) if waits else None
     values["masks"] = dict(values["masks"])
     values["tokenizer"] = values["tokenizer"] and tokenizer_of(values["tokenizer"])
     _say_left_out([Path(lengths)])
@@ -181,7 +184,7 @@ def _report(
 
 
 @program.command("plan", epilog=_LENGTHS + _ends(), params=_lengths(OVERLONG, "error"))
-@click.option("--method", default="auto", metavar="NAME", help=f"auto, {', '.join(METHODS)}.")
+@click.option("--method", default="auto", metavar="NAME", help=_METHODS)
 @click.option("--time-limit", type=float, show_default="none", help="Search, and stop after so many seconds.")
 @_out(metavar="PLAN.json", help="Write the plan there.")
 @_replace
@@ -193,7 +196,7 @@ def _plan(
     out: Out,
     replace: bool,
     script: bool,
-    progress: bool,
+    progress: bool | None,
     **values: Any,
 ) -> None:
     """Pack lengths, and prove how few packs there can be.
@@ -212,7 +215,7 @@ def _plan(
     if out:
         output_path(out, reads=[file_of(values["lengths"])], new=not replace)
     options: dict[str, Any] = {"time_limit": values.pop("time_limit")}
-    shown = progress and sys.stderr.isatty()
+    shown = progress is None and sys.stderr.isatty()
     if method in ("auto", "optimal"):
         show = partial(print, end="\033[K\r", file=sys.stderr, flush=True)
         options["progress"] = show if shown else False
@@ -247,7 +250,7 @@ def _plan(
     default="error",
     help="What to do with sequences longer than --max-length.",
 )
-@click.option("--method", default="auto", metavar="NAME", help=f"auto, {', '.join(METHODS)}.")
+@click.option("--method", default="auto", metavar="NAME", help=_METHODS)
 @click.option("--split", metavar="NAME", help="Which split of a data set of the hub, or of what save_to_disk wrote.")
 @click.option(
     "--no-labels",
@@ -265,7 +268,7 @@ def _plan(
     help="Pack each turn of a chat as it was generated, with its last reasoning; shared turns are there once.",
 )
 @_masks
-@click.option("--drop", multiple=True, metavar="COLUMN", help="Leave this column out. May be repeated.")
+@click.option("--drop", multiple=True, metavar="COLUMN,...", help="Leave these columns out. May be repeated.")
 @click.option("--drop-unlabeled", is_flag=True, help="Leave out what has no label, also once it is cut.")
 @_second_budget(help="What a pack may hold of this column too, such as patches:125.")
 @click.option("--window", type=int, show_default="any order", help="Packs open at a time, in order: 1 keeps it.")
@@ -321,7 +324,7 @@ def _pack(
     reads = [plan, *(one for one in data if not one.is_dir())]
     out = output_path(out, folder=values["packs_per_file"] is not None, reads=reads)
     values["tokenizer"] = tokenizer and tokenizer_of(tokenizer)
-    values["masks"] = dict(values["masks"]) | dict.fromkeys(values.pop("drop"), "drop")
+    values["masks"] = dict(values["masks"]) | dict.fromkeys(_names(values.pop("drop")), "drop")
     ranks, rank = _ranks()
     if not rank:
         _say_left_out(data)
@@ -475,6 +478,11 @@ def _audit(
     return 1 if found.problems else 3 if found.unknown else 0
 
 
+def _names(given: Sequence[str]) -> list[str]:
+    """The names in options that take several with commas between them; a name with a comma stands in quotes."""
+    return [name.strip() for names in csv.reader(given, skipinitialspace=True) for name in names if name.strip()]
+
+
 def _pairs(text: str) -> dict[str, str]:
     """What `NAME=COLUMN,NAME=COLUMN` says."""
     pairs = [pair.partition("=") for pair in text.split(",")]
@@ -541,7 +549,13 @@ def _of_loaders(command: Any) -> Any:
 @_json
 @_quiet
 def _check(
-    target: str | None, loader: str | None, collate: str | None, log: Out, script: bool, progress: bool, **asked: Any
+    target: str | None,
+    loader: str | None,
+    collate: str | None,
+    log: Out,
+    script: bool,
+    progress: bool | None,
+    **asked: Any,
 ) -> int:
     """Test that packing changes no result of your model, trainer or loader.
 
@@ -587,7 +601,7 @@ def _check(
         log = output_path(log)
     given = {name: value for name, value in asked.items() if value not in (None, ())}
     with _group(ranks), redirect_stdout(sys.stderr):  # what the code under check prints is no answer
-        found = check_target(target, collate, progress and not rank, **given)
+        found = check_target(target, collate, False if rank else progress, **given)
     code = {True: 0, False: 1, None: 2}[found.exact]
     if rank:
         return code

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
-from tqdm.auto import tqdm
 
+from packlib.bars import progress_bar, wanted
 from packlib.batches import PackedBatch, PackLoader
 from packlib.checks import flag, listed
 from packlib.collectives import Collectives, lost_ranks_named
@@ -33,7 +33,7 @@ def fit(
     optimizer: torch.optim.Optimizer | None = None,
     even_updates: bool = False,
     on_update: Callable[[dict[str, Any]], dict[str, Any] | None] | None = None,
-    progress: bool = False,
+    progress: bool | None = None,
 ) -> list[dict[str, Any]]:
     """Train `model` until it has seen `recipe.total_sequences` sequences.
 
@@ -63,7 +63,8 @@ def fit(
             after `recipe.gradient_accumulation_steps` micro-batches (see `UpdateStream`).
         on_update: called with the record of each update; what it returns (an evaluation, say) is added to it. Its
             time does not count.
-        progress: show a bar with the loss and the useful tokens a second.
+        progress: True for a bar with the loss and the useful tokens a second, False for none; by default,
+            a terminal gets one after two seconds.
 
     Returns:
         One record an update: "update", "sequences" and "tokens" so far, "update_sequences", "learning_rate" and
@@ -77,7 +78,7 @@ def fit(
     """
     training = Training(model, loader, recipe, objective, optimizer, even_updates)
     records: list[dict[str, Any]] = []
-    with training.bar(flag("progress", progress), records) as bar:
+    with training.bar(wanted(progress), records) as bar:
         while training.goes_on(records):
             records.append(training.update(records, on_update))
             show(bar, records[-1])
@@ -112,11 +113,11 @@ class Training:
         """Return whether sequences of the recipe are left after the updates of `records`."""
         return not records or records[-1]["sequences"] < self.total
 
-    def bar(self, progress: bool, records: list[dict[str, Any]]) -> tqdm:
+    def bar(self, progress: bool | None, records: list[dict[str, Any]]) -> Any:
         """Return a bar of sequences that stands at the last of `records`; ranks but the first show none."""
         done = records[-1]["sequences"] if records else 0
-        quiet = not progress or self.ranks.rank > 0
-        return tqdm(total=self.total, initial=done, unit=" sequences", desc="train", disable=quiet)
+        shown = progress if self.ranks.rank == 0 else False
+        return progress_bar(progress=shown, total=self.total, initial=done, unit=" sequences", desc="train")
 
     def update(
         self,
@@ -146,7 +147,7 @@ class Training:
         return record | ((on_update(record) or {}) if on_update else {})
 
 
-def show(bar: tqdm, record: dict[str, Any]) -> None:
+def show(bar: Any, record: dict[str, Any]) -> None:
     """Move a bar on by an update, and show its loss and the speed so far."""
     bar.update(record["update_sequences"])
     bar.set_postfix_str(f"loss {record['loss']:.3f}, {record['tokens'] / record['seconds']:,.0f} useful tokens/s")

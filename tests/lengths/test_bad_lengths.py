@@ -1,12 +1,16 @@
 """What the functions of lengths refuse, in one sentence each; `test_sources_files.py` has what files may hold."""
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 from packbook.shared.habits import make_batches
 from packlib.lengths import LengthHistogram, load, log_normal, padding_waste
 from packlib.lengths.counting import MAX_LENGTH
 from packlib.lengths.synthetic import image_patch_like, protein_like, two_humped, uniform
+from packlib.packing import plan
+from packlib.tools.advice import advise
 
 counted, of = LengthHistogram, LengthHistogram.from_lengths
 
@@ -14,6 +18,9 @@ TYPES = [
     (lambda: of([3, 2.5]), "Length 2.5 at position 1 is not a whole number"),
     (lambda: of(np.array([3.0])), "Lengths must be integers, not float64: convert them with .astype"),
     (lambda: of([1] * 9 + ["x" * 10**6]), r"Length 'x+ … \(1000002 characters\) at position 9"),
+    (lambda: of(pd.DataFrame({"n": [3]})), r"Lengths must be one column .* not a DataFrame with n: pass .*'n'\]"),
+    (lambda: plan(pa.table({"n": [3], "m": [4]})), r"Lengths must be one column .* not a Table with n, m: pass"),
+    (lambda: advise(pd.DataFrame({"input_ids": [[3]]})), "or how many tokens each row has"),
     (lambda: of(7), "an array or a list of whole numbers, not 7"),
     (lambda: of([1], 2.0), "max_length must be"),
     (lambda: counted([0, 1.5]), "Count 1.5 at length 1 is not a whole number"),

@@ -74,6 +74,19 @@ def test_a_table_of_counts_is_one_in_either_order(tmp_path, header, rows):
         assert load(path, column=column).expand().tolist() == [3, 3, 3, 3, 5]
 
 
+@pytest.mark.parametrize("rows", ["3,4\n5,1\n", "1,4\n2,1\n", "8,1\n2,5\n1,7\n", "1,4\n2,3\n4,1\n"])
+def test_counts_without_a_header_are_read_where_lengths_cannot_be_ids(rows, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(rows)
+    pairs = [tuple(map(int, row.split(","))) for row in rows.split()]
+    assert sorted(load(path).expand().tolist()) == sorted(length for length, count in pairs for _ in range(count))
+    ids = "1,30\n2,12\n3,500\n"
+    path.write_text("id,length\n" + ids)
+    assert sorted(load(path, column="length").expand().tolist()) == [12, 30, 500]
+    path.write_text("length,count\n" + ids)
+    assert load(path).num_sequences == 542
+
+
 @pytest.mark.parametrize("kind", ["a.csv", "a.parquet", "a.jsonl"])
 def test_a_column_of_counts_is_never_left_aside(tmp_path, kind):
     """Beside a column of lengths it may say how many sequences have each; beside tokens it is another thing."""
@@ -172,6 +185,9 @@ BROKEN = [  # what a file holds, the column, and what is said
     ("3\n0\n", None, ValueError, "Length 0 at line 2 of .*a.csv is not allowed"),
     ("3\n999999999999\n", None, ValueError, "Length 999999999999 at line 2 of .*a.csv is over"),
     ("length,count\n3,4\n5\n", None, ValueError, "a.csv, line 3: expected \"length,count\", not '5'"),
+    ("1,30\n2,12\n3,500\n", None, ValueError, "a.csv has no header, and its first column counts from 1 to 3"),
+    ("7,30\n8,12\n9,5\n", None, ValueError, "a header, length,count or id,length, says which; then --column length"),
+    ("1,30\n2,12\n3,500\n", "1", ValueError, "a.csv, line 1 is no header, so no column is named '1'"),
     ("3,4\n3,5\n", None, ValueError, "a.csv, line 2: a length is from 1 to .* and comes once"),
     ("3,4\n4,-5\n", None, ValueError, "a.csv, line 2: .*a count is from 0 to"),
     ("9" * 200_000, None, ValueError, "line 1: '9{80}' is no CSV: field larger"),

@@ -330,7 +330,7 @@ def test_more_time_never_gives_a_worse_plan(histogram, depth, limits, monkeypatc
 def test_a_search_is_not_silent_on_a_terminal(options, patience, seen, monkeypatch, capsys):
     every_round = partialmethod(tqdm.__init__, mininterval=0)  # a fast processor ends before a second drawing
     monkeypatch.setattr(tqdm, "__init__", every_round)
-    monkeypatch.setattr("packlib.packing.search.progress._PATIENCE", patience)
+    monkeypatch.setattr("packlib.bars.PATIENCE", patience)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     plan(load("squad"), method="optimal", max_sequences_per_pack=3, **options)
     printed = capsys.readouterr().err

@@ -2,13 +2,22 @@
 
 import importlib
 import inspect
+import sys
 import typing
+from io import StringIO
 
 import click
 import pytest
+import torch
+from transformers import DataCollatorWithFlattening, GPT2Config, GPT2LMHeadModel
 
+from packlib import bars
+from packlib.batches import tokenize, wordnet_tokenizer
 from packlib.lengths.overlong import CUT_RULES, OVERLONG
+from packlib.tools.auditing import audit
+from packlib.tools.check import check_packing
 from packlib.tools.cli import program
+from packlib.tools.rows import pack_dataset
 
 ROOMS = ["packlib.lengths", "packlib.packing", "packlib.work", "packlib.batches", "packlib.model", "packlib.training",
          "packlib.distributed", "packlib.tools.rows", "packlib.tools.check", "packlib.tools.auditing",
@@ -69,8 +78,57 @@ def test_what_chance_decides_it_decides_by_seed_0():
         assert default == (None if name in KEEPS_THE_ORDER else 0), name
 
 
-def test_no_function_shows_progress_unless_it_is_asked_to():
+def test_every_door_leaves_it_to_the_terminal_whether_progress_is_shown():
     found = {name: argument.default for name, _, argument in arguments("progress")}
-    assert found.keys() >= {"pack_dataset", "check_packing", "audit", "tokenize"}
-    assert found.pop("plan") is None  # where somebody waits at a terminal for over two seconds
-    assert {name for name, default in found.items() if default} == set()
+    assert found.keys() >= {"pack_dataset", "check_packing", "audit", "tokenize", "fit", "plan"}
+    assert {name: default for name, default in found.items() if default is not None} == {}
+
+
+class Terminal(StringIO):
+    """A stream that somebody looks at."""
+
+    def isatty(self):
+        return True
+
+
+ROWS = [{"input_ids": [5, 6, 7, 8]}] * 40
+
+
+def packed(folder, **options):
+    return pack_dataset(ROWS, 8, cache_dir=folder, **options)
+
+
+def audited(folder, **options):
+    return audit(packed(folder, progress=False), [4] * 40, **options)
+
+
+def tokenized(folder, **options):
+    return tokenize(wordnet_tokenizer(), ["a dog"] * 3, **options)
+
+
+def checked(folder, **options):
+    torch.manual_seed(0)
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=32, n_positions=64, n_embd=16, n_layer=1, n_head=2))
+    sequences = [{"input_ids": [5, 6, 7, last]} for last in range(8, 14)]
+    return check_packing(model, DataCollatorWithFlattening(), sequences, **options)
+
+
+DOORS = {"packing": packed, "audit": audited, "tokenize": tokenized, "check": checked}
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(
+    ("stream", "options", "patience", "seen"),
+    [
+        (Terminal, {}, 0, True),
+        (Terminal, {}, 60, False),
+        (Terminal, {"progress": False}, 0, False),
+        (StringIO, {}, 0, False),
+        (StringIO, {"progress": None}, 0, False),
+    ],
+)
+def test_a_bar_comes_where_somebody_waits(door, stream, options, patience, seen, tmp_path, monkeypatch):
+    monkeypatch.setattr(bars, "PATIENCE", patience)
+    monkeypatch.setattr(sys, "stderr", stream())
+    DOORS[door](tmp_path, **options)
+    assert (f"{door}:" in sys.stderr.getvalue()) == seen

@@ -1,10 +1,10 @@
 """What a search for a better plan says while it runs."""
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from packlib.bars import progress_bar
 from packlib.checks import percent
 
 
@@ -25,8 +25,6 @@ class Progress:
         )
 
 
-_PATIENCE = 2  # seconds
-
 Callback = Callable[[Progress], bool | None] | None  # the search stops where it returns False
 
 
@@ -37,18 +35,13 @@ def shown(progress: bool | Callback) -> Iterator[Callback]:
     The bar comes at once if `progress` is True, never if it is False. By default it comes on a terminal after two
     seconds.
     """
-    if progress is False or (progress is None and not sys.stderr.isatty()):
-        yield None
-        return
-    if progress is not None and progress is not True:
+    if progress is not None and not isinstance(progress, bool):
         yield progress
         return
-    from tqdm import tqdm  # here, since few calls need it
-
-    with tqdm(desc="planning", unit=" rounds", delay=0 if progress else _PATIENCE, leave=False) as bar:
+    with progress_bar(progress=progress, desc="planning", unit=" rounds", leave=False) as rounds:
 
         def show(now: Progress) -> None:
-            bar.set_postfix_str(str(now), refresh=False)
-            bar.update()
+            rounds.set_postfix_str(str(now), refresh=False)
+            rounds.update()
 
-        yield show
+        yield None if rounds.disable else show

@@ -22,6 +22,7 @@ from packlib.tools.auditing.names import MASKS, names_in
 from packlib.tools.auditing.packed_files import columns_of, open_packed
 from packlib.tools.auditing.tables import Table, tables_of
 from packlib.tools.rows.row_columns import is_list, lengths_of, refuse_gaps
+from packlib.tools.rows.row_sources import as_data_set
 
 _SEQUENCES = "whole file of sequences"
 _SHAPE = ("attention_mask", "seq_lengths")  # which tell padding and sequences, and not what is trained on
@@ -84,6 +85,7 @@ class OpenSource:
     Attributes:
         has_tokens: whether the tokens of each sequence are known.
         trained: the columns that say which tokens are trained on.
+        unread, there: the columns that are not looked at, and all.
 
     Raises:
         OSError, TypeError, ValueError: naming the file, and what is wrong with it.
@@ -98,6 +100,7 @@ class OpenSource:
         packs_columns: Mapping[str, str],
     ) -> None:
         no_frame("source", source)
+        source = as_data_set(source)
         self._source, self._column, self._words = source, column, {**MASKS, **masks}
         self._tables = _tables(source)
         self._names = dict[str, str]()
@@ -130,6 +133,7 @@ class OpenSource:
         )
         which = [name for name in self._names if name not in ("input_ids", *_SHAPE)]
         self.trained = which if self.has_tokens else []
+        self.there = {name for table in self._tables for name in table.schema.names}
 
     def read(self, kept: bool, rule: CutRule | None, max_length: int, bare: bool = False) -> ReadSource:
         """Read all sequences.

@@ -8,9 +8,9 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from tqdm.auto import tqdm
 
-from packlib.checks import depth_limit, flag, listed, number, one_of, percent, shown, whole_number
+from packlib.bars import progress_bar, wanted
+from packlib.checks import depth_limit, listed, number, one_of, percent, shown, whole_number
 from packlib.lengths import LengthHistogram
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, count_lengths
 from packlib.lengths.overlong import OVERLONG, Overlong
@@ -27,7 +27,7 @@ from packlib.tools.auditing.packed_files import MEGATRON, PackedData, open_packe
 from packlib.tools.auditing.packing_audit import PackingAudit, PlannedUpdates
 from packlib.tools.auditing.second_budget import second_budget_of
 from packlib.tools.auditing.source_comparison import PackedSequences, compare
-from packlib.tools.rows.loss_masks import UNTRAINED, MaskWord, mask_option, mask_words
+from packlib.tools.rows.loss_masks import UNTRAINED, MaskWord, mask_option, mask_words, unknown_column
 from packlib.tools.rows.row_sources import ArrowRows
 from packlib.tools.rows.second_budget import column_and_budget
 from packlib.work import Work
@@ -52,7 +52,7 @@ def audit(
     work: Work | None = None,
     tolerance: float = 0.05,
     second_budget: tuple[str, int] | None = None,
-    progress: bool = False,
+    progress: bool | None = None,
 ) -> PackingAudit:
     """Count what packed data costs, and what became of the sequences that went into it.
 
@@ -90,7 +90,7 @@ def audit(
         second_budget: a column that holds, in each pack, a number for each of its sequences, and the most that a pack
             may hold of it, such as `("patches", 125)`. The packs are then compared with those that the scarcer budget
             needs.
-        progress: show a bar.
+        progress: True for a bar, False for none; by default, a terminal gets one after two seconds.
 
     Raises:
         FileNotFoundError, TypeError, ValueError: naming the argument, or the file and what is wrong with it.
@@ -123,9 +123,14 @@ def audit(
     if joined and top is None:
         raise ValueError("max_length must be given for Megatron's .idx, which is cut when it is loaded, not left out.")
     opened = None if source is None else OpenSource(source, column, asked, words, packed.columns)
+    there = {*packed.columns.values(), *packed.unread}
+    everywhere = there | (set() if opened is None else opened.there)
+    if there and (missing := [name for name in words if name not in everywhere]):
+        both = packed.name if opened is None else f"{packed.name} and of its source"
+        raise unknown_column(missing[0], words[missing[0]], both, sorted(everywhere))
     kept = opened is not None and opened.has_tokens and packed.tokens
     given, work = top is not None, (work or Work.decoder()) if ranks > 1 and not joined else None
-    seen = _Seen(packed, None if joined else top, flag("progress", progress), work, kept, {**MASKS, **words})
+    seen = _Seen(packed, None if joined else top, wanted(progress), work, kept, {**MASKS, **words})
     longest = seen.longest if top is None or seen.longest == top + 1 else top
     read = None if opened is None else opened.read(kept, rule, longest, seen.token_counts is not None)
     if read is not None and packed.kind == NEMO:
@@ -192,7 +197,7 @@ class _Seen:
         self,
         packed: PackedData,
         max_length: int | None,
-        progress: bool,
+        progress: bool | None,
         work: Work | None,
         kept: bool,
         masks: Mapping[str, str],
@@ -215,16 +220,17 @@ class _Seen:
         if self.masked:
             del self.wrong[OTHER_LABELS]
 
-    def _lengths(self, progress: bool, work: Work | None, kept: bool) -> Iterator[np.ndarray]:
+    def _lengths(self, progress: bool | None, work: Work | None, kept: bool) -> Iterator[np.ndarray]:
         # each chunk is drawn, the last too, after which the bar is taken away
         options: dict[str, Any] = {
             "leave": False,
-            "disable": not progress,
             "delay": 1,
             "mininterval": 0,
             "miniters": 1,
         }
-        with tqdm(total=self.packed.num_rows, desc="audit", unit=" rows", **options) as bar:
+        with progress_bar(
+            progress=progress, total=self.packed.num_rows, desc="audit", unit=" rows", **options
+        ) as seen:
             for rows in self.packed.rows(kept):
                 for sentence, at in rows.wrong.items():
                     count, first = self.wrong.get(sentence, (0, f"{at[0]}{rows.file}"))
@@ -245,7 +251,7 @@ class _Seen:
                     positions, times = np.unique(rows.firsts, return_counts=True)
                     self.starts.update(dict(zip(positions.tolist(), times.tolist(), strict=True)))
                 self.over += 0 if self.max_length is None else int(np.count_nonzero(rows.widths > self.max_length))
-                bar.update(len(rows.used))
+                seen.update(len(rows.used))
                 if rows.lengths is not None and len(rows.lengths):
                     if work:
                         squares = sums(rows.lengths.astype(np.int64) ** 2, rows.depths)
@@ -433,7 +439,7 @@ def _labels_beside(
         said += "nothing says whether the trainer still trains on the same tokens."
         cure = " If labels are made during training, ask its loader (packlib check --loader), and here "
         cure += f"{leave_out}."
-        unread = seen.packed.unread
+        unread = list(seen.packed.unread)
     if packs and not source.has_tokens:
         cure = " Give the tokens with their labels as source, not their lengths."
     elif unread:

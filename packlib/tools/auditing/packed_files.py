@@ -40,6 +40,7 @@ from packlib.tools.auditing.columns import Columns, Rows, read_rows
 from packlib.tools.auditing.names import KINDS, MASKS, NEMO, TREES, WEIGHTS, names_in, without_borders
 from packlib.tools.auditing.tables import Table, tables_of
 from packlib.tools.rows.row_columns import is_list, whole_numbers
+from packlib.tools.rows.row_sources import as_data_set
 
 MEGATRON = "Megatron's index"
 _PACKS = "whole file of packs that can be audited"
@@ -82,6 +83,7 @@ def open_packed(
         FileNotFoundError, TypeError, ValueError: naming the file, and what is wrong with it.
     """
     no_frame("data", data)
+    data = as_data_set(data)
     if isinstance(data, str | os.PathLike):
         path = at_home(data)
         if path.suffix == ".bin" and path.with_suffix(".idx").is_file():

@@ -23,7 +23,9 @@ _LENGTHS = (9, 14, 5, 40, 7, 23, 12, 80)
 _PARTS = ("model", "collate", "sequences")
 
 
-def check_target(target: str, collate: str | None = None, progress: bool = False, **asked: Any) -> "PackingCheck":
+def check_target(
+    target: str, collate: str | None = None, progress: bool | None = None, **asked: Any
+) -> "PackingCheck":
     """`check_packing` of what "module:function", "file.py:function" or a folder names, and of what is `asked` besides.
 
     The function returns the arguments as (model, collate, sequences) or in a mapping by their names. A folder holds

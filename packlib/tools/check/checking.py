@@ -7,9 +7,9 @@ from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
-from tqdm.auto import tqdm
 
-from packlib.checks import flag, no_frame, one_of, shown, whole_number
+from packlib.bars import progress_bar, wanted
+from packlib.checks import no_frame, one_of, shown, whole_number
 from packlib.collectives import lost_ranks_named
 from packlib.tools.check.called_model import CalledModel, Refused, ranks
 from packlib.tools.check.causes import why_leaks
@@ -42,7 +42,7 @@ def check_packing(
     step: Callable[..., Any] | None = None,
     keep: Collection[int] = (),
     ranks_share: Literal["batches", "rows"] = "batches",
-    progress: bool = False,
+    progress: bool | None = None,
 ) -> PackingCheck:
     """Ask whether a model computes for each sequence in a batch of packs what it computes for it alone.
 
@@ -87,7 +87,7 @@ def check_packing(
             row lie on all of them, as in context or sequence parallelism. Then each rank calls the model with the whole
             batch, of which the model takes its part, and gets `.logits` and `.loss` of the whole rows; the step of each
             rank gets all micro-batches. Let `collate` pad rows to a multiple of the ranks.
-        progress: show a progress bar.
+        progress: True for a bar, False for none; by default, a terminal gets one after two seconds.
 
     Returns:
         A finding for each question. `exact` is True if all that were asked passed, False if one failed, and None if
@@ -115,7 +115,7 @@ def check_packing(
         raise TypeError(f"{name} must be callable, not {shown(given)}.")
     called = CalledModel(model, loss, share_rows=ranks_share == "rows", keep=keep)
     whole_number("max_tokens", max_tokens, 2)
-    progress = flag("progress", progress)
+    progress = wanted(progress)
     no_frame("sequences", sequences)
     try:
         rows = [dict(row) for row in islice(sequences, 64)]
@@ -180,7 +180,7 @@ def _finished() -> Iterator[None]:
 
 
 def _findings(
-    checked: CheckedBatch, reduction: str | None, step: Callable | None, progress: bool
+    checked: CheckedBatch, reduction: str | None, step: Callable | None, progress: bool | None
 ) -> tuple[list[Finding], Weighing]:
     if checked.without_numbers:
         return [_of_nan(checked)], Weighing(checked, reduction)
@@ -193,8 +193,8 @@ def _findings(
         lambda: [*accumulation(checked, weighing, step), *next_update(checked, weighing, step)],
         lambda: [*without_labels(checked, step), *training(checked), *lacking(checked)],
     ]
-    bar = tqdm(questions, desc="check", unit="question", leave=False, disable=not progress)
-    return [finding for question in bar for finding in question()], weighing
+    asked = progress_bar(questions, progress=progress, desc="check", unit="question", leave=False)
+    return [finding for question in asked for finding in question()], weighing
 
 
 def _of_nan(checked: CheckedBatch) -> Finding:

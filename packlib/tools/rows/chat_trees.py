@@ -23,8 +23,8 @@ from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tqdm import tqdm
 
+from packlib.bars import progress_bar, wanted
 from packlib.batches import IGNORED
 from packlib.checks import one_of, whole_number
 from packlib.files import WORK, atomic_path, enough_memory, output_path, room_for, work_folder, write_text
@@ -69,7 +69,7 @@ def pack_chat_trees(
     data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     out: str | os.PathLike[str],
     max_length: int,
-    progress: bool = True,
+    progress: bool | None = None,
     *,
     tokenizer: Any,
     thinking: Thinking = "last",
@@ -103,6 +103,7 @@ def pack_chat_trees(
     """
     one_of("thinking", thinking, ("last",))
     one_of("overlong", overlong, ("error", "drop"))
+    progress = wanted(progress)
     given = [data] if isinstance(data, (str, os.PathLike)) else data
     out = output_path(out, folder=packs_per_file is not None, reads=given)
     if packs_per_file is not None:
@@ -130,7 +131,9 @@ def pack_chat_trees(
         return found | {"files_written": _into_folder(out, rows, turns, asked, packs_per_file, progress)}
 
 
-def _into_folder(out: Path, rows: TreeRows, turns: Turns, asked: dict[str, Any], each: int, progress: bool) -> int:
+def _into_folder(
+    out: Path, rows: TreeRows, turns: Turns, asked: dict[str, Any], each: int, progress: bool | None
+) -> int:
     """Write files of `each` rows, but for those that a run before has written; return how many were written."""
     with work_folder(out):
         folders.refuse_unknown_files(out)
@@ -153,11 +156,11 @@ def _into_folder(out: Path, rows: TreeRows, turns: Turns, asked: dict[str, Any],
         return len(new)
 
 
-def _write(rows: TreeRows, turns: Turns, which: range, path: Path, progress: bool) -> None:
+def _write(rows: TreeRows, turns: Turns, which: range, path: Path, progress: bool | None) -> None:
     """Write some rows to a Parquet file, each column a list of 32-bit integers."""
     laid = lay_trees(rows, turns.sequences, turns.labels, which)
     columns: dict[str, list] = {}
-    for row in tqdm(laid, desc="writing", unit=" rows", total=len(which), disable=not progress, delay=1):
+    for row in progress_bar(laid, progress=progress, desc="writing", unit=" rows", total=len(which), delay=1):
         for name, values in row.items():
             columns.setdefault(name, []).append(values)
     table = pa.table({name: pa.array(values, pa.list_(pa.int32())) for name, values in columns.items()})
@@ -180,12 +183,12 @@ def _found(turns: Turns, rows: TreeRows) -> dict[str, Any]:
     }
 
 
-def _turns(dataset: Any, tokenizer: Any, max_length: int, overlong: str, progress: bool) -> Turns:
+def _turns(dataset: Any, tokenizer: Any, max_length: int, overlong: str, progress: bool | None) -> Turns:
     turns = Turns()
-    with tqdm(desc="reading", unit=" chats", disable=not progress, delay=1) as bar:
+    with progress_bar(progress=progress, desc="reading", unit=" chats", delay=1) as seen:
         for chat, tools in _chats(dataset):
             _add_chat(turns, chat, tools, tokenizer, max_length, overlong)
-            bar.update()
+            seen.update()
     return turns
 
 

@@ -5,13 +5,13 @@ A column that packlib does not know, and that may say so, is asked about: nothin
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import combinations
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from packlib.checks import one_of, shown
+from packlib.checks import listed, one_of, shown
 from packlib.files import named
 
 MaskWord: TypeAlias = Literal["loss", "prompt", "next", "keep", "drop"]
@@ -45,6 +45,8 @@ def mask_words(masks: Mapping[str, MaskWord] | None) -> dict[str, MaskWord]:
         raise TypeError(f"masks must map names of columns to words, not be {shown(masks)}.")
     for name, word in masks.items():
         one_of(f"masks[{name!r}]", word, ("drop",) if name == "labels" else MASK_WORDS)
+        if name in ("input_ids", "attention_mask") and word == "drop":
+            raise ValueError(f"{name} cannot be dropped, since it says what the tokens are.")
         if name in ("input_ids", "attention_mask"):
             raise ValueError(f"masks must not name {name}, which is no mask of the loss.")
     return dict(masks)
@@ -70,9 +72,21 @@ def mask_option(name: str, word: str) -> str:
     return f"--mask {shlex.quote(name) if name.isprintable() else named(name)} {word}"
 
 
+def unknown_column(name: str, word: str, holder: str, there: Iterable[str]) -> ValueError:
+    """Return the error for a word about a column that is not there."""
+    shell = _drop(name) if word == "drop" else mask_option(name, word)
+    return ValueError(f"masks={{{name!r}: {word!r}}} ({shell}) names no column of {holder}; it has {listed(there)}.")
+
+
+def _drop(name: str) -> str:
+    """How the shell leaves a column out; names with a comma stand in quotes."""
+    quoted = '"{}"'.format(name.replace('"', '""')) if "," in name or '"' in name else name
+    return f"--drop {shlex.quote(quoted) if name.isprintable() else named(name)}"
+
+
 def drop_option(name: str) -> str:
     """Return how a column is left out, in Python and in the shell."""
-    shell = f"--drop {shlex.quote(name) if name.isprintable() else named(name)}"
+    shell = _drop(name)
     return f"leave it out by masks={{{name!r}: 'drop'}} ({shell})"
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 import pyarrow as pa
-from tqdm.auto import tqdm
 
+from packlib.bars import progress_bar, wanted
 from packlib.checks import depth_limit, flag, one_of, shown, whole_number
 from packlib.files import atomic_path, make_folders, named, output_path
 from packlib.installed import __version__, needed_by
@@ -73,7 +73,7 @@ def pack_dataset(
     seed: int | None = 0,
     window: int | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
-    progress: bool = False,
+    progress: bool | None = None,
     masks: Mapping[str, MaskWord] | None = None,
     drop_unlabeled: bool = False,
     second_budget: tuple[str, int] | None = None,
@@ -93,7 +93,7 @@ def pack_dataset(
     seed: int | None = 0,
     window: int | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
-    progress: bool = False,
+    progress: bool | None = None,
     masks: Mapping[str, MaskWord] | None = None,
     drop_unlabeled: bool = False,
     second_budget: tuple[str, int] | None = None,
@@ -142,7 +142,7 @@ def pack_dataset(
         window: pack in order by a `StreamPacker` with so many open packs, and draw nothing. With 1 the sequences keep
             their order. By default a stream has 100, and other data is packed by a plan.
         cache_dir: the folder of the file, by default that of `datasets`.
-        progress: show bars, where it takes more than a second.
+        progress: True for bars after a second, False for none; by default, a terminal gets them after two seconds.
         masks: what columns mean, by their names: "loss" where tokens with 1 are trained on, "prompt" where tokens with
             0 are, "next" where 1 says that the next token is (as in files that NeMo packed), "keep" for another mask,
             and "drop" to leave the column out. For a number for each sequence "loss" says that those with 1 are trained
@@ -188,7 +188,7 @@ def pack_dataset(
     columns = packing.columns(tokenizer)
     folder = output_path(cache_dir or Path(datasets.config.HF_DATASETS_CACHE) / "packlib", folder=True)
     make_folders(folder)
-    spool = read(opened(dataset), folder, columns, flag("progress", progress))
+    spool = read(opened(dataset), folder, columns, wanted(progress))
     named_by = asdict(replace(packing, plan=None)) | {"plan": plan and plan.to_json()}
     # The books too: other data, cut, may be the same sequences.
     text = json.dumps([__version__, named_by, spool.digest, columns.finish(), columns.books.as_dict()])
@@ -200,15 +200,15 @@ def pack_dataset(
     return datasets.Dataset.from_file(str(path), info=datasets.DatasetInfo(description=found))
 
 
-def read(dataset: Any, folder: Path, columns: Columns, progress: bool, shared: bool = False) -> Spool:
+def read(dataset: Any, folder: Path, columns: Columns, progress: bool | None, shared: bool = False) -> Spool:
     """The sequences of what `opened` returned; `shared` says whether other processes read the `Spool` too."""
     spool = Spool(folder, shared)
     several = isinstance(dataset, list) and len(dataset) > 1
-    with tqdm(desc="reading", unit=" sequences", disable=not progress, delay=1) as bar:
+    with progress_bar(progress=progress, desc="reading", unit=" sequences", delay=1) as seen:
         for origin, batch in batches_with_origin(dataset, leave_out=columns.leave_out):
             with _naming(origin if several else None):
                 spool.add(columns.read(batch))
-            bar.update(len(batch))
+            seen.update(len(batch))
     spool.finish()
     return spool
 
@@ -298,7 +298,7 @@ class Packing:
             self.second_budget,
         )
 
-    def plan_of(self, stored: StoredColumns, progress: bool) -> PackingPlan | PairPacks:
+    def plan_of(self, stored: StoredColumns, progress: bool | None) -> PackingPlan | PairPacks:
         """The plan that was given, or one that is made; with a second budget the packs themselves."""
         if self.second_budget is not None:
             column, budget = self.second_budget
@@ -311,7 +311,7 @@ class Packing:
         columns: Columns,
         path: Path,
         writer: Callable,
-        progress: bool,
+        progress: bool | None,
         new: bool = False,
     ) -> dict:
         """Plan all, and write it to one file, as `PackedRows.write` does; returns what `PackedRows` found."""
@@ -361,17 +361,17 @@ class Packing:
         ids = np.fromiter(chain.from_iterable(packed), np.int64, len(lengths))
         return Packs(ids, np.cumsum([0, *map(len, packed)]), lengths[ids], self.max_length)
 
-    def _plan(self, histogram: LengthHistogram, progress: bool) -> PackingPlan:
+    def _plan(self, histogram: LengthHistogram, progress: bool | None) -> PackingPlan:
         depth = self.max_sequences_per_pack
         if self.window:  # only what it proves is looked at
             return make_plan(histogram, method="lpfhp", max_sequences_per_pack=depth)
         if self.method not in ("auto", "optimal"):
             return make_plan(histogram, method=self.method, max_sequences_per_pack=depth)
-        with tqdm(desc="planning", unit=" rounds", disable=not progress, delay=1) as bar:
+        with progress_bar(progress=progress, desc="planning", unit=" rounds", delay=1) as rounds:
 
             def show(now: Any) -> None:
-                bar.set_postfix(packs=now.num_packs, at_least=now.lower_bound, refresh=False)
-                bar.update()
+                rounds.set_postfix(packs=now.num_packs, at_least=now.lower_bound, refresh=False)
+                rounds.update()
 
             return make_plan(
                 histogram, method=self.method, max_sequences_per_pack=depth, progress=show, on_interrupt="raise"
@@ -394,10 +394,11 @@ class PackedRows:
     labels: bool
     layout: Layout = "packlib"
 
-    def bar(self, total: int, progress: bool) -> tqdm:
-        return tqdm(desc="packing", unit=" packs", total=total, disable=not progress, delay=1)
+    def bar(self, total: int, progress: bool | None) -> Any:
+        """A bar of packs."""
+        return progress_bar(progress=progress, desc="packing", unit=" packs", total=total, delay=1)
 
-    def write(self, order: np.ndarray, path: Path, writer: Callable, bar: tqdm, new: bool = False) -> None:
+    def write(self, order: np.ndarray, path: Path, writer: Callable, bar: Any, new: bool = False) -> None:
         """Write the rows of the packs of `order` to a file, whole or not at all; a `new` one replaces none."""
         rows = self._batches(order)
         first = next(rows)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from packlib.checks import flag, listed, shown, whole_number
+from packlib.bars import wanted
+from packlib.checks import listed, shown, whole_number
 from packlib.files import (
     LOCK,
     WORK,
@@ -63,7 +64,7 @@ def pack_parquet(
     data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     out: str | os.PathLike[str],
     max_length: int,
-    progress: bool = False,
+    progress: bool | None = None,
     *,
     split: str | None = None,
     tokenizer: Any = None,
@@ -119,7 +120,7 @@ def pack_parquet(
             raise ValueError(f"out must be named as Parquet, such as {as_parquet}, not {named(out.name)}.")
         if in_files:
             refuse_unknown_files(out)
-        progress = flag("progress", progress) and ranks.rank == 0
+        progress = wanted(progress) if ranks.rank == 0 else False
     with enough_memory(given[0]), room_for(out):
         with ranks.agree_on_errors():
             dataset = opened(data, split, out if in_files else None)
@@ -159,7 +160,7 @@ def _into_folder(
     out: Path,
     packing: Packing,
     columns: Columns,
-    progress: bool,
+    progress: bool | None,
     each: int,
     ranks: "Collectives | Alone",
 ) -> dict[str, Any]:
@@ -225,7 +226,7 @@ def _is_finished(out: Path) -> bool:
 
 
 def _read_together(
-    dataset: Any, work: Path, columns: Columns, progress: bool, ranks: "Collectives | Alone"
+    dataset: Any, work: Path, columns: Columns, progress: bool | None, ranks: "Collectives | Alone"
 ) -> tuple[list[Spool], Columns]:
     """What each of the ranks has read, its part, in the order of the data."""
     if isinstance(dataset, list):

@@ -30,6 +30,7 @@ from packlib.tools.rows.loss_masks import (
     mask_words,
     may_be_a_mask,
     trained_tokens,
+    unknown_column,
 )
 from packlib.tools.rows.second_budget import refuse_above, refuse_other_numbers
 from packlib.tools.rows.tokenizing import SOURCES, tokenized
@@ -362,8 +363,7 @@ class Columns:
         """
         there = self._seen | {name for name, found in self.leave_out.items() if found}
         if self.rows and (missing := [name for name in self._named if name not in there]):
-            has = listed(sorted(there))
-            raise ValueError(f"masks names {shown(missing[0])}, which the data set has not; it has {has}.")
+            raise unknown_column(missing[0], self._named[missing[0]], "the data set", sorted(there))
         for name, binary in self._binary.items():
             if binary:
                 raise ValueError(ask_for_a_word(name))

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from packlib.checks import listed, no_frame, one_line, one_of, shown
-from packlib.files import WORK, arrow_errors, at_home, named, naming
+from packlib.files import WORK, arrow_errors, at_home, named, naming, parse_json
 from packlib.installed import needed_by
 from packlib.lengths.own_files import json_rows, open_lines, parquet_batches, parquet_file
 from packlib.tools.rows.loss_masks import drop_option
@@ -84,6 +84,7 @@ def opened(dataset: Any, split: str | None = None, leave_out: Path | None = None
     Raises:
         OSError, ValueError: naming what is not there, or what kind of file it is.
     """
+    dataset = as_data_set(dataset)
     several = isinstance(dataset, (list, tuple)) and bool(dataset)
     paths = dataset if several else [dataset]
     if not all(isinstance(one, (str, os.PathLike)) for one in paths):
@@ -105,6 +106,15 @@ def opened(dataset: Any, split: str | None = None, leave_out: Path | None = None
     if split is not None and there:
         raise ValueError(f"split must be left out for {named(paths[0])}, which has no splits.")
     return [file for path in paths for file in _files(path, leave_out)]
+
+
+def as_data_set(value: Any) -> Any:
+    """A table of Arrow as a data set; anything else as it is."""
+    if not isinstance(value, pa.Table | pa.RecordBatch):
+        return value
+    import datasets
+
+    return datasets.Dataset(value if isinstance(value, pa.Table) else pa.Table.from_batches([value]))
 
 
 def _is_hub_name(name: str) -> bool:
@@ -301,11 +311,26 @@ def _without_lists(file: Iterable[str]) -> Iterator[str]:
     """The lines, none of which begins a JSON list."""
     for number, line in enumerate(file, start=1):
         if line.lstrip().startswith("["):
+            if name := _chats_of(line):
+                raise ValueError(
+                    f'Line {number} is a list of turns, and a chat needs a name for it: {{"{name}": [...]}}, as '
+                    f"jq -c '{{{name}: .}}' writes it."
+                )
             raise ValueError(
                 f"Line {number} begins a JSON list, where an object for one row is needed on each line, as "
                 "jq -c '.[]' makes them of a list."
             )
         yield line
+
+
+def _chats_of(line: str) -> str:
+    """What a chat is called whose turns a line holds, without a name; nothing if it holds no turns."""
+    try:
+        turns = parse_json(line)
+    except ValueError:
+        return ""
+    keys = turns[0].keys() if isinstance(turns, list) and turns and isinstance(turns[0], dict) else ()
+    return "messages" if "role" in keys else "conversations" if "from" in keys else ""
 
 
 def of_rows(

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from datasets import Dataset
-from tqdm import tqdm
 
+from packlib.bars import progress_bar
 from packlib.tools.auditing import audit, auditing
 from packlib.tools.cli import main
 
@@ -264,7 +264,7 @@ def test_padding_that_bounds_hold_is_seen_without_a_source():
 
 def test_the_bar_reaches_its_end(tmp_path, monkeypatch, capsys):
     """It is taken away at the end, so that what was drawn last is what is seen."""
-    monkeypatch.setattr(auditing, "tqdm", lambda **options: tqdm(**options | {"delay": 0}))
+    monkeypatch.setattr(auditing, "progress_bar", lambda **options: progress_bar(**options | {"delay": 0}))
     rows = [{"input_ids": [1, 2, 3], "seq_lengths": [2, 1]}] * 10_001
     Dataset.from_list(rows).to_parquet(tmp_path / "packs.parquet", batch_size=1000)
     capsys.readouterr()

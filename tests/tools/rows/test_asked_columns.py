@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shlex
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ from test_columns import of
 from test_pack_dataset import unpacked
 
 from packlib.tools import cli
+from packlib.tools.auditing import audit
 from packlib.tools.rows import pack_dataset
 
 IDS = [11, 12, 13, 14]
@@ -165,7 +167,7 @@ def test_what_is_wrong_in_a_file_of_a_folder_names_the_file(capsys, tmp_path, fi
 def test_a_column_to_leave_out_that_is_not_there_is_named(capsys):
     lines("x.jsonl", [{"input_ids": IDS, "message": 1}])
     said = refused(capsys, "x.jsonl", *OPTIONS, "no", "--drop", "messages")
-    assert "--mask names 'messages', which the data set has not; it has input_ids, message" in said
+    assert "(--drop messages) names no column of the data set; it has input_ids, message." in said
 
 
 def test_a_category_of_pandas_is_a_text():
@@ -270,3 +272,46 @@ def test_a_column_is_a_mask_if_all_ranks_have_read_0_and_1(first, second):
             ranks[0].finish()
     else:
         assert ranks[0].finish()["foo"] == "a value for each token"
+
+
+@pytest.mark.parametrize(
+    "drop", [["--drop", "meta,x y"], ["--drop", "meta", "--drop", "x y"], ["--drop", " meta , x y"]]
+)
+def test_several_columns_are_left_out_by_one_option(drop, capsys):
+    row = {"input_ids": IDS, "meta": {"a": 1}, "x y": {"b": 2}}
+    Dataset.from_list([row] * 3).to_parquet("x.parquet")
+    assert cli.main(["pack", "x.parquet", *OPTIONS, "out.parquet", *drop]) == 0
+    said = capsys.readouterr().out
+    assert "meta: left out, as you say." in said and "x y: left out, as you say." in said
+
+
+def test_a_column_with_a_comma_in_its_name_is_left_out_in_quotes(capsys):
+    pq.write_table(pa.table({"input_ids": [IDS] * 3, "a,b": [{"c": 1}] * 3}), "x.parquet")
+    said = refused(capsys, "x.parquet", *OPTIONS, "out.parquet")
+    (option,) = [part for part in said.split("(") if part.startswith("--drop")]
+    words = shlex.split(option.partition(")")[0])
+    assert cli.main(["pack", "x.parquet", *OPTIONS, "out.parquet", *words]) == 0
+
+
+@pytest.mark.parametrize(
+    ("turn", "name"),
+    [({"role": "user", "content": "hi"}, "messages"), ({"from": "human", "value": "hi"}, "conversations")],
+)
+def test_a_line_that_is_a_list_of_turns_is_told_how_chats_are_written(turn, name, capsys):
+    with open("x.jsonl", "w") as file:
+        file.write(json.dumps([turn, turn]) + "\n")
+    said = refused(capsys, "x.jsonl", *OPTIONS, "out.parquet")
+    assert "Line 1 is a list of turns" in said
+    assert f'{{"{name}": [' in said and f"jq -c '{{{name}: .}}'" in said
+    with open("x.jsonl", "w") as file:
+        file.write(json.dumps([{"input_ids": IDS}]) + "\n")
+    assert "jq -c '.[]'" in refused(capsys, "x.jsonl", *OPTIONS, "out.parquet")
+
+
+def test_a_table_of_arrow_is_taken_as_a_data_set():
+    table = pa.table({"input_ids": [IDS, [5, 6]], "labels": [WANTED, [5, 6]]})
+    for given in (table, table.to_batches()[0]):
+        assert unpacked(pack_dataset(given, 16)) == unpacked(pack_dataset(Dataset(table), 16))
+        assert audit(pack_dataset(given, 16), given).problems == ()
+    packs = pack_dataset(table, 16).with_format("arrow")[:]
+    assert audit(packs, table).problems == ()

@@ -163,11 +163,11 @@ def test_the_first_token_of_a_sequence_is_no_disagreement():
 
 
 @pytest.mark.parametrize("says, columns, masks", [
-    ("masks names 'a', which the data set has not; it has input_ids", {}, {"a": "loss"}),
+    ("(--mask a loss) names no column of the data set; it has input_ids", {}, {"a": "loss"}),
     ("masks['a'] must be", {}, {"a": "yes"}),
     ("masks['labels'] must be 'drop', not 'loss'", {"labels": IDS}, {"labels": "loss"}),
     ("masks must map names of columns to words, not be 'a'", {}, "a"),
-    ("masks must not name input_ids", {}, {"input_ids": "drop"}),
+    ("input_ids cannot be dropped", {}, {"input_ids": "drop"}),
     ("The column 'prompt_mask' is 1 for all tokens", {"prompt_mask": [1] * 6}, None),
     ("No token is trained on by all of the columns a, b", {"a": [1] * 3 + [0] * 3, "b": [0] * 3 + [1] * 3},
      {"a": "loss", "b": "loss"}),
