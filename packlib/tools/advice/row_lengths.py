@@ -72,7 +72,7 @@ def form_of(now: RowLength) -> Form:
 def count_row(
     whole: LengthHistogram, max_length: int, overlong: CutRule, work: Work, causal: bool, packs: int | None = None
 ) -> RowLength:
-    """Count what rows of one length hold and cost: full ones, unless `packs` are given. Arguments as of `try_lengths`."""
+    """Count what rows of one length hold and cost, full ones without `packs`; arguments as of `try_lengths`."""
     rows = whole.with_max_length(max_length, overlong)
     tokens, counted = rows.num_tokens, packs is not None
     packs = -(-tokens // max_length) if packs is None else packs
