@@ -30,12 +30,13 @@ from packlib.packing.proofs import Proof
 from packlib.packing.search.lpt import lpt
 from packlib.packing.search.optimal import optimal
 from packlib.packing.search.progress import Progress
+from packlib.packing.search.starts import exact_filling_steps
 
 MethodName = Literal["unpacked", "next_fit", "spfhp", "lpfhp", "exact_filling", "lpt", "nnlshp", "ennlshp", "optimal"]
 Method = MethodName | Literal["auto", "bfd"]
 
 NEAR = 0.001  # of the proven minimum: a plan so near to it is good enough for "auto"
-_STEPS = 10**9  # of the search in "auto": some two seconds
+_STEPS = 10**9  # of "auto", its fast methods included: some two seconds
 
 
 class PackingMethod(Protocol):
@@ -146,7 +147,7 @@ def plan(
     else:
         name = asked
     takes = inspect.signature(METHODS[name]).parameters
-    allowed = [option for option in list(takes)[2:] if option not in ("on_interrupt", "steps")]
+    allowed = [option for option in list(takes)[2:] if option not in ("on_interrupt", "steps", "known")]
     for option in options:
         if option not in allowed:
             has = f"its options are {', '.join(allowed)}" if allowed else "it has none"
@@ -163,15 +164,29 @@ def _near_plan(
     on_interrupt: Literal["return", "raise"],
 ) -> PackingPlan:
     """The plan of "auto": arguments as of `plan`."""
-    plans = list[PackingPlan]()
-    fast: tuple[MethodName, ...] = ("lpfhp", "exact_filling")
-    for name in fast:
-        plans.append(_planned(histogram, name, limit, {}))
-        if plans[-1].gap <= NEAR * plans[-1].lower_bound:
-            return plans[-1]
-    search = {"progress": progress, "on_interrupt": on_interrupt, "steps": _STEPS}
-    plans.append(_planned(histogram, "optimal", limit, search))
+    plans = fast_plans(histogram, limit)
+    if not is_near(plans[-1]):
+        known = {made.method: list(zip(made.strategies, made.repeats.tolist(), strict=True)) for made in plans}
+        search = {"progress": progress, "on_interrupt": on_interrupt, "steps": _STEPS, "known": known}
+        plans.append(_planned(histogram, "optimal", limit, search))
     return min(plans, key=lambda made: (made.num_packs, made.gap))
+
+
+def fast_plans(histogram: LengthHistogram, max_sequences_per_pack: int | None) -> list[PackingPlan]:
+    """Return what "auto" plans before it searches: by "lpfhp", and by "exact_filling" if that is not near the minimum.
+
+    Exact filling is left out if it takes more steps than the whole of "auto" may take, as with 50,000 different lengths
+    in rows of 100,000 tokens.
+    """
+    plans = [_planned(histogram, "lpfhp", max_sequences_per_pack, {})]
+    if not is_near(plans[0]) and exact_filling_steps(histogram) <= _STEPS:
+        plans.append(_planned(histogram, "exact_filling", max_sequences_per_pack, {}))
+    return plans
+
+
+def is_near(made: PackingPlan) -> bool:
+    """Return whether a plan is proven to be within 0.1 % of the fewest packs, so that "auto" takes it."""
+    return made.gap <= NEAR * made.lower_bound
 
 
 def _planned(

@@ -1,5 +1,6 @@
 """`method="auto"`, the default: one plan everywhere, by steps, and the options of a user stay what they say."""
 
+import functools
 import json
 import time
 
@@ -14,6 +15,7 @@ from packlib.distributed import pack_distributed
 from packlib.lengths import LengthHistogram, data_path, load
 from packlib.packing import METHODS, methods, plan
 from packlib.packing.methods import NEAR
+from packlib.packing.search import starts
 from packlib.packing.search.deadline import Deadline
 from packlib.tools import cli
 from packlib.tools.advice import advise
@@ -94,6 +96,58 @@ def test_the_search_ends_after_its_steps(of, monkeypatch):
     histogram, depth = HARD[of]()
     plan(histogram, max_sequences_per_pack=depth)
     assert steps / 2 < sum(spent) < 1.5 * steps, "the last piece of work is done to its end"
+
+
+def test_a_search_takes_over_the_plans_that_were_made_before_it(monkeypatch):
+    """Best fit and exact filling are made once, and their steps are counted as those of the search are."""
+    made, of_search = [], []
+    for module in (methods, starts):
+        for name in ("lpfhp", "fill_exactly"):
+            if method := getattr(module, name, None):
+                monkeypatch.setattr(module, name, watched(made, name, method))
+    monkeypatch.setitem(METHODS, "lpfhp", watched(made, "lpfhp", METHODS["lpfhp"]))
+    monkeypatch.setitem(METHODS, "exact_filling", watched(made, "fill_exactly", METHODS["exact_filling"]))
+    monkeypatch.setitem(METHODS, "optimal", watched(of_search, "optimal", METHODS["optimal"]))
+    monkeypatch.setattr(methods, "_STEPS", 10**8)
+    plan(azure("chats", 4096, every=4), max_sequences_per_pack=8)
+    assert of_search == ["optimal"] and sorted(made) == ["fill_exactly", "fill_exactly", "lpfhp"], "one is even"
+
+
+def watched(calls, name, method):
+    @functools.wraps(method)
+    def call(*given, **options):
+        calls.append(name)
+        return method(*given, **options)
+
+    return call
+
+
+def test_methods_that_take_longer_than_the_budget_are_left_out(monkeypatch):
+    """Exact filling of 5,000 different lengths takes more steps than this budget has; the plan is still a whole one."""
+    made = []
+    monkeypatch.setattr(methods, "_STEPS", 10**7)
+    monkeypatch.setattr(starts, "fill_exactly", watched(made, "fill_exactly", starts.fill_exactly))
+    monkeypatch.setitem(METHODS, "exact_filling", watched(made, "exact_filling", METHODS["exact_filling"]))
+    histogram = drawn(2500, 20_000, 16_384)
+    assert plan(histogram, max_sequences_per_pack=5).num_packs <= packs(histogram, "lpfhp", 5)
+    assert made == []
+
+
+@pytest.mark.parametrize(("top", "depth"), [(2048, 5), (8192, 5), (4096, 8)])
+def test_a_report_searches_once(top, depth, monkeypatch):
+    """It chooses the row length and the depth by fast plans; each search takes about two seconds."""
+    searches = []
+    monkeypatch.setattr(methods, "_STEPS", 10**8)
+    monkeypatch.setitem(METHODS, "optimal", watched(searches, "optimal", METHODS["optimal"]))
+    lengths = drawn(600 if top == 2048 else 2500, 5000, top).expand()
+    advice = advise(lengths, top, max_sequences_per_pack=depth)
+    assert len(searches) <= 1
+    limit = advice.plan.max_sequences_per_pack
+    assert advice.plan.to_json() == plan(advice.histogram, max_sequences_per_pack=limit).to_json()
+    trial = next(trial for trial in advice.depths if trial.depth == limit)
+    assert trial.packs == advice.plan.num_packs
+    if limit == depth:
+        assert advice.chosen.packs == advice.plan.num_packs
 
 
 def test_the_options_of_a_user_are_kept():

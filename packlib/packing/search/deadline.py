@@ -9,7 +9,7 @@ import numpy as np
 
 from packlib.packing.search.master import MasterProblem
 
-_STEPS_AN_ITERATION = 4000  # of the simplex method, and for each row of the linear program:
+_STEPS_AN_ITERATION = 30_000  # of the simplex method, and for each row of the linear program:
 _STEPS_A_ROW = 8
 
 
@@ -41,6 +41,10 @@ class Deadline:
     def stop(self) -> None:
         """Let it be now."""
         self._rounds = 0
+
+    def allows(self, steps: float) -> bool:
+        """Return whether that many steps are left."""
+        return steps <= self._steps
 
     def spend(self, steps: float) -> None:
         """Count steps that were made."""

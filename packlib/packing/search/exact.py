@@ -29,6 +29,7 @@ SMALL = 10**7  # steps of a knapsack that takes moments
 _SLACK = PRICE_OF_A_PACK >> 28  # a pack must be worth so much more than it costs
 _CLOSE = 1e-6  # of a pack: the same in solutions of the rest, which are less exact
 _STEP = 2e-9  # seconds of the exact knapsack
+_STEPS_A_COMPARISON = 2  # of lengths, in reading packs from its table
 FEW = 1000  # strategies are looked for, and packs are listed, for at most so many sequences
 _FACTOR = 1000  # the largest by which a price multiplies the common denominator
 
@@ -109,8 +110,13 @@ class ExactProgram:
         """Add the best packs at these prices that are worth more than they cost at the solution's own."""
         if self.time_left() < self.knapsack_seconds:
             return None
-        packs, own_price_of = self.price(prices).packs_with(self.lengths), self.by_length(own, NOT_FOR_SALE).tolist()
+        packs, own_price_of = self.packs_with_each(self.price(prices)), self.by_length(own, NOT_FOR_SALE).tolist()
         return self.program.add(p for p in packs if value_of(p, own_price_of) > PRICE_OF_A_PACK + _SLACK)
+
+    def packs_with_each(self, knapsack: Knapsack) -> list[Multiset]:
+        """For each length the best pack that holds it; the steps of reading them from the table are counted."""
+        self.deadline.spend(_STEPS_A_COMPARISON * len(self.lengths) ** 2 * len(knapsack.beside))
+        return knapsack.packs_with(self.lengths)
 
     def price(self, prices: np.ndarray) -> Knapsack:
         """Find the packs that are worth most, and what that proves."""
@@ -153,7 +159,7 @@ class ExactProgram:
             prices = self.program.middle_prices()
             knapsack = self.price(prices)
             price_of = self.by_length(prices, NOT_FOR_SALE).tolist()
-            packs = knapsack.packs_with(self.lengths)
+            packs = self.packs_with_each(knapsack)
             if not self.program.add(p for p in packs if value_of(p, price_of) > PRICE_OF_A_PACK * (1 + _CLOSE)):
                 self.prices, self.pack_worth = prices, knapsack.best
                 self.worth = exact_dot(self.counts[self.lengths], prices)

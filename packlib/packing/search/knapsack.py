@@ -17,6 +17,7 @@ import numpy as np
 
 NOT_FOR_SALE = -(1 << 60)  # the value of a length that must not be packed
 _LISTING, _AT_ONCE = 10 * 10**7, 4096  # additions until a listing gives up, and packs that grow at once
+_BACK_AT_ONCE = 64  # packs that are read back from the table at once: their comparisons stay in the cache
 
 # A pack as (length, copies), from long to short: deep packs have few such pairs.
 Multiset = tuple[tuple[int, int], ...]
@@ -57,10 +58,14 @@ class Knapsack:
             row, before = self.beside[depth], self.beside[max(depth - 1, 0)]
             worth = row[space]
             space = np.searchsorted(row, worth)  # the fewest slots that are worth as much
-            left = space[:, None] - sizes
-            reached = np.where(left >= 0, before[left], NOT_FOR_SALE) + self.values
-            at = (reached == worth[:, None]).argmax(axis=1)
-            takes = (worth > 0) & (reached[np.arange(len(at)), at] == worth)  # or else f[k - 1] is as good
+            at, takes = np.zeros(len(space), np.int64), np.zeros(len(space), bool)
+            for first in range(0, len(space), _BACK_AT_ONCE):
+                some = slice(first, first + _BACK_AT_ONCE)
+                left = space[some, None] - sizes
+                reached = np.where(left >= 0, before[left], NOT_FOR_SALE) + self.values
+                fits = reached == worth[some, None]
+                at[some] = fits.argmax(axis=1)
+                takes[some] = (worth[some] > 0) & fits.any(axis=1)  # or else f[k - 1] is as good
             copies = takes.astype(np.int64)
             if len(self.beside) == 1:  # as many at once as are worth it: there may be thousands
                 copies = takes * (space // sizes[at])

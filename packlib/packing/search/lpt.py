@@ -19,6 +19,7 @@ from packlib.packing.search.leveling import fill_evenly
 
 _SCARCE = 1.05  # best fit stops once the sequences left average so many times what each place of an empty pack has
 _NEAR = 1000  # the search ends within this part of the packs
+_STEPS_A_LENGTH = 7500  # of a trial
 _EFFECT = 16  # sequences that find a pack for each place of one more: a guess, until two trials measured it
 
 
@@ -38,7 +39,7 @@ def lpt(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -
 
 
 def lpt_until(deadline: Deadline, histogram: LengthHistogram, max_sequences_per_pack: int | None) -> list[EqualPacks]:
-    """The same with a deadline, which can leave out what comes after LPFHP."""
+    """The same with a deadline, which can leave out what comes after LPFHP. Trials but the first are counted there."""
     started, before = time.thread_time(), None  # a busy machine's pauses say nothing of a trial
     top, limit = histogram.max_length, min(max_sequences_per_pack or histogram.num_sequences, histogram.num_sequences)
     tokens, sequences, left = histogram.num_tokens, histogram.num_sequences, histogram.counts.copy()
@@ -70,11 +71,15 @@ def lpt_until(deadline: Deadline, histogram: LengthHistogram, max_sequences_per_
     left_out = 0  # sequences that find no pack where there are too few
     gain, measured = float(limit * _EFFECT), False  # how many fewer are left out for one more pack
     tried, filled = too_few + 1, None
-    while enough - too_few > near and deadline.seconds_left() > seconds:
+    lengths = np.count_nonzero(histogram.counts)
+    steps = 0  # of the next trial: those of the first are counted with LPFHP
+    while enough - too_few > near and deadline.seconds_left() > seconds and deadline.allows(steps):
         number[0] = tried - opened
         started = time.thread_time()
         trial = fill_evenly(left, space, places, number)
         seconds = time.thread_time() - started
+        deadline.spend(steps)
+        steps = trial_steps(lengths)
         if now := trial.left:
             measured = left_out > now
             gain = (left_out - now) / (tried - too_few) if measured else gain / 2
@@ -86,3 +91,8 @@ def lpt_until(deadline: Deadline, histogram: LengthHistogram, max_sequences_per_
             gain *= 4
         tried = min(too_few + math.ceil(left_out / gain) + near // 2, enough - 1)
     return best if filled is None else closed + filled.strategies(groups)
+
+
+def trial_steps(lengths: int) -> int:
+    """Return about how many steps a trial of so many different lengths takes, of those that a `Deadline` counts."""
+    return _STEPS_A_LENGTH * lengths

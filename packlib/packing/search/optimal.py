@@ -13,6 +13,7 @@ All steps share the best plan and bound so far (`best.py`), and the search ends 
 
 import math
 import warnings
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -47,6 +48,7 @@ def optimal(
     rounds: int | None = None,
     on_interrupt: Literal["return", "raise"] = "return",
     steps: float = math.inf,
+    known: Mapping[str, list[EqualPacks]] | None = None,
 ) -> tuple[list[EqualPacks], Proof | None]:
     """The fewest packs that are known, and the prices that prove how few there can be.
 
@@ -59,6 +61,7 @@ def optimal(
             finds the same plan as an idle one.
         on_interrupt: "return": an interrupt (Ctrl-C) ends the search likewise, with a warning; "raise" raises it.
         steps: of a search that ends likewise, see `Deadline`: half a billion take some second.
+        known: plans by "lpfhp" and "exact_filling" that were made already; their steps are counted all the same.
 
     Returns:
         The strategies, and what proves the best bound: prices of a linear program, with a list of packs where that
@@ -69,7 +72,7 @@ def optimal(
     with shown(progress) as callback:
         best = Best(histogram, max_sequences_per_pack, Deadline(limit, most, steps), callback)
         try:
-            search(best)
+            search(best, known)
         except KeyboardInterrupt as stop:
             if on_interrupt == "raise" or type(stop) is not KeyboardInterrupt:  # a command's own ends the command
                 raise
@@ -79,24 +82,24 @@ def optimal(
         return best.strategies, best.proof
 
 
-def search(best: Best) -> None:
-    """Go through the steps until the bound is met, the deadline, or nothing more is found."""
+def search(best: Best, known: Mapping[str, list[EqualPacks]] | None = None) -> None:
+    """Go through the steps until the bound is met, the deadline, or nothing more is found; `known` as of `optimal`."""
     counts, limit = best.histogram.counts, best.limit
     lengths = np.count_nonzero(counts)
     small = not needs_relaxation(counts, limit, EXACT_STEPS if lengths <= _FEW_LENGTHS else SMALL)
     affordable = lengths <= _MOST_LENGTHS and not needs_relaxation(counts, limit)
 
-    known = start(best, small)
+    plans = start(best, small, known)
     if best.done():
         return
     if small:
-        exact = ExactProgram(best, known)
+        exact = ExactProgram(best, plans)
         if prove_exactly(exact):
             round_exactly(exact)
         refill(best, _PATIENCE)
     elif affordable:
         refill(best, _FIRST_PATIENCE)
-        exact = ExactProgram(best, known[:1])  # a program of thousands of rows is slow to leave many packs
+        exact = ExactProgram(best, plans[:1])  # a program of thousands of rows is slow to leave many packs
         with best.deadline.at_most(_FIRST_STEPS):
             prove_exactly(exact)
         refill(best, _PATIENCE)

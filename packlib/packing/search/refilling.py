@@ -20,6 +20,7 @@ from packlib.packing.search.best import Best
 
 _STEPS_A_ROUND = 50_000  # of refilling: some 100 ms
 _SEARCH_STEPS = 600  # what a step of refilling is for the deadline
+_STEPS_A_SEQUENCE = 50  # of the deadline: listing all packs, at first and whenever one was saved
 _SEQUENCES = 2_000_000  # of more, each round would change too little
 _WRITING = 3e-6  # seconds a sequence, a guess: writing the plan down and verifying it
 _FEWEST, _MOST = 2, 6  # packs that are taken apart at a time
@@ -28,7 +29,7 @@ _LONGEST_FIRST = 0.7  # of the packs, those that begin with the longest sequence
 _IN_ORDER = 0.5  # of the packs, those for which longer sequences are preferred; for the others any are
 _LISTED = 500  # attempts until packs with free slots are listed again, at least
 _SCARCE = 0.9  # of all places, the share that is taken where a free place counts like its share of the slots
-_STEPS_AN_ATTEMPT = 10  # beside those of filling
+_STEPS_AN_ATTEMPT = 20  # beside those of filling
 _SLOTS_A_STEP = 1 << 14  # of a set of bits; the steps of longer ones count for more
 
 
@@ -38,6 +39,7 @@ def refill(best: Best, patience: int) -> None:
     if best.done() or sequences > _SEQUENCES:
         return
     refilling, idle = Refilling(best.strategies, best.histogram.max_length, best.limit), 0
+    best.deadline.spend(_STEPS_A_SEQUENCE * sequences)
     while idle < patience and not best.done() and best.deadline.seconds_left() > sequences * _WRITING:
         if not best.deadline.next_round():
             break
@@ -48,6 +50,7 @@ def refill(best: Best, patience: int) -> None:
         fewer = len(refilling.packs) < best.num_packs
         if fewer:
             best.offer([(pack, 1) for pack in refilling.packs])
+            best.deadline.spend(_STEPS_A_SEQUENCE * len(refilling.packs))
         idle = 0 if fewer else idle + 1
         best.report("refilling", len(best.strategies))
 

@@ -1,34 +1,55 @@
-"""The plans that a search starts from: those of the fast methods."""
+"""The plans that a search starts from: those of the fast methods, each if the steps that are left allow it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
+import numpy as np
+
+from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.exact_filling import fill_exactly
 from packlib.packing.greedy import EqualPacks, lpfhp, spread_evenly
 from packlib.packing.search.best import Best
-from packlib.packing.search.lpt import lpt_until
+from packlib.packing.search.lpt import lpt_until, trial_steps
+
+# Steps of a method for each different length; those of exact filling also grow with its sets of bits, and so with rows.
+_BEST_FIT, _EVEN, _EXACT, _EXACT_A_SLOT = 2000, 3000, 5000, 0.25
 
 
-def start(best: Best, small: bool) -> list[list[EqualPacks]]:
+def start(best: Best, small: bool, known: Mapping[str, list[EqualPacks]] | None = None) -> list[list[EqualPacks]]:
     """Offer the plans of the fast methods, until one meets the bound; return all that were made.
+
+    Best fit is always made, the others where so many steps are left as they take. All that are made are counted.
 
     Args:
         small: whether the exact search takes moments: then `lpt`, which may take longer, is left out.
+        known: plans by "lpfhp" and "exact_filling" that were made already.
     """
     made = list[list[EqualPacks]]()
-    for strategies in _fast_plans(best, small):
-        made.append(strategies)
-        best.offer(strategies)
+    for name, steps, make in _fast_methods(best, small):
+        if made and not best.deadline.allows(steps):
+            continue
+        best.deadline.spend(steps)
+        strategies = (known or {}).get(name)
+        made.append(make() if strategies is None else strategies)
+        best.offer(made[-1])
         if best.done():
             break
     return made
 
 
-def _fast_plans(best: Best, small: bool) -> Iterator[list[EqualPacks]]:
+def exact_filling_steps(histogram: LengthHistogram) -> float:
+    """Return about how many steps exact filling takes, of those that a `Deadline` counts."""
+    return np.count_nonzero(histogram.counts) * (_EXACT + _EXACT_A_SLOT * histogram.max_length)
+
+
+def _fast_methods(best: Best, small: bool) -> Iterator[tuple[str, float, Callable[[], list[EqualPacks]]]]:
+    """The name of each method, about how many steps it takes, and what makes its plan."""
     histogram, limit = best.histogram, best.limit
-    yield lpfhp(histogram, limit)
-    yield fill_exactly(histogram, limit, evenly=False)
+    lengths, exact_steps = np.count_nonzero(histogram.counts), exact_filling_steps(histogram)
+    yield "lpfhp", _BEST_FIT * lengths, lambda: lpfhp(histogram, limit)
+    yield "exact_filling", exact_steps, lambda: fill_exactly(histogram, limit, evenly=False)
     if limit is not None:
-        yield fill_exactly(histogram, limit, evenly=True)
-        yield spread_evenly(histogram, limit, best.lower_bound)
+        yield "spread evenly", _EVEN * lengths, lambda: spread_evenly(histogram, limit, best.lower_bound)
+        yield "exact filling, evenly", exact_steps, lambda: fill_exactly(histogram, limit, evenly=True)
         if not small:
-            yield lpt_until(best.deadline, histogram, limit)
+            # its trials, which are the most of it, are counted as they are made
+            yield "lpt", trial_steps(lengths), lambda: lpt_until(best.deadline, histogram, limit)

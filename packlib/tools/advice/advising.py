@@ -14,10 +14,10 @@ from packlib.lengths.overlong import CUT_RULES, CutRule
 from packlib.packing import Method
 from packlib.tools.advice.advice import Advice
 from packlib.tools.advice.data import Data, uncut
-from packlib.tools.advice.depths import beside, best_plan, smallest_depth, try_depths
+from packlib.tools.advice.depths import beside, finished, smallest_depth, try_depths, with_plan
 from packlib.tools.advice.memory import MOST_DEVICES, fitting, memory_size, model_shape
 from packlib.tools.advice.micro_batch import Batch, fit_update
-from packlib.tools.advice.row_lengths import FORMS, Form, choose, form_of, try_lengths
+from packlib.tools.advice.row_lengths import FORMS, Form, choose, count_row, form_of, try_lengths
 from packlib.tools.advice.second_need import second_need
 from packlib.tools.advice.today import BESIDE, TODAY, Habit, batches_today
 from packlib.tools.advice.upstream import find_pile, weigh
@@ -148,7 +148,11 @@ def advise(
     say(f"packing rows of {top:,}")
     depths = try_depths(histogram, planned[top]) if asked or (shape and shape.once) else ()
     depth = asked if asked or not depths else smallest_depth(depths)
-    best = planned[top] if depth == asked else best_plan(histogram, depth, method)
+    best = finished(planned[top], histogram, depth, method)
+    depths = with_plan(depths, best)
+    if depth == asked:  # the row length that is advised shows the plan that is advised
+        row = count_row(whole, top, rule, work, causal, best.num_packs)
+        tried = tuple(row if one.max_length == top else one for one in tried)
     plans = [best, *beside(best, histogram)]
 
     fit = None if shape is None or room is None else fitting(shape, top, room, devices)

@@ -1,13 +1,15 @@
-"""Which plan, and how deep: the plan that `plan` makes by default, and what the greedy methods make beside it."""
+"""Which plan, and how deep: the plan of `plan`, quick plans to choose by, and those of the greedy methods beside it."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from packlib.lengths import LengthHistogram
 from packlib.packing import Method, PackingPlan, plan
-from packlib.packing.methods import NEAR
+from packlib.packing.methods import NEAR, fast_plans, is_near
 
 WITHIN = 0.005  # of the packs without a limit: the smallest depth so near is taken
 GREEDY: tuple[Method, ...] = ("lpfhp", "spfhp")
+_FEW_LENGTHS = 10_000  # different ones: up to so many, lpt takes some tenths of a second
 _DEPTHS = [1, 2, 3, *(part << shift for shift in range(25) for part in (4, 6))]
 
 
@@ -29,6 +31,30 @@ def best_plan(histogram: LengthHistogram, depth: int | None = None, method: Meth
     return plan(histogram, method=method, max_sequences_per_pack=depth, on_interrupt="raise")
 
 
+def quick_plan(histogram: LengthHistogram, depth: int | None = None, method: Method = "auto") -> PackingPlan:
+    """Return a plan to choose rows and depths by: the best of the fast methods instead of the plan of "auto".
+
+    A report chooses among several plans, and makes one search: that of the plan which it advises.
+
+    Args:
+        depth, method: as of `best_plan`; other methods than "auto" are used as they are.
+    """
+    if method != "auto":
+        return best_plan(histogram, depth, method)
+    plans = fast_plans(histogram, depth)
+    if depth and not is_near(plans[-1]) and (histogram.counts > 0).sum() <= _FEW_LENGTHS:
+        plans.append(best_plan(histogram, depth, "lpt"))
+    return min(plans, key=lambda made: made.num_packs)
+
+
+def finished(quick: PackingPlan, histogram: LengthHistogram, depth: int | None, method: Method) -> PackingPlan:
+    """Return the plan of `best_plan`, which is `quick` (made by `quick_plan`) where "auto" does not search."""
+    is_finished = method != "auto" or (is_near(quick) and quick.method != "lpt")
+    if is_finished and quick.max_sequences_per_pack == depth:
+        return quick
+    return best_plan(histogram, depth, method)
+
+
 def beside(chosen: PackingPlan, histogram: LengthHistogram) -> list[PackingPlan]:
     """Return the plans of the greedy methods that did not make `chosen`, at its depth, the best one first."""
     depth = chosen.max_sequences_per_pack
@@ -47,11 +73,22 @@ def try_depths(histogram: LengthHistogram, at_limit: PackingPlan) -> tuple[Depth
     found: list[DepthTrial] = []
     for depth in [*(depth for depth in _DEPTHS if depth < deepest), deepest]:
         too_shallow = histogram.num_sequences > depth * enough
-        tried = at_limit if depth == deepest else best_plan(histogram, depth, "lpfhp" if too_shallow else "auto")
+        tried = at_limit if depth == deepest else quick_plan(histogram, depth, "lpfhp" if too_shallow else "auto")
         packs = min([tried.num_packs, *(trial.packs for trial in found)])  # a deeper pack may use a shallower plan
         found.append(DepthTrial(depth, packs, tried.lower_bound))
         if packs <= (1 + NEAR) * at_limit.num_packs:
             break
+    return tuple(found)
+
+
+def with_plan(depths: Iterable[DepthTrial], made: PackingPlan) -> tuple[DepthTrial, ...]:
+    """Return the trials with the packs of a plan in place of its depth's, and no more than these for deeper packs."""
+    found = []
+    for trial in depths:
+        packs, bound = min([trial.packs, *(one.packs for one in found)]), trial.bound
+        if trial.depth == made.max_sequences_per_pack:
+            packs, bound = made.num_packs, max(bound, made.lower_bound)
+        found.append(DepthTrial(trial.depth, packs, bound))
     return tuple(found)
 
 

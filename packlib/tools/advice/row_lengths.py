@@ -10,7 +10,7 @@ from packlib.lengths.counting import MAX_LENGTH
 from packlib.lengths.overlong import CutRule
 from packlib.packing import Method, PackingPlan
 from packlib.packing.greedy import lpfhp
-from packlib.tools.advice.depths import best_plan
+from packlib.tools.advice.depths import quick_plan
 from packlib.work import Work
 
 Form = Literal["bounds", "dense"]  # what tells the model where sequences end: their bounds, or a mask of all pairs
@@ -69,6 +69,21 @@ def form_of(now: RowLength) -> Form:
     return "bounds" if 1 - now.skipping / now.dense >= SAVED else "dense"
 
 
+def count_row(
+    whole: LengthHistogram, max_length: int, overlong: CutRule, work: Work, causal: bool, packs: int | None = None
+) -> RowLength:
+    """Count what rows of one length hold and cost, full ones without `packs`; arguments as of `try_lengths`."""
+    rows = whole.with_max_length(max_length, overlong)
+    tokens, counted = rows.num_tokens, packs is not None
+    packs = -(-tokens // max_length) if packs is None else packs
+    slots = packs * max_length
+    squares = float(np.arange(max_length + 1, dtype=np.float64) ** 2 @ rows.counts)
+    pairs = (2 if causal else 1) * work.per_square * slots * max_length
+    skipping, dense = work.per_token * slots + work.per_square * squares, work.per_token * slots + pairs
+    over = count_cut(whole, max_length, overlong)
+    return RowLength(max_length, packs, slots, tokens, *over, skipping / tokens, dense / tokens, counted)
+
+
 def try_lengths(
     whole: LengthHistogram,
     max_length: int,
@@ -82,9 +97,9 @@ def try_lengths(
 ) -> tuple[tuple[RowLength, ...], dict[int, PackingPlan]]:
     """Rows of `max_length`, and a dozen that are shorter or longer, from a quarter to four times; ascending.
 
-    Today's row length and the best one get the best plan that can be found, since a bad plan for either would favor the
-    other. All others are packed by LPFHP. Where there are many different lengths, that takes long: then only those are
-    packed that could be chosen if their rows were full.
+    Today's row length and the best one get the best plan of the fast methods, since a bad plan for either would favor
+    the other. All others are packed by LPFHP. Where there are many different lengths, that takes long: then only those
+    are packed that could be chosen if their rows were full.
 
     Args:
         work: of the model's layers, for sequences that attend to themselves.
@@ -100,22 +115,13 @@ def try_lengths(
     few = np.count_nonzero(whole.counts) <= _FEW
 
     def row(top: int, packs: int | None = None) -> RowLength:
-        """Rows of one length; full ones, unless `packs` are counted."""
-        rows = whole.with_max_length(top, overlong)
-        tokens, counted = rows.num_tokens, packs is not None
-        packs = -(-tokens // top) if packs is None else packs
-        slots = packs * top
-        squares = float(np.arange(top + 1, dtype=np.float64) ** 2 @ rows.counts)
-        pairs = (2 if causal else 1) * work.per_square * slots * top
-        skipping, dense = work.per_token * slots + work.per_square * squares, work.per_token * slots + pairs
-        over = count_cut(whole, top, overlong)
-        return RowLength(top, packs, slots, tokens, *over, skipping / tokens, dense / tokens, counted)
+        return count_row(whole, top, overlong, work, causal, packs)
 
     def packed(top: int) -> RowLength:
         return row(top, sum(count for _, count in lpfhp(whole.with_max_length(top, overlong), depth)))
 
     def planned(top: int) -> RowLength:
-        plans[top] = best_plan(whole.with_max_length(top, overlong), depth, method)
+        plans[top] = quick_plan(whole.with_max_length(top, overlong), depth, method)
         return row(top, plans[top].num_packs)
 
     now = planned(max_length)

@@ -6,7 +6,7 @@ import numpy as np
 
 from packlib.lengths import LengthHistogram
 from packlib.lengths.overlong import CUT_RULES, CutRule
-from packlib.tools.advice.depths import best_plan
+from packlib.tools.advice.depths import quick_plan
 from packlib.tools.advice.findings import Findings, Lost
 from packlib.tools.advice.micro_batch import EVIDENCE, MATTERS, PackedUpdate
 from packlib.tools.advice.row_lengths import (
@@ -229,7 +229,7 @@ def _other_rule(found: Findings, rule: CutRule) -> str:
     lost = found.lost[rule]
     if rule == "split":
         pieces = found.whole.with_max_length(found.row_length, rule)
-        packs = best_plan(pieces, found.plan.max_sequences_per_pack).num_packs
+        packs = quick_plan(pieces, found.plan.max_sequences_per_pack).num_packs
         also = f", and loses {plural(lost.labels, 'label')}" if lost.labels else ""
         return f"{_RULE[rule]} loses no token{also}: {compared(packs, found.plan.num_packs, 'packs')}, {packs:,}."
     said = _loses(found, lost).removesuffix(" are")

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from packlib.lengths import LengthHistogram
-from packlib.tools.advice.depths import best_plan
+from packlib.tools.advice.depths import quick_plan
 from packlib.tools.advice.row_lengths import count_cut
 from packlib.tools.advice.words import longest
 
@@ -80,5 +80,5 @@ def weigh(
         count_cut(source, top, "truncate")[0],
         count_cut(whole, top, "truncate")[0],
         source.num_tokens - whole.num_tokens,
-        best_plan(source.with_max_length(max_length, "split"), depth).num_packs,
+        quick_plan(source.with_max_length(max_length, "split"), depth).num_packs,
     )
