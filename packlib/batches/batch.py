@@ -247,7 +247,7 @@ def _refuse_bad_values(fields: dict[str, Any], num_sequences: int) -> None:
         if fields[name] is not None and fields[name].shape != fields[like].shape:
             shapes = tuple(fields[name].shape), tuple(fields[like].shape)
             raise ValueError(f"{name} has the shape {shapes[0]}; {like} has {shapes[1]}.")
-    for name, least in (("input_ids", 0), ("token_type_ids", 0), ("sample_ids", -1)):
+    for name, least in (("input_ids", 0), ("token_type_ids", 0), ("position_ids", 0), ("sample_ids", -1)):
         whole_number(name, int(fields[name].min()), least)
     for name in ("labels", "sequence_labels"):
         labels = fields[name]

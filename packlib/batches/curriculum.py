@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.nn.functional import pad as pad_tensor
 
 from packlib.batches.batch import IGNORED
-from packlib.checks import flag, number, whole_number
+from packlib.checks import flag, number, shown, whole_number
+from packlib.lengths.counting import INT64_MAX
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,9 @@ class SequenceLengthWarmup:
         whole_number("min_length", self.min_length, 1)
         whole_number("max_length", self.max_length, self.min_length)
         whole_number("step", self.step, 1)
-        flag("truncate", self.truncate), flag("keep_end", self.keep_end)
+        whole_number("pad_id", self.pad_id, 0, INT64_MAX)
+        flag("truncate", self.truncate)
+        flag("keep_end", self.keep_end)
         if self.keep_end and not self.truncate:
             raise ValueError("keep_end is for truncate=True: a reshaped row keeps every token.")
 
@@ -105,11 +108,18 @@ def shorten(
         were.
 
     Raises:
-        ValueError: if a tensor has another shape.
+        TypeError, ValueError: naming an argument of another kind, or a tensor of another shape.
     """
     whole_number("length", length, 1)
-    flag("truncate", truncate), flag("keep_end", keep_end)
-    rows, width = batch["input_ids"].shape
+    whole_number("pad_id", pad_id, 0, INT64_MAX)
+    flag("truncate", truncate)
+    flag("keep_end", keep_end)
+    ids = batch.get("input_ids") if isinstance(batch, Mapping) else None
+    if not isinstance(ids, Tensor) or ids.dim() != 2:
+        raise TypeError(
+            f"batch must be a mapping with input_ids, a tensor of shape (rows, tokens), not {shown(batch)}."
+        )
+    rows, width = ids.shape
     if width <= length:
         return batch
     tensors = {name: value for name, value in batch.items() if isinstance(value, Tensor) and value.dim()}

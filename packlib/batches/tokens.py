@@ -104,8 +104,10 @@ class TokenStore(Ragged[dict[str, Any]]):
             TypeError, ValueError: naming a column that no batch can carry, or the first sample that is wrong.
         """
         no_frame("samples", samples)
+        if not isinstance(samples, Iterable):
+            raise TypeError(f"samples must be a list of mappings, not {shown(samples)}.")
         samples = list(samples)
-        names = range(len(samples)) if sample_ids is None else np.asarray(sample_ids).tolist()
+        names = range(len(samples)) if sample_ids is None else as_integers(sample_ids, "sample_id").tolist()
         if len(names) != len(samples):
             raise ValueError(f"There are {len(names)} sample_ids for {len(samples)} samples.")
         rows = [_fields_of(sample, f"sample {name}") for name, sample in zip(names, samples, strict=True)]
@@ -157,7 +159,7 @@ class TokenStore(Ragged[dict[str, Any]]):
 
     def take(self, indices: Iterable[int]) -> "TokenStore":
         """The sequences at `indices`, in that order, under their sample ids."""
-        indices = as_integers(indices, "Index").astype(np.int64, copy=False)
+        indices = as_integers(indices, "Sequence number").astype(np.int64, copy=False)
         if indices.size and not (0 <= indices.min() and indices.max() < len(self)):
             raise IndexError(
                 f"There are {len(self)} sequences; the indices go from {indices.min()} to {indices.max()}."

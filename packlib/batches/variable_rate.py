@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 from torch.optim import Optimizer
 
-from packlib.checks import number, one_of, whole_number
+from packlib.checks import number, one_of, shown, whole_number
 
 RateRule = Literal["linear", "sqrt", "none"]
 RATE_RULES: dict[RateRule, Callable[[float], float]] = {
@@ -68,7 +68,7 @@ class VariableBatchLR:
         self.scheduler = None if isinstance(wrapped, Optimizer) else wrapped
         self.optimizer: Any = wrapped if self.scheduler is None else getattr(wrapped, "optimizer", None)
         if not isinstance(self.optimizer, Optimizer):
-            raise TypeError(f"VariableBatchLR wraps a scheduler or an optimizer, not a {type(wrapped).__name__}.")
+            raise TypeError(f"wrapped must be a scheduler or an optimizer, not {shown(wrapped)}.")
         self.reference = whole_number("reference", reference, 1)
         self.rule = one_of("rule", rule, RATE_RULES)
         self._rates: tuple[list[float], list[float]] | None = None  # while they are scaled: without and with

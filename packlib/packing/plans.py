@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from packlib.checks import depth_limit, in_html, one_line, one_of, percent, shown, text, whole_number
+from packlib.checks import depth_limit, in_html, instance, one_line, one_of, percent, shown, text, whole_number
 from packlib.files import has_exactly, naming, naming_text, parse_json, read_text, write_text
 from packlib.lengths.counting import INT64_MAX, as_int64
 from packlib.lengths.histogram import LengthHistogram
@@ -306,6 +306,5 @@ def assign(plan: PackingPlan, lengths: Iterable[int], seed: int | None = None) -
     >>> [samples.tolist() for samples in packs]
     [[4], [0, 1], [2, 3]]
     """
-    if not isinstance(plan, PackingPlan):
-        raise TypeError(f"plan must be a PackingPlan, not {shown(plan)}.")
+    instance("plan", plan, PackingPlan)
     return plan.assign(lengths, seed)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from packlib.checks import number
+from packlib.checks import flag, number
 from packlib.training.recipe import Recipe, check_betas
 
 
@@ -50,6 +50,7 @@ class Lamb(torch.optim.Optimizer):
         for name in ("lr", "eps", "weight_decay"):
             number(name, given[name], at_least=0)
         check_betas(given["betas"])
+        flag("adapt", given["adapt"])
         super().add_param_group(group)
 
     @torch.no_grad()

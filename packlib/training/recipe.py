@@ -62,12 +62,13 @@ class Recipe:
     power: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("micro_batch", "gradient_accumulation_steps", "replicas", "total_sequences"):
-            whole_number(name, getattr(self, name), 1, INT64_MAX)
-        whole_number("warmup_sequences", self.warmup_sequences, 0, self.total_sequences)
-        if self.max_length is not None:
-            whole_number("max_length", self.max_length, 1, MAX_LENGTH)
+        counts = ("micro_batch", "gradient_accumulation_steps", "replicas", "total_sequences")
         for name, value in {  # as Python's own numbers, which JSON can hold
+            **{name: whole_number(name, getattr(self, name), 1, INT64_MAX) for name in counts},
+            "warmup_sequences": whole_number("warmup_sequences", self.warmup_sequences, 0, self.total_sequences),
+            "max_length": None
+            if self.max_length is None
+            else whole_number("max_length", self.max_length, 1, MAX_LENGTH),
             "learning_rate": number("learning_rate", self.learning_rate, above=0),
             "weight_decay": number("weight_decay", self.weight_decay, at_least=0),
             "power": check_decay(self.decay, self.power),

@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from packlib.checks import number, shown, whole_number
+from packlib.checks import as_floats, number, shown, whole_number
 from packlib.lengths.counting import as_lengths
 
 
@@ -96,10 +96,14 @@ class Work:
         Args:
             tokens, squares, seconds: of each measured pack, shape (n,).
         """
-        columns = [np.asarray(list(column), np.float64) for column in (tokens, squares, seconds)]
+        named = {"tokens": tokens, "squares": squares, "seconds": seconds}
+        columns = [as_floats(name, column) for name, column in named.items()]
+        for name, column in zip(named, columns, strict=True):
+            if column.ndim != 1:
+                raise ValueError(f"{name} must have one dimension, not the shape {column.shape}.")
         if not len(columns[0]) == len(columns[1]) == len(columns[2]) > 1:
             raise ValueError(f"tokens, squares and seconds must be two or more of each, not {[*map(len, columns)]}.")
-        for name, column in zip(("tokens", "squares", "seconds"), columns, strict=True):
+        for name, column in zip(named, columns, strict=True):
             if not (np.isfinite(column) & (column >= 0)).all():
                 raise ValueError(f"{name} must be at least 0 and finite, not {shown(column.tolist())}.")
         from scipy.optimize import nnls  # here, since it takes a while to import
