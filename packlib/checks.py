@@ -147,7 +147,7 @@ def shown(value: Any) -> str:
 
 
 def one_line(text: str, most: int = 80) -> str:
-    """The text on one line of at most `most` printable characters; the middle of a longer one becomes "…"."""
+    """Put the text on one line of at most `most` printable characters; the middle of a longer one becomes "…"."""
     kept = "".join(letter for letter in text if letter.isprintable() or letter.isspace())
     line = " ".join(kept.split())
     end = most // 3
@@ -155,15 +155,15 @@ def one_line(text: str, most: int = 80) -> str:
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """A share as people write it: `percent(0.5)` is "50.0 %"."""
+    """Write a share as people do: `percent(0.5)` is "50.0 %"."""
     return f"{np.round(100 * share, digits) + 0.0:.{digits}f} %"  # + 0.0: no minus zero
 
 
 def escaped(text: str) -> str:
-    """The text for an attribute in quotes, or for an element that holds text alone, such as `<title>`."""
+    """Escape text for an attribute in quotes, or for an element that holds text alone, such as `<title>`."""
     return html.escape(text)
 
 
 def in_html(text: str) -> str:
-    """The text for an element. Tags part `$` and backslashes from the rest, else MathJax sees formulas there."""
+    """Escape text for an element. Tags part `$` and backslashes from the rest, else MathJax sees formulas there."""
     return re.sub(r"[$\\]", r"<span>\g<0></span>", escaped(text))

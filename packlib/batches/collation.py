@@ -97,10 +97,10 @@ def collate(
 
 
 def pad(batch: PackedBatch, max_length: int | None = None, pad_id: int = 0) -> PackedBatch:
-    """The unpacked twin: the same sequences in the same order, one a row, padded to `max_length` (by default
-    as packed).
+    """Unpack a batch: the same sequences in the same order, one per row, padded to `max_length` (by default as
+    packed).
 
-    The useful tokens come in the same order too, so `x[batch.segment_ids > 0]` compares with the twin's.
+    The useful tokens come in the same order too, so `x[batch.segment_ids > 0]` compares with the unpacked one.
 
     >>> from packlib.batches import TokenStore, collate, pad
     >>> store = TokenStore.from_samples([{"input_ids": [7, 8, 9]}, {"input_ids": [4, 5]}])

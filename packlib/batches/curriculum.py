@@ -71,7 +71,7 @@ class SequenceLengthWarmup:
         return sorted({self.min_length, *between, self.max_length})
 
     def length(self, done: int, total: int) -> int:
-        """The length for the next update, when `done` of `total` are over (updates, sequences or tokens)."""
+        """Return the length for the next update, when `done` of `total` are over (updates, sequences or tokens)."""
         whole_number("total", total, 1)
         whole_number("done", done, 0)
         warmup = round(self.duration * total)
@@ -80,7 +80,7 @@ class SequenceLengthWarmup:
         return self.lengths[(len(self.lengths) - 1) * done // warmup]
 
     def __call__(self, batch: Mapping[str, Any], done: int, total: int) -> Mapping[str, Any]:
-        """The batch at the length that is due; see `shorten`."""
+        """Shorten the batch to the length that is due; see `shorten`."""
         return shorten(batch, self.length(done, total), self.truncate, self.keep_end, self.pad_id)
 
 
@@ -170,7 +170,7 @@ def _reshaped(tensors: dict[str, Tensor], length: int, pad_id: int) -> dict[str,
 def warm_memory(
     model: nn.Module, batch: Mapping[str, Any], loss: Callable[[nn.Module, Mapping], Tensor] | None = None
 ) -> None:
-    """A blank pass, forward and backward, of the largest batch, so that its memory is found, or missing, at once.
+    """Reserve the memory for the largest batch, or find it missing, by one blank forward and backward pass.
 
     Without it a warm-up runs out of memory late, or leaves the allocator's memory in pieces. Gradients, buffers (such
     as the statistics of BatchNorm), torch's random numbers and the optimizer stay as they are, also where it fails.

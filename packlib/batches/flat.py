@@ -69,12 +69,12 @@ class FlatBatch:
         return self.sequence_of_token >= len(self.lengths) - self.padding_sequences
 
     def next_tokens(self) -> Tensor:
-        """The labels of a causal model, which shifts them itself: no token is asked for the first of a sequence."""
+        """Make the labels of a causal model, which shifts them itself; nothing predicts a sequence's first token."""
         labels = self.input_ids if self.labels is None else self.labels
         return labels.masked_fill((self.position_ids == 0) | self.is_padding, IGNORED)
 
     def with_padding(self, lengths: Sequence[int], pad_id: int) -> "FlatBatch":
-        """The same with sequences of padding of these lengths behind it."""
+        """Append sequences of padding of these lengths."""
         more = sum(lengths)
 
         def longer(values: Tensor | None, fill: int) -> Tensor | None:

@@ -181,7 +181,7 @@ class PackLoader(DataLoader):
         self.batch_sampler.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """The epoch, the batches of it that this rank was handed out, and what the order depends on."""
+        """Return the epoch, the batches of it that this rank was handed out, and what the order depends on."""
         return self.batch_sampler.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -206,7 +206,7 @@ def pack_loader(
     rank: int | None = None,
     **options: Any,
 ) -> PackLoader:
-    """A loader of `batch_size` packs a batch; under torch.distributed this rank's share (`PackSampler`).
+    """Make a loader of `batch_size` packs a batch; under torch.distributed, of this rank's share (`PackSampler`).
 
     >>> from packlib.batches import TokenStore, pack_lengths, pack_loader
     >>> store = TokenStore.from_samples([{"input_ids": [7] * length} for length in (5, 3, 3, 2, 8)])

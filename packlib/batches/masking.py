@@ -16,7 +16,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 divided by the golden ratio, mad
 
 
 def splitmix64(state: np.ndarray | int, step: np.ndarray | int) -> np.ndarray:
-    """The `step`-th draw (from 1) of SplitMix64 started at `state`; uint64, uniform over all 64-bit numbers.
+    """Return the `step`-th draw (from 1) of SplitMix64 started at `state`; uint64, uniform over all 64-bit numbers.
 
     A counter-based generator: any draw comes directly, in any order, so that all tokens are drawn at once.
     Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014, figure 16.
@@ -68,7 +68,7 @@ class MlmMasking:
 
     @classmethod
     def for_tokenizer(cls, tokenizer: Any, seed: int = 0, probability: float = 0.15) -> "MlmMasking":
-        """The masking for a transformers tokenizer."""
+        """Make the masking for a transformers tokenizer."""
         special = tuple(sorted(tokenizer.all_special_ids))
         return cls(seed, tokenizer.mask_token_id, len(tokenizer), special, probability)
 

@@ -85,7 +85,7 @@ class TokenStore(Ragged[dict[str, Any]]):
                 _refuse_labels(name, values)
 
     def with_tokens(self, input_ids: np.ndarray, labels: np.ndarray) -> "TokenStore":
-        """The same sequences with other tokens and labels in the same places, which are not checked again."""
+        """Replace the tokens and labels of the sequences, place by place; they are not checked again."""
         return self._of(**vars(self) | {"input_ids": input_ids, "labels": labels})
 
     @classmethod
@@ -129,7 +129,7 @@ class TokenStore(Ragged[dict[str, Any]]):
 
     @classmethod
     def concatenate(cls, stores: Sequence["TokenStore"]) -> "TokenStore":
-        """One store of all sequences of `stores`, in their order, under their sample ids.
+        """Join `stores` into one, with all sequences in their order, under their sample ids.
 
         Raises:
             ValueError: if two sequences have one sample id, or some stores have labels and others none.
@@ -158,7 +158,7 @@ class TokenStore(Ragged[dict[str, Any]]):
         return {name: values[at] for name in _BY_TOKEN if (values := getattr(self, name)) is not None}
 
     def take(self, indices: Iterable[int]) -> "TokenStore":
-        """The sequences at `indices`, in that order, under their sample ids."""
+        """Select the sequences at `indices`, in that order, under their sample ids."""
         indices = as_integers(indices, "Sequence number").astype(np.int64, copy=False)
         if indices.size and not (0 <= indices.min() and indices.max() < len(self)):
             raise IndexError(
@@ -310,7 +310,7 @@ def tokenize(
 
 
 def wordnet_tokenizer() -> Any:
-    """The committed WordPiece tokenizer, a transformers `BertTokenizerFast` with 4,000 tokens.
+    """Load the committed WordPiece tokenizer, a transformers `BertTokenizerFast` with 4,000 tokens.
 
     >>> from packlib.batches import wordnet_tokenizer
     >>> wordnet_tokenizer()("a small dog")["input_ids"]

@@ -17,7 +17,7 @@ _DEPENDENT = 1e-10  # of a column's length: so little beside other columns is ro
 
 
 def nonnegative_least_squares(matrix: Any, target: np.ndarray) -> np.ndarray:
-    """The x >= 0 for which `matrix @ x` comes nearest to `target`; of equally good ones always the same.
+    """Find the x >= 0 for which `matrix @ x` comes nearest to `target`; of equally good ones always the same.
 
     Args:
         matrix: an array or a sparse matrix of SciPy, shape (rows, columns).

@@ -23,7 +23,7 @@ _ENTRY_BYTES = 100  # each entry of a strategy takes so many while the problem i
 
 
 def full_strategies(max_length: int, max_sequences_per_pack: int) -> Iterator[tuple[int, ...]]:
-    """Every multiset of at most that many lengths that sum to exactly `max_length`, each in ascending order."""
+    """List every multiset of at most that many lengths with the sum `max_length`, each in ascending order."""
     whole_number("max_length", max_length, 1)
     whole_number("max_sequences_per_pack", max_sequences_per_pack, 1)
 
@@ -107,7 +107,7 @@ def nnlshp(
 def nnls_problem(
     histogram: LengthHistogram, max_sequences_per_pack: int = 3, cutoff: int = 8, weight: float = 0.09
 ) -> tuple[Any, np.ndarray]:
-    """The matrix WA, a sparse one of SciPy, and the right-hand side W counts of NNLSHP."""
+    """Make the matrix WA, a sparse one of SciPy, and the right-hand side W counts of NNLSHP."""
     whole_number("cutoff", cutoff, 0)
     number("weight", weight, above=0)
     weights = np.where(np.arange(1, histogram.max_length + 1) <= cutoff, weight, 1.0)

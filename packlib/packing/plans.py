@@ -217,7 +217,7 @@ class PackingPlan:
             raise ValueError(f"The lower bound {self.lower_bound} is not proven by {self.proof}.")
 
     def to_json(self) -> str:
-        """The plan as JSON text, its histogram too."""
+        """Write the plan as JSON text, its histogram too."""
         written = {name: getattr(self, name) for name in (*_WRITTEN, *_STATED)}
         return json.dumps(
             {"format": _FORMAT, **written}

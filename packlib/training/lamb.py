@@ -95,7 +95,7 @@ class Lamb(torch.optim.Optimizer):
 
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Two groups: the weights, and biases and norms, which get neither weight decay nor LAMB's ratio.
+    """Split the parameters into weights, and biases and norms, which get neither weight decay nor LAMB's ratio.
 
     Biases and the gains of norms are the parameters of at most one dimension. A parameter that two modules
     share comes once; one that needs no gradient is left out.
@@ -111,7 +111,7 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
 
 
 def make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    """The recipe's optimizer for the model, biases and norms apart: `Lamb`, or torch's `AdamW`."""
+    """Make the recipe's optimizer for the model, biases and norms apart: `Lamb`, or torch's `AdamW`."""
     kind = {"lamb": Lamb, "adamw": torch.optim.AdamW}[recipe.optimizer]
     groups = parameter_groups(model, recipe.weight_decay)
     return kind(groups, lr=recipe.learning_rate, betas=recipe.betas, eps=1e-6)

@@ -56,7 +56,7 @@ class SequenceSchedule(LRScheduler):
 
     @classmethod
     def for_recipe(cls, optimizer: Optimizer, recipe: Recipe) -> "SequenceSchedule":
-        """The schedule that `recipe` describes."""
+        """Make the schedule that `recipe` describes."""
         return cls(optimizer, recipe.total_sequences, recipe.warmup_sequences, recipe.decay, recipe.power)
 
     def step(self, sequences: int = 0) -> None:

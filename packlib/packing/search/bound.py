@@ -33,7 +33,7 @@ _MOST_ENTRIES = 1 << 27  # of its table, a gigabyte
 
 
 def certified_bound(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pack: int | None) -> int:
-    """The number of packs that prices prove to be needed.
+    """Compute the number of packs that prices prove to be needed.
 
     Args:
         counts: `counts[l]` sequences have length l; int64, shape (max_length + 1,).
@@ -68,7 +68,7 @@ def certified_bound(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pa
 
 
 def needs_relaxation(counts: np.ndarray, max_sequences_per_pack: int | None, steps: int = EXACT_STEPS) -> bool:
-    """Whether the exact knapsack takes more additions than `steps`, or a table of over a gigabyte.
+    """Return True if the exact knapsack takes more additions than `steps`, or a table of over a gigabyte.
 
     With few lengths it may take ten times `EXACT_STEPS`, for the relaxed bound is weak where these are far apart.
     """
