@@ -57,7 +57,7 @@ def exact_sort(rows: np.ndarray, group: dist.ProcessGroup | None = None, by: int
     ranks.check_same(by=by)
     by = whole_number("by", rows.shape[1] if by is None else by, 1, rows.shape[1])
     rows = sort_rows(rows, by)
-    bounds = rows_of_ranks.sum() * np.arange(ranks.size + 1) // ranks.size  # of the ranks' parts of the sorted whole
+    bounds = rows_of_ranks.sum() * np.arange(ranks.size + 1) // ranks.size
     cuts = _cut_points(np.ascontiguousarray(rows.T[:by]), bounds[1:-1], ranks)
     rows_to_ranks = np.diff(cuts, prepend=0, append=len(rows))
     received = ranks.exchange(rows, rows_to_ranks)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from packlib.checks import depth_limit, in_html, instance, one_line, one_of, percent, shown, text, whole_number
+from packlib.checks import depth_limit, in_html, one_line, one_of, percent, shown, text, whole_number
 from packlib.files import has_exactly, naming, naming_text, parse_json, read_text, write_text
 from packlib.lengths.counting import INT64_MAX, as_int64
 from packlib.lengths.histogram import LengthHistogram
@@ -295,16 +295,3 @@ class PackingPlan:
         more = f"<div>and {len(self.repeats) - 8} more strategies</div>" if len(self.repeats) > 8 else ""
         text = in_html(repr(self).removeprefix("PackingPlan(").removesuffix(")"))
         return f"<div><div>{text}</div><table>{''.join(rows)}</table>{more}</div>"
-
-
-def assign(plan: PackingPlan, lengths: Iterable[int], seed: int | None = None) -> Packs:
-    """Choose the samples for every pack, as `PackingPlan.assign` does; arguments, result and errors are its own.
-
-    >>> from packlib.packing import assign, plan
-    >>> lengths = [5, 3, 3, 2, 8]
-    >>> packs = assign(plan(lengths, max_length=8), lengths)
-    >>> [samples.tolist() for samples in packs]
-    [[4], [0, 1], [2, 3]]
-    """
-    instance("plan", plan, PackingPlan)
-    return plan.assign(lengths, seed)
