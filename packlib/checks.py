@@ -9,7 +9,7 @@ import numbers
 import operator
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from math import inf, isfinite
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ import numpy as np
 
 _MOST_NAMES = 12  # a sentence lists no more
 Word = TypeVar("Word", bound=str)  # or the Literal that it is one of
+Kind = TypeVar("Kind")
 
 
 def one_of(name: str, value: Any, allowed: Iterable[Word]) -> Word:
@@ -52,6 +53,33 @@ def flag(name: str, value: Any) -> bool:
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     raise TypeError(f"{name} must be True or False, not {shown(value)}.")
+
+
+def instance(name: str, value: Any, kind: type[Kind]) -> Kind:
+    """Return `value` if it is of the class `kind`, or raise a TypeError that names the class."""
+    if not isinstance(value, kind):
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise TypeError(f"{name} must be {article} {kind.__name__}, not {shown(value)}.")
+    return value
+
+
+def sized(name: str, value: Any) -> int:
+    """Return how many items `value` has, or raise a TypeError if it cannot tell."""
+    try:
+        return len(value)
+    except TypeError:
+        raise TypeError(f"{name} must have a length, as a list has, not be {shown(value)}.") from None
+
+
+def as_floats(name: str, values: Any) -> np.ndarray:
+    """Return numbers as float64, in the shape that they have, or raise a TypeError if one of them is no number."""
+    try:
+        array = np.asarray(list(values) if isinstance(values, Iterator) else values)
+    except ValueError:  # lists of different lengths
+        array = np.array(None)
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must be numbers, not {shown(values)}.")
+    return array.astype(np.float64)
 
 
 def text(name: str, value: Any) -> str:
@@ -119,7 +147,7 @@ def shown(value: Any) -> str:
 
 
 def one_line(text: str, most: int = 80) -> str:
-    """The text on one line of at most `most` printable characters; the middle of a longer one becomes "…"."""
+    """Put the text on one line of at most `most` printable characters; the middle of a longer one becomes "…"."""
     kept = "".join(letter for letter in text if letter.isprintable() or letter.isspace())
     line = " ".join(kept.split())
     end = most // 3
@@ -127,15 +155,15 @@ def one_line(text: str, most: int = 80) -> str:
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """A share as people write it: `percent(0.5)` is "50.0 %"."""
+    """Write a share as people do: `percent(0.5)` is "50.0 %"."""
     return f"{np.round(100 * share, digits) + 0.0:.{digits}f} %"  # + 0.0: no minus zero
 
 
 def escaped(text: str) -> str:
-    """The text for an attribute in quotes, or for an element that holds text alone, such as `<title>`."""
+    """Escape text for an attribute in quotes, or for an element that holds text alone, such as `<title>`."""
     return html.escape(text)
 
 
 def in_html(text: str) -> str:
-    """The text for an element. Tags part `$` and backslashes from the rest, else MathJax sees formulas there."""
+    """Escape text for an element. Tags part `$` and backslashes from the rest, else MathJax sees formulas there."""
     return re.sub(r"[$\\]", r"<span>\g<0></span>", escaped(text))

@@ -25,7 +25,7 @@ class RankError(RuntimeError):
 
     @classmethod
     def of(cls, rank: int, world_size: int, error: BaseException) -> "RankError":
-        """The error that rank `rank` raised; one that is told already stays as it is."""
+        """Name the rank that raised an error; a `RankError` stays as it is."""
         if isinstance(error, cls):
             return error
         return cls(f"Rank {rank} of {world_size} raised {type(error).__name__}: {error}", rank)
@@ -140,16 +140,16 @@ class Collectives:
         return values
 
     def sum(self, array: np.ndarray) -> np.ndarray:
-        """The ranks' arrays added up."""
+        """Add up the ranks' arrays."""
         return self._reduce(array, dist.ReduceOp.SUM)
 
     def minimum(self, array: np.ndarray) -> np.ndarray:
-        """The least of the ranks' arrays, entry by entry."""
+        """Return the least of the ranks' arrays, entry by entry."""
         return self._reduce(array, dist.ReduceOp.MIN)
 
     @lost_ranks_named()
     def gather(self, array: np.ndarray) -> np.ndarray:
-        """The ranks' arrays, all of one shape, in the order of ranks; shape (ranks, …)."""
+        """Gather the ranks' arrays, all of one shape, in the order of ranks; shape (ranks, …)."""
         if self.size == 1:
             return array[None]
         mine = self._tensor(array)

@@ -44,7 +44,7 @@ def needed_by(what: str) -> Iterator[None]:
 
 
 def checkout_path(*parts: str) -> Path:
-    """The path of a file or folder of packlib's repository, or of the part of it that is in a wheel.
+    """Find a file or folder of packlib's repository, or of the part of it that is in a wheel.
 
     Raises:
         FileNotFoundError: if it is not there.

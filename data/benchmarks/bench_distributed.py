@@ -13,7 +13,7 @@ import torch.distributed as dist
 from benchmarks.table import record
 from packlib.distributed import pack_distributed, run_ranks
 from packlib.lengths import LengthHistogram, load
-from packlib.packing import assign, plan
+from packlib.packing import plan
 
 RANKS, EACH, RUNS = 4, 4_000_000, 5
 
@@ -43,7 +43,7 @@ def packing() -> Iterator[dict]:
         for _ in range(RUNS):  # in turn, so that noise falls on both alike
             seconds, busy, shares, sent = zip(*run_ranks(time_packing, RANKS, method, timeout=600), strict=True)
             start, cpu = time.perf_counter(), time.process_time()
-            packs = len(assign(plan(LengthHistogram.from_lengths(lengths, 512), method=method), lengths))
+            packs = len(plan(LengthHistogram.from_lengths(lengths, 512), method=method).assign(lengths))
             runs.append((max(seconds), max(busy), time.perf_counter() - start, time.process_time() - cpu))
             if packs != sum(shares):
                 raise AssertionError(f"{RANKS} ranks make {sum(shares)} packs, and one process {packs}.")

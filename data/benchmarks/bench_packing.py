@@ -17,14 +17,14 @@ import numpy as np
 from benchmarks.table import Growing, beside, in_new_process, in_turn, memory_of, record, timed
 from packlib.checks import one_of
 from packlib.lengths import LengthHistogram, load, log_normal
-from packlib.packing import assign, plan
+from packlib.packing import plan
 from packlib.packing.nnls import nnls_problem
 
 NNLS = "SciPy's NNLS, 22,102 columns"
 
 
 def packed(lengths: np.ndarray, top: int, method: str, seed: int | None = None) -> int:
-    return len(assign(plan(LengthHistogram.from_lengths(lengths, top), method=method), lengths, seed))
+    return len(plan(LengthHistogram.from_lengths(lengths, top), method=method).assign(lengths, seed))
 
 
 def light(lengths: np.ndarray, top: int) -> dict[str, Callable[[], list]]:

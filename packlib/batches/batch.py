@@ -106,11 +106,11 @@ class PackedBatch(Mapping):
     __eq__, __hash__ = object.__eq__, object.__hash__  # a Mapping compares its values, which tensors cannot
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "PackedBatch":
-        """The batch on `device`."""
+        """Move the batch to `device`."""
         return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> "PackedBatch":
-        """The batch in page-locked memory; a `DataLoader` with `pin_memory=True` calls this."""
+        """Copy the batch into page-locked memory; a `DataLoader` with `pin_memory=True` calls this."""
         return self._map(lambda tensor: tensor.pin_memory())
 
     def _map(self, move: Callable[[Tensor], Tensor]) -> "PackedBatch":
@@ -163,7 +163,7 @@ class PackedBatch(Mapping):
 
 
 def sequence_of_slots(segment_ids: Tensor, num_sequences: int) -> Tensor:
-    """The number of the sequence that each slot belongs to, from 0 through the whole batch; shape (B·T,).
+    """Number the sequences of the batch from 0, and give each slot the number of its own; shape (B·T,).
 
     A slot of padding gets `num_sequences`.
     """
@@ -180,7 +180,7 @@ def segment_begins(segment_ids: Tensor) -> Tensor:
 
 
 def reset_positions(segment_ids: Tensor) -> Tensor:
-    """The place of each token in its own sequence, from 0; shape (B, T), as `segment_ids`."""
+    """Count the tokens of each sequence from 0, for its positions; shape (B, T), as `segment_ids`."""
     slots = torch.arange(segment_ids.shape[1], device=segment_ids.device).expand_as(segment_ids)
     begins = segment_begins(segment_ids)
     return (slots - torch.where(begins, slots, 0).cummax(1).values) * (segment_ids > 0)
@@ -247,7 +247,7 @@ def _refuse_bad_values(fields: dict[str, Any], num_sequences: int) -> None:
         if fields[name] is not None and fields[name].shape != fields[like].shape:
             shapes = tuple(fields[name].shape), tuple(fields[like].shape)
             raise ValueError(f"{name} has the shape {shapes[0]}; {like} has {shapes[1]}.")
-    for name, least in (("input_ids", 0), ("token_type_ids", 0), ("sample_ids", -1)):
+    for name, least in (("input_ids", 0), ("token_type_ids", 0), ("position_ids", 0), ("sample_ids", -1)):
         whole_number(name, int(fields[name].min()), least)
     for name in ("labels", "sequence_labels"):
         labels = fields[name]

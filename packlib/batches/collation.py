@@ -13,7 +13,8 @@ from packlib.batches.batch import IGNORED, PackedBatch
 from packlib.batches.flat import row_lengths
 from packlib.batches.masking import MlmMasking
 from packlib.batches.tokens import TokenStore
-from packlib.checks import whole_number
+from packlib.checks import instance, shown, whole_number
+from packlib.lengths.counting import INT64_MAX, as_int64
 
 
 def collate(
@@ -43,10 +44,17 @@ def collate(
         blank_packs: packs of padding alone behind the others, where batches must have one shape.
 
     Raises:
-        ValueError: if there is neither a sequence nor a blank pack, if there are more sequences than
-            `sequence_places`, if the sizes do not add up to them, or if a pack is over `max_length`.
+        TypeError, ValueError: naming an argument of another kind; if there is neither a sequence nor a blank pack, if
+            there are more sequences than `sequence_places`, if the sizes do not add up to them, or if a pack is over
+            `max_length`.
     """
-    lengths, sizes = sequences.lengths, np.asarray(sizes, np.int64)
+    lengths = instance("sequences", sequences, TokenStore).lengths
+    sizes = as_int64(sizes, "Size")
+    max_length = whole_number("max_length", max_length, 1)
+    pad_id = whole_number("pad_id", pad_id, 0, INT64_MAX)
+    blank_packs = whole_number("blank_packs", blank_packs, 0)
+    if sequence_places is not None:
+        sequence_places = whole_number("sequence_places", sequence_places, 1)
     if len(lengths) == 0 and not blank_packs:
         raise ValueError("A batch needs at least one sequence; this one has none.")
     if (sizes < 1).any() or sizes.sum() != len(lengths):
@@ -63,7 +71,7 @@ def collate(
     starts = before + np.repeat(np.arange(len(sizes)) * max_length - before[first], sizes)
     within = np.arange(lengths.sum()) - np.repeat(before, lengths)
     slots = within + np.repeat(starts, lengths)  # where each token goes among the B·T slots
-    packs = len(sizes) + whole_number("blank_packs", blank_packs, 0)
+    packs = len(sizes) + blank_packs
 
     def by_token(values: np.ndarray, fill: int) -> Tensor:
         out = np.full(packs * max_length, fill, np.int64)
@@ -89,17 +97,17 @@ def collate(
 
 
 def pad(batch: PackedBatch, max_length: int | None = None, pad_id: int = 0) -> PackedBatch:
-    """The unpacked twin: the same sequences in the same order, one a row, padded to `max_length` (by default
-    as packed).
+    """Unpack a batch: the same sequences in the same order, one per row, padded to `max_length` (by default as
+    packed).
 
-    The useful tokens come in the same order too, so `x[batch.segment_ids > 0]` compares with the twin's.
+    The useful tokens come in the same order too, so `x[batch.segment_ids > 0]` compares with the unpacked one.
 
     >>> from packlib.batches import TokenStore, collate, pad
     >>> store = TokenStore.from_samples([{"input_ids": [7, 8, 9]}, {"input_ids": [4, 5]}])
     >>> pad(collate(store, [2], max_length=8), max_length=4).input_ids.tolist()
     [[7, 8, 9, 0], [4, 5, 0, 0]]
     """
-    device = batch.input_ids.device
+    device = instance("batch", batch, PackedBatch).input_ids.device
     batch = batch.to("cpu")
     useful, count = (batch.segment_ids > 0).numpy(), batch.num_sequences
     tokens = {name: batch[name].numpy()[useful] for name in ("input_ids", "token_type_ids", "labels") if name in batch}
@@ -151,7 +159,9 @@ class PackingCollator:
     max_predictions_per_pack: int | None = None
 
     def __post_init__(self) -> None:
-        whole_number("pad_id", self.pad_id, 0)
+        whole_number("pad_id", self.pad_id, 0, INT64_MAX)
+        if self.masking is not None and not callable(self.masking):
+            raise TypeError(f"masking must be an MlmMasking, not {shown(self.masking)}.")
         for name in ("max_length", "max_sequences_per_pack", "max_predictions_per_pack"):
             if getattr(self, name) is not None:
                 whole_number(name, getattr(self, name), 1)

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.nn.functional import pad as pad_tensor
 
 from packlib.batches.batch import IGNORED
-from packlib.checks import flag, number, whole_number
+from packlib.checks import flag, number, shown, whole_number
+from packlib.lengths.counting import INT64_MAX
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,9 @@ class SequenceLengthWarmup:
         whole_number("min_length", self.min_length, 1)
         whole_number("max_length", self.max_length, self.min_length)
         whole_number("step", self.step, 1)
-        flag("truncate", self.truncate), flag("keep_end", self.keep_end)
+        whole_number("pad_id", self.pad_id, 0, INT64_MAX)
+        flag("truncate", self.truncate)
+        flag("keep_end", self.keep_end)
         if self.keep_end and not self.truncate:
             raise ValueError("keep_end is for truncate=True: a reshaped row keeps every token.")
 
@@ -68,7 +71,7 @@ class SequenceLengthWarmup:
         return sorted({self.min_length, *between, self.max_length})
 
     def length(self, done: int, total: int) -> int:
-        """The length for the next update, when `done` of `total` are over (updates, sequences or tokens)."""
+        """Return the length for the next update, when `done` of `total` are over (updates, sequences or tokens)."""
         whole_number("total", total, 1)
         whole_number("done", done, 0)
         warmup = round(self.duration * total)
@@ -77,7 +80,7 @@ class SequenceLengthWarmup:
         return self.lengths[(len(self.lengths) - 1) * done // warmup]
 
     def __call__(self, batch: Mapping[str, Any], done: int, total: int) -> Mapping[str, Any]:
-        """The batch at the length that is due; see `shorten`."""
+        """Shorten the batch to the length that is due; see `shorten`."""
         return shorten(batch, self.length(done, total), self.truncate, self.keep_end, self.pad_id)
 
 
@@ -105,11 +108,18 @@ def shorten(
         were.
 
     Raises:
-        ValueError: if a tensor has another shape.
+        TypeError, ValueError: naming an argument of another kind, or a tensor of another shape.
     """
     whole_number("length", length, 1)
-    flag("truncate", truncate), flag("keep_end", keep_end)
-    rows, width = batch["input_ids"].shape
+    whole_number("pad_id", pad_id, 0, INT64_MAX)
+    flag("truncate", truncate)
+    flag("keep_end", keep_end)
+    ids = batch.get("input_ids") if isinstance(batch, Mapping) else None
+    if not isinstance(ids, Tensor) or ids.dim() != 2:
+        raise TypeError(
+            f"batch must be a mapping with input_ids, a tensor of shape (rows, tokens), not {shown(batch)}."
+        )
+    rows, width = ids.shape
     if width <= length:
         return batch
     tensors = {name: value for name, value in batch.items() if isinstance(value, Tensor) and value.dim()}
@@ -160,7 +170,7 @@ def _reshaped(tensors: dict[str, Tensor], length: int, pad_id: int) -> dict[str,
 def warm_memory(
     model: nn.Module, batch: Mapping[str, Any], loss: Callable[[nn.Module, Mapping], Tensor] | None = None
 ) -> None:
-    """A blank pass, forward and backward, of the largest batch, so that its memory is found, or missing, at once.
+    """Reserve the memory for the largest batch, or find it missing, by one blank forward and backward pass.
 
     Without it a warm-up runs out of memory late, or leaves the allocator's memory in pieces. Gradients, buffers (such
     as the statistics of BatchNorm), torch's random numbers and the optimizer stay as they are, also where it fails.

@@ -1,12 +1,12 @@
 """Scores that say how hard each sample is: its length, or anything else."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from packlib.checks import shown
+from packlib.checks import shown, sized
 
 
 class Samples(Protocol):
@@ -37,13 +37,19 @@ def difficulties(
     Raises:
         TypeError, ValueError: naming the first sample whose score is no number.
     """
-    share = range(len(dataset)) if share is None else share
-    given: Any = score
-    if given is None:
-        given = getattr(dataset, "lengths", lambda sample: len(sample["input_ids"]))
-    if not callable(given) and len(given) != len(dataset):
-        raise ValueError(f"There are {len(given)} scores for {len(dataset)} samples.")
-    scores = [given(dataset[i]) for i in share] if callable(given) else given[share.start : share.stop]
+    num_samples = sized("dataset", dataset)
+    share = range(num_samples) if share is None else share
+    if score is None:
+        score = getattr(dataset, "lengths", _num_tokens)
+    if callable(score):
+        scores: Any = [score(dataset[i]) for i in share]
+    else:
+        all_scores: Any = score
+        if sized("score", all_scores) != num_samples:
+            raise ValueError(f"There are {len(all_scores)} scores for {num_samples} samples.")
+        if not hasattr(all_scores, "__getitem__") or isinstance(all_scores, (str, bytes, Mapping)):
+            raise TypeError(f"score must be a function or a list of scores, not {shown(all_scores)}.")
+        scores = all_scores[share.start : share.stop]
 
     try:
         array = np.asarray(scores)
@@ -59,3 +65,9 @@ def difficulties(
         at = int(np.isnan(array).argmax())
         raise ValueError(f"The difficulty of sample {share[at]} is NaN, which has no place in an order.")
     return array.astype(np.float64)
+
+
+def _num_tokens(sample: Any) -> int:
+    if not isinstance(sample, Mapping) or "input_ids" not in sample:
+        raise TypeError(f"A sample of the dataset must be a mapping with input_ids, not {shown(sample)}.")
+    return len(sample["input_ids"])

@@ -17,7 +17,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from packlib.batches.batch import IGNORED, PackedBatch
-from packlib.checks import shown
+from packlib.checks import instance, shown, sized
+from packlib.lengths.counting import as_int64, as_integers
 
 _READ = ("input_ids", "labels", "token_type_ids")  # of a row
 
@@ -68,12 +69,12 @@ class FlatBatch:
         return self.sequence_of_token >= len(self.lengths) - self.padding_sequences
 
     def next_tokens(self) -> Tensor:
-        """The labels of a causal model, which shifts them itself: no token is asked for the first of a sequence."""
+        """Make the labels of a causal model, which shifts them itself; nothing predicts a sequence's first token."""
         labels = self.input_ids if self.labels is None else self.labels
         return labels.masked_fill((self.position_ids == 0) | self.is_padding, IGNORED)
 
     def with_padding(self, lengths: Sequence[int], pad_id: int) -> "FlatBatch":
-        """The same with sequences of padding of these lengths behind it."""
+        """Append sequences of padding of these lengths."""
         more = sum(lengths)
 
         def longer(values: Tensor | None, fill: int) -> Tensor | None:
@@ -98,10 +99,13 @@ def flatten_rows(rows: Sequence[Mapping[str, Any]]) -> FlatBatch:
     tensor([0, 3, 5, 6])
 
     Raises:
-        ValueError: if a row does not say where its sequences end, or has a column of tokens that no model reads.
+        TypeError, ValueError: if a row does not say where its sequences end, has a column of tokens that no model
+            reads, or one that holds no whole numbers.
     """
+    if not isinstance(rows, Sequence):
+        raise TypeError(f"rows must be a list of rows, not {shown(rows)}.")
     if not rows:
-        raise ValueError("A batch needs at least one pack; this one has none.")
+        raise ValueError("A batch needs at least one row; this one has none.")
     lengths = [row_lengths(row) for row in rows]
     columns = {name for row in rows for name in row.keys() & {*_READ}}
     joined = {name: torch.from_numpy(np.concatenate([_values(row, name) for row in rows])) for name in columns}
@@ -110,7 +114,7 @@ def flatten_rows(rows: Sequence[Mapping[str, Any]]) -> FlatBatch:
 
 def flatten_packs(batch: PackedBatch) -> FlatBatch:
     """Lay the sequences of a rectangle of packs end to end: its slots without the padding."""
-    useful = batch.segment_ids > 0
+    useful = instance("batch", batch, PackedBatch).segment_ids > 0
     columns = ("input_ids", "token_type_ids", "labels")
     return FlatBatch(batch.lengths, **{name: batch[name][useful] for name in columns if name in batch})
 
@@ -121,7 +125,9 @@ def row_lengths(row: Mapping[str, Any]) -> np.ndarray:
     Raises:
         ValueError: if the row does not say, or has a column of tokens that no model reads.
     """
-    tokens = len(row["input_ids"])
+    if not isinstance(row, Mapping) or "input_ids" not in row:
+        raise TypeError(f"A row must be a mapping with input_ids, not {shown(row)}.")
+    tokens = sized("input_ids of a row", row["input_ids"])
     lengths = _by_lengths(row, tokens) if "seq_lengths" in row else _by_positions(row, tokens)
     for name in row.keys() - {*_READ, "position_ids", "seq_lengths"}:
         if np.ndim(row[name]) == 1 and len(row[name]) != len(lengths):
@@ -130,7 +136,7 @@ def row_lengths(row: Mapping[str, Any]) -> np.ndarray:
 
 
 def _by_lengths(row: Mapping[str, Any], tokens: int) -> np.ndarray:
-    lengths = np.asarray(row["seq_lengths"], np.int64)
+    lengths = as_int64(row["seq_lengths"], "seq_length", "position {} of a row".format)
     if lengths.sum() != tokens:
         raise ValueError(f"The seq_lengths of a row add up to {lengths.sum()}; it has {tokens} input_ids.")
     if (lengths < 1).any():
@@ -144,7 +150,7 @@ def _by_positions(row: Mapping[str, Any], tokens: int) -> np.ndarray:
             "A row has neither seq_lengths nor position_ids, so nothing says where its sequences end (a Trainer keeps "
             "them with remove_unused_columns=False)."
         )
-    positions = np.asarray(row["position_ids"])
+    positions = as_integers(row["position_ids"], "position_id", "position {} of a row".format)
     starts = np.flatnonzero(positions == 0)
     lengths = np.diff(starts, append=tokens)
     is_whole = len(positions) == tokens == lengths.sum()
@@ -160,6 +166,8 @@ def _values(row: Mapping[str, Any], name: str) -> np.ndarray:
     values = np.asarray(row[name])
     if values.dtype.kind not in "iu":
         raise TypeError(f"The column {shown(name)} of a row must hold whole numbers, not {values.dtype}.")
+    if values.ndim != 1:
+        raise ValueError(f"The column {shown(name)} of a row must have one dimension, not the shape {values.shape}.")
     if len(values) != len(row["input_ids"]):
         raise ValueError(f"There are {len(values)} {name} for {len(row['input_ids'])} tokens.")
     if name != "labels" and (values < 0).any():

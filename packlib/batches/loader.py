@@ -11,7 +11,8 @@ from packlib.batches.collation import PackingCollator, collate
 from packlib.batches.samplers import PackSampler, PaddedShape, TokenBatchSampler
 from packlib.batches.token_budget import TokenBatches
 from packlib.batches.tokens import TokenStore
-from packlib.checks import shown
+from packlib.checks import instance, shown, sized, whole_number
+from packlib.lengths.counting import MAX_LENGTH
 from packlib.packing import Method, Packs, plan
 from packlib.work import Schedule
 
@@ -29,8 +30,9 @@ def pack_lengths(
     >>> pack_lengths([5, 3, 3, 2, 8], max_length=8)
     Packs(3 packs of 8, 5 samples, 87.500 % full)
     """
-    made = plan(lengths, max_length, method, max_sequences_per_pack=max_sequences_per_pack, on_interrupt="raise")
-    return made.assign(lengths, seed)
+    max_length = whole_number("max_length", max_length, 1, MAX_LENGTH)
+    best = plan(lengths, max_length, method, max_sequences_per_pack=max_sequences_per_pack, on_interrupt="raise")
+    return best.assign(lengths, seed)
 
 
 class PackDataset(Dataset):
@@ -48,17 +50,20 @@ class PackDataset(Dataset):
     """
 
     def __init__(self, dataset: Any, packs: Packs | None = None) -> None:
-        self.dataset, self.packs = dataset, packs
+        self.dataset = dataset
+        self.packs = packs
+        num_samples = sized("dataset", dataset)
         if packs is None:
             return
         if not isinstance(packs, Packs):
             raise TypeError(f"packs must be Packs, not {shown(packs)}.")
-        if len(packs.sample_ids) and (last := int(packs.sample_ids.max())) >= len(dataset):
-            raise ValueError(f"The packs hold sample {last}; the data set has {len(dataset)} samples.")
+        if len(packs.sample_ids) and (last := int(packs.sample_ids.max())) >= num_samples:
+            raise ValueError(f"The packs hold sample {last}; the data set has {num_samples} samples.")
         if isinstance(dataset, TokenStore):
-            held = np.add.reduceat(dataset.lengths[packs.sample_ids], packs.offsets[:-1])
-            if (other := held != packs.lengths_used).any():
-                _refuse_other_samples(int(other.argmax()), packs, held[other.argmax()])
+            tokens = np.add.reduceat(dataset.lengths[packs.sample_ids], packs.offsets[:-1])
+            is_other = tokens != packs.lengths_used
+            if is_other.any():
+                _refuse_other_samples(int(is_other.argmax()), packs, tokens[is_other.argmax()])
 
     def __len__(self) -> int:
         return len(self.dataset if self.packs is None else self.packs)
@@ -75,10 +80,10 @@ class PackDataset(Dataset):
         return epoch, sequences
 
 
-def _refuse_other_samples(index: int, packs: Packs, held: int) -> None:
+def _refuse_other_samples(index: int, packs: Packs, tokens: int) -> None:
     raise ValueError(
         f"The packs were made for other lengths: pack {index} has {packs.lengths_used[index]} tokens, and its "
-        f"samples have {held}."
+        f"samples have {tokens}."
     )
 
 
@@ -95,16 +100,18 @@ class PaddedSamples(Dataset):
 
     def __init__(self, dataset: Any, batches: TokenBatches) -> None:
         self.dataset = dataset
-        if len(batches.sample_ids) != len(dataset):
-            raise ValueError(f"The batches hold {len(batches.sample_ids)} samples; the data set has {len(dataset)}.")
+        num_samples = sized("dataset", dataset)
+        if len(batches.sample_ids) != num_samples:
+            raise ValueError(f"The batches hold {len(batches.sample_ids)} samples; the data set has {num_samples}.")
         if isinstance(dataset, TokenStore):
-            before = np.concatenate([[0], np.cumsum(dataset.lengths[batches.sample_ids], dtype=np.int64)])
-            held = np.diff(before[batches.offsets])
-            if (other := held != batches.tokens).any():
-                at = int(other.argmax())
+            tokens_before = np.concatenate([[0], np.cumsum(dataset.lengths[batches.sample_ids], dtype=np.int64)])
+            tokens = np.diff(tokens_before[batches.offsets])
+            is_other = tokens != batches.tokens
+            if is_other.any():
+                at = int(is_other.argmax())
                 raise ValueError(
                     f"The batches were made for other lengths: batch {at} has {batches.tokens[at]} tokens, and its "
-                    f"samples have {held[at]}."
+                    f"samples have {tokens[at]}."
                 )
 
     def __len__(self) -> int:
@@ -174,7 +181,7 @@ class PackLoader(DataLoader):
         self.batch_sampler.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """The epoch, the batches of it that this rank was handed out, and what the order depends on."""
+        """Return the epoch, the batches of it that this rank was handed out, and what the order depends on."""
         return self.batch_sampler.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -199,7 +206,7 @@ def pack_loader(
     rank: int | None = None,
     **options: Any,
 ) -> PackLoader:
-    """A loader of `batch_size` packs a batch; under torch.distributed this rank's share (`PackSampler`).
+    """Make a loader of `batch_size` packs a batch; under torch.distributed, of this rank's share (`PackSampler`).
 
     >>> from packlib.batches import TokenStore, pack_lengths, pack_loader
     >>> store = TokenStore.from_samples([{"input_ids": [7] * length} for length in (5, 3, 3, 2, 8)])
@@ -225,6 +232,8 @@ def pack_loader(
         ranks, rank: by default those of torch.distributed; `ranks=1` gives every rank all packs.
         options: passed on to `torch.utils.data.DataLoader` (`num_workers`, `pin_memory`, …).
     """
+    if collator is not None:
+        instance("collator", collator, PackingCollator)
     if isinstance(packs, TokenBatches):
         return _token_loader(dataset, packs, collator, batch_size, (seed, shuffle, drop_last, ranks, rank), options)
     data = PackDataset(dataset, packs)

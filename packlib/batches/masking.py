@@ -9,13 +9,14 @@ import numpy as np
 
 from packlib.batches.batch import IGNORED
 from packlib.batches.tokens import TokenStore
-from packlib.checks import number, whole_number
+from packlib.checks import instance, number, whole_number
+from packlib.lengths.counting import as_integers
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 divided by the golden ratio, made odd
 
 
 def splitmix64(state: np.ndarray | int, step: np.ndarray | int) -> np.ndarray:
-    """The `step`-th draw (from 1) of SplitMix64 started at `state`; uint64, uniform over all 64-bit numbers.
+    """Return the `step`-th draw (from 1) of SplitMix64 started at `state`; uint64, uniform over all 64-bit numbers.
 
     A counter-based generator: any draw comes directly, in any order, so that all tokens are drawn at once.
     Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014, figure 16.
@@ -58,12 +59,16 @@ class MlmMasking:
         whole_number("seed", self.seed, 0, 2**64 - 1)
         whole_number("mask_id", self.mask_id, 0, whole_number("vocab_size", self.vocab_size, 1) - 1)
         number("probability", self.probability, above=0, at_most=1)
+        special_ids = as_integers(self.special_ids, "special_id").tolist()
+        for special_id in special_ids:
+            whole_number("special_ids", special_id, 0)
+        object.__setattr__(self, "special_ids", tuple(special_ids))
         if self._ordinary_ids.size == 0:
             raise ValueError(f"All {self.vocab_size} tokens are special; none is left to draw.")
 
     @classmethod
     def for_tokenizer(cls, tokenizer: Any, seed: int = 0, probability: float = 0.15) -> "MlmMasking":
-        """The masking for a transformers tokenizer."""
+        """Make the masking for a transformers tokenizer."""
         special = tuple(sorted(tokenizer.all_special_ids))
         return cls(seed, tokenizer.mask_token_id, len(tokenizer), special, probability)
 
@@ -82,10 +87,17 @@ class MlmMasking:
             The masked sequences, with `labels`: int64, the token to predict or -100.
 
         Raises:
-            ValueError: if the sequences have labels already.
+            TypeError, ValueError: if an epoch is no whole number from 0 up, or the sequences have labels already.
         """
-        if sequences.labels is not None:
+        if instance("sequences", sequences, TokenStore).labels is not None:
             raise ValueError("The sequences have labels already, which masking would replace: masking must be None.")
+        if isinstance(epochs, Iterable):
+            epochs = as_integers(epochs, "Epoch")
+            if len(epochs) != len(sequences):
+                raise ValueError(f"There are {len(epochs)} epochs for {len(sequences)} sequences.")
+            whole_number("epochs", epochs.min(initial=0), 0)
+        else:
+            epochs = whole_number("epochs", epochs, 0, 2**64 - 1)
         state = splitmix64(splitmix64(self.seed, 1) ^ np.asarray(epochs, np.uint64), 1)
         state = splitmix64(state ^ sequences.sample_ids.astype(np.uint64), 1)
         state = np.broadcast_to(state, len(sequences))

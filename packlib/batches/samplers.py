@@ -112,12 +112,12 @@ class PackSampler(Sampler):
             self.epoch, self.start, self.done = epoch, 0, 0
 
     def setting(self) -> dict:
-        """Everything that the batches of all ranks depend on, as plain values."""
+        """Return everything that the batches of all ranks depend on, as plain values."""
         names = ("num_packs", "batch_size", "window", "seed", "shuffle", "drop_last", "ranks")
         return {name: getattr(self, name) for name in names}
 
     def state_dict(self) -> dict:
-        """The epoch, the batches of it that this rank was handed out, and what they depend on.
+        """Return the epoch, the batches of it that this rank was handed out, and what they depend on.
 
         Workers fetch ahead: with them take the state of the loader, which counts what was used.
         """

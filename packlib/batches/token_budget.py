@@ -126,6 +126,9 @@ def batch_by_tokens(
     one_of("order", order, ORDERS)
     flag("count_padding", count_padding)
     flag("blank_batches", blank_batches)
+    if seed is not None:
+        for part in seed if isinstance(seed, (list, tuple)) else [seed]:
+            whole_number("seed", part, 0)
     lengths = as_lengths(lengths)
     number = len(lengths)
     every = whole_number("same_shape_every", same_shape_every, 1)
@@ -143,7 +146,7 @@ def batch_by_tokens(
     else:
         if every > 1 or count_padding:
             raise ValueError("target_lengths goes with neither same_shape_every nor count_padding.")
-        targets = as_lengths(target_lengths)
+        targets = as_lengths(target_lengths, noun="Target length")
         if len(targets) != number:
             raise ValueError(f"target_lengths must have one length for each of the {number} samples.")
         _budget("target_lengths", max_tokens, targets)

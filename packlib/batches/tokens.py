@@ -86,7 +86,7 @@ class TokenStore(Ragged[dict[str, Any]]):
                 _refuse_labels(name, values)
 
     def with_tokens(self, input_ids: np.ndarray, labels: np.ndarray) -> "TokenStore":
-        """The same sequences with other tokens and labels in the same places, which are not checked again."""
+        """Replace the tokens and labels of the sequences, place by place; they are not checked again."""
         return self._of(**vars(self) | {"input_ids": input_ids, "labels": labels})
 
     @classmethod
@@ -105,8 +105,10 @@ class TokenStore(Ragged[dict[str, Any]]):
             TypeError, ValueError: naming a column that no batch can carry, or the first sample that is wrong.
         """
         no_frame("samples", samples)
+        if not isinstance(samples, Iterable):
+            raise TypeError(f"samples must be a list of mappings, not {shown(samples)}.")
         samples = list(samples)
-        names = range(len(samples)) if sample_ids is None else np.asarray(sample_ids).tolist()
+        names = range(len(samples)) if sample_ids is None else as_integers(sample_ids, "sample_id").tolist()
         if len(names) != len(samples):
             raise ValueError(f"There are {len(names)} sample_ids for {len(samples)} samples.")
         rows = [_fields_of(sample, f"sample {name}") for name, sample in zip(names, samples, strict=True)]
@@ -128,7 +130,7 @@ class TokenStore(Ragged[dict[str, Any]]):
 
     @classmethod
     def concatenate(cls, stores: Sequence["TokenStore"]) -> "TokenStore":
-        """One store of all sequences of `stores`, in their order, under their sample ids.
+        """Join `stores` into one, with all sequences in their order, under their sample ids.
 
         Raises:
             ValueError: if two sequences have one sample id, or some stores have labels and others none.
@@ -157,8 +159,8 @@ class TokenStore(Ragged[dict[str, Any]]):
         return {name: values[at] for name in _BY_TOKEN if (values := getattr(self, name)) is not None}
 
     def take(self, indices: Iterable[int]) -> "TokenStore":
-        """The sequences at `indices`, in that order, under their sample ids."""
-        indices = as_integers(indices, "Index").astype(np.int64, copy=False)
+        """Select the sequences at `indices`, in that order, under their sample ids."""
+        indices = as_integers(indices, "Sequence number").astype(np.int64, copy=False)
         if indices.size and not (0 <= indices.min() and indices.max() < len(self)):
             raise IndexError(
                 f"There are {len(self)} sequences; the indices go from {indices.min()} to {indices.max()}."
@@ -307,7 +309,7 @@ def tokenize(
 
 
 def wordnet_tokenizer() -> Any:
-    """The committed WordPiece tokenizer, a transformers `BertTokenizerFast` with 4,000 tokens.
+    """Load the committed WordPiece tokenizer, a transformers `BertTokenizerFast` with 4,000 tokens.
 
     >>> from packlib.batches import wordnet_tokenizer
     >>> wordnet_tokenizer()("a small dog")["input_ids"]

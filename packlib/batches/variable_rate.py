@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 from torch.optim import Optimizer
 
-from packlib.checks import number, one_of, whole_number
+from packlib.checks import number, one_of, shown, whole_number
 
 RateRule = Literal["linear", "sqrt", "none"]
 RATE_RULES: dict[RateRule, Callable[[float], float]] = {
@@ -22,7 +22,7 @@ RATE_RULES: dict[RateRule, Callable[[float], float]] = {
 
 
 def scale_learning_rate(rate: float, batch_size: int, reference: int, rule: RateRule = "linear") -> float:
-    """The rate for an update of `batch_size` samples, if `rate` is right for `reference` samples.
+    """Scale a learning rate that is right for `reference` samples to an update of `batch_size` samples.
 
     Args:
         batch_size, reference: samples of a whole update: of all its micro-batches, on all ranks.
@@ -68,7 +68,7 @@ class VariableBatchLR:
         self.scheduler = None if isinstance(wrapped, Optimizer) else wrapped
         self.optimizer: Any = wrapped if self.scheduler is None else getattr(wrapped, "optimizer", None)
         if not isinstance(self.optimizer, Optimizer):
-            raise TypeError(f"VariableBatchLR wraps a scheduler or an optimizer, not a {type(wrapped).__name__}.")
+            raise TypeError(f"wrapped must be a scheduler or an optimizer, not {shown(wrapped)}.")
         self.reference = whole_number("reference", reference, 1)
         self.rule = one_of("rule", rule, RATE_RULES)
         self._rates: tuple[list[float], list[float]] | None = None  # while they are scaled: without and with
@@ -81,13 +81,13 @@ class VariableBatchLR:
         self._rates = unscaled, self.get_last_lr()
 
     def step(self, *args: Any, **kwargs: Any) -> None:
-        """After the update: the unscaled rates again, and then a step of the wrapped scheduler."""
+        """Put the unscaled rates back after an update, and step the wrapped scheduler."""
         self._restore()
         if self.scheduler is not None:
             self.scheduler.step(*args, **kwargs)
 
     def get_last_lr(self) -> list[float]:
-        """The rates as they are now, one for each parameter group."""
+        """Return the rates as they are now, one for each parameter group."""
         return [float(group["lr"]) for group in self.optimizer.param_groups]
 
     def _restore(self) -> None:
@@ -110,7 +110,7 @@ class VariableBatchLR:
                 group["lr"] = rate
 
     def state_dict(self) -> dict:
-        """The rates without and with the scaling, the rule, and the state of the wrapped scheduler."""
+        """Return the rates without and with the scaling, the rule, and the state of the wrapped scheduler."""
         inner = None if self.scheduler is None else self.scheduler.state_dict()
         return {"scheduler": inner, "reference": self.reference, "rule": self.rule, "rates": self._rates}
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch.distributed as dist
 
-from packlib.checks import whole_number
+from packlib.checks import instance, whole_number
 from packlib.collectives import Collectives
-from packlib.lengths.counting import MAX_LENGTH, as_lengths
+from packlib.lengths.counting import MAX_LENGTH, as_integers, as_lengths
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing import Method, PackingPlan, Packs, plan
 from packlib.packing.assigning import order_by_length
@@ -84,6 +84,8 @@ def pack_distributed(
     bytes_of_histograms = ranks.bytes_sent
     with ranks.agree_on_errors():
         if ranks.rank == 0:  # other processors may round otherwise, and another plan would scramble the packs
+            if not histograms.any():
+                raise ValueError("There are no lengths on any rank; at least one is needed.")
             limit = max_sequences_per_pack
             first_plan = plan(
                 LengthHistogram(histograms.sum(0)), method=method, max_sequences_per_pack=limit, on_interrupt="raise"
@@ -202,11 +204,19 @@ def deal(plan: PackingPlan, ranks: int | np.ndarray, world_size: int) -> np.ndar
     """Count the packs of each strategy that a rank gets when all packs are dealt in turn.
 
     Args:
-        ranks: one rank, or several in an array.
+        ranks: one rank, or several in an array; each from 0 to `world_size` - 1.
 
     Returns:
         int64, shape (number of strategies,), or (number of strategies, number of `ranks`).
+
+    Raises:
+        TypeError, ValueError: naming the argument that is wrong.
     """
+    instance("plan", plan, PackingPlan)
+    world_size = whole_number("world_size", world_size, 1)
+    whole_ranks = as_integers(ranks if isinstance(ranks, Iterable) else [ranks], "Rank")
+    whole_number("ranks", whole_ranks.min(initial=0), 0)
+    whole_number("ranks", whole_ranks.max(initial=0), 0, world_size - 1)
     packs_up_to = np.cumsum(plan.repeats)  # each strategy
     packs_of_ranks_up_to = np.subtract.outer(packs_up_to + world_size - 1, ranks) // world_size
     return np.diff(packs_of_ranks_up_to, axis=0, prepend=0)

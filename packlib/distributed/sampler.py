@@ -8,7 +8,7 @@ import torch.distributed as dist
 from torch.utils.data import Sampler
 
 from packlib.batches.difficulty import Samples, difficulties
-from packlib.checks import flag, one_of, whole_number
+from packlib.checks import flag, one_of, sized, whole_number
 from packlib.collectives import Collectives
 from packlib.distributed.sorting import exact_sort, interleave, sort_rows
 
@@ -59,8 +59,10 @@ class DistributedCurriculumSampler(Sampler[int]):
         rank, size = self._ranks.rank, self._ranks.size
         with self._ranks.agree_on_errors():
             self.curriculum = one_of("curriculum", curriculum, CURRICULA)
-            self.seed, self.drop_last = whole_number("seed", seed, 0), flag("drop_last", drop_last)
-            self.num_samples = whole_number(f"the number of samples for {size} ranks", len(dataset), size)
+            self.seed = whole_number("seed", seed, 0)
+            self.drop_last = flag("drop_last", drop_last)
+            num_samples = sized("dataset", dataset)
+            self.num_samples = whole_number(f"the number of samples for {size} ranks", num_samples, size)
         self._ranks.check_same(**self._setting())
         share = range(self.num_samples * rank // size, self.num_samples * (rank + 1) // size)
         with self._ranks.agree_on_errors():

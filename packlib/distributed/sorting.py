@@ -13,7 +13,7 @@ import numpy as np
 import torch.distributed as dist
 from numpy.typing import ArrayLike
 
-from packlib.checks import whole_number
+from packlib.checks import as_floats, shown, whole_number
 from packlib.collectives import Collectives
 
 INT64_MAX = np.iinfo(np.int64).max
@@ -57,7 +57,7 @@ def exact_sort(rows: np.ndarray, group: dist.ProcessGroup | None = None, by: int
     ranks.check_same(by=by)
     by = whole_number("by", rows.shape[1] if by is None else by, 1, rows.shape[1])
     rows = sort_rows(rows, by)
-    bounds = rows_of_ranks.sum() * np.arange(ranks.size + 1) // ranks.size  # of the ranks' parts of the sorted whole
+    bounds = rows_of_ranks.sum() * np.arange(ranks.size + 1) // ranks.size
     cuts = _cut_points(np.ascontiguousarray(rows.T[:by]), bounds[1:-1], ranks)
     rows_to_ranks = np.diff(cuts, prepend=0, append=len(rows))
     received = ranks.exchange(rows, rows_to_ranks)
@@ -96,6 +96,8 @@ def sort_rows(rows: np.ndarray, by: int | None = None) -> np.ndarray:
     it is as wide as fits into 64 bits beside the row's place. NumPy sorts such keys fast, and no two of them tie. Short
     columns, such as a length and a sample id, take one pass. (`np.lexsort` takes two to four times as long.)
     """
+    _refuse_other_rows(rows)
+    by = None if by is None else whole_number("by", by, 1, rows.shape[1])
     if len(rows) < 2:
         return rows
     order = np.arange(len(rows))
@@ -200,12 +202,18 @@ def check_rows(ranks: Collectives, rows: np.ndarray) -> tuple[np.ndarray, np.nda
     """
     with ranks.agree_on_errors():
         rows = np.asarray(rows)
-        if rows.dtype.kind not in "iu" or not np.can_cast(rows.dtype, np.int64):
-            raise TypeError(f"Rows must be whole numbers that fit in int64, not {rows.dtype}.")
-        if rows.ndim != 2 or not rows.shape[1]:
-            raise ValueError(f"Rows must have the shape (rows, columns), one column at least, not {rows.shape}.")
+        _refuse_other_rows(rows)
     ranks.check_same(columns=rows.shape[1])
     return np.ascontiguousarray(rows, np.int64), ranks.gather(np.array(len(rows)))
+
+
+def _refuse_other_rows(rows: np.ndarray) -> None:
+    if not isinstance(rows, np.ndarray):
+        raise TypeError(f"rows must be an array of whole numbers, not {shown(rows)}.")
+    if rows.dtype.kind not in "iu" or not np.can_cast(rows.dtype, np.int64):
+        raise TypeError(f"Rows must be whole numbers that fit in int64, not {rows.dtype}.")
+    if rows.ndim != 2 or not rows.shape[1]:
+        raise ValueError(f"Rows must have the shape (rows, columns), one column at least, not {rows.shape}.")
 
 
 def load_imbalance(loads: ArrayLike) -> float:
@@ -218,8 +226,15 @@ def load_imbalance(loads: ArrayLike) -> float:
     Args:
         loads: what each rank has to do, shape (ranks,), or (steps, ranks) if the ranks wait for each other after each
             step.
+
+    Raises:
+        TypeError, ValueError: if the loads have another shape, or one is negative, infinite or no number.
     """
-    loads = np.asarray(loads, float)
+    loads = as_floats("loads", loads)
+    if loads.ndim not in (1, 2) or not loads.size:
+        raise ValueError(f"loads must have the shape (ranks,) or (steps, ranks), not {loads.shape}.")
+    if not (np.isfinite(loads).all() and (loads >= 0).all() and loads.any()):
+        raise ValueError(f"loads must be finite and at least 0, and not all 0, not {shown(loads.tolist())}.")
     slowest = loads.max(axis=-1)
     mean = loads.mean(axis=-1)
     return float(slowest.sum() / mean.sum())

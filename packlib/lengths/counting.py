@@ -1,7 +1,7 @@
 """Lengths checked and counted, a chunk at a time, so that memory stays bounded however long the data is."""
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ INT64_MAX = 2**63 - 1
 WAYS_OUT = 'pass a larger maximum, or overlong="truncate", "drop" or "split" (in the shell --overlong truncate).'
 Place = Callable[[int], str]  # from the index of a value to the words for its place in an error
 position: Place = "position {}".format
+_NO_LIST = (str, bytes, bytearray, Mapping, Set)  # they can be gone through, but not as a list of numbers
 _ODD = (bool, np.bool, str, bytes)  # beside integers, NumPy would take them for numbers, or all for text
 
 
@@ -29,7 +30,7 @@ def as_integers(values: Iterable[int], noun: str, place: Place = position) -> np
     """
     refuse_tables(values, noun)
     if not hasattr(values, "__array__") and not isinstance(values, (list, tuple)):
-        if not isinstance(values, Iterable):
+        if not isinstance(values, Iterable) or isinstance(values, _NO_LIST):
             raise TypeError(f"{noun}s must be an array or a list of whole numbers, not {shown(values)}.")
         values = list(values)
     if isinstance(values, (list, tuple)) and any(issubclass(kind, _ODD) for kind in set(map(type, values))):
@@ -93,7 +94,7 @@ def _is_whole(value: Any) -> bool:
     return not isinstance(value, (bool, np.bool))
 
 
-def as_lengths(lengths: Iterable[int], place: Place = position, at_least: int = 1) -> np.ndarray:
+def as_lengths(lengths: Iterable[int], place: Place = position, at_least: int = 1, noun: str = "Length") -> np.ndarray:
     """Check lengths in tokens and return them as an integer array, shape (n,); arguments as in `as_integers`.
 
     Args:
@@ -102,12 +103,12 @@ def as_lengths(lengths: Iterable[int], place: Place = position, at_least: int = 
     Raises:
         TypeError, ValueError: if there are none, or naming the first that is fractional, NaN or under 1.
     """
-    array = as_integers(lengths, "Length", place)
+    array = as_integers(lengths, noun, place)
     if array.size < at_least:
-        raise ValueError("There are no lengths; at least one is needed.")
+        raise ValueError(f"There are no {noun.lower()}s; at least one is needed.")
     if array.min(initial=1) < 1:
         at = int(np.argmax(array < 1))
-        raise ValueError(f"Length {array[at]} at {place(at)} is not allowed: lengths start at 1.")
+        raise ValueError(f"{noun} {array[at]} at {place(at)} is not allowed: lengths start at 1.")
     return array
 
 

@@ -154,7 +154,7 @@ class LengthHistogram:
         return cls(counts, **{**fields, **lost})
 
     def with_max_length(self, max_length: int, overlong: Overlong = "error") -> "LengthHistogram":
-        """The same sequences in packs of another length; `overlong` as in `from_lengths`.
+        """Change the length of a pack for the same sequences; `overlong` as in `from_lengths`.
 
         >>> from packlib import LengthHistogram
         >>> LengthHistogram.from_lengths([3, 9, 4, 6]).with_max_length(4, overlong="split").expand()
@@ -218,7 +218,7 @@ class LengthHistogram:
 
     @classmethod
     def from_dict(cls, raw: Any) -> "LengthHistogram":
-        """The histogram of which `as_dict` made this; nothing is rounded or guessed.
+        """Read a histogram that `as_dict` wrote; nothing is rounded or guessed.
 
         Raises:
             TypeError, ValueError: with the first thing that is wrong.
@@ -235,7 +235,7 @@ class LengthHistogram:
         return cls(whole, **{name: raw[name] for name in _ABOUT})
 
     def to_json(self) -> str:
-        """The histogram as JSON text, with all that is known about it."""
+        """Write the histogram as JSON text, with all that is known about it."""
         return json.dumps(self.as_dict())
 
     @classmethod
@@ -263,7 +263,7 @@ class LengthHistogram:
             return cls.from_dict(parse_json(read_text(file)))
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other is a histogram with the same attributes, so that either can stand for the other."""
+        """Compare all attributes, so that equal histograms can stand for each other."""
         same = isinstance(other, LengthHistogram) and np.array_equal(self.counts, other.counts)
         return same and self._about() == cast(LengthHistogram, other)._about()
 
@@ -289,7 +289,7 @@ class LengthHistogram:
         return self.max_length * self.num_sequences / self.num_tokens
 
     def expand(self) -> np.ndarray:
-        """Every sequence's length, in ascending order; int64, shape (num_sequences,)."""
+        """List every sequence's length, in ascending order; int64, shape (num_sequences,)."""
         return np.repeat(np.arange(len(self.counts)), self.counts)
 
     def __repr__(self) -> str:

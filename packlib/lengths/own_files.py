@@ -364,7 +364,7 @@ def _json_length(row: Any, column: str | None, number: int) -> int:
 
 
 def is_json_lines(path: Path) -> bool:
-    """Whether a name ends like one of JSON lines, which may be compressed."""
+    """Return True if a name ends like one of JSON lines, which may be compressed."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] in _COMPRESSED:
         suffixes.pop()
@@ -388,7 +388,7 @@ def open_lines(path: Path) -> io.TextIOWrapper:
 
 
 def json_rows(file: Iterable[str]) -> Iterator[tuple[int, Any]]:
-    """The number and the value of each of the JSON lines that is not blank.
+    """Yield the number and the value of each of the JSON lines that is not blank.
 
     Raises:
         ValueError: naming the line that is no JSON.
@@ -402,7 +402,7 @@ def json_rows(file: Iterable[str]) -> Iterator[tuple[int, Any]]:
 
 
 def npy_header(file: BinaryIO) -> tuple[tuple[int, ...], np.dtype]:
-    """The shape and the dtype of the `.npy` array that starts here; leaves the file at its first number.
+    """Read the shape and the dtype of the `.npy` array that starts here; leave the file at its first number.
 
     Raises:
         ValueError: whatever is wrong with the header, of which NumPy's reader raises a dozen kinds.

@@ -18,7 +18,7 @@ with Path(__file__).with_name("data_sets.csv").open(encoding="utf-8") as _file:
 
 
 def data_path(*parts: str) -> Path:
-    """The path of a file or folder in the workbook's `data/`.
+    """Find a file or folder in the workbook's `data/`.
 
     Raises:
         FileNotFoundError: if it is not there, as when packlib was installed without its checkout.
@@ -27,7 +27,7 @@ def data_path(*parts: str) -> Path:
 
 
 def tokenizer_path() -> Path:
-    """The folder of the committed WordPiece tokenizer, for `BertTokenizerFast.from_pretrained`.
+    """Find the folder of the committed WordPiece tokenizer, for `BertTokenizerFast.from_pretrained`.
 
     Lower case, 4,000 tokens, trained on WordNet's glosses, with [PAD] [UNK] [CLS] [SEP] [MASK] as 0 to 4.
     """
@@ -35,7 +35,7 @@ def tokenizer_path() -> Path:
 
 
 def available() -> dict[str, str]:
-    """The names that `load` knows, each with one line about it."""
+    """List the names that `load` knows, each with one line about it."""
     return {
         **{name: "{about} ({kind}, up to {max_length})".format(**row) for name, row in _STORED.items()},
         **{name: f"{_about(make)} (synthetic)" for name, make in FAMILIES.items()},
@@ -43,7 +43,7 @@ def available() -> dict[str, str]:
 
 
 def file_of(name_or_path: str | os.PathLike[str]) -> Path | None:
-    """The file that `load` reads, be it there or not; None for a data set that is a formula."""
+    """Find the file that `load` reads, be it there or not; None for a data set that is a formula."""
     name = str(name_or_path)
     if name in _STORED:
         return data_path("lengths", f"{name}.csv")
@@ -56,7 +56,7 @@ def load(
     column: str | None = None,
     overlong: Overlong = "error",
 ) -> LengthHistogram:
-    """The histogram of a data set that `available()` names, or of a file of lengths.
+    """Load the histogram of a data set that `available()` names, or of a file of lengths.
 
     >>> from packlib import load
     >>> load("squad").num_sequences, load("wikipedia", max_length=128, overlong="truncate").truncated

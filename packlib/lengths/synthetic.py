@@ -5,10 +5,11 @@ Every function returns `num_sequences` sequences in packs of `max_length`; longe
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from packlib.checks import number, whole_number
+from packlib.checks import number, shown, whole_number
 from packlib.lengths.counting import MAX_LENGTH, apportion
 from packlib.lengths.histogram import LengthHistogram
 
@@ -48,7 +49,7 @@ def two_humped(
 
     The first hump holds `share` of the sequences; `centers` and `widths` (standard deviations) are in tokens.
     """
-    for center, width in zip(centers, widths, strict=True):
+    for center, width in zip(_pair("centers", centers), _pair("widths", widths), strict=True):
         number("a center", center, at_least=-_MOST, at_most=_MOST)
         number("a width", width, above=0, at_most=_MOST)
     number("share", share, at_least=0, at_most=1)
@@ -90,8 +91,9 @@ def image_patch_like(
     2307.06304); the numbers are ours. By default `max_length` is what the largest square gives.
     """
     whole_number("patch", patch, 1)
-    low = whole_number("sides[0]", sides[0], patch, 16_384)
-    high = whole_number("sides[1]", sides[1], low, 16_384)
+    low, high = _pair("sides", sides)
+    low = whole_number("sides[0]", low, patch, 16_384)
+    high = whole_number("sides[1]", high, low, 16_384)
     number("widest", widest, at_least=1, at_most=100)
     max_length = high**2 // patch**2 if max_length is None else max_length
     whole_number("max_length", max_length, 1, MAX_LENGTH)
@@ -106,6 +108,12 @@ def image_patch_like(
 FAMILIES: dict[str, Callable[..., LengthHistogram]] = {
     make.__name__.replace("_", "-"): make for make in (log_normal, uniform, two_humped, protein_like, image_patch_like)
 }
+
+
+def _pair(name: str, values: Any) -> tuple[Any, Any]:
+    if not isinstance(values, (tuple, list, np.ndarray)) or len(values) != 2:
+        raise TypeError(f"{name} must be two numbers, not {shown(values)}.")
+    return values[0], values[1]
 
 
 def _edges(max_length: int) -> np.ndarray:

@@ -63,7 +63,7 @@ def padding_waste(
     buckets: int = BUCKETS,
     window: int = WINDOW,
 ) -> PaddingWaste:
-    """The slots that one pass over the data takes under a batching habit.
+    """Count the slots that one pass over the data takes under a batching habit.
 
     - "maximum": every batch is as wide as the maximum length.
     - "random": shuffle, cut into batches, pad each to its longest.
@@ -107,7 +107,7 @@ def padding_waste(
 
 
 def bucket_bounds(max_length: int, buckets: int) -> list[int]:
-    """The longest length of each of so many equal ranges, ascending."""
+    """Cut the lengths into so many equal ranges; return the longest length of each, ascending."""
     number = min(whole_number("buckets", buckets, 1), max_length)
     return [max_length * i // number for i in range(1, number + 1)]
 

@@ -47,12 +47,12 @@ def allowed_pairs(segment_ids: Tensor, causal: bool = False, rule: Callable | No
 def additive_mask(
     segment_ids: Tensor, causal: bool = False, dtype: torch.dtype = torch.float32, rule: Callable | None = None
 ) -> Tensor:
-    """The mask that is added to the scores: 0 or the least number of `dtype`; shape (B, 1, T, T)."""
+    """Make the mask that is added to the scores: 0 or the least number of `dtype`; shape (B, 1, T, T)."""
     return added(allowed_pairs(segment_ids, causal, rule), dtype)
 
 
 def added(allowed: Tensor, dtype: torch.dtype) -> Tensor:
-    """Allowed pairs, shape (B, T, T), as a mask that is added to the scores; shape (B, 1, T, T)."""
+    """Turn allowed pairs, shape (B, T, T), into a mask that is added to the scores; shape (B, 1, T, T)."""
     mask = torch.zeros((), dtype=dtype, device=allowed.device)
     return mask.where(allowed, torch.finfo(dtype).min)[:, None]
 
@@ -78,7 +78,7 @@ def tree_pairs(seen_until: Tensor, position_ids: Tensor, rule: Callable | None =
 
 
 def block_mask(segment_ids: Tensor, causal: bool = False) -> Any:
-    """FlexAttention's block mask: which 128 × 128 tiles can be skipped, and a rule for the others."""
+    """Make FlexAttention's block mask: which 128 × 128 tiles can be skipped, and a rule for the others."""
 
     def same_segment(b: Tensor, h: Tensor, query: Tensor, key: Tensor) -> Tensor:
         same = segment_ids[b, query] == segment_ids[b, key]
@@ -89,7 +89,7 @@ def block_mask(segment_ids: Tensor, causal: bool = False) -> Any:
 
 
 def tree_block_mask(seen_until: Tensor) -> Any:
-    """FlexAttention's block mask where sequences share tokens, as `tree_pairs` draws it, without a mask of T² pairs.
+    """Make FlexAttention's block mask where sequences share tokens, as in `tree_pairs`, without a mask of T² pairs.
 
     >>> import torch
     >>> from packlib.model.attention import tree_block_mask
@@ -121,7 +121,7 @@ def cumulative_lengths(segment_ids: Tensor) -> tuple[Tensor, int]:
 def choose_backend(
     backend: Backend, device: torch.device | str, dtype: torch.dtype, needs_gradient: bool, dropout: float = 0.0
 ) -> BackendName:
-    """The backend to use: `backend` itself, or for "auto" the fastest that is right here.
+    """Choose the attention backend: `backend` itself, or for "auto" the fastest that is right here.
 
     Args:
         dtype: of queries, keys and values.
@@ -158,7 +158,7 @@ def _refusal(
 
 
 def attention_arguments(segment_ids: Tensor, backend: BackendName, dtype: torch.dtype = torch.float32) -> dict:
-    """The keyword argument that makes a layer of BERT attend within segments.
+    """Make the keyword argument with which a layer of BERT attends within segments.
 
     The model's `config._attn_implementation` must be `BACKENDS[backend]`, which transformers knows from here on.
     """

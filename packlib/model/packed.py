@@ -120,7 +120,7 @@ class PackedBert(BertForPreTraining):
         token_type_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
     ) -> Tensor:
-        """The last hidden states of the packs, shape (B, T, d). Positions restart with each sequence."""
+        """Compute the last hidden states of the packs, shape (B, T, d). Positions restart with each sequence."""
         slots, space = segment_ids.shape[1], self.config.max_position_embeddings
         if slots > space:
             raise ValueError(f"The packs have {slots} slots; the model's position table ends at {space}.")

@@ -49,7 +49,7 @@ _ENCODERS = frozenset(  # families whose causal models look ahead all the same, 
 
 
 def for_transformers(batch: PackedBatch, model: PreTrainedModel, form: Form = "auto") -> dict[str, Any]:
-    """The arguments that make an unmodified `model` compute for each packed sequence what it computes for it alone.
+    """Turn a packed batch into arguments with which an unmodified `model` treats each sequence as if it were alone.
 
     >>> from packlib.batches import TokenStore, collate
     >>> from packlib.model import for_transformers
@@ -222,7 +222,7 @@ class Handover:
         return self.dense(batch) if self.form == "dense" else self.flat(flatten_packs(batch))
 
     def flat(self, batch: FlatBatch) -> dict[str, Any]:
-        """The arguments for sequences end to end."""
+        """Make the arguments for sequences end to end."""
         lengths = batch.lengths[: len(batch.lengths) - batch.padding_sequences]
         self.check_lengths(int(lengths.max()), int(lengths.min()), int(lengths.max()))
         bounds, longest = batch.bounds.to(torch.int32), int(batch.lengths.max())
@@ -238,7 +238,7 @@ class Handover:
         return self._taken(given)
 
     def dense(self, batch: PackedBatch) -> dict[str, Any]:
-        """The arguments for a row for each pack, with a mask of pairs."""
+        """Make the arguments for a row for each pack, with a mask of pairs."""
         self.check_lengths(batch.max_length, int(batch.lengths.min()), int(batch.lengths.max()))
         given = {
             "input_ids": batch.input_ids,
@@ -282,7 +282,7 @@ class Handover:
         return batch.labels
 
     def masks(self, input_ids: Tensor, within: Callable[..., Tensor]) -> Tensor | dict[str, Tensor]:
-        """The masks that transformers makes for this model's kinds of layers, within sequences.
+        """Make the masks that transformers has for this model's kinds of layers, within sequences.
 
         Each model says which rule each of its layers follows: causal or not, a window, a chunk. transformers hands us
         the rule where it asks for a mask, and ours is added: the same sequence.
@@ -328,13 +328,13 @@ def _refusal(form: str, kind: str, family: str, backend: str) -> str | None:
 
 
 def first_position(model: PreTrainedModel) -> int:
-    """The position of a sequence's first token: RoBERTa and its kin begin after the place of padding."""
+    """Return the position of a sequence's first token: RoBERTa and its kin begin after the place of padding."""
     tables = (part for part in model.modules() if hasattr(part, "position_embeddings"))
     return next((part.padding_idx + 1 for part in tables if hasattr(part, "padding_idx")), 0)
 
 
 def long_rope_limit(config: Any) -> int | None:
-    """The length above which a sequence gets the long factors of LongRoPE, and all others of its batch with it.
+    """Return the length above which a sequence gets the long factors of LongRoPE, and all others of its batch with it.
 
     None without LongRoPE. Some models have a rope of their own for each kind of layer.
     """

@@ -15,7 +15,7 @@ from packlib.packing.methods import METHODS, Method, plan
 from packlib.packing.nnls import full_strategies, num_full_strategies, strategy_matrix
 from packlib.packing.packs import Packs
 from packlib.packing.pairs import PairPacks, pack_pairs
-from packlib.packing.plans import PackingPlan, assign
+from packlib.packing.plans import PackingPlan
 from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound
 from packlib.packing.stream import StreamPacker
 from packlib.packing.tree_rows import TreeRows, pack_tree_lengths, pack_trees
@@ -33,7 +33,6 @@ __all__ = [
     "StreamPacker",
     "TreeRows",
     "Trees",
-    "assign",
     "certified_bound",
     "document_rows",
     "full_strategies",

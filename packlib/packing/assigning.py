@@ -14,7 +14,7 @@ _WORTH_A_SLICE = 64  # packs of a strategy; samples of others are placed one by 
 
 
 def order_by_length(lengths: np.ndarray, max_length: int) -> tuple[np.ndarray, np.ndarray]:
-    """A stable sort: equal lengths keep their order.
+    """Sort samples by length; equal lengths keep their order.
 
     Returns:
         The sample ids in ascending order of length, and where each length starts among them, shape
@@ -35,7 +35,7 @@ def place_samples(
     lengths: Iterable[int],
     seed: int | None,
 ) -> Packs:
-    """The packs of `PackingPlan.assign`; the first four are those of the plan."""
+    """Make the packs of `PackingPlan.assign`; the first four arguments are those of the plan."""
     top = histogram.max_length
     lengths = as_lengths(lengths)
     if (histogram.truncated or histogram.dropped) and int(lengths.max()) > top:

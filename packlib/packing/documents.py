@@ -31,7 +31,7 @@ CuttingRule = Literal["wrapped", CutRule, "powers_of_two"]
 
 
 def wrapped(lengths: np.ndarray, max_length: int) -> Pieces:
-    """The pieces that rows cut out of the documents laid end to end, in their order.
+    """Cut the documents, laid end to end, at every row's end; return the pieces in their order.
 
     Args:
         lengths: the tokens of each document; int64, shape (number of documents,).
@@ -56,12 +56,12 @@ def split(lengths: np.ndarray, max_length: int) -> Pieces:
 
 
 def truncate(lengths: np.ndarray, max_length: int) -> Pieces:
-    """The first tokens of each document, as many as a row holds; arguments as in `wrapped`."""
+    """Keep the first tokens of each document, up to a full row; arguments as in `wrapped`."""
     return np.arange(len(lengths)), np.zeros_like(lengths), np.minimum(lengths, max_length)
 
 
 def drop(lengths: np.ndarray, max_length: int) -> Pieces:
-    """The documents that fit into a row; arguments as in `wrapped`."""
+    """Keep the documents that fit into a row; arguments as in `wrapped`."""
     kept = np.flatnonzero(lengths <= max_length)
     return kept, np.zeros_like(kept), lengths[kept]
 
@@ -217,7 +217,7 @@ def document_rows(lengths: Iterable[int], max_length: int, rule: CuttingRule = "
 
 
 def least_cuts(lengths: Iterable[int], max_length: int) -> int:
-    """The fewest cuts that keep every token: a document of l tokens needs ⌈l / max_length⌉ pieces, one more than cuts.
+    """Count the fewest cuts that keep every token: l tokens need ⌈l / max_length⌉ pieces, one more than cuts.
 
     `split` makes exactly these. Arguments and errors as in `document_rows`.
 

@@ -138,7 +138,7 @@ class _LengthsLeft:
         return highest(up_to(space, self.lengths))
 
     def filling(self, space: int, places: int) -> tuple[int, ...]:
-        """What comes next into a pack: what fills its space, or else the longest that fits."""
+        """Choose the next sequences of a pack: those that fill its space, or else the longest that fits."""
         longest = self.longest(space)
         if longest <= 0:
             return ()
@@ -155,7 +155,7 @@ class _LengthsLeft:
         return found or (longest,)
 
     def pair(self, space: int, beside: tuple[int, ...] = ()) -> tuple[int, ...]:
-        """The two that fill a space, with the longest one that can be in such a pair.
+        """Find the two that fill a space, with the longest one that can be in such a pair.
 
         Args:
             beside: lengths that are taken together with the two, so that enough must be left for all.
@@ -181,24 +181,24 @@ class _LengthsLeft:
         return ()
 
     def near_pair(self, space: int, longest: int) -> tuple[int, ...]:
-        """The last two of a pack: those that leave the fewest slots free, if they fill more than the longest alone."""
+        """Find the last two of a pack, which leave the fewest slots free, if they fill more than the longest alone."""
         for filled in range(space - 1, max(space - _NEARLY, longest), -1):
             if found := self.pair(filled):
                 return found
         return ()
 
     def short(self, space: int, places: int) -> tuple[int, ...]:
-        """The shortest that lets the places after it fill the space, if each of them takes a long sequence."""
+        """Find the shortest that lets the places after it fill the space, if each of them takes a long sequence."""
         later = int((places - 1) * _LONG * self.longest(self.max_length))
         least = max(1, space - later)
         found = least + lowest(self.lengths >> least)
         return (found,) if least <= found <= space else self.one(space)
 
     def even_share(self, space: int, places: int) -> tuple[int, ...]:
-        """The longest that takes at most its share of the space."""
+        """Find the longest that takes at most its share of the space."""
         return self.one(space // places) or self.one(space)
 
     def one(self, space: int) -> tuple[int, ...]:
-        """The longest that fits."""
+        """Find the longest that fits."""
         longest = self.longest(space)
         return (longest,) if longest > 0 else ()

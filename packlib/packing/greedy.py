@@ -42,17 +42,17 @@ class OpenPacks:
         return newest
 
     def largest(self, at_most: int) -> int:
-        """The largest space up to `at_most`, or 0 if there is none."""
+        """Find the largest space up to `at_most`, or 0 if there is none."""
         at = bisect_right(self.spaces, at_most)
         return self.spaces[at - 1] if at else 0
 
     def smallest(self, at_least: int) -> int:
-        """The smallest space from `at_least` up, or 0 if there is none."""
+        """Find the smallest space from `at_least` up, or 0 if there is none."""
         at = bisect_left(self.spaces, at_least)
         return self.spaces[at] if at < len(self.spaces) else 0
 
     def still_open(self) -> list[tuple[int, EqualPacks]]:
-        """The groups that have a sequence and take more, each with its space."""
+        """Yield the groups that have a sequence and take more, each with its space."""
         return [(space, group) for space, stack in self.groups.items() for group in stack if group[0]]
 
     def equal_packs(self) -> list[EqualPacks]:
@@ -60,7 +60,7 @@ class OpenPacks:
 
 
 def from_long_to_short(histogram: LengthHistogram) -> Iterator[tuple[int, int]]:
-    """The pairs (length, number of sequences) that occur, longest first."""
+    """List the pairs (length, number of sequences) that occur, longest first."""
     used = histogram.counts.nonzero()[0][::-1]
     return zip(used.tolist(), histogram.counts[used].tolist(), strict=True)
 

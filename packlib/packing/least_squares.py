@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from packlib.bars import progress_bar
+from packlib.checks import as_floats, shown
 
 _NOISE = 4 * 2.0**-52  # of the target's length: what rounding may leave along any column
 _DEPENDENT = 1e-10  # of a column's length: so little beside other columns is rounding
 
 
 def nonnegative_least_squares(matrix: Any, target: np.ndarray) -> np.ndarray:
-    """The x >= 0 for which `matrix @ x` comes nearest to `target`; of equally good ones always the same.
+    """Find the x >= 0 for which `matrix @ x` comes nearest to `target`; of equally good ones always the same.
 
     Args:
         matrix: an array or a sparse matrix of SciPy, shape (rows, columns).
@@ -30,7 +31,10 @@ def nonnegative_least_squares(matrix: Any, target: np.ndarray) -> np.ndarray:
         ValueError: if the target is of other rows, or a number is infinite or NaN.
     """
 
-    target, size = np.asarray(target, np.float64), matrix.shape[0]
+    target = as_floats("target", target)
+    if np.ndim(matrix) != 2:
+        raise TypeError(f"matrix must be an array or a sparse matrix of two dimensions, not {shown(matrix)}.")
+    size = matrix.shape[0]
     if target.shape != (size,):
         raise ValueError(f"The target must have a number for each of the {size} rows, not the shape {target.shape}.")
     rows, values = _entries(matrix)

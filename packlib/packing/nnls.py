@@ -23,7 +23,9 @@ _ENTRY_BYTES = 100  # each entry of a strategy takes so many while the problem i
 
 
 def full_strategies(max_length: int, max_sequences_per_pack: int) -> Iterator[tuple[int, ...]]:
-    """Every multiset of at most that many lengths that sum to exactly `max_length`, each in ascending order."""
+    """List every multiset of at most that many lengths with the sum `max_length`, each in ascending order."""
+    whole_number("max_length", max_length, 1)
+    whole_number("max_sequences_per_pack", max_sequences_per_pack, 1)
 
     def extend(start: int, room: int, more: int) -> Iterator[tuple[int, ...]]:
         if more > 1:
@@ -38,6 +40,8 @@ def full_strategies(max_length: int, max_sequences_per_pack: int) -> Iterator[tu
 
 def num_full_strategies(max_length: int, max_sequences_per_pack: int) -> int:
     """Count the columns of the strategy matrix: partitions of `max_length` into at most that many parts."""
+    max_length = whole_number("max_length", max_length, 1)
+    max_sequences_per_pack = whole_number("max_sequences_per_pack", max_sequences_per_pack, 1)
     ways = [1] + [0] * max_length  # by conjugation, parts of at most that size are counted instead
     for part in range(1, min(max_sequences_per_pack, max_length) + 1):
         for total in range(part, max_length + 1):
@@ -46,11 +50,13 @@ def num_full_strategies(max_length: int, max_sequences_per_pack: int) -> int:
 
 
 def strategy_matrix(max_length: int, max_sequences_per_pack: int) -> np.ndarray:
-    """The matrix A; float64, shape (max_length, number of strategies), row l - 1 for length l.
+    """Build the matrix A; float64, shape (max_length, number of strategies), row l - 1 for length l.
 
     Raises:
         ValueError: with the number of columns, if the matrix would not fit in memory.
     """
+    max_length = whole_number("max_length", max_length, 1)
+    max_sequences_per_pack = whole_number("max_sequences_per_pack", max_sequences_per_pack, 1)
     _refuse_too_many_columns(max_length, max_sequences_per_pack, 8 * max_length)
     return _sparse_strategy_matrix(max_length, max_sequences_per_pack).toarray()
 
@@ -101,7 +107,7 @@ def nnlshp(
 def nnls_problem(
     histogram: LengthHistogram, max_sequences_per_pack: int = 3, cutoff: int = 8, weight: float = 0.09
 ) -> tuple[Any, np.ndarray]:
-    """The matrix WA, a sparse one of SciPy, and the right-hand side W counts of NNLSHP."""
+    """Make the matrix WA, a sparse one of SciPy, and the right-hand side W counts of NNLSHP."""
     whole_number("cutoff", cutoff, 0)
     number("weight", weight, above=0)
     weights = np.where(np.arange(1, histogram.max_length + 1) <= cutoff, weight, 1.0)

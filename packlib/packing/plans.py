@@ -217,7 +217,7 @@ class PackingPlan:
             raise ValueError(f"The lower bound {self.lower_bound} is not proven by {self.proof}.")
 
     def to_json(self) -> str:
-        """The plan as JSON text, its histogram too."""
+        """Write the plan as JSON text, its histogram too."""
         written = {name: getattr(self, name) for name in (*_WRITTEN, *_STATED)}
         return json.dumps(
             {"format": _FORMAT, **written}
@@ -295,17 +295,3 @@ class PackingPlan:
         more = f"<div>and {len(self.repeats) - 8} more strategies</div>" if len(self.repeats) > 8 else ""
         text = in_html(repr(self).removeprefix("PackingPlan(").removesuffix(")"))
         return f"<div><div>{text}</div><table>{''.join(rows)}</table>{more}</div>"
-
-
-def assign(plan: PackingPlan, lengths: Iterable[int], seed: int | None = None) -> Packs:
-    """Choose the samples for every pack, as `PackingPlan.assign` does; arguments, result and errors are its own.
-
-    >>> from packlib.packing import assign, plan
-    >>> lengths = [5, 3, 3, 2, 8]
-    >>> packs = assign(plan(lengths, max_length=8), lengths)
-    >>> [samples.tolist() for samples in packs]
-    [[4], [0, 1], [2, 3]]
-    """
-    if not isinstance(plan, PackingPlan):
-        raise TypeError(f"plan must be a PackingPlan, not {shown(plan)}.")
-    return plan.assign(lengths, seed)

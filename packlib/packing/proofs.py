@@ -54,12 +54,12 @@ class Sums:
 
     @classmethod
     def strongest(cls, counts: np.ndarray, max_sequences_per_pack: int | None) -> "Sums":
-        """The sums that prove the most packs; arguments as of `bound`."""
+        """Choose the sums that prove the most packs; arguments as of `bound`."""
         _, shared_by, shortest = best_sums(counts, max_sequences_per_pack)
         return cls(shared_by, shortest)
 
     def bound(self, counts: np.ndarray, max_sequences_per_pack: int | None) -> int:
-        """The number of packs that are proven to be needed.
+        """Compute the number of packs that are proven to be needed.
 
         Args:
             counts: `counts[l]` sequences have length l; int64, shape (max_length + 1,).
@@ -135,7 +135,7 @@ class Prices:
         object.__setattr__(self, "of_length", prices)
 
     def bound(self, counts: np.ndarray, max_sequences_per_pack: int | None) -> int:
-        """The number of packs that are proven to be needed; arguments and errors as of `certified_bound`."""
+        """Compute the number of packs that are proven to be needed; arguments and errors as of `certified_bound`."""
         return certified_bound(counts, self.of_length, max_sequences_per_pack)
 
     def prices(self, counts: np.ndarray, max_sequences_per_pack: int | None) -> np.ndarray:
@@ -154,7 +154,7 @@ class PricesAndList(Prices):
     kind: ClassVar[str] = "prices and a list"
 
     def bound(self, counts: np.ndarray, max_sequences_per_pack: int | None) -> int:
-        """The number of packs that are needed, the last one by HiGHS' floating point; arguments as of `Sums.bound`.
+        """Compute the number of packs needed, the last one by HiGHS' floating point; arguments as of `Sums.bound`.
 
         Raises:
             ValueError: if the list is too long, or leaves a choice, or the prices are not allowed.
@@ -172,7 +172,7 @@ Proof = Sums | Prices | PricesAndList
 
 
 def proof_from_dict(raw: Any) -> Proof:
-    """The proof of which `as_dict` made this; nothing is rounded or guessed.
+    """Read a proof that `as_dict` wrote; nothing is rounded or guessed.
 
     Raises:
         TypeError, ValueError: with the first thing that is wrong.

@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 from typing import Literal, NamedTuple, get_args
 
-from packlib.checks import one_of
+from packlib.checks import instance, one_of
 from packlib.training.recipe import Recipe, check_factor
 
 How = Literal["accumulation", "batch", "betas", "linear_rate", "sqrt_rate"]
@@ -50,6 +50,7 @@ def adjust(recipe: Recipe, packing_factor: float, how: How = "accumulation") -> 
     Raises:
         TypeError, ValueError: if the factor is out of range, or the recipe is packed already.
     """
+    instance("recipe", recipe, Recipe)
     one_of("how", how, HOWS)
     check_factor(packing_factor, recipe.max_length)
     if (before := recipe.packing_factor) != 1:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from packlib.checks import number
+from packlib.checks import flag, number
 from packlib.training.recipe import Recipe, check_betas
 
 
@@ -50,6 +50,7 @@ class Lamb(torch.optim.Optimizer):
         for name in ("lr", "eps", "weight_decay"):
             number(name, given[name], at_least=0)
         check_betas(given["betas"])
+        flag("adapt", given["adapt"])
         super().add_param_group(group)
 
     @torch.no_grad()
@@ -94,7 +95,7 @@ class Lamb(torch.optim.Optimizer):
 
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Two groups: the weights, and biases and norms, which get neither weight decay nor LAMB's ratio.
+    """Split the parameters into weights, and biases and norms, which get neither weight decay nor LAMB's ratio.
 
     Biases and the gains of norms are the parameters of at most one dimension. A parameter that two modules
     share comes once; one that needs no gradient is left out.
@@ -110,7 +111,7 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
 
 
 def make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    """The recipe's optimizer for the model, biases and norms apart: `Lamb`, or torch's `AdamW`."""
+    """Make the recipe's optimizer for the model, biases and norms apart: `Lamb`, or torch's `AdamW`."""
     kind = {"lamb": Lamb, "adamw": torch.optim.AdamW}[recipe.optimizer]
     groups = parameter_groups(model, recipe.weight_decay)
     return kind(groups, lr=recipe.learning_rate, betas=recipe.betas, eps=1e-6)

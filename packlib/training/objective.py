@@ -29,7 +29,7 @@ class Objective(Protocol):
     """Losses for `fit` to train, as `counts` names them, each divided by its count over the whole update."""
 
     def counts(self, batch: PackedBatch) -> dict[str, int]:
-        """For each loss, how many values `batch` (on the CPU, before the forward pass) adds to its mean."""
+        """Count the values that `batch` (on the CPU, before the forward pass) adds to the mean of each loss."""
 
     def __call__(self, model: nn.Module, batch: PackedBatch) -> dict[str, Sums]:
         """Run the model: each loss under its name, and under other names what is only to be measured."""
@@ -91,7 +91,7 @@ def _labeled(labels: Tensor) -> Tensor:
 
 
 def default_objective(model: nn.Module) -> MaskedObjective:
-    """The objective that `fit` and `evaluate` use by default.
+    """Make the objective that `fit` and `evaluate` use by default.
 
     For a causal or masked model of transformers it is the token loss; for `PackedBert`, and modules of your own, it is
     both of BERT's losses, averaged as the model's `reduction` says.
@@ -107,7 +107,7 @@ def default_objective(model: nn.Module) -> MaskedObjective:
 @lost_ranks_named()
 @torch.no_grad()
 def evaluate(model: nn.Module, batches: Iterable[PackedBatch], objective: Objective | None = None) -> dict[str, float]:
-    """The means of everything that `objective` measures, over all of `batches`, without dropout.
+    """Average everything that `objective` measures over all of `batches`, without dropout.
 
     Args:
         batches: where they are a loader of this rank's share (see `pack_loader`), every rank calls this and gets the

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from packlib.checks import one_of
+from packlib.checks import instance, one_of, shown, whole_number
 
 HALVES = (torch.bfloat16, torch.float16)
 Rounding = Literal["stochastic", "nearest", "master"]
@@ -33,8 +33,10 @@ def stochastic_round(tensor: Tensor, dtype: torch.dtype, generator: torch.Genera
         tensor: FP32 or FP64, any shape.
         dtype: torch.bfloat16 or torch.float16.
     """
+    if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
+        raise TypeError(f"tensor must be a tensor of floats, not {shown(tensor)}.")
     if dtype not in HALVES:
-        raise ValueError(f"dtype must be torch.bfloat16 or torch.float16, not {dtype}.")
+        raise ValueError(f"dtype must be torch.bfloat16 or torch.float16, not {shown(dtype)}.")
     info, x = torch.finfo(dtype), tensor.double()
     # the distance of the neighbors: one bit of the binade of x, and below the normal numbers that of the smallest one
     power = torch.ldexp(torch.ones_like(x), torch.frexp(x).exponent - 1)
@@ -62,7 +64,9 @@ def round_weights(optimizer: Optimizer, rounding: Rounding = "stochastic", seed:
     Returns:
         The same optimizer, with hooks.
     """
+    instance("optimizer", optimizer, Optimizer)
     one_of("rounding", rounding, ROUNDINGS)
+    seed = whole_number("seed", seed, 0)
     kept: list[tuple[Tensor, Tensor, Tensor | None]] = []  # each parameter with its 16-bit weight and gradient
 
     def widen(*_: object) -> None:

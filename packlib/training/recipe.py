@@ -62,12 +62,13 @@ class Recipe:
     power: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("micro_batch", "gradient_accumulation_steps", "replicas", "total_sequences"):
-            whole_number(name, getattr(self, name), 1, INT64_MAX)
-        whole_number("warmup_sequences", self.warmup_sequences, 0, self.total_sequences)
-        if self.max_length is not None:
-            whole_number("max_length", self.max_length, 1, MAX_LENGTH)
+        counts = ("micro_batch", "gradient_accumulation_steps", "replicas", "total_sequences")
         for name, value in {  # as Python's own numbers, which JSON can hold
+            **{name: whole_number(name, getattr(self, name), 1, INT64_MAX) for name in counts},
+            "warmup_sequences": whole_number("warmup_sequences", self.warmup_sequences, 0, self.total_sequences),
+            "max_length": None
+            if self.max_length is None
+            else whole_number("max_length", self.max_length, 1, MAX_LENGTH),
             "learning_rate": number("learning_rate", self.learning_rate, above=0),
             "weight_decay": number("weight_decay", self.weight_decay, at_least=0),
             "power": check_decay(self.decay, self.power),
@@ -79,7 +80,7 @@ class Recipe:
 
     @classmethod
     def from_steps(cls, total_steps: int, warmup_steps: int = 0, **settings: Any) -> "Recipe":
-        """A recipe whose source counts warm-up and total in updates; `settings` are the other attributes."""
+        """Make a recipe from a warm-up and a total in updates; `settings` are the other attributes."""
         whole_number("total_steps", total_steps, 1, INT64_MAX)
         whole_number("warmup_steps", warmup_steps, 0, total_steps)
         one = cls(total_sequences=1, **settings)
@@ -88,7 +89,7 @@ class Recipe:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Recipe":
-        """A recipe from its attributes by name; `total_steps` and `warmup_steps` are understood too."""
+        """Make a recipe from its attributes by name; `total_steps` and `warmup_steps` are understood too."""
         steps = ("total_steps", "warmup_steps")
         for name in values:
             one_of("a field of a recipe", name, [*(field.name for field in fields(cls)), *steps])
@@ -104,7 +105,7 @@ class Recipe:
         return cls.from_steps(**values) if values.keys() & steps else cls(**values)
 
     def to_json(self) -> str:
-        """The recipe as JSON text, one object of its attributes."""
+        """Write the recipe as JSON text, one object of its attributes."""
         return json.dumps(asdict(self), indent=2)
 
     @classmethod

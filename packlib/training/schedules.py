@@ -5,19 +5,34 @@ import math
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from packlib.checks import whole_number
+from packlib.checks import number, whole_number
 from packlib.training.recipe import Decay, Recipe, check_decay
 
 
 def rate_at(sequences: float, total: int, warmup: int = 0, decay: Decay = "linear", power: float = 1.0) -> float:
-    """The share of the highest learning rate after `sequences` sequences.
+    """Compute the share of the highest learning rate after `sequences` sequences.
 
     It rises in a straight line from 0 over the `warmup` sequences, falls to 0 at `total`, and stays there.
+
+    >>> from packlib.training import rate_at
+    >>> [rate_at(sequences, total=100, warmup=20) for sequences in (10, 20, 60, 100)]
+    [0.5, 1.0, 0.5, 0.0]
+
+    Args:
+        sequences: trained on so far, at least 0.
+        total, warmup, decay, power: as in `SequenceSchedule`.
+
+    Raises:
+        TypeError, ValueError: naming the argument that is wrong.
     """
+    sequences = number("sequences", sequences, at_least=0)
+    total = whole_number("total", total, 1)
+    warmup = whole_number("warmup", warmup, 0, total)
+    power = check_decay(decay, power)
     if sequences < warmup:
         return sequences / warmup
-    left = max(0.0, (total - sequences) / (total - warmup)) if total > warmup else 0.0
-    return (1 - math.cos(math.pi * left)) / 2 if decay == "cosine" else left**power
+    share_left = max(0.0, (total - sequences) / (total - warmup)) if total > warmup else 0.0
+    return (1 - math.cos(math.pi * share_left)) / 2 if decay == "cosine" else share_left**power
 
 
 class SequenceSchedule(LRScheduler):
@@ -41,7 +56,7 @@ class SequenceSchedule(LRScheduler):
 
     @classmethod
     def for_recipe(cls, optimizer: Optimizer, recipe: Recipe) -> "SequenceSchedule":
-        """The schedule that `recipe` describes."""
+        """Make the schedule that `recipe` describes."""
         return cls(optimizer, recipe.total_sequences, recipe.warmup_sequences, recipe.decay, recipe.power)
 
     def step(self, sequences: int = 0) -> None:

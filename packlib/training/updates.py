@@ -16,7 +16,7 @@ def take_packs(batch: PackedBatch, start: int, stop: int) -> PackedBatch:
 
 
 def join_packs(batches: Sequence[PackedBatch]) -> PackedBatch:
-    """One batch of the packs of all `batches`, which have packs of one length and no empty places."""
+    """Join the packs of all `batches` into one batch; they have packs of one length and no empty places."""
     return PackedBatch({name: torch.cat([batch[name] for batch in batches]) for name in _tensors(batches[0])})
 
 

@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from packlib.checks import number, shown, whole_number
+from packlib.checks import as_floats, number, shown, whole_number
 from packlib.lengths.counting import as_lengths
 
 
@@ -50,7 +50,7 @@ class Work:
 
     @classmethod
     def bert(cls, layers: int = 24, width: int = 1024, feed_forward: int | None = None) -> "Work":
-        """FLOP of the layers of a BERT, forward.
+        """Count the FLOP of a BERT's layers, forward.
 
         A token costs 8 width² + 4 width × feed_forward in each layer, and a pair of tokens 4 width: 2 for the score
         and 2 for the weighted sum (Korthikanti et al. 2022, arXiv 2205.05198, appendix A, which has feed_forward =
@@ -70,7 +70,7 @@ class Work:
         key_value_heads: int = 8,
         head_width: int = 128,
     ) -> "Work":
-        """FLOP of a causal decoder with grouped queries and a gated feed-forward, forward; by default Llama 3 8B's.
+        """Count a causal decoder's FLOP, forward, with grouped queries and gated feed-forward; by default Llama 3 8B's.
 
         With q = heads × head_width and v = key_value_heads × head_width, a token costs 2 width (2 q + 2 v) for the
         projections and 6 width × feed_forward for the gated feed-forward's three matrices in each layer. The
@@ -86,7 +86,7 @@ class Work:
 
     @classmethod
     def fitted(cls, tokens: Iterable[int], squares: Iterable[int], seconds: Iterable[float]) -> "Work":
-        """The two costs that explain measured `seconds` best (least squares, neither below 0).
+        """Fit the two costs to measured `seconds` (least squares, neither below 0).
 
         >>> from packlib.work import Work
         >>> fit = Work.fitted(tokens=[8, 8, 4], squares=[64, 24, 16], seconds=[2.08, 1.28, 0.72])
@@ -96,10 +96,14 @@ class Work:
         Args:
             tokens, squares, seconds: of each measured pack, shape (n,).
         """
-        columns = [np.asarray(list(column), np.float64) for column in (tokens, squares, seconds)]
+        named = {"tokens": tokens, "squares": squares, "seconds": seconds}
+        columns = [as_floats(name, column) for name, column in named.items()]
+        for name, column in zip(named, columns, strict=True):
+            if column.ndim != 1:
+                raise ValueError(f"{name} must have one dimension, not the shape {column.shape}.")
         if not len(columns[0]) == len(columns[1]) == len(columns[2]) > 1:
             raise ValueError(f"tokens, squares and seconds must be two or more of each, not {[*map(len, columns)]}.")
-        for name, column in zip(("tokens", "squares", "seconds"), columns, strict=True):
+        for name, column in zip(named, columns, strict=True):
             if not (np.isfinite(column) & (column >= 0)).all():
                 raise ValueError(f"{name} must be at least 0 and finite, not {shown(column.tolist())}.")
         from scipy.optimize import nnls  # here, since it takes a while to import
@@ -109,7 +113,7 @@ class Work:
         return cls(*(costs / scale).tolist())
 
     def of(self, what: LengthsOfPacks | Iterable[int]) -> np.ndarray:
-        """The work of each pack if `what` is `Packs`, or of each sequence if it is lengths; float64, shape (n,).
+        """Compute the work of each pack of `Packs`, or of each sequence of these lengths; float64, shape (n,).
 
         Raises:
             TypeError, ValueError: naming the first bad length.
@@ -134,7 +138,7 @@ class Work:
         return f"a model whose attention takes {half}" + ", like Llama 3 8B's" * (self == Work.decoder())
 
     def total(self, tokens: Any, squares: Any) -> Any:
-        """The work of packs, from their tokens and sums of squared lengths; two numbers, or two arrays of one shape."""
+        """Compute the work of packs from tokens and sums of squared lengths: two numbers, or arrays of one shape."""
         with np.errstate(over="ignore"):
             return self.per_token * np.asarray(tokens, np.float64) + self.per_square * np.asarray(squares, np.float64)
 

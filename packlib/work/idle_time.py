@@ -1,11 +1,11 @@
 """How long ranks wait for the slowest, from the work of each pack alone."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
-from packlib.checks import shown, whole_number
+from packlib.checks import as_floats, shown, whole_number
 from packlib.work.windows import least_times
 
 _DEALT = 1 << 20  # packs that are dealt at random, in all deals together: it bounds the time where packs are many
@@ -48,7 +48,7 @@ def waiting(each: Iterable[float], ranks: int, packs_per_rank: int = 1, *, seed:
     packs_per_rank = whole_number("packs_per_rank", packs_per_rank, 1)
     rng = np.random.default_rng(whole_number("seed", seed, 0))
     step = ranks * packs_per_rank
-    each = np.asarray(list(each) if isinstance(each, Iterator) else each, np.float64)
+    each = as_floats("each", each)
     if each.ndim != 1:
         raise ValueError(f"each must have one dimension, not the shape {each.shape}.")
     if step > len(each):

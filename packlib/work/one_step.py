@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from packlib.checks import one_of, whole_number
-from packlib.lengths.counting import as_lengths
+from packlib.lengths.counting import MAX_LENGTH, as_lengths
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.methods import plan
 from packlib.packing.search.bound import exact_size
@@ -61,7 +61,9 @@ def balance_step(
     """
     one_of("meet", meet, ("step", "micro-batch"))
     check_work(work := Work.decoder() if work is None else work)
-    lengths, ranks = as_lengths(lengths).astype(np.int64), whole_number("ranks", ranks, 1)
+    lengths = as_lengths(lengths).astype(np.int64)
+    max_length = whole_number("max_length", max_length, 1, MAX_LENGTH)
+    ranks = whole_number("ranks", ranks, 1)
     best_plan = plan(lengths, max_length, "lpfhp")
     fewest_packs = -(-best_plan.lower_bound // ranks) * ranks
     if best_plan.num_packs > fewest_packs and (rounds := _rounds(best_plan.histogram)):

@@ -113,7 +113,7 @@ def share_sequences(lengths: Iterable[int], ranks: int, max_length: int, *, work
 
 
 def group_sizes(ranks: int) -> np.ndarray:
-    """The sizes that a group can have, ascending, from 1 to all ranks; each divides the next; int64."""
+    """List the sizes that a group can have, ascending, from 1 to all ranks; each divides the next; int64."""
     sizes = [1]
     quotient = ranks  # without the prime factors that are in the last size
     factor = 2
@@ -129,7 +129,7 @@ def group_sizes(ranks: int) -> np.ndarray:
 
 
 def dealt(sizes: np.ndarray, part_works: np.ndarray, ranks: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first rank of each sequence's group, and the work of each rank."""
+    """Place each sequence on the group that is done first; return its first rank, and the work of each rank."""
     first_ranks = np.empty(len(sizes), np.int64)
     rank_works = np.zeros(ranks)
     for size in np.unique(sizes)[::-1].tolist():  # so far all ranks of such a group have the same work

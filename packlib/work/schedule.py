@@ -71,7 +71,7 @@ class Schedule(Packs):
         return float(sum(least_times(window, self.ranks, self.packs_per_rank).sum() for window in windows))
 
     def shuffled_steps(self, rng: np.random.Generator) -> np.ndarray:
-        """All steps in a random order in which those of a window stay together; int64, shape (steps,)."""
+        """Shuffle the steps so that those of a window stay together; int64, shape (steps,)."""
         window_of = np.arange(self.steps) // min(self.window, self.steps)
         return np.lexsort((rng.random(self.steps), rng.permutation(window_of[-1] + 1)[window_of]))
 

@@ -48,7 +48,7 @@ def in_windows(values: np.ndarray, size: int) -> list[np.ndarray]:
 
 
 def least_times(pack_works: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
-    """A lower bound for each window on the time that its steps take together, however its packs are dealt to them.
+    """Bound from below the time that the steps of each window take together, however its packs are dealt to them.
 
     Sort the steps of any deal by their heaviest packs, and look at the first k. Cut the packs of the window, from heavy
     to light, into runs of ranks × packs_per_rank. The heaviest packs of the k steps are together no lighter than the

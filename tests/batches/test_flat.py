@@ -58,7 +58,7 @@ def test_padding_is_sequences_of_its_own_that_predict_nothing(packs, padding, la
 @pytest.mark.parametrize(
     ("rows", "kind", "says"),
     [
-        ([], ValueError, "A batch needs at least one pack"),
+        ([], ValueError, "A batch needs at least one row"),
         ([{"input_ids": [1, 2], "seq_lengths": [2, 0]}], ValueError, "seq_lengths of a row must be at least 1, not 0"),
         ([{"input_ids": [1.5], "seq_lengths": [1]}], TypeError, "'input_ids' of a row must hold whole numbers"),
         ([{"input_ids": [-1], "seq_lengths": [1]}], ValueError, "input_ids must be at least 0, not -1"),

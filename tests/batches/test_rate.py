@@ -110,7 +110,7 @@ def test_bad_input_gets_one_sentence():
         (ValueError, "batch_size must be at least 1, not 0", lambda: schedule.scale(0)),
         (TypeError, "batch_size must be a whole number", lambda: schedule.scale(2.5)),
         (ValueError, "reference must be at least 1", lambda: VariableBatchLR(optimizer(), 0)),
-        (TypeError, "wraps a scheduler or an optimizer, not a int", lambda: VariableBatchLR(3, 2)),
+        (TypeError, "wrapped must be a scheduler or an optimizer, not 3", lambda: VariableBatchLR(3, 2)),
         (ValueError, "The state has rule sqrt; this one has linear", lambda: schedule.load_state_dict(other)),
     ):
         with pytest.raises(error, match=match):

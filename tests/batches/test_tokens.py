@@ -38,7 +38,7 @@ def test_take_and_concatenate():
     with pytest.raises(ValueError, match="sample_ids must be different for each sequence"):
         TokenStore.concatenate([some, some])
     for wrong in ([0.7], [True, False]):
-        with pytest.raises(TypeError, match="Index"):
+        with pytest.raises(TypeError, match="Sequence number"):
             store().take(wrong)
     for bad in ([408], [-1]):
         with pytest.raises(IndexError, match="There are 408 sequences"):

@@ -94,12 +94,12 @@ def test_without_a_group_one_process_packs_alone(tmp_path):
     assert np.array_equal(Packs.load(tmp_path / "share.packs").sample_ids, share.sample_ids)
     with pytest.raises(ValueError, match="Length 9 at position 1 is over the maximum length 8: truncate or drop it"):
         pack_distributed([3, 9], 8)
-    with pytest.raises(ValueError, match="holds no sequence"):
+    with pytest.raises(ValueError, match="no lengths on any rank"):
         pack_distributed([], 8)
 
 
 def test_what_is_wrong_on_all_ranks_is_told_once():
-    with pytest.raises(RankError, match=r"^Rank 0 of 2 raised ValueError: The histogram holds no sequence"):
+    with pytest.raises(RankError, match=r"^Rank 0 of 2 raised ValueError: There are no lengths on any rank"):
         run_ranks(work.pack_all, 2, [([[], []], (8,))])
 
 

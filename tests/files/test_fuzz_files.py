@@ -18,7 +18,7 @@ from file_cases import bounded_memory
 from packlib.batches import TokenStore
 from packlib.checks import one_line
 from packlib.lengths import LengthHistogram, load
-from packlib.packing import PackingPlan, Packs, arrays, assign, plan
+from packlib.packing import PackingPlan, Packs, arrays, plan
 from packlib.training import Recipe, adjust
 from runs.checkpoint import CHECKPOINT, RunFolder
 
@@ -146,7 +146,7 @@ class Kind:
 
 
 def write_packs(path: Path) -> None:
-    assign(plan(LengthHistogram.from_lengths(LENGTHS), method="lpfhp"), LENGTHS).save(path)
+    plan(LengthHistogram.from_lengths(LENGTHS), method="lpfhp").assign(LENGTHS).save(path)
 
 
 FEW = LengthHistogram.from_lengths([4, 4, *[3] * 7], 8, name="few")  # sums prove four packs, and prices five

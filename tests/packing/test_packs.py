@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from packing_cases import DEPTHS, FAST, histograms
 
 from packlib.lengths import LengthHistogram, load
-from packlib.packing import Packs, StreamPacker, assign, plan
+from packlib.packing import Packs, StreamPacker, plan
 
 
 def check(packs, made, lengths):
@@ -27,32 +27,32 @@ def check(packs, made, lengths):
 def test_each_sample_lands_in_one_pack_of_its_plan(histogram, method, depth, seed, data):
     lengths = data.draw(st.permutations(histogram.expand().tolist()))
     made = plan(histogram, method=method, max_sequences_per_pack=depth)
-    packs = assign(made, lengths, seed)
+    packs = made.assign(lengths, seed)
     check(packs, made, lengths)
-    assert np.array_equal(assign(made, np.array(lengths, np.uint16), seed).sample_ids, packs.sample_ids)
+    assert np.array_equal(made.assign(np.array(lengths, np.uint16), seed).sample_ids, packs.sample_ids)
 
 
 def test_the_seed_permutes_samples_of_equal_length():
     lengths = [3] * 40 + [5] * 40
     made = plan(lengths, 8, "lpfhp")
-    plain, zero, again = (assign(made, lengths, seed).sample_ids for seed in (None, 0, 0))
+    plain, zero, again = (made.assign(lengths, seed).sample_ids for seed in (None, 0, 0))
     assert plain[:2].tolist() == [40, 0] and plain[-2:].tolist() == [79, 39]  # without a seed, in their order
     assert np.array_equal(zero, again)
     threes, fives = zero[zero < 40], zero[zero >= 40] - 40
     assert not np.array_equal(threes, fives)  # or sample i of one length would always meet sample i of another
     few = [7, 3, 3, 3, 2]
-    orders = {tuple(assign(plan(few, 7, "unpacked"), few, seed).sample_ids[1:4].tolist()) for seed in range(60)}
+    orders = {tuple(plan(few, 7, "unpacked").assign(few, seed).sample_ids[1:4].tolist()) for seed in range(60)}
     assert len(orders) == 6
 
 
 def test_overlong_samples_as_the_histogram_treated_them():
     lengths = [9, 4, 4, 12, 3]
     cut = LengthHistogram.from_lengths(lengths, 8, overlong="truncate")
-    packs = assign(plan(cut), lengths)
+    packs = plan(cut).assign(lengths)
     assert sorted(packs.sample_ids.tolist()) == [0, 1, 2, 3, 4] and packs.lengths_used.sum() == 27
     assert sorted(packs.lengths.tolist()) == [3, 4, 4, 8, 8]
     shorter = LengthHistogram.from_lengths(lengths, 8, overlong="drop")
-    packs = assign(plan(shorter), lengths)
+    packs = plan(shorter).assign(lengths)
     assert sorted(packs.sample_ids.tolist()) == [1, 2, 4]
 
 
@@ -69,7 +69,7 @@ def test_packs_count_and_verify_themselves():
 
 def wordnet_packs():
     histogram = load("wordnet")
-    return assign(plan(histogram, method="lpfhp"), np.random.default_rng(0).permutation(histogram.expand()), seed=1)
+    return plan(histogram, method="lpfhp").assign(np.random.default_rng(0).permutation(histogram.expand()), seed=1)
 
 
 def test_save_and_load_as_mapped_arrays(tmp_path):

@@ -143,7 +143,7 @@ BY_TOKENS = plan([7, 6, 5, 4, 3, 2, 2, 1, 1, 1], 8, "lpfhp")
         (WIKIPEDIA, {"prices": [0] * 513}, "not all 0"),
         (WIKIPEDIA, {"prices": [1, 2]}, "must be 513 prices"),
         (WIKIPEDIA, {"prices": [1.5] * 513}, "Price 1.5 at position 0 is not a whole number"),
-        (WIKIPEDIA, {"prices": "all"}, "Price 'a' at position 0 is not a whole number"),
+        (WIKIPEDIA, {"prices": "all"}, "Prices must be an array or a list of whole numbers, not 'all'"),
         (THREES, {"kind": "prices and a list"}, "a list of packs proves more than its prices; that cannot be shown"),
         (WIKIPEDIA, {"kind": "sums"}, "a name in its JSON must be 'kind', 'shared_by' or 'shortest', not 'prices'"),
         (WIKIPEDIA, {"kind": "trust me"}, "The kind of a proof must be 'sums', 'prices' or 'prices and a list', not"),

@@ -67,7 +67,7 @@ def test_the_shell_takes_the_same_words(command):
     assert option.default == (None if command == "report" else "error")
 
 
-KEEPS_THE_ORDER = {"assign", "PackingPlan.assign", "pack_lengths", "batch_by_tokens"}  # where None shuffles nothing
+KEEPS_THE_ORDER = {"PackingPlan.assign", "pack_lengths", "batch_by_tokens"}  # where None shuffles nothing
 
 
 def test_what_chance_decides_it_decides_by_seed_0():

@@ -113,7 +113,7 @@ PACKS, WORK = Packs([0, 1, 2], [0, 2, 3], [4, 4, 8], max_length=8), Work(1, 0)
         (lambda: waiting([1e308, 1e308], 2), "each must be above 0 and finite in all, not 1e+308"),
         (lambda: waiting([1, 2], 0), "ranks must be at least 1, not 0"),
         (lambda: waiting([[1, 2], [3, 4]], 2), "each must have one dimension, not the shape (2, 2)."),
-        (lambda: waiting(None, 2), "each must have one dimension, not the shape ()."),
+        (lambda: waiting(None, 2), "each must be numbers, not None."),
         (lambda: waiting([1, 2], 2, packs_per_rank=0), "packs_per_rank must be at least 1, not 0"),
         (lambda: waiting([1, 2], 2, seed=-1), "seed must be at least 0, not -1"),
     ],

@@ -12,7 +12,7 @@ from packbook.n00_tour.figures import draw_rows
 from packbook.questions import Questions
 from packbook.shared.glosses import wordnet_texts
 from packlib.checks import shown, whole_number
-from packlib.packing import assign, plan
+from packlib.packing import plan
 
 
 class RowsExplorer(Explorer):
@@ -43,7 +43,7 @@ class RowsExplorer(Explorer):
         lengths = np.minimum(self.lengths[:texts], slots)
         cut = int((self.lengths[:texts] > slots).sum())
         best = plan(lengths, slots, method="optimal", max_sequences_per_pack=depth or None)
-        both: dict[str, Sequence] = {"padded": [[i] for i in range(texts)], "packed": list(assign(best, lengths))}
+        both: dict[str, Sequence] = {"padded": [[i] for i in range(texts)], "packed": list(best.assign(lengths))}
         fig, axes = new_figure(1, 2, sharey=True)
         for ax, (how, rows) in zip(axes, both.items(), strict=True):
             draw_rows(ax, rows, lengths, slots, texts)

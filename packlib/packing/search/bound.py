@@ -17,6 +17,7 @@ from typing import Literal
 
 import numpy as np
 
+from packlib.checks import depth_limit, shown
 from packlib.packing.search.knapsack import NOT_FOR_SALE, common_divisor, solve_knapsack
 from packlib.packing.search.relaxed_knapsack import relaxed_best
 
@@ -32,7 +33,7 @@ _MOST_ENTRIES = 1 << 27  # of its table, a gigabyte
 
 
 def certified_bound(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pack: int | None) -> int:
-    """The number of packs that prices prove to be needed.
+    """Compute the number of packs that prices prove to be needed.
 
     Args:
         counts: `counts[l]` sequences have length l; int64, shape (max_length + 1,).
@@ -41,8 +42,15 @@ def certified_bound(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pa
         max_sequences_per_pack: the depth limit, or None.
 
     Raises:
-        ValueError: if the prices have another shape, are out of range, are all 0, or are too high for 64 bits.
+        TypeError, ValueError: naming an argument of another kind; if the prices have another shape, are out of range,
+            are all 0, or are too high for 64 bits.
     """
+    for name, values in (("counts", counts), ("prices", prices)):
+        if not isinstance(values, np.ndarray) or values.ndim != 1 or values.dtype.kind not in "iu":
+            raise TypeError(f"{name} must be an array of whole numbers, one for each length, not {shown(values)}.")
+    max_sequences_per_pack = depth_limit(max_sequences_per_pack)
+    if not (counts > 0).any() or (counts < 0).any():
+        raise ValueError("counts must be at least 0, and not all 0.")
     if prices.shape != counts.shape:
         raise ValueError(f"There must be {len(counts)} prices, one for each length, not the shape {prices.shape}.")
     occurs = counts > 0
@@ -60,7 +68,7 @@ def certified_bound(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pa
 
 
 def needs_relaxation(counts: np.ndarray, max_sequences_per_pack: int | None, steps: int = EXACT_STEPS) -> bool:
-    """Whether the exact knapsack takes more additions than `steps`, or a table of over a gigabyte.
+    """Return True if the exact knapsack takes more additions than `steps`, or a table of over a gigabyte.
 
     With few lengths it may take ten times `EXACT_STEPS`, for the relaxed bound is weak where these are far apart.
     """

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from packlib.lengths import LengthHistogram, load
-from packlib.packing import assign, plan
+from packlib.packing import plan
 from packlib.tools.advice import Batch, advise, fit_update
 from packlib.tools.advice.memory import memory_size
 from packlib.tools.advice.page import page
@@ -131,7 +131,7 @@ def test_any_lengths_get_a_plan_of_all_of_them(lengths, top, overlong, today, si
     found = advise(lengths, top, overlong=overlong, today=today, batch_size=size)
     assert found.update.after.global_batch <= found.plan.num_packs
     kept = np.minimum(lengths, found.row_length) if overlong == "truncate" else found.histogram.expand()
-    assert len(assign(found.plan, kept)) == found.plan.num_packs
+    assert len(found.plan.assign(kept)) == found.plan.num_packs
     assert sum(kept) + (found.chosen.tokens_cut if overlong == "truncate" else 0) == sum(lengths)
     assert found.chosen.tokens_cut <= found.now.tokens_cut
     assert 1 <= found.update.after.micro_batch <= max(1, found.update.most)

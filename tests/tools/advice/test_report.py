@@ -11,7 +11,7 @@ import pytest
 
 from packlib.checks import one_line
 from packlib.lengths import LengthHistogram
-from packlib.packing import PackingPlan, assign
+from packlib.packing import PackingPlan
 from packlib.tools import cli
 from packlib.tools.advice import advise, words
 from packlib.tools.advice.page import page
@@ -68,7 +68,7 @@ def test_the_plan_packs_the_lengths_that_were_given_and_the_advice_agrees_with_i
     advice, plan = json.loads((out / "advice.json").read_text()), PackingPlan.load(out / "plan.json")
     expected = LengthHistogram.from_lengths(lengths, 48, "drop", name=FILE_NAME, source=plan.histogram.source)
     assert plan.histogram == expected and plan.deepest <= 4
-    assert sorted(assign(plan, lengths).sample_ids.tolist()) == np.flatnonzero(lengths <= 48).tolist()
+    assert sorted(plan.assign(lengths).sample_ids.tolist()) == np.flatnonzero(lengths <= 48).tolist()
     assert advice["data"]["name"] == one_line(FILE_NAME) and advice["plan"]["packs"] == plan.num_packs
     over = lengths[lengths > 48]
     said = f"{len(over)} sequences of 2,000 ({100 * len(over) / 2000:.1f} %) are longer than 48, and "

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from trl import pack_dataset
 
 from packlib.lengths import LengthHistogram
-from packlib.packing import assign, plan
+from packlib.packing import plan
 from packlib.tools import cli
 from packlib.tools.auditing import audit
 from packlib.work import Work
@@ -139,7 +139,7 @@ def test_trl_3887_nothing_was_packed(place):
     found = audit(written(place, columns(lengths[:, None].tolist())), lengths, max_length=83)
     assert (found.packs, found.deepest, found.source.tokens_lost) == (3000, 1, 0) and found.lpfhp_packs < 1600
     assert len(found.problems) == 1 and "Nothing is packed" in found.problems[0]
-    packs = assign(plan(LengthHistogram.from_lengths(lengths, 83), method="lpfhp"), lengths)
+    packs = plan(LengthHistogram.from_lengths(lengths, 83), method="lpfhp").assign(lengths)
     repaired = columns([lengths[ids].tolist() for ids in packs])
     assert audit(written(place, repaired), lengths, max_length=83).problems == ()
 

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from packlib.lengths import LengthHistogram
-from packlib.packing import assign, plan
+from packlib.packing import plan
 from packlib.tools import cli
 from packlib.tools.auditing import audit, audit_waits
 from packlib.work import Work, balance
@@ -45,7 +45,7 @@ def test_an_update_takes_all_its_batches_and_packs_that_make_none_are_left_out(p
 
 def test_a_log_normal_file_is_dealt_as_a_plain_loop_deals_it(place):
     lengths = np.minimum(np.random.default_rng(0).lognormal(6, 1.2, 20_000).astype(int) + 1, 8192)
-    packs = assign(plan(LengthHistogram.from_lengths(lengths, 8192), method="lpfhp"), lengths)
+    packs = plan(LengthHistogram.from_lengths(lengths, 8192), method="lpfhp").assign(lengths)
     written(place, [lengths[ids].tolist() for ids in packs], row_group_size=300)
     found = audit(place, lengths, ranks=8, batch_size=2, work=ATTENTION, max_sequences_per_pack=2)
     each, dealt = [int((lengths[ids] ** 2).sum()) for ids in packs], len(packs) // 16 * 16

@@ -7,7 +7,7 @@ import numpy as np
 from packbook.figures import INK, OKABE_ITO, PADDING, new_figure
 from packlib.files import atomic_path
 from packlib.lengths import LengthHistogram, load
-from packlib.packing import assign, plan
+from packlib.packing import plan
 
 SIZE = 1200, 630  # pixels, as those who show it ask for
 SLOTS_A_ROW = 512
@@ -23,7 +23,7 @@ def drawn_sequences(count: int = 24, seed: int = 0) -> tuple[np.ndarray, list[li
     shares = wikipedia.counts / wikipedia.num_sequences
     lengths = np.random.default_rng(seed).choice(len(shares), count, p=shares)
     best = plan(LengthHistogram.from_lengths(lengths, SLOTS_A_ROW), method="optimal")
-    return lengths, [pack.tolist() for pack in assign(best, lengths)]
+    return lengths, [pack.tolist() for pack in best.assign(lengths)]
 
 
 def draw_card(path: Path) -> None:
