@@ -19,6 +19,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from packaging.requirements import Requirement
 from PIL import Image
 
 from packbook.guesses import judge_guess
@@ -713,6 +714,9 @@ def test_hosted_services_open_copies_that_install_packlib(site, tmp_path):
     for service in ("colab.research.google.com/github/someone/packing/blob", "mybinder.org/v2/gh/someone/packing"):
         assert re.search(rf'"https://{service}/gh-pages.*hosted/02_greedy_packing\.ipynb"', page)
     assert (site[0] / "hosted" / "02_greedy_packing.ipynb").exists()
+    wanted = [Requirement(line) for line in (site[0] / "binder" / "requirements.txt").read_text().splitlines()[1:]]
+    assert [one.name for one in wanted] == ["torch", "packlib"] and str(wanted[0].specifier).endswith("+cpu")
+    assert "notebook" in wanted[1].extras and "lab" not in wanted[1].extras
     building.Sources(tmp_path / "b").write([notebooks()["02_greedy_packing"]])
     assert "colab" not in (tmp_path / "b" / "notebooks" / "02_greedy_packing.ipynb").read_text(encoding="utf-8")
     assert not (tmp_path / "b" / "_extra" / "hosted").exists()
