@@ -27,6 +27,7 @@ from nbformat import NotebookNode
 from PIL import Image
 
 from packbook.game import ON_SITE as GAME
+from packbook.publish.website import walk
 from packbook.publish.website.browser_explorers import explorer_of, on_page
 from packbook.publish.website.card import draw_card
 from packbook.records import recorded
@@ -107,6 +108,8 @@ class Sources:
         chapters = {path.stem: nbformat.read(path, as_version=4) for path in notebooks if path.parent == NOTEBOOKS}
         write_text(self.folder / "notebooks.md", self.list_of_notebooks(chapters))
         write_text(self.folder / "leaks.md", leaks_page())
+        page = (_HERE / "walk.md").read_text(encoding="utf-8")
+        write_text(self.folder / "walk.md", page.replace("@walk@", walk.on_page()))
         if self.repository:
             write_text(self.extra / "binder" / "requirements.txt", binder_requirements(self.repository))
             write_text(self.extra / "binder" / "runtime.txt", "python-3.12\n")
