@@ -49,6 +49,7 @@ PROGRAMS = {
         "benchmarks.bench_compiling", "data/benchmarks/compiling_*.csv", "25 minutes", "[shapes] [ranks]"
     ),
     "pack_dataset": Program("benchmarks.bench_pack_dataset", "data/benchmarks/pack_dataset.csv", "2 minutes"),
+    "leaks": Program("benchmarks.bench_leaks", "data/benchmarks/leaks.csv", "1 minute"),
     "audit": Program("benchmarks.bench_audit", "data/benchmarks/audit.csv", "5 minutes"),
     "balance": Program("benchmarks.bench_balance", "data/benchmarks/balance*.csv", "5 minutes"),
     "groups": Program("benchmarks.bench_groups", "data/benchmarks/groups.csv", "5 minutes"),

@@ -17,13 +17,16 @@ import nbformat
 import numpy as np
 import pandas as pd
 import pytest
+from bs4 import BeautifulSoup
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from packaging.requirements import Requirement
 from PIL import Image
 
 from packbook.guesses import judge_guess
-from packbook.publish.website import browser_explorers, building
+from packbook.publish.website import browser_explorers, building, walk
 from packbook.publish.website.browser_explorers import all_values, explorer_of
+from packbook.records import recorded
 from packbook.results import meanings
 from packbook.run.running import notebooks
 from packlib.lengths import LengthHistogram, available, load
@@ -35,8 +38,8 @@ from packlib.work import Work, waiting
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-PAGES = "index game notebooks notebooks/02_greedy_packing notebooks/07_hyperparameters api/packing README".split()
-PAGES += ["_modules/packlib/lengths/synthetic"]  # a source
+PAGES = "index walk leaks game notebooks notebooks/02_greedy_packing notebooks/07_hyperparameters".split()
+PAGES += ["api/packing", "README", "_modules/packlib/lengths/synthetic"]  # a source
 if os.environ.get("PACKLIB_ALL"):
     names = [f"notebooks/{name}" for name in notebooks()] + [f"api/{room}" for room in building.ROOMS]
     PAGES += sorted({*names, *(page.removesuffix(".md") for page in building.PAGES)} - {*PAGES})
@@ -390,6 +393,40 @@ def test_guesses_are_judged_as_in_a_notebook(visit):
     alike()
 
 
+@pytest.mark.parametrize("size", [(1366, 900), (390, 844)], ids=["wide", "narrow"])
+def test_one_drawing_changes_while_one_scrolls(visit, size):
+    page = visit("walk")
+    page.set_viewport_size(dict(zip(("width", "height"), size, strict=True)))
+    svg, found = page.locator(".walk svg"), walk.walk()
+    assert page.locator(".walk rect").count() == 2 * walk.TEXTS
+    for state in (*walk.STATES, "packed"):
+        page.locator(f'.step[data-state="{state}"] p').evaluate(
+            "step => scrollTo(0, step.getBoundingClientRect().top + scrollY - 0.6 * innerHeight)"
+        )
+        page.wait_for_selector(f'.walk[data-state="{state}"]')
+        boxes = svg.evaluate("""svg => [...svg.querySelectorAll("rect")].slice(48).map(
+          rect => ["x", "y", "width", "height"].map(name => Number(rect.getAttribute(name))))""")
+        assert np.allclose(boxes, found.texts(state), atol=0.06)
+        assert svg.get_attribute("aria-label") == walk.words_of(found)[state][2]
+        stage, step = (page.locator(part).bounding_box() for part in (".walk svg", f'.step[data-state="{state}"] p'))
+        assert 0 <= stage["y"] and stage["y"] + stage["height"] <= size[1], "it stays on screen"
+        beside = stage["x"] + stage["width"] <= step["x"]
+        assert beside or stage["y"] + stage["height"] <= step["y"], "and hides no words"
+    assert page.evaluate("getComputedStyle(document.querySelector('.walk rect')).transitionDuration") == "0s"
+    page.emulate_media(reduced_motion="no-preference")
+    assert page.evaluate("getComputedStyle(document.querySelector('.walk rect')).transitionDuration") != "0s"
+
+
+def test_the_table_of_leaks_has_each_row_that_was_recorded(site):
+    page = BeautifulSoup((site[0] / "leaks.html").read_text(encoding="utf-8"), "html.parser")
+    shown = [[cell.get_text(strip=True) for cell in row.select("td")] for row in page.select("tbody tr")]
+    rows = recorded("leaks").rows
+    assert [row[:4] for row in shown] == [
+        [row["library"], row["version"], row["set-up"], row["exact"]] for row in rows
+    ]
+    assert all(row["failed"] in cells[4] and cells[-1] == row["date"] for row, cells in zip(rows, shown, strict=True))
+
+
 def test_search_finds_a_chapter(visit):
     page = visit("search")
     page.goto(f"{page.url}?q=next-fit", wait_until="load")
@@ -713,6 +750,9 @@ def test_hosted_services_open_copies_that_install_packlib(site, tmp_path):
     for service in ("colab.research.google.com/github/someone/packing/blob", "mybinder.org/v2/gh/someone/packing"):
         assert re.search(rf'"https://{service}/gh-pages.*hosted/02_greedy_packing\.ipynb"', page)
     assert (site[0] / "hosted" / "02_greedy_packing.ipynb").exists()
+    wanted = [Requirement(line) for line in (site[0] / "binder" / "requirements.txt").read_text().splitlines()[1:]]
+    assert [one.name for one in wanted] == ["torch", "packlib"] and str(wanted[0].specifier).endswith("+cpu")
+    assert "notebook" in wanted[1].extras and "lab" not in wanted[1].extras
     building.Sources(tmp_path / "b").write([notebooks()["02_greedy_packing"]])
     assert "colab" not in (tmp_path / "b" / "notebooks" / "02_greedy_packing.ipynb").read_text(encoding="utf-8")
     assert not (tmp_path / "b" / "_extra" / "hosted").exists()

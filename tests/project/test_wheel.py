@@ -144,9 +144,11 @@ def test_a_hosted_copy_runs_where_its_first_cell_installed_the_wheel(wheel, tmp_
     python = environment / "bin" / "python"
     (folder,) = environment.glob("lib/python*/site-packages")
     (folder / "others.pth").write_text(f"{sysconfig.get_path('purelib')}\n")  # what is there, packlib left out
-    copy = building.hosted(nbformat.read(ROOT / "notebooks" / "13_balanced_work.ipynb", 4), "someone/packing")
+    copy = building.hosted(
+        nbformat.read(ROOT / "notebooks" / "13_balanced_work.ipynb", 4), "someone/packing", "13_balanced_work"
+    )
     (file,) = wheel.parent.glob("packlib-*.whl")
-    address = "packlib[train,lab,hub] @ git+https://github.com/someone/packing"
+    address = "packlib[notebook] @ git+https://github.com/someone/packing"
     assert address in copy.cells[0].source
     copy.cells[0].source = copy.cells[0].source.replace(f'"{address}"', f"--no-deps --no-index {file}")
     copy.cells[1:1] = [nbformat.v4.new_code_cell("import packlib; print(packlib.__file__)")]

@@ -5,6 +5,7 @@ import doctest
 import importlib
 import io
 import itertools
+import json
 import os
 import pkgutil
 import re
@@ -17,6 +18,11 @@ import pytest
 
 import packbook
 import packlib
+from packbook.parameters import parameters_of
+from packbook.publish.talk import talk
+from packbook.publish.talk_figures import speed_ups
+from packbook.publish.website import building
+from packlib.lengths import available, load
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -50,6 +56,39 @@ def test_the_python_of_the_readme_runs_as_it_stands(tmp_path, monkeypatch):
     padded, packed = packlib.load("wikipedia").num_sequences, 8_135_727
     assert f"{padded / 1e6:.1f} million rows | {packed / 1e6:.2f} million rows, four texts" in README
     assert "at most 0 packs above the best" in said.getvalue()
+
+
+def test_the_same_data_has_the_same_numbers_on_front_page_readme_and_talk():
+    speed = speed_ups()
+    for name, rows in (("WordNet", 128), ("Wikipedia", 512)):
+        (line,) = re.findall(rf"\| BERT on {name}, rows of {rows}, one CPU core \| 1 × \| ([\d.]+) × as many", README)
+        assert line == f"{speed[name.lower()]:.1f}"
+    slides = {slide.name: slide for slide in talk()}
+    assert slides["speed-up"].heading.startswith(f"{speed['wordnet']:.1f} times")
+    assert f"{speed['wikipedia']:.1f}" in slides["speed-up"].notes
+    benchmarks = (ROOT / "data" / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    assert f"factor 1.99 | | padded, useful tokens a second | {speed['wikipedia']:.1f} |" in benchmarks
+    measured = [load(name) for name in ("wordnet", "wordnet-pairs", "docstrings", "squad", "wikipedia")]
+    most = max(one.padding_fraction for one in measured)
+    assert (
+        f"up to {100 * most:.0f} %." in README
+        and f"to {100 * most:.0f} % padding" in slides["five-histograms"].heading
+    )
+    assert (
+        "Half of a padded Wikipedia batch is padding" in README and round(load("wikipedia").padding_fraction, 2) == 0.5
+    )
+    sets = json.loads(building.data_sets_script().removeprefix("const DATA_SETS = ").rstrip(";\n"))
+    best = packlib.plan(load("wikipedia"), method="optimal").num_packs
+    assert sets["wikipedia"]["best"] == best, "what the report and the front page search for"
+    within_four = packlib.plan(load("wikipedia"), method="optimal", max_sequences_per_pack=4).num_packs
+    assert best == within_four and f"| {best / 1e6:.2f} million rows, four texts in each at most" in README
+
+
+def test_papermill_runs_the_line_of_the_readme():
+    (words,) = re.findall("`(papermill [^`]*)`", README)
+    _, notebook, _, _, name, value = words.split()
+    parameters = parameters_of(Path(notebook).stem)
+    assert name in parameters and (ROOT / notebook).exists() and value in available()
 
 
 def test_the_pages_and_the_code_of_a_report_import_from_packlib_alone():

@@ -19,11 +19,18 @@ _WIDTH = 125  # of a line in a notebook's text
 
 
 class Chapter(NamedTuple):
-    """A chapter: the day on which it is read, or "by need"; its notebook; the question that it answers."""
+    """A chapter.
+
+    Attributes:
+        when: the day on which it is read, or "by need".
+        question: that it answers.
+        extras: of packlib that it needs beside "notebook", parted by spaces.
+    """
 
     when: str
     notebook: str
     question: str
+    extras: str = "train hub"
 
 
 def chapters() -> list[Chapter]:

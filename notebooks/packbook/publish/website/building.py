@@ -27,8 +27,10 @@ from nbformat import NotebookNode
 from PIL import Image
 
 from packbook.game import ON_SITE as GAME
+from packbook.publish.website import walk
 from packbook.publish.website.browser_explorers import explorer_of, on_page
 from packbook.publish.website.card import draw_card
+from packbook.records import recorded
 from packbook.results import meaning, questions_of
 from packbook.run import course
 from packbook.run.minutes import reading_minutes
@@ -64,7 +66,7 @@ _FOR_A_KERNEL = {  # what a notebook asks of a learner, and what stands there fo
         "`make lab` opens it in JupyterLab, where the cell answers."
     ),
 }
-_INSTALL = '%pip install --quiet "packlib[train,lab,hub] @ git+https://github.com/{0}"'
+_INSTALL = '%pip install --quiet "packlib[{1}] @ git+https://github.com/{0}"'
 
 
 class Sources:
@@ -96,7 +98,8 @@ class Sources:
             first.source = re.sub("^# ", f"# {path.name[:2]} ", first.source)  # as other chapters name it
             if self.repository:
                 first.source += _HOSTED.format(self.repository, place)
-                write_text(self.extra / "hosted" / place, nbformat.writes(hosted(notebook, self.repository)))
+                copy_of = hosted(notebook, self.repository, path.stem)
+                write_text(self.extra / "hosted" / place, nbformat.writes(copy_of))
             write_text(self.folder / "notebooks" / place, nbformat.writes(shown_as))
         for room in ROOMS:
             write_text(self.folder / "api" / f"{room}.md", interface(room))
@@ -104,6 +107,12 @@ class Sources:
             shutil.copy(_HERE / f"{name}.md", self.folder)
         chapters = {path.stem: nbformat.read(path, as_version=4) for path in notebooks if path.parent == NOTEBOOKS}
         write_text(self.folder / "notebooks.md", self.list_of_notebooks(chapters))
+        write_text(self.folder / "leaks.md", leaks_page())
+        page = (_HERE / "walk.md").read_text(encoding="utf-8")
+        write_text(self.folder / "walk.md", page.replace("@walk@", walk.on_page()))
+        if self.repository:
+            write_text(self.extra / "binder" / "requirements.txt", binder_requirements(self.repository))
+            write_text(self.extra / "binder" / "runtime.txt", "python-3.12\n")
         write_text(self.extra / "data_sets.js", data_sets_script())
         shutil.copy(ROOT / "README.svg", self.folder)
 
@@ -211,6 +220,30 @@ class Sources:
         return f"{self.up}figures/{path.name}"
 
 
+def leaks_page() -> str:
+    """The page that says which trainers and collators were found to leak: each row as it was recorded."""
+    table = recorded("leaks")
+    words = (_HERE / "leaks.md").read_text(encoding="utf-8").strip()
+    header = ("library", "version", "set-up", "as each sequence alone?", "what differs", "rows of 32 tokens", "date")
+    lines = [header, ["---"] * len(header)]
+    for row in table.rows:
+        differs = "; ".join(
+            filter(None, (row["failed"], row["inconclusive"] and f"inconclusive: {row['inconclusive']}"))
+        )
+        cells = (
+            row["library"],
+            row["version"],
+            f"`{row['set-up']}`",
+            row["exact"],
+            differs,
+            row["audit"],
+            row["date"],
+        )
+        lines.append([str(cell).replace("|", "\\|") for cell in cells])
+    body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"{words}\n\n{body}\n\nRecorded with `{table.command}` on {table.device}.\n"
+
+
 def data_sets_script() -> str:
     """The measured data sets for the front page: their lengths as pairs, long to short, and the rows of the search."""
     sets = {}
@@ -225,11 +258,22 @@ def data_sets_script() -> str:
     return f"const DATA_SETS = {json.dumps(sets, separators=(',', ':'))};\n"
 
 
-def hosted(notebook: NotebookNode, repository: str) -> NotebookNode:
-    """A copy of a notebook for a service that has no packlib: its first cell installs it from the repository."""
+def hosted(notebook: NotebookNode, repository: str, chapter: str) -> NotebookNode:
+    """A copy of a notebook for a service that has Jupyter and no packlib: its first cell installs what it needs."""
     made = copy.deepcopy(notebook)
-    made.cells.insert(0, nbformat.v4.new_code_cell(_INSTALL.format(repository), id="install"))
+    extras = {one.notebook: one.extras.split() for one in course.chapters()}[chapter]
+    install = _INSTALL.format(repository, ",".join(["notebook", *extras]))
+    made.cells.insert(0, nbformat.v4.new_code_cell(install, id="install"))
     return made
+
+
+def binder_requirements(repository: str) -> str:
+    """What Binder installs once, when it builds: all that chapters need, with PyTorch for the CPU."""
+    extras = sorted({extra for one in course.chapters() for extra in one.extras.split()})
+    index = "--extra-index-url https://download.pytorch.org/whl/cpu"
+    pinned = next(line for line in (ROOT / "constraints.txt").read_text().splitlines() if line.startswith("torch=="))
+    wanted = f"packlib[{','.join(['notebook', *extras])}] @ git+https://github.com/{repository}"
+    return f"{index}\n{pinned}+cpu\n{wanted}\n"
 
 
 def _asked(words: str, means: Mapping[str, Any]) -> str:
