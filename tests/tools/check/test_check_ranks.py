@@ -76,7 +76,7 @@ def checked(rank):
 
 
 def test_updates_on_two_ranks():
-    for found in run_ranks(checked, 2):
+    for found in run_ranks(checked, 2, timeout=300):
         for name, (exact, cause) in found.items():
             words = PAST if name == "past" else (STEPS | CLIPPED)[name][2]
             assert exact is (not words) and words in cause, (name, cause)
@@ -121,7 +121,7 @@ def checked_sharded(rank):
 
 
 def test_updates_of_a_model_that_is_sharded():
-    for found in run_ranks(checked_sharded, 2):
+    for found in run_ranks(checked_sharded, 2, timeout=300):
         for name, (exact, cause) in found.items():
             words = SHARDED[name][-1]
             assert exact is (not words) and words in cause, (name, cause)
