@@ -153,7 +153,7 @@ def test_a_report_searches_once(top, depth, monkeypatch):
 
 BY_EXACT_PRICES = {  # what is packed, the depth limit, and the stages that the search reports
     "tables of all slots": lambda: (few_drawn(1000, 600), 3, {"pricing", "rounding"}),
-    "larger tables": lambda: (drawn(600, 20_000, 2048), 5, {"pricing", "refilling"}),
+    "larger tables": lambda: (drawn(600, 20_000, 60_000).with_max_length(2048, "split"), 3, {"pricing", "refilling"}),
 }
 
 
