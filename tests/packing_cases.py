@@ -1,8 +1,11 @@
-"""Small histograms, and a slow way to pack that shares no code with packlib."""
+"""Small histograms, and two slow ways to pack that share no code with packlib."""
 
 from functools import cache
+from itertools import combinations_with_replacement
 
+import numpy as np
 from hypothesis import strategies as st
+from scipy.optimize import Bounds, LinearConstraint, milp
 
 from packlib.lengths import LengthHistogram
 from packlib.packing import METHODS
@@ -39,3 +42,19 @@ def fewest_packs(lengths, top, depth):
         return found
 
     return best(tuple(sorted(lengths, reverse=True)))
+
+
+def fewest_by_integer_program(counts, depth):
+    """The fewest packs, by HiGHS' branch and bound over all packs that cannot take another sequence."""
+    top = len(counts) - 1
+    used = [length for length in range(1, top + 1) if counts[length]]
+    deepest = min(depth or top, top // used[0])
+    packs = [
+        pack for k in range(1, deepest + 1) for pack in combinations_with_replacement(used, k) if sum(pack) <= top
+    ]
+    full = [pack for pack in packs if len(pack) == deepest or sum(pack) + used[0] > top]
+    columns = np.array([[pack.count(length) for pack in full] for length in used])
+    wanted = LinearConstraint(columns, lb=np.array([counts[length] for length in used]))
+    solved = milp(np.ones(len(full)), constraints=wanted, integrality=np.ones(len(full)), bounds=Bounds(0, np.inf))
+    assert solved.success
+    return round(solved.fun)

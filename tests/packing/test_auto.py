@@ -17,6 +17,7 @@ from packlib.packing import METHODS, methods, plan
 from packlib.packing.methods import NEAR
 from packlib.packing.search import starts
 from packlib.packing.search.deadline import Deadline
+from packlib.packing.search.optimal import optimal
 from packlib.tools import cli
 from packlib.tools.advice import advise
 from packlib.tools.rows import pack_dataset
@@ -148,6 +149,40 @@ def test_a_report_searches_once(top, depth, monkeypatch):
     assert trial.packs == advice.plan.num_packs
     if limit == depth:
         assert advice.chosen.packs == advice.plan.num_packs
+
+
+BY_EXACT_PRICES = {  # what is packed, the depth limit, and the stages that the search reports
+    "tables of all slots": lambda: (few_drawn(1000, 600), 3, {"pricing", "rounding"}),
+    "larger tables": lambda: (drawn(600, 20_000, 60_000).with_max_length(2048, "split"), 3, {"pricing", "refilling"}),
+}
+
+
+def few_drawn(top, sequences):
+    """Lengths like those of chats, whose bound the fast methods do not meet."""
+    lengths = np.random.default_rng(7).lognormal(np.log(top / 3), 0.4, sequences)
+    return LengthHistogram.from_lengths(np.clip(np.rint(lengths), 1, top).astype(int), top)
+
+
+@pytest.mark.parametrize("of", BY_EXACT_PRICES)
+def test_the_exact_search_ends_by_steps_and_never_by_the_clock(of, monkeypatch):
+    """With a clock that gains 1,000 seconds at each look, all steps of the search are the same."""
+    histogram, depth, stages = BY_EXACT_PRICES[of]()
+
+    def rounds():
+        seen = []
+        found = optimal(histogram, depth, steps=7 * 10**8, progress=lambda now: seen.append(stage_of(now)))
+        return seen, found[0], None if found[1] is None else found[1].as_dict()
+
+    before = rounds()
+    assert stages <= {stage for stage, *_ in before[0]}
+    ticks = iter(range(10**9))
+    for clock in ("perf_counter", "process_time", "thread_time", "monotonic"):
+        monkeypatch.setattr(time, clock, lambda: 1000.0 * next(ticks))
+    assert rounds() == before
+
+
+def stage_of(now):
+    return now.stage, now.strategies, now.num_packs, now.lower_bound
 
 
 def test_the_options_of_a_user_are_kept():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from packing_cases import histograms
+from packing_cases import DEPTHS, fewest_packs, histograms
 
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import plan
@@ -116,3 +116,12 @@ def test_deep_packs_take_many_sequences_at_once(monkeypatch):
     monkeypatch.setattr(_LengthsLeft, "take", lambda self, pack, times: taken.append(pack) or take(self, pack, times))
     made = plan(LengthHistogram.from_lengths([1] * 300_000, 100_000), method="exact_filling")
     assert made.num_packs == 3 and len(taken) < 20
+
+
+@given(histograms(largest=20, most=9), st.sampled_from(DEPTHS), st.booleans())
+@settings(max_examples=200, deadline=None)
+def test_no_filling_has_fewer_packs_than_brute_force(histogram, depth, evenly):
+    packs = fill_exactly(histogram, depth, evenly)
+    fewest = fewest_packs(histogram.expand().tolist(), histogram.max_length, depth)
+    made = sum(repeats for _, repeats in packs)
+    assert made >= fewest and (fewest > 1 or made == 1), "what fits into one pack comes into one"

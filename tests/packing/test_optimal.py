@@ -6,14 +6,12 @@ import os
 import sys
 import time
 from functools import partialmethod
-from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from packing_cases import DEPTHS, histograms
-from scipy.optimize import Bounds, LinearConstraint, milp
+from packing_cases import DEPTHS, fewest_by_integer_program, histograms
 from tqdm import tqdm
 
 from packlib.lengths import LengthHistogram, load, log_normal
@@ -47,22 +45,6 @@ def times(histogram, factor):
 
 
 INSTANCES = 2000 if os.environ.get("PACKLIB_ALL") else 200
-
-
-def fewest_by_integer_program(counts, depth):
-    """The fewest packs, by HiGHS' branch and bound over all packs that cannot take another sequence."""
-    top = len(counts) - 1
-    used = [length for length in range(1, top + 1) if counts[length]]
-    deepest = min(depth or top, top // used[0])
-    packs = [
-        pack for k in range(1, deepest + 1) for pack in combinations_with_replacement(used, k) if sum(pack) <= top
-    ]
-    full = [pack for pack in packs if len(pack) == deepest or sum(pack) + used[0] > top]
-    columns = np.array([[pack.count(length) for pack in full] for length in used])
-    wanted = LinearConstraint(columns, lb=np.array([counts[length] for length in used]))
-    solved = milp(np.ones(len(full)), constraints=wanted, integrality=np.ones(len(full)), bounds=Bounds(0, np.inf))
-    assert solved.success
-    return round(solved.fun)
 
 
 @pytest.mark.parametrize("part", range(4))

@@ -5,10 +5,16 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from packing_cases import DEPTHS, fewest_by_integer_program, fewest_packs, histograms
 
 from packlib.lengths import LengthHistogram
 from packlib.packing import plan
-from packlib.packing.search.refilling import Refilling
+from packlib.packing.exact_filling import fill_exactly
+from packlib.packing.search.best import Best, number_of_packs
+from packlib.packing.search.deadline import Deadline
+from packlib.packing.search.refilling import Refilling, refill
 
 
 @pytest.mark.parametrize("depth", [None, 1, 2, 3, 6])
@@ -42,3 +48,35 @@ def test_real_sizes_are_packed_to_the_bound(median, top, depth):
     """Here the greedy methods end up to 9 packs above the sum of all tokens, and the search for long rows up to 5."""
     made = plan(drawn(median, 20_000, top), method="optimal", max_sequences_per_pack=depth, rounds=150)
     assert made.gap == 0
+
+
+@given(histograms(largest=20, most=9), st.sampled_from(DEPTHS))
+@settings(max_examples=100, deadline=None)
+def test_refilling_a_pack_for_each_sequence_comes_near_brute_force(histogram, depth):
+    """It starts from the worst plan there is, and is within a pack of the fewest; it never claims fewer."""
+    best = Best(histogram, depth, Deadline(steps=10**7))
+    fewest = fewest_packs(histogram.expand().tolist(), histogram.max_length, depth)
+    assert best.lower_bound <= fewest
+    refill(best, patience=2)
+    assert fewest <= best.num_packs <= fewest + 1
+    assert Counter(itertools.chain(*(pack * repeats for pack, repeats in best.strategies))) == Counter(
+        histogram.expand().tolist()
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_filling_and_refilling_end_at_the_plans_of_an_integer_program(seed):
+    """HiGHS over all packs: no filling has fewer, and refilling the best of them has as many."""
+    rng = np.random.default_rng(seed)
+    for _ in range(12):
+        top, depth = int(rng.integers(12, 41)), rng.choice([2, 3, 4, None])
+        lengths = rng.integers(top // 6 + 1, top + 1, 5)
+        histogram = LengthHistogram.from_lengths(rng.choice(lengths, rng.integers(8, 60)), top)
+        fewest = fewest_by_integer_program(histogram.counts, depth)
+        best = Best(histogram, depth, Deadline(steps=5 * 10**7))
+        for evenly in (False, True):
+            filled = fill_exactly(histogram, depth, evenly)
+            assert number_of_packs(filled) >= fewest
+            best.offer(filled)
+        refill(best, patience=2)
+        assert best.num_packs == fewest

@@ -35,7 +35,7 @@ from packlib.packing.search.starts import start
 
 _FEW_LENGTHS = 1100  # of so many different lengths, and a table of ten times as many steps, all is small, too
 _MOST_LENGTHS = 2100  # an exact search is affordable once refilling has left a gap
-_FIRST_STEPS, _LAST_STEPS = 3 * 10**8, 5 * 10**9  # of exact prices where tables are large: before refilling, and after
+_FIRST_STEPS, _LAST_STEPS = 5 * 10**8, 10**10  # of exact prices where tables are large: before refilling, and after
 _DIVES, _FIRST_DIVES = 400, 12  # attempts at rounding; so many come before packs are listed
 _FIRST_PATIENCE, _PATIENCE = 5, 60  # rounds of refilling that save no pack: before more is proven, and at the end
 
