@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import Bounds, LinearConstraint, milp
 
 from packlib.packing import group_trees, pack_tree_lengths, pack_trees, plan
 from packlib.packing.search.group_bound import group_bound
@@ -55,6 +56,57 @@ def fewest_rows(sequences, groups, max_length):
                 break
             others = (others - 1) & rest
     return best[-1]
+
+
+def fewest_rows_by_highs(sequences, groups, max_length, most_rows):
+    """By an integer program: which sequence is in which row, and which beginnings a row then holds.
+
+    A fork, a beginning that goes on in several ways, takes a slot for each way in the row but one.
+    """
+    named = [(group, tuple(one)) for group, one in zip(groups, sequences, strict=True)]
+    beginnings = sorted({(group, one[:n]) for group, one in named for n in range(1, len(one) + 1)})
+    at = {beginning: number for number, beginning in enumerate(beginnings)}
+    behind = {}
+    for group, one in beginnings:
+        if len(one) > 1:
+            behind.setdefault((group, one[:-1]), []).append(at[group, one])
+    forks = [ways for ways in behind.values() if len(ways) > 1]
+    held, heads = len(named), len(named) + len(beginnings)  # where the columns of a row begin, by kind
+    width = heads + len(forks) + 1  # the last says whether the row is used
+    lines, lower, upper = [], [], []
+
+    def add(entries, least, most):
+        line = np.zeros(width * most_rows)
+        for column, value in entries:
+            line[column] += value
+        lines.append(line)
+        lower.append(least)
+        upper.append(most)
+
+    for sequence in range(len(named)):
+        add([(row * width + sequence, 1) for row in range(most_rows)], 1, 1)
+    for begin in range(0, width * most_rows, width):
+        for sequence, (group, one) in enumerate(named):
+            for n in range(1, len(one) + 1):
+                add([(begin + sequence, 1), (begin + held + at[group, one[:n]], -1)], -np.inf, 0)
+        for fork, ways in enumerate(forks):
+            add([(begin + heads + fork, -1), *((begin + held + way, 1) for way in ways)], -np.inf, 1)
+        slots = [(begin + column, 1) for column in range(held, width - 1)]
+        add([*slots, (begin + width - 1, -max_length)], -np.inf, 0)
+    cost = np.zeros(width * most_rows)
+    cost[width - 1 :: width] = 1
+    is_whole = np.ones(width * most_rows)
+    for begin in range(0, width * most_rows, width):
+        is_whole[begin + heads : begin + width - 1] = 0  # a count of heads follows from the beginnings
+    most = np.ones(width * most_rows)
+    most[is_whole == 0] = np.inf
+    for row in range(most_rows):  # rows have no order: the first sequence is in the first, the second in one of two
+        most[row * width : row * width + min(row, len(named))] = 0
+    found = milp(
+        cost, integrality=is_whole, bounds=Bounds(0, most), constraints=LinearConstraint(np.array(lines), lower, upper)
+    )
+    assert found.success, found.message
+    return round(found.fun)
 
 
 def drawn_tree(rng, depth, begin=()):
@@ -113,6 +165,27 @@ def test_the_rows_are_the_fewest_in_99_of_100_small_draws():
         assert rows.lower_bound <= best <= len(rows) <= best + 1
         above += len(rows) > best
     assert above <= draws // 100
+
+
+def test_an_integer_program_agrees_with_brute_force_and_with_the_rows_of_larger_draws():
+    """Two oracles that have nothing in common, and more sequences than brute force can take."""
+    rng = random.Random(8)
+    for _ in range(10):
+        sequences, groups, top = drawn_trees(rng, most_leaves=8, most_nodes=12)
+        rows = pack_trees(sequences, groups, top)
+        assert fewest_rows_by_highs(sequences, groups, top, len(rows)) == fewest_rows(sequences, groups, top)
+    above = larger = 0
+    while larger < 12:
+        sequences, groups, top = drawn_trees(rng, most_leaves=14, most_nodes=30)
+        rows = pack_trees(sequences, groups, top, tries=0)
+        if len(sequences) < 10 or not 1 < len(rows) <= 4:
+            continue
+        larger += 1
+        rows = pack_trees(sequences, groups, top)
+        best = fewest_rows_by_highs(sequences, groups, top, len(rows))
+        assert rows.lower_bound <= best <= len(rows) <= best + 1
+        above += len(rows) > best
+    assert above <= 1
 
 
 def test_no_bound_is_above_the_fewest_rows():
