@@ -362,6 +362,9 @@ class _Seen:
         as_if = "as if longer ones had been cut or split there. What was cut is not in the file."
         empty = 0 if self.packed.kind in (NEMO, MEGATRON) else self.empty  # these have sequences of no counted token
         borders = 0 if self.masked else self.marked["over borders"]
+        unless = ", unless a collator masks it, as that of transformers for padding-free batches does" * (
+            not self.ahead
+        )
         rows, sequences = self.marked["rows"], self.marked["sequences"]
         idle_rows, idle_sequences = self.marked["idle rows"], self.marked["idle sequences"]
         ahead = self.marked["ahead"] if self.ahead else 0
@@ -377,9 +380,7 @@ class _Seen:
             "Labels are those of a masked model.": self.masked,
             f"Labels are the next tokens in {ahead:,} rows, for a model that does not shift them itself.": ahead,
             f"The first token of {borders:,} sequences has a label, though the token before it is another sequence's: "
-            "it is trained on, unless a collator masks it, as that of transformers for padding-free batches does.": (
-                borders
-            ),
+            f"it is trained on{unless}.": borders,
             f"Rows without any label: {idle_rows:,} of {rows:,}.": 0 < idle_rows < rows,
             f"Sequences without any label: {idle_sequences:,} of {sequences:,}.": 0 < idle_sequences < sequences,
             f"Not looked at: the columns {listed(self.packed.unread)}.": self.packed.unread,
