@@ -14,7 +14,7 @@ from processes import waiting
 
 import packbook
 import packlib
-from packbook.parameters import Dataset, Whole
+from packbook.parameters import Dataset, Parameters, Whole
 from packbook.run import dependencies, running
 from packbook.run.execution import write
 
@@ -25,8 +25,8 @@ seed: int = 0  # random
 quick: bool = True  # small
 """
 CHAPTER = """\
-from packbook.parameters import Dataset, Whole
-PARAMETERS = {"dataset": Dataset(), "depth": Whole(1, 512)}
+from packbook.parameters import Dataset, Parameters, Whole
+PARAMETERS = Parameters(dataset=Dataset(), depth=Whole(1, 512))
 """
 FIRST = """\
 import os, pathlib, signal, time
@@ -67,7 +67,7 @@ def small(tmp_path, monkeypatch):
         ]
         write(nbformat.v4.new_notebook(cells=cells), folder / f"{name}.ipynb")
         module = types.ModuleType(f"packbook.n{name}")
-        module.PARAMETERS = {"dataset": Dataset(), "depth": Whole(1, 512)}
+        module.PARAMETERS = Parameters(dataset=Dataset(), depth=Whole(1, 512))
         monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(running, "NOTEBOOKS", folder)
     caller = tmp_path / "caller"

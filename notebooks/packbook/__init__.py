@@ -15,7 +15,6 @@ What several chapters use is in `shared`, in files named for their idea; no chap
 
 from typing import TYPE_CHECKING
 
-from packbook.parameters import check_parameters
 from packlib.checks import percent as percent
 from packlib.installed import late
 
@@ -41,7 +40,6 @@ __all__ = [
     "PackingGame",
     "Points",
     "Table",
-    "check_parameters",
     "compare",
     "percent",
     "result",

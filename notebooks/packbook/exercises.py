@@ -4,12 +4,10 @@ import copy
 import inspect
 import io
 import math
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from numbers import Real
-from pathlib import Path
 from random import Random
 from typing import Any, Literal
 
@@ -137,25 +135,6 @@ class Exercises(dict[str, Exercise]):
     def __init__(self, exercises: Iterable[Exercise]) -> None:
         super().__init__((exercise.name, exercise) for exercise in exercises)
         self._misses = dict.fromkeys(self, 0)
-
-    @classmethod
-    def beside(cls, lesson: str, *exercises: Exercise | Callable) -> "Exercises":
-        """Exercises of a chapter that has no `exercises.py` yet, with `exercises.toml` beside its lesson.
-
-        The file has levels, minutes, hints and cases.
-
-        Args:
-            lesson: `__file__` of the lesson.
-            exercises: a function is the solution of an exercise of its name.
-
-        Raises:
-            ValueError: if the file has tables for other exercises than these.
-        """
-        words = tomllib.loads(Path(lesson).with_name("exercises.toml").read_text(encoding="utf-8"))
-        given = [one if isinstance(one, Exercise) else Exercise(one.__name__, one) for one in exercises]
-        if list(words) != (names := [exercise.name for exercise in given]):
-            raise ValueError(f"exercises.toml must be about {', '.join(names)}, and is about {', '.join(words)}.")
-        return cls(replace(exercise, **words[exercise.name]) for exercise in given)
 
     def __call__(self, name: str, answer: Any) -> None:
         """Print what is to say to the learner's `answer`: after two misses with a hint, once right with a solution."""

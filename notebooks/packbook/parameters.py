@@ -131,9 +131,7 @@ class Parameters(dict[str, Kind]):
             ParameterError: one sentence with the first value that is wrong, or with what is missing; also if papermill
                 was given a parameter that the notebook does not have.
         """
-        return self._check_all({name: namespace[name] for name in self if name in namespace})
-
-    def _check_all(self, values: Mapping[str, Any]) -> SimpleNamespace:
+        values = {name: namespace[name] for name in self if name in namespace}
         missing = [name for name in self if name not in values]
         if missing:
             named = " and ".join(filter(None, [", ".join(missing[:-1]), missing[-1]]))
@@ -164,8 +162,8 @@ def parameters_of(notebook: str) -> Parameters:
 
     The chapter of "01_padding_waste" is `packbook.n01_padding_waste`; its lesson is not loaded.
     """
-    chapter = importlib.import_module(f"packbook.n{notebook}")
-    return Parameters(**chapter.PARAMETERS)
+    parameters: Parameters = importlib.import_module(f"packbook.n{notebook}").PARAMETERS
+    return parameters
 
 
 def check_values(notebook: str, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,18 +173,6 @@ def check_values(notebook: str, values: Mapping[str, Any]) -> dict[str, Any]:
         ParameterError: one sentence with the first name, type or value that is wrong, and what is allowed.
     """
     return parameters_of(notebook)._check_some(values)
-
-
-def check_parameters(notebook: str, **values: Any) -> SimpleNamespace:
-    """Check all parameters of a notebook whose chapter has no door yet: one with a door has `check_parameters`.
-
-    Raises:
-        ParameterError: as `Parameters.check`.
-    """
-    if not isinstance(notebook, str):
-        door = "packbook.n02_greedy_packing or another chapter"
-        raise TypeError(f"check_parameters(globals()) is a call of a chapter's door: import it from {door}.")
-    return parameters_of(notebook)._check_all(values)
 
 
 def _injected(shell: Any) -> list[str]:

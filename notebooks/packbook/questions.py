@@ -33,17 +33,14 @@ class Question:
         choices: the words to choose from, each with what to say to somebody who chose it and is wrong.
         limits: no answer lies outside; by default 0 and 100 in percent, and else 0 and infinity.
         by_factor: whether a guess that is off by a factor of two is close, as for a truth of unknown magnitude.
-        words: of chapters that were not converted yet: the question as it stands in bold in the notebook. There `truth`
-            and `why` may be functions of the values that the notebook gives to `reveal`.
     """
 
-    why: Any
+    why: str
     truth: Any = ...
     unit: str = ""
     choices: Mapping[str, str] = field(default_factory=dict)
     limits: tuple[float, float] | None = None
     by_factor: bool = False
-    words: str = ""
 
     def judge(self, guess: Any, truth: Any) -> Judgment:
         """What `judge_guess` says to a guess."""
@@ -71,26 +68,16 @@ class Questions(dict[str, Question]):
         self._judged: dict[str, Judgment] = {}
 
     @classmethod
-    def beside(
-        cls,
-        lesson: str,
-        truths: Mapping[str, Callable] | None = None,
-        reasons: Mapping[str, Callable] | None = None,
-    ) -> "Questions":
+    def beside(cls, lesson: str) -> "Questions":
         """The questions of `questions.toml` beside a lesson: a table for each, with the fields of `Question`.
 
         Args:
             lesson: `__file__` of the lesson.
-            truths: of chapters that were not converted yet: by question, a function of the values given to `reveal`.
-            reasons: the same for each `why`.
 
         Raises:
-            ValueError: if a function is of no question in the file, or a question has no reason or an unknown field.
+            ValueError: if a question has no reason, or a field that `Question` does not have.
         """
         texts = tomllib.loads(Path(lesson).with_name("questions.toml").read_text(encoding="utf-8"))
-        for key, functions in (("truth", truths or {}), ("why", reasons or {})):
-            for name, function in functions.items():
-                texts[one_of("question", name, texts)][key] = function
         known = [one.name for one in fields(Question)]
         for name, table in texts.items():
             for key in table:
@@ -116,7 +103,7 @@ class Questions(dict[str, Question]):
         from IPython import get_ipython
 
         question = self[one_of("question", name, self)]
-        truth = _truth_of(name, question, truth, values)
+        truth = _truth_of(name, question, truth)
         why = _reason_of(name, question, values)
         shell = get_ipython()
         if shell is not None and shell.user_ns.get("guess") is guess:
@@ -135,9 +122,8 @@ class Questions(dict[str, Question]):
             plain = f"{verdict} {judged.answer}. {reason}".strip()
         else:
             page = f"<p>{escaped(judged.message)}</p><details><summary>Show the answer</summary>{answer}</details>"
-            plain = f"{question.words} {judged.message}".strip()
-        means: dict[str, Any] = {"question": question.words} if question.words else {}
-        means |= {"answer": judged.answer, "why": why}
+            plain = judged.message
+        means: dict[str, Any] = {"answer": judged.answer, "why": why}
         means["judging"] = {  # for the site, which judges without a kernel; JSON has no infinity
             "truth": judged.truth,
             "unit": question.unit,
@@ -174,10 +160,8 @@ class Questions(dict[str, Question]):
         ax.annotate("your guess", place, **where, va="top", color=INK, **beside)
 
 
-def _truth_of(name: str, question: Question, given: Any, values: Mapping[str, Any]) -> Any:
+def _truth_of(name: str, question: Question, given: Any) -> Any:
     """The truth of a question, from where it stands: at the call, or in `questions.toml`."""
-    if callable(question.truth):
-        return question.truth(**values)
     if given is not ... and question.truth is not ...:
         raise ValueError(f"{name} has its truth in questions.toml, so reveal takes none.")
     truth = question.truth if given is ... else given
@@ -191,8 +175,6 @@ def _truth_of(name: str, question: Question, given: Any, values: Mapping[str, An
 
 def _reason_of(name: str, question: Question, values: Mapping[str, Any]) -> str:
     """The reason in words, with the values that the notebook computed."""
-    if callable(question.why):
-        return question.why(**values)
     try:
         return question.why.format(**values)
     except KeyError as missing:

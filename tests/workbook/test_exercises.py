@@ -1,14 +1,8 @@
 """Exercises accept every right answer in any form, refuse the slips that learners make, and never raise."""
 
-import inspect
-import itertools
-import math
-import tomllib
-from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from importlib import import_module
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,63 +11,36 @@ import torch
 from packbook import exercises
 from packbook.run.running import notebooks
 
-SLIPS = tomllib.loads(Path(__file__).with_name("slips.toml").read_text(encoding="utf-8"))
 CHAPTERS = {name: import_module(f"packbook.n{name}") for name in notebooks()}
-LESSONS = {name: import_module(f"packbook.n{name}.lesson") for name in notebooks()}
 EXERCISES = [
     pytest.param(name, exercise, id=f"{name}: {exercise.name}")
     for name, chapter in CHAPTERS.items()
     for exercise in chapter.check.values()
 ]
-MODULES = {"itertools": itertools, "math": math, "np": np, "torch": torch, "Counter": Counter}
-
-
-def slips_of(name, exercise):
-    """The wrong answers by what they do: those of the table, or of a file for chapters that were not converted yet."""
-    assert bool(exercise.slips) is (exercise.name not in SLIPS.get(name, {})), "one place has them"
-    written = SLIPS.get(name, {}).get(exercise.name, {})
-    return exercise.slips or {slip: answer_of(text, name, exercise.solution) for slip, text in written.items()}
-
-
-def answer_of(text, name, solution):
-    """What a slip stands for: a value, or a function of the same parameters as the solution."""
-    names = {**MODULES, **vars(LESSONS[name])}
-    if text.startswith("def "):
-        exec(text, names)
-        return names["answer"]
-    parameters = ", ".join(inspect.signature(solution).parameters) if callable(solution) else ""
-    function = eval(f"lambda {parameters}: ({text})", names)
-    return function if callable(solution) else function()
 
 
 @pytest.mark.parametrize(("name", "exercise"), EXERCISES)
 def test_checkers_accept_the_solution_and_catch_the_slips(name, exercise):
     assert exercise.judge(exercise.solution).state == "right"
     assert exercise.judge(...).state == "not tried"
-    for slip, answer in slips_of(name, exercise).items():
+    for slip, answer in exercise.slips.items():
         verdict = exercise.judge(answer)
         assert verdict.state == "wrong", f"{exercise.name} accepts the slip {slip!r}"
         assert "raises" not in verdict.message, f"the slip {slip!r} of {exercise.name} is broken: {verdict.message}"
-        if exercise.slips:
-            assert exercise.advice(answer) == slip, "it is told apart from the others"
+        assert exercise.advice(answer) == slip, "it is told apart from the others"
 
 
 @pytest.mark.parametrize(("name", "exercise"), EXERCISES)
 def test_a_table_is_whole(name, exercise):
-    assert exercise.level in (1, 2, 3) and exercise.minutes and exercise.hint
+    assert exercise.level in (1, 2, 3) and exercise.minutes and exercise.hint and exercise.slips
     if exercise.draw:
         inputs = exercise.inputs()
         written = list(map(repr, inputs))  # tensors among them do not compare
         assert written == list(map(repr, exercise.inputs())), "the same every time"
         assert len(set(written)) > exercises.DRAWN / 2, "they differ"
         assert len(repr(inputs[0])) < 64, "and short ones are among them"
-    if callable(exercise.solution) and exercise.slips:
+    if callable(exercise.solution):
         assert exercise.draw
-
-
-def test_the_file_of_slips_names_the_exercises_of_chapters_in_their_order():
-    for name, written in SLIPS.items():
-        assert list(written) == list(CHAPTERS[name].check)
 
 
 def in_another_form(answer):
@@ -234,17 +201,6 @@ def test_a_slip_of_a_value_is_named_too(capsys):
         check("pair", answer)
     said = capsys.readouterr().out.splitlines()
     assert [line.partition("Hint: ")[2].partition(" check")[0] for line in said] == ["", "Two.", "Those are three."]
-
-
-def test_the_words_of_exercises_stand_in_a_file_beside_the_lesson(tmp_path):
-    words = "[total]\nlevel = 2\nminutes = 9\nhint = 'Add.'\ncases = [[[1]], [[2, 3]]]\n"
-    (tmp_path / "exercises.toml").write_text(words)
-    given = exercises.Exercise("total", total)
-    (found,) = exercises.Exercises.beside(str(tmp_path / "lesson.py"), given).values()
-    assert (found.level, found.minutes, found.hint) == (2, 9, "Add.")
-    assert found.judge(total).message == "total: right. 2 cases agree."
-    with pytest.raises(ValueError, match=r"exercises\.toml must be about total, halves, and is about total"):
-        exercises.Exercises.beside(str(tmp_path / "lesson.py"), given, exercises.Exercise("halves", 2))
 
 
 def test_a_hint_comes_after_the_second_miss(check, capsys):

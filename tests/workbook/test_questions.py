@@ -13,14 +13,8 @@ from packbook.questions import Question, Questions, compare
 @pytest.fixture
 def questions():
     return Questions(
-        share=Question(
-            words="How full, in percent?",
-            truth=lambda packs: 100 / packs,
-            why=lambda packs: f"{packs} <packs>.",
-            unit="%",
-        ),
+        share=Question(why="{packs} <packs>.", unit="%"),
         rule=Question(
-            words="Which?",
             truth="least",
             why="It fills up.",
             choices={"most": "It spreads.", "least": "", "none": "No."},
@@ -29,19 +23,19 @@ def questions():
 
 
 def test_without_a_guess_the_answer_is_folded(questions, displayed):
-    questions.reveal("share", ..., packs=4)
+    questions.reveal("share", ..., 25, packs=4)
     (bundle,) = displayed
     page, _, folded = bundle["text/html"].partition("<details><summary>Show the answer</summary>")
     assert page.startswith("<p>No guess yet.") and "25 %" not in page + bundle["text/plain"]
     assert folded == "<p><b>25 %.</b> 4 &lt;packs&gt;.</p></details>"
     meant = bundle["packlib"]
     judging = meant.pop("judging")
-    assert meant == {"kind": "reveal", "question": "How full, in percent?", "answer": "25 %", "why": "4 <packs>."}
+    assert meant == {"kind": "reveal", "answer": "25 %", "why": "4 <packs>."}
     assert judging == {"truth": 25.0, "unit": "%", "choices": {}, "limits": [0, 100], "by_factor": False}
 
 
 def test_with_a_guess_verdict_and_reason_stand_open(questions, displayed):
-    questions.reveal("share", 30, packs=4)
+    questions.reveal("share", 30, 25, packs=4)
     said = "5 points above the answer."
     page = f"<p>{said}</p><p><b>25 %.</b> 4 &lt;packs&gt;.</p>"
     assert displayed[0]["text/html"] == page and displayed[0]["text/plain"] == f"{said} 25 %. 4 <packs>."
@@ -49,7 +43,7 @@ def test_with_a_guess_verdict_and_reason_stand_open(questions, displayed):
 
 def test_a_second_run_keeps_the_guess(questions, displayed):
     for guess in (30, ..., ..., 20, ...):
-        questions.reveal("share", guess, packs=4)
+        questions.reveal("share", guess, 25, packs=4)
     said = [bundle["text/plain"].partition(" the")[0] for bundle in displayed]
     assert said == ["5 points above"] * 3 + ["5 points below"] * 2
     questions.reveal("rule", ...)
@@ -57,7 +51,7 @@ def test_a_second_run_keeps_the_guess(questions, displayed):
 
 
 def test_an_unclear_guess_is_asked_back_and_the_answer_stays_folded(questions, displayed):
-    questions.reveal("share", 0.3, packs=4)
+    questions.reveal("share", 0.3, 25, packs=4)
     (share,) = displayed
     assert share["text/html"].startswith("<p>Do you mean 30 %?") and "<details><summary>" in share["text/html"]
     assert "25" not in share["text/html"].partition("<details>")[0] + share["text/plain"]
@@ -70,7 +64,7 @@ def test_a_guess_is_drawn_into_the_figure_that_answers_it(questions, displayed):
     questions.reveal("rule", "most")
     questions.mark(left, "rule")
     assert not left.lines and not left.texts, "no guess, and a word that no axis has"
-    questions.reveal("share", 30, packs=4)
+    questions.reveal("share", 30, 25, packs=4)
     questions.mark(left, "share", at=lambda percent: percent / 100)
     questions.mark(right, "share", "y")
     assert left.lines[0].get_xdata() == [0.3, 0.3] and left.texts[0].get_text() == "your guess"
@@ -82,7 +76,7 @@ def test_a_guess_is_drawn_into_the_figure_that_answers_it(questions, displayed):
     [
         ("Most.", "That is wrong. least. It spreads. It fills up."),
         ("the least", "That is right. least. It fills up."),
-        ("longest", "Which? That is not among the choices: most, least, none."),
+        ("longest", "That is not among the choices: most, least, none."),
     ],
 )
 def test_each_wrong_choice_gets_its_reply(questions, displayed, guess, says):
@@ -100,20 +94,21 @@ def test_a_guess_is_none_at_the_next_question(questions, displayed, monkeypatch)
 
 def test_questions_stand_in_a_file_beside_the_lesson(tmp_path, displayed):
     lesson = str(tmp_path / "lesson.py")
-    first = '[share]\nwords = "How full?"\nunit = "%"\nwhy = "{packs:,} packs and {best.real}."\n'
-    second = '[rule]\nwords = "Which: a or b?"\ntruth = "a"\nchoices.a = ""\nchoices.b = "No."\n'
+    first = '[share]\nunit = "%"\nwhy = "{packs:,} packs and {best.real}."\n'
+    second = '[rule]\ntruth = "a"\nwhy = "Since."\nchoices.a = ""\nchoices.b = "No."\n'
     (tmp_path / "questions.toml").write_text(first + second)
-    found = Questions.beside(lesson, {"share": lambda packs, best: 1e5 / packs}, {"rule": lambda: "Since."})
-    found.reveal("share", "?", packs=4000, best=3)
+    found = Questions.beside(lesson)
+    found.reveal("share", "?", 1e5 / 4000, packs=4000, best=3)
     found.reveal("rule", "b")
     said = ["25 %. 4,000 packs and 3.", "That is wrong. a. No. Since."]
     assert list(found) == ["share", "rule"] and [bundle["text/plain"] for bundle in displayed] == said
-    with pytest.raises(ValueError, match="question must be 'share' or 'rule', not 'shar'"):
-        Questions.beside(lesson, {"shar": len})
     (tmp_path / "questions.toml").write_text(first + "limit = 3\n")
     with pytest.raises(
         ValueError, match=r"^a field of share in questions\.toml .* not 'limit': did you mean 'limits'"
     ):
+        Questions.beside(lesson)
+    (tmp_path / "questions.toml").write_text('[share]\nunit = "%"\n')
+    with pytest.raises(ValueError, match=r"^A reason, why, is missing in questions\.toml: of share\.$"):
         Questions.beside(lesson)
 
 
@@ -161,7 +156,7 @@ def test_a_reason_names_the_value_that_it_lacks(told, displayed):
 
 
 def test_a_guess_brings_no_markup_into_the_page(displayed):
-    asked = Questions(asked=Question(words="How many?", truth="sorted", why="Because."))
+    asked = Questions(asked=Question(truth="sorted", why="Because."))
     for guess in ("<img src=x onerror=alert(1)>", "\x1b[31m\ud800\0"):
         asked.reveal("asked", guess)
     for bundle in displayed:

@@ -137,6 +137,6 @@ def test_a_text_keeps_its_color_from_row_to_row():
 
 def test_the_first_page_of_the_tour_does_not_wait_for_torch():
     code = "import sys; from packbook.n00_tour import figures, lesson, texts"
-    code += "; from packbook.parameters import check_parameters; texts.tokens_of('a dog')"
+    code += "; from packbook.n00_tour import check_parameters; texts.tokens_of('a dog')"
     code += "; assert 'torch' not in sys.modules and 'transformers' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300)

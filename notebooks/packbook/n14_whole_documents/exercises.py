@@ -1,6 +1,7 @@
 """The exercises of notebook 14, in its order."""
 
 from packbook.exercises import Exercise, Exercises
+from packbook.guesses import said
 from packbook.n14_whole_documents.runs import SLOTS, in_words
 from packlib.packing import document_rows, least_cuts
 
@@ -36,7 +37,7 @@ def cuts_too_many(order):
     if sorted(order) != sorted(PUZZLE):
         return f"give the lengths {', '.join(map(str, PUZZLE))}, each as often as it is there."
     rows = document_rows(order, SLOTS, "wrapped")
-    return f"wrapping makes {rows.cuts} cuts: {in_words(rows)}." if rows.cuts else None
+    return f"wrapping makes {said(rows.cuts, 'cuts')}: {in_words(rows)}." if rows.cuts else None
 
 
 check = Exercises(
