@@ -30,7 +30,7 @@ html_js_files = [
 html_favicon = "static/icon.svg"
 html_show_sourcelink = False
 html_copy_source = False
-html_sidebars: dict[str, list[str]] = {"index": [], "game": [], "lengths": [], "404": []}
+html_sidebars: dict[str, list[str]] = {name: [] for name in ("index", "walk", "leaks", "game", "404")}
 html_theme_options = {
     "navbar_align": "left",
     "show_prev_next": True,
