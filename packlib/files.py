@@ -263,12 +263,13 @@ def has_exactly(raw: Any, what: str, names: set[str]) -> None:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    """Make a dictionary of the names and values of a JSON object, and refuse a name that comes twice."""
+    values: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in values:
             raise ValueError(f"The name {shown(name)} comes twice.")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def _refuse(constant: str) -> None:

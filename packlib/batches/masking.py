@@ -102,23 +102,36 @@ class MlmMasking:
         state = splitmix64(state ^ sequences.sample_ids.astype(np.uint64), 1)
         state = np.broadcast_to(state, len(sequences))
 
-        ids, lengths = sequences.input_ids.astype(np.int64), sequences.lengths
-        owner = np.repeat(np.arange(len(lengths)), lengths)
-        at = np.flatnonzero(~self._is_special[ids])  # the tokens that may be predicted
-        owner, within = owner[at], (at - sequences.offsets[owner[at]]).astype(np.uint64)
-        draws = splitmix64(state[owner], 3 * within + np.uint64(1))
-        candidates = np.bincount(owner, minlength=len(lengths))
-        wanted = np.minimum(np.maximum(np.rint(self.probability * candidates), 1), candidates).astype(np.int64)
-        order = np.lexsort((draws, owner))
-        rank = np.arange(len(at)) - np.repeat(np.cumsum(candidates) - candidates, candidates)
-        chosen = order[rank < np.repeat(wanted, candidates)]  # in each sequence, those with the least draws
-
-        at, owner, within = at[chosen], owner[chosen], within[chosen]
+        ids = sequences.input_ids.astype(np.int64)
+        token, sequence, place = self._chosen(sequences, ids, state)
         labels = np.full(len(ids), IGNORED, np.int64)
-        labels[at] = ids[at]
-        fate = splitmix64(state[owner], 3 * within + np.uint64(2)) >> np.uint64(11)  # 53 bits
-        ids[at[fate < 0.8 * 2**53]] = self.mask_id
-        swap = (fate >= 0.8 * 2**53) & (fate < 0.9 * 2**53)
-        draw = splitmix64(state[owner[swap]], 3 * within[swap] + np.uint64(3)) >> np.uint64(32)
-        ids[at[swap]] = self._ordinary_ids[(draw * np.uint64(self._ordinary_ids.size)) >> np.uint64(32)]
+        labels[token] = ids[token]
+
+        outcome = splitmix64(state[sequence], 3 * place + np.uint64(2)) >> np.uint64(11)  # 53 bits
+        ids[token[outcome < 0.8 * 2**53]] = self.mask_id
+        is_random = (outcome >= 0.8 * 2**53) & (outcome < 0.9 * 2**53)
+        draw = splitmix64(state[sequence[is_random]], 3 * place[is_random] + np.uint64(3)) >> np.uint64(32)
+        ids[token[is_random]] = self._ordinary_ids[(draw * np.uint64(self._ordinary_ids.size)) >> np.uint64(32)]
         return sequences.with_tokens(ids, labels)
+
+    def _chosen(
+        self, sequences: TokenStore, ids: np.ndarray, state: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Choose the tokens to predict: in each sequence, the ordinary tokens with the least draws.
+
+        Returns:
+            The tokens among all, the sequence of each, and its place in that sequence (uint64).
+        """
+        lengths = sequences.lengths
+        token = np.flatnonzero(~self._is_special[ids])
+        sequence = np.repeat(np.arange(len(lengths)), lengths)[token]
+        place = (token - sequences.offsets[sequence]).astype(np.uint64)
+        draws = splitmix64(state[sequence], 3 * place + np.uint64(1))
+        candidates = np.bincount(sequence, minlength=len(lengths))
+        wanted = np.rint(self.probability * candidates).clip(1, None)
+        wanted = np.minimum(wanted, candidates).astype(np.int64)
+        by_draw = np.lexsort((draws, sequence))
+        first_of_sequence = np.cumsum(candidates) - candidates
+        rank = np.arange(len(token)) - np.repeat(first_of_sequence, candidates)
+        chosen = by_draw[rank < np.repeat(wanted, candidates)]
+        return token[chosen], sequence[chosen], place[chosen]

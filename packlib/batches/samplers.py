@@ -47,20 +47,28 @@ class PackSampler(Sampler):
         ranks: int | None = None,
         rank: int | None = None,
     ) -> None:
-        self.seed, self.shuffle = whole_number("seed", seed, 0), flag("shuffle", shuffle)
+        self.seed = whole_number("seed", seed, 0)
+        self.shuffle = flag("shuffle", shuffle)
         here = Collectives()
         self.ranks = whole_number("ranks", here.size if ranks is None else ranks, 1)
         rank = (here.rank if self.ranks > 1 else 0) if rank is None else rank
         self.rank = whole_number("rank", rank, 0, self.ranks - 1)
-        self.drop_last, self.epoch, self.start, self.done = flag("drop_last", drop_last), 0, 0, 0
-        self.schedule, self.window = None, None
+        self.drop_last = flag("drop_last", drop_last)
+        self.epoch = 0
+        self.start = 0
+        self.done = 0
+        self.schedule = None
+        self.window = None
         if isinstance(packs, Schedule):
-            self.schedule, self.window, size = packs, packs.window, packs.packs_per_rank
+            self.schedule = packs
+            self.window = packs.window
+            size = packs.packs_per_rank
             if batch_size not in (None, size):
                 raise ValueError(f"batch_size must be {size}, as the schedule has, not {shown(batch_size)}.")
             if self.ranks != packs.ranks:
                 raise ValueError(f"ranks must be {packs.ranks}, as the schedule was made for, not {self.ranks}.")
-            packs, batch_size = len(packs), size
+            packs = len(packs)
+            batch_size = size
         self.num_packs = whole_number("the number of packs", packs, 1)
         self.batch_size = whole_number("batch_size", 16 if batch_size is None else batch_size, 1)
         self._bounds = self._steps()
@@ -177,7 +185,9 @@ class TokenBatchSampler(PackSampler):
 
     def _steps(self) -> list[int]:
         """Where the steps begin among the batches of an epoch, and where the last one ends."""
-        every, ranks, number = self.batches.same_shape_every, self.ranks, len(self.batches)
+        every = self.batches.same_shape_every
+        ranks = self.ranks
+        number = len(self.batches)
         if every > 1 and every % ranks:
             raise ValueError(
                 f"ranks must divide same_shape_every {every}, not be {ranks}: else a step has batches of different "
@@ -188,8 +198,9 @@ class TokenBatchSampler(PackSampler):
             raise ValueError(f"{number} batches fill no step of {ranks} ranks, and drop_last leaves none.")
         if not rest or self.drop_last:
             return list(range(0, whole * ranks + 1, ranks))
-        twice = np.concatenate([self.batches.sizes, self.batches.sizes])
-        fewest = min(int(twice[at : at + rest].sum()) for at in range(number))
+        # the last step has any `rest` neighbors, since a shuffled epoch begins with any batch and goes around
+        sizes_around = np.concatenate([self.batches.sizes, self.batches.sizes])
+        fewest = min(int(sizes_around[first : first + rest].sum()) for first in range(number))
         if fewest < ranks:
             raise ValueError(
                 f"{number} batches leave some of {ranks} ranks without a sample in the last step, which may have "
@@ -199,30 +210,31 @@ class TokenBatchSampler(PackSampler):
 
     def _batches(self) -> Iterator[list[PaddedShape]]:
         """The one batch of this rank in each step of the epoch."""
-        made, ranks = self.batches, self.ranks
-        together = max(made.same_shape_every, ranks)  # batches that stay neighbors
+        batches = self.batches
+        every = batches.same_shape_every
+        neighbors = max(every, self.ranks)  # batches that stay together
         rng = np.random.default_rng([self.seed, self.epoch])
-        order = np.arange(len(made))
+        order = np.arange(len(batches))
         if self.shuffle:  # the rest, which is last, is another one each epoch
-            order = np.roll(order, made.same_shape_every * int(rng.integers(len(made) // made.same_shape_every)))
-        whole = order[: len(order) // together * together].reshape(-1, together)
+            first = every * int(rng.integers(len(batches) // every))
+            order = np.roll(order, first)
+        groups = order[: len(order) // neighbors * neighbors].reshape(-1, neighbors)
         if self.shuffle:
-            whole = rng.permutation(whole)
-        for step in whole.reshape(-1, ranks):
-            at = int(step[self.rank])
-            yield [PaddedShape(made[at], int(made.rows[at]), int(made.widths[at]))]
-        rest = order[whole.size :]
+            groups = rng.permutation(groups)
+        for step in groups.reshape(-1, self.ranks):
+            batch = int(step[self.rank])
+            yield [PaddedShape(batches[batch], int(batches.rows[batch]), int(batches.widths[batch]))]
+        rest = order[groups.size :]
         if len(rest) and not self.drop_last:
             yield [self._dealt(rest)]
 
     def _dealt(self, rest: np.ndarray) -> PaddedShape:
         """This rank's share of the samples of a last step with fewer batches than ranks."""
-        made = self.batches
-        samples = np.concatenate([made[int(at)] for at in rest])
-        mine = samples[self.rank :: self.ranks]
-        return PaddedShape(mine, len(mine), int(made.widths[rest].max()))
+        samples = np.concatenate([self.batches[int(batch)] for batch in rest])
+        share = samples[self.rank :: self.ranks]
+        return PaddedShape(share, len(share), int(self.batches.widths[rest].max()))
 
     def setting(self) -> dict:
-        made = self.batches
-        size = {"samples": len(made.sample_ids), "tokens": int(made.tokens.sum())}
-        return {**super().setting(), **size, "same_shape_every": made.same_shape_every}
+        batches = self.batches
+        size = {"samples": len(batches.sample_ids), "tokens": int(batches.tokens.sum())}
+        return {**super().setting(), **size, "same_shape_every": batches.same_shape_every}

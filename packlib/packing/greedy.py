@@ -52,7 +52,7 @@ class OpenPacks:
         return self.spaces[at] if at < len(self.spaces) else 0
 
     def still_open(self) -> list[tuple[int, EqualPacks]]:
-        """Yield the groups that have a sequence and take more, each with its space."""
+        """List the groups that have a sequence and take more, each with its space."""
         return [(space, group) for space, stack in self.groups.items() for group in stack if group[0]]
 
     def equal_packs(self) -> list[EqualPacks]:
@@ -60,7 +60,7 @@ class OpenPacks:
 
 
 def from_long_to_short(histogram: LengthHistogram) -> Iterator[tuple[int, int]]:
-    """List the pairs (length, number of sequences) that occur, longest first."""
+    """Yield the pairs (length, number of sequences) that occur, longest first."""
     used = histogram.counts.nonzero()[0][::-1]
     return zip(used.tolist(), histogram.counts[used].tolist(), strict=True)
 

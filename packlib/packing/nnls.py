@@ -23,7 +23,7 @@ _ENTRY_BYTES = 100  # each entry of a strategy takes so many while the problem i
 
 
 def full_strategies(max_length: int, max_sequences_per_pack: int) -> Iterator[tuple[int, ...]]:
-    """List every multiset of at most that many lengths with the sum `max_length`, each in ascending order."""
+    """Yield every multiset of at most that many lengths with the sum `max_length`, each in ascending order."""
     whole_number("max_length", max_length, 1)
     whole_number("max_sequences_per_pack", max_sequences_per_pack, 1)
 
