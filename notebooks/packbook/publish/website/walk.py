@@ -13,7 +13,7 @@ from packbook.figures import OKABE_ITO
 from packbook.n00_tour.texts import choose_texts
 from packlib.checks import percent
 from packlib.lengths import LengthHistogram
-from packlib.packing import assign, plan
+from packlib.packing import plan
 
 TEXTS, SLOTS = 48, 128
 WIDE, HIGH = 560, 500  # of the drawing
@@ -76,7 +76,7 @@ def walk() -> Walk:
     _, lengths, _ = choose_texts("wordnet", 1280, SLOTS, 0)
     few = lengths[:TEXTS]
     best = plan(LengthHistogram.from_lengths(few, SLOTS), method="optimal")
-    return Walk(few, [pack.tolist() for pack in assign(best, few)])
+    return Walk(few, [pack.tolist() for pack in best.assign(few)])
 
 
 def words_of(found: Walk) -> dict[str, tuple[str, str, str]]:
