@@ -325,6 +325,15 @@ def as_it_trains(right=True):
     return step
 
 
+def divided_in_training(model, batches):
+    """An update that is shared out only while the model trains, as TRL's GRPO divides it."""
+    model.train()
+    model.zero_grad()
+    for batch in batches:
+        (model(**batch).loss * (count([batch]) / count(batches) if model.training else 1)).backward()
+    torch.optim.SGD(model.parameters(), lr=0.1).step()
+
+
 def dropping(how, right=True):
     return Dropping(how), dense(**SEGMENTS), SHORT, {"step": as_it_trains(right)}
 
@@ -406,6 +415,8 @@ RIGHT = {
     "huggingface/accelerate#3193, undone what accelerate divides": lambda: by_accelerate(lambda micro: micro),
     "huggingface/transformers#34659, noise by the length of each": lambda: (Noisy(by_row=False), FLAT, SHORT),
     "an update with dropout": lambda: (llama(attention_dropout=0.1), FLAT, SHORT, {"step": as_it_trains()}),
+    "an update with dropout, divided in training": lambda: (
+        make("GPT2LMHeadModel"), FLAT, SHORT, {"step": divided_in_training}),
     "an update with noise of its own": lambda: dropping("by token"),
     "rows that skip a layer at random": lambda: dropping("by row"),
 }  # fmt: skip
@@ -422,6 +433,7 @@ CHANGED = (
     "a mean of means, with dropout",
     "a mean of means, with noise of its own",
     "an update with dropout",
+    "an update with dropout, divided in training",
     "an update with noise of its own",
     "rows that skip a layer at random",
 )
