@@ -71,7 +71,7 @@ def lpt_until(deadline: Deadline, histogram: LengthHistogram, max_sequences_per_
     left_out = 0  # sequences that find no pack where there are too few
     gain, measured = float(limit * _EFFECT), False  # how many fewer are left out for one more pack
     tried, filled = too_few + 1, None
-    lengths = np.count_nonzero(histogram.counts)
+    lengths = int(np.count_nonzero(histogram.counts))
     steps = 0  # of the next trial: those of the first are counted with LPFHP
     while enough - too_few > near and deadline.seconds_left() > seconds and deadline.allows(steps):
         number[0] = tried - opened

@@ -38,13 +38,13 @@ def start(best: Best, small: bool, known: Mapping[str, list[EqualPacks]] | None 
 
 def exact_filling_steps(histogram: LengthHistogram) -> float:
     """Return about how many steps exact filling takes, of those that a `Deadline` counts."""
-    return np.count_nonzero(histogram.counts) * (_EXACT + _EXACT_A_SLOT * histogram.max_length)
+    return int(np.count_nonzero(histogram.counts)) * (_EXACT + _EXACT_A_SLOT * histogram.max_length)
 
 
 def _fast_methods(best: Best, small: bool) -> Iterator[tuple[str, float, Callable[[], list[EqualPacks]]]]:
     """The name of each method, about how many steps it takes, and what makes its plan."""
     histogram, limit = best.histogram, best.limit
-    lengths, exact_steps = np.count_nonzero(histogram.counts), exact_filling_steps(histogram)
+    lengths, exact_steps = int(np.count_nonzero(histogram.counts)), exact_filling_steps(histogram)
     yield "lpfhp", _BEST_FIT * lengths, lambda: lpfhp(histogram, limit)
     yield "exact_filling", exact_steps, lambda: fill_exactly(histogram, limit, evenly=False)
     if limit is not None:

@@ -83,7 +83,7 @@ def try_depths(histogram: LengthHistogram, at_limit: PackingPlan) -> tuple[Depth
 
 def with_plan(depths: Iterable[DepthTrial], made: PackingPlan) -> tuple[DepthTrial, ...]:
     """Return the trials with the packs of a plan in place of its depth's, and no more than these for deeper packs."""
-    found = []
+    found = list[DepthTrial]()
     for trial in depths:
         packs, bound = min([trial.packs, *(one.packs for one in found)]), trial.bound
         if trial.depth == made.max_sequences_per_pack:
