@@ -210,10 +210,15 @@ def _second_stop(
     first = next((stop for stop in stops if stop + 1 < steps), None)
     if first is None:
         return Finding("second stop", NOT_ASKED, "An epoch of fewer than three steps has no two stops inside.")
-    rest = stopped.second_rest(0, first, more=max(1, (steps - first) // 2))
-    if isinstance(rest, str):
-        return failed("second stop", f"No state could be saved after a stop: {rest}.", "raised")
-    return goes_on("second stop", saved, [rest], 0, is_repeatable, names)
+    rests = []
+    for more in sorted(
+        {1, max(1, (steps - first) // 2)}, reverse=True
+    ):  # soon after a stop, some state may be of before
+        rest = stopped.second_rest(0, first, more)
+        if isinstance(rest, str):
+            return failed("second stop", f"No state could be saved after a stop: {rest}.", "raised")
+        rests.append(rest)
+    return goes_on("second stop", saved, rests, 0, is_repeatable, names)
 
 
 def _next(stopped: Stopped, saved: list[Epoch], stops: list[int], names: SequenceNames, shuffled: bool) -> Finding:

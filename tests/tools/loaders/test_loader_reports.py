@@ -3,6 +3,7 @@
 import time
 
 import loader_cases as cases
+import loader_fourth as fourth
 import loader_fresh as fresh
 import loader_later as later
 import pytest
@@ -21,7 +22,7 @@ def test_a_right_loader_is_not_accused(name):
     assert time.process_time() - before < 5
 
 
-FAULTS = {**cases.FAULTS, **later.FAULTS, **fresh.FAULTS}
+FAULTS = {**cases.FAULTS, **later.FAULTS, **fresh.FAULTS, **fourth.FAULTS}
 
 
 @pytest.mark.parametrize("name", FAULTS)
