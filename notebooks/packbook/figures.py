@@ -286,7 +286,7 @@ def publish(
     """
     if folder := os.environ.get(FIGURES_FOLDER):
         save(fig, alt, folder, name, title, drawn, numbers)
-    means = {"kind": "figure", "name": name, "title": title or claim(fig), "alt": alt}
+    means: dict[str, Any] = {"kind": "figure", "name": name, "title": title or claim(fig), "alt": alt}
     means |= {"numbers": dict(numbers)} if numbers else {}
     return {MEANING: means, **_look(fig, alt)}
 
