@@ -91,7 +91,7 @@ def _refuse_what_is_read(path: str | os.PathLike[str], folder: bool, reads: Iter
 
 
 def _same(one: Path, other: Path) -> bool:
-    """Whether both are one file, be it under two names."""
+    """Return True if both are one file, be it under two names."""
     try:
         return one.samefile(other)
     except OSError:  # one of them is not there

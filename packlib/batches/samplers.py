@@ -74,7 +74,7 @@ class PackSampler(Sampler):
         self._bounds = self._steps()
 
     def _steps(self) -> list[int]:
-        """Where the steps begin in the order of an epoch, and where the last one ends."""
+        """Find where the steps begin in the order of an epoch, and where the last one ends."""
         packs, ranks = self.num_packs, self.ranks
         bounds = list(range(0, packs + 1, self.batch_size * ranks))
         rest = packs - bounds[-1]
@@ -184,7 +184,7 @@ class TokenBatchSampler(PackSampler):
         super().__init__(len(batches), 1, seed, shuffle, drop_last, ranks, rank)
 
     def _steps(self) -> list[int]:
-        """Where the steps begin among the batches of an epoch, and where the last one ends."""
+        """Find where the steps begin among the batches of an epoch, and where the last one ends."""
         every = self.batches.same_shape_every
         ranks = self.ranks
         number = len(self.batches)

@@ -155,7 +155,7 @@ class TokenStore(Ragged[dict[str, Any]]):
         return {**self._tokens(self._row(index)), "label": int(self.sequence_labels[index])}
 
     def _tokens(self, at: slice | np.ndarray) -> dict[str, np.ndarray]:
-        """What the store has of the tokens `at` some places."""
+        """Take the columns of the tokens `at` some places."""
         return {name: values[at] for name in _BY_TOKEN if (values := getattr(self, name)) is not None}
 
     def take(self, indices: Iterable[int]) -> "TokenStore":

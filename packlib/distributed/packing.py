@@ -111,7 +111,7 @@ def pack_distributed(
 
 @dataclass(frozen=True, eq=False)
 class _Places:
-    """Where the samples of each rank stand in the packs of a plan. An item is one length of one strategy.
+    """Places of the ranks' samples in the packs of a plan. An item is one length of one strategy.
 
     Attributes:
         plan: the plan of all packs.

@@ -122,7 +122,7 @@ def _join(local_rank: int, local_size: int, timeout: float, **rendezvous: Any) -
 
 
 def _rank_main(rank: int, world_size: int, folder: Path, call: bytes, deadline: float) -> None:
-    """What a started rank does: join the group, call the function, and report."""
+    """Run a started rank: join the group, call the function, and report."""
     os.setsid()  # a group of processes of its own, which ends with it
     threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
     for name, handle in (("stdout", 1), ("stderr", 2)):  # what C++ prints too

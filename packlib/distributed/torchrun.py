@@ -62,7 +62,7 @@ def _told(store: Any, rank: int, ranks: int) -> Iterator[None]:
 
 
 def _all_raise(store: Any, error: str, ranks: int, rank: int) -> bool:
-    """Whether every rank has raised the same sentence; those that have not within a few seconds may be waiting."""
+    """Return True if every rank raised the same sentence; one that has not after some seconds may be waiting."""
     names = [f"packlib error {number}" for number in range(ranks)]
     store.set(names[rank], error)
     try:

@@ -166,7 +166,7 @@ def _first_row(path: Path) -> tuple[int, list[str]]:
 
 
 def _is_counts_header(fields: list[str]) -> bool:
-    """Whether two columns are named as a length and a count, in either order."""
+    """Return True if two columns are named as a length and a count, in either order."""
     names = {field.lower() for field in fields}
     return len(fields) == 2 and bool(names & {*_LENGTH_NAMES}) and bool(names & {*_COUNT_NAMES})
 
@@ -190,7 +190,7 @@ def _is_number(text: str) -> bool:
 
 
 def _column(path: Path, column: str | None, names: list[str]) -> int:
-    """Where the column is among those of a file."""
+    """Find the place of the column among those of a file."""
     if not names:
         raise ValueError(f"{named(path)} has no column.")
     if column is None and len(names) == 1:

@@ -117,7 +117,7 @@ def _pair(name: str, values: Any) -> tuple[Any, Any]:
 
 
 def _edges(max_length: int) -> np.ndarray:
-    """Where the bins of the lengths 1 to `max_length` meet; the first and last take what is beyond."""
+    """Return the edges of the bins of the lengths 1 to `max_length`; the first and last bin take what is beyond."""
     edges = np.arange(whole_number("max_length", max_length, 1, MAX_LENGTH) + 1) + 0.5
     edges[0], edges[-1] = -np.inf, np.inf
     return edges

@@ -137,7 +137,7 @@ class PackedBert(BertForPreTraining):
         return self.bert.encoder(states, **attention_arguments(segment_ids, backend, dtype=dtype)).last_hidden_state
 
     def _predicted(self, masked: Tensor) -> Tensor:
-        """Where the masked tokens are among the B·T slots, -1 in empty places."""
+        """Find the masked tokens among the B·T slots, -1 in empty places."""
         if self.max_predictions_per_pack is None:
             return masked.flatten().nonzero().flatten()
         places, count = self.max_predictions_per_pack * masked.shape[0], masked.sum()

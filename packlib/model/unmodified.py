@@ -250,7 +250,7 @@ class Handover:
         return self._taken({name: value for name, value in given.items() if value is not None})
 
     def _taken(self, given: dict[str, Any]) -> dict[str, Any]:
-        """What the model takes of these arguments."""
+        """Keep those of these arguments that the model takes."""
         if self.kind == "causal":
             given["use_cache"] = False
         return {name: value for name, value in given.items() if self.takes(name)}

@@ -90,12 +90,12 @@ class Sums:
         return part * np.where(alone, share, np.where(rest, shared, 0))
 
     def _alone_and_rest(self, lengths: np.ndarray, space: int) -> tuple[np.ndarray, np.ndarray]:
-        """Which lengths share a pack with none of the others that are not left out, and which are the rest."""
+        """Part the lengths in two: those that share a pack with no other that counts, and the rest that counts."""
         alone = (lengths >= self.shortest) & (lengths > space - self.shortest)
         return alone, (lengths >= self.shortest) & ~alone
 
     def _shares(self, lengths: np.ndarray, space: int, max_sequences_per_pack: int | None) -> tuple[np.ndarray, int]:
-        """What a sequence of each length takes of a pack, and how much of that there is in a pack."""
+        """Return how much a sequence of each length takes of a pack, and how much of that a pack has."""
         if self.shared_by == "tokens":
             return lengths, space
         if max_sequences_per_pack is None:

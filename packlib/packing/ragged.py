@@ -27,7 +27,7 @@ class Ragged(Generic[Item]):
         return made
 
     def _row(self, index: int) -> slice:
-        """Where row `index` stands; a negative one counts from the end."""
+        """Return the slice of row `index`; a negative one counts from the end."""
         if not -len(self) <= index < len(self):
             one, several = self._called
             raise IndexError(f"There are {len(self)} {several}, so there is no {one} {index}.")

@@ -484,7 +484,7 @@ def _names(given: Sequence[str]) -> list[str]:
 
 
 def _pairs(text: str) -> dict[str, str]:
-    """What `NAME=COLUMN,NAME=COLUMN` says."""
+    """Read `NAME=COLUMN,NAME=COLUMN`."""
     pairs = [pair.partition("=") for pair in text.split(",")]
     if odd := [name + sign + column for name, sign, column in pairs if not (name and column)]:
         raise ValueError(f"--columns must be NAME=COLUMN, and several with commas between them, not {odd[0]!r}.")
@@ -639,7 +639,7 @@ def _append(log: Out, target: str, found: str) -> None:
 
 
 def _ranks() -> tuple[int, int]:
-    """How many processes torchrun has started, and which of them this is."""
+    """Return the number of processes that torchrun has started, and which of them this is."""
     return int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
 
 

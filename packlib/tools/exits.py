@@ -129,7 +129,7 @@ def first_interrupt_raised() -> Iterator[None]:
 
 
 def _in_main_thread() -> bool:
-    """Whether signals arrive here."""
+    """Return True if signals arrive here."""
     return threading.current_thread() is threading.main_thread()
 
 

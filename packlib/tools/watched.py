@@ -59,7 +59,7 @@ def watched(command: str, function: str, *arguments: Any, **options: Any) -> Any
 
 
 def _answer(child: "subprocess.Popen[bytes]", messages: Connection) -> Any:
-    """What the child answers in the end."""
+    """Return the answer that the child gives in the end."""
     waiting: _Waiting | None = None
     while True:
         if waiting and not messages.poll(waiting[1] + GRACE):

@@ -163,7 +163,7 @@ def _raise_betas(before: Recipe, packed: Recipe) -> tuple[Recipe, list[str], flo
 
 
 def _beyond(power: float) -> list[str]:
-    """What is to say about betas to a power that is far from the source's 2."""
+    """Warn of betas to a power that is far from the source's 2."""
     said = f"Krell et al. (2021) measured betas to the power of 2; {power:.4g} lies far beyond what that shows."
     return [said] * (power > 3)
 

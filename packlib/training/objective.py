@@ -57,7 +57,7 @@ class MaskedObjective:
         return self.sums(packed_output(model, batch), batch)
 
     def _number(self, slots: Tensor, batch: PackedBatch) -> int:
-        """How many tokens, sequences or packs these `slots` are of."""
+        """Count the tokens, sequences or packs that these `slots` are of."""
         every = torch.ones_like(slots, dtype=torch.bool)
         return int(reduce_by(every.double(), slots, every, batch, self.reduction).count)
 

@@ -69,7 +69,7 @@ def balance_step(
     if best_plan.num_packs > fewest_packs and (rounds := _rounds(best_plan.histogram)):
 
         def goes_on(search: Progress) -> bool:
-            """Whether fewer packs would still make fewer micro-batches."""
+            """Return True if fewer packs would still make fewer micro-batches."""
             return search.num_packs > fewest_packs
 
         best_plan = plan(lengths, max_length, "optimal", rounds=rounds, progress=goes_on, on_interrupt="raise")
@@ -95,7 +95,7 @@ def _rounds(histogram: LengthHistogram) -> int:
 
 
 def _goals(falling_works: np.ndarray, ranks: int, meetings: int) -> np.ndarray:
-    """How much work each rank should have before each meeting; shape (meetings × ranks,).
+    """Set the work that each rank should have before each meeting; shape (meetings × ranks,).
 
     It is the mean of what is left, unless the heaviest sequence that is left has more.
     """

@@ -88,7 +88,7 @@ class Schedule(Packs):
 def _cut(
     packs: Packs, order: np.ndarray, pack_works: np.ndarray, cuts: int, last: int, work: Work
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where packs start and end if they come in this order and some are cut, and their work.
+    """Cut some packs, which come in this order; return where all start and end, and their work.
 
     So many times, the heaviest of the last packs that holds several sequences is cut where its parts are most alike. If
     the `last` packs have too few places between two sequences, more packs count as the last.

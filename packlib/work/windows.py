@@ -77,8 +77,8 @@ def least_times(pack_works: np.ndarray, ranks: int, packs_per_rank: int) -> np.n
     companions = packs_per_rank - 1  # the other packs of a rank
 
     def time_of_steps(heavy: np.ndarray, light_packs: np.ndarray, packs: np.ndarray) -> np.ndarray:
-        """What steps of so many `packs` last at least, with the others: their slowest ranks have `heavy` work and
-        so many light packs."""
+        """Bound the time of steps of so many `packs` and of the others: the slowest ranks have `heavy` work and so
+        many light packs."""
         slowest_ranks = heavy + lightest_sums[:, light_packs]
         other_steps = total - heaviest_sums[:, packs - light_packs] - lightest_sums[:, light_packs]
         return slowest_ranks + other_steps / ranks

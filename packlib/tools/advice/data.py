@@ -104,7 +104,7 @@ def uncut(
 
 
 def _has_rows(path: Path) -> bool:
-    """Whether rows with columns are meant, and not a file of lengths."""
+    """Return True if rows with columns are meant, and not a file of lengths."""
     is_pattern = glob.has_magic(str(path)) and not os.path.lexists(path)
     is_rows = format_of(path) is not None and path.suffix.lower() != ".json"
     return path.is_dir() or is_rows or is_pattern

@@ -149,7 +149,7 @@ def _others(whole: LengthHistogram, max_length: int, most: int) -> list[int]:
 
 
 def _may_win(full: RowLength, now: RowLength, form: Form) -> bool:
-    """Whether a row length could be chosen instead of today's if its rows were full."""
+    """Return True if a row length could be chosen instead of today's if its rows were full."""
     if full.tokens_cut > now.tokens_cut:
         return False
     least = now.work(form) * (1 + WORTH if full.max_length < now.max_length else 1 - WORTH)
