@@ -379,9 +379,7 @@ class Filler:
                 held.setdefault(tree, []).extend(leaves)
         return {tree: self.trees[tree].part(sorted(leaves)) for tree, leaves in held.items()}
 
-    def _some(
-        self, rows: list[Row], spaces: list[int], holders: "_Holders", rng: random.Random
-    ) -> list[int]:
+    def _some(self, rows: list[Row], spaces: list[int], holders: "_Holders", rng: random.Random) -> list[int]:
         """A few rows: one of the emptier ones, rows that hold more of its trees, and others."""
         drawn = rng.sample(range(len(rows)), min(_EMPTIEST_OF, len(rows)))
         one = max(drawn, key=spaces.__getitem__)
