@@ -20,7 +20,7 @@ from packlib.packing.search.tree_bound import tree_bound
 from packlib.packing.tree_filling import NEAR, Filler, Tree
 from packlib.packing.trees import ROOT, Trees, shared_trees
 
-_WORK = 3_000_000  # nodes that tables go through at most while rows are filled anew: about a minute
+_WORK = 2_400_000  # nodes that tables go through at most while rows are filled anew: about a minute
 
 
 @dataclass(frozen=True, eq=False, repr=False)
