@@ -78,7 +78,7 @@ def differences(source: Contents, packs: Contents) -> list[LabelDifference]:
         pairs = {name: _differing(source, packs, name, column) for name in names}
         least = min(names, key=lambda name: len(pairs[name][0]))
         found += _difference(source, packs, least, column, *pairs[least])
-    if not found and set(source.columns) - set(packs.columns):
+    if not found and (TOGETHER, TOGETHER) in _pairs(source, packs):
         found += _difference(source, packs, TOGETHER, TOGETHER, *_differing(source, packs, TOGETHER, TOGETHER))
     return found
 
@@ -86,7 +86,8 @@ def differences(source: Contents, packs: Contents) -> list[LabelDifference]:
 def _pairs(source: Contents, packs: Contents) -> list[tuple[str, str]]:
     """The columns of the packs, and of the source, that are compared first."""
     pairs = [(column, column if column in source.columns else TOGETHER) for column in packs.columns]
-    return pairs + [(TOGETHER, TOGETHER)] * bool(set(source.columns) - set(packs.columns))
+    alone = len(pairs) == 1 and pairs[0][1] == TOGETHER  # one column is all that the packs train on together
+    return pairs + [(TOGETHER, TOGETHER)] * bool(set(source.columns) - set(packs.columns) and not alone)
 
 
 def _equal(before: np.ndarray, after: np.ndarray) -> bool:
