@@ -21,7 +21,7 @@ FITS := import re, sys; low, high = [tuple(map(int, one.split("."))) for one in 
   sys.exit(not low <= sys.version_info[:3] < high)
 CHAPTERS = $(sort $(wildcard notebooks/*.ipynb))
 NOTEBOOKS = $(CHAPTERS) $(sort $(wildcard notebooks/solutions/*.ipynb))
-BENCHMARKS = packing plans nnls model distributed sorting scaling compiling pack_dataset audit balance groups trees pairs race leaks
+BENCHMARKS = packing plans nnls model distributed sorting scaling compiling pack_dataset leaks audit balance groups trees pairs race
 LIBRARY = $(addprefix tests/,lengths packing work batches model tools)
 
 .PHONY: help setup setup-test lab test test-all test-library mutants bench bench-gpu notebooks figures slides talk site clean browser

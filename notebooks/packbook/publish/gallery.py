@@ -41,8 +41,9 @@ def pictures_of(notebook: str, folder: Path) -> list[Picture]:
     for svg in sorted(folder.glob(f"{glob.escape(notebook)}-*.svg")):
         name = svg.stem.removeprefix(f"{notebook}-").partition("-")[2]  # after its place
         title, alt, *rest = ElementTree.parse(svg).getroot()
-        of_figure = (json.loads(part.text or "{}") for part in rest if part.get("id") == "numbers")
-        numbers: dict[str, Any] = next(of_figure, {})
+        numbers: dict[str, Any] = next(
+            (json.loads(part.text or "{}") for part in rest if part.get("id") == "numbers"), {}
+        )
         found.append(Picture(svg, name, title.text or "", alt.text or "", numbers))
     return found
 
