@@ -19,7 +19,8 @@ def test_all_that_is_stored_reads_as_rows_and_says_what_it_was_measured_on(folde
     table = recorded(name, folder)
     rows = table.rows
     assert rows and all(row.keys() == rows[0].keys() and None not in row.values() for row in rows)
-    assert any(isinstance(value, int | float) for value in rows[0].values())
+    if name != "leaks":  # what a check answered, in words
+        assert any(isinstance(value, int | float) for value in rows[0].values())
     assert table.command.startswith("python data/record.py ") and "Python 3." in table.device
     assert table.source == f"Recorded with {table.command} on {table.device}"
     assert not capsys.readouterr().out, "the caller shows it, or does not"

@@ -152,6 +152,8 @@ def why_leaks(checked: CheckedBatch) -> Why:
     if causes == ["state"]:
         if checked.own_slopes is not None and not checked.leak(None, checked.own_slopes):
             causes = ["counted"]  # a state would pass gradients on
+            if checked.own_leak("later"):
+                causes.append("rows")
         elif called.share_rows:  # which may be an attention: no rank has all of it to be cut
             causes = ["shared rows"]
         elif checked.own_leak("later"):

@@ -32,7 +32,7 @@ def idle(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("arguments", "says"), [
     (["mine.txt", "--model", "9B"], "did you mean '8B'"),
     (["mine.txt", "--recipe", "none.json"], "There is no file"),
-    (["mine.txt", "--column", "size"], "not 'size'"),
+    (["mine.txt", "--column", "size"], "no column is named 'size'"),
     (["mine.txt", "--out", "taken"], "is a file; name a folder."),
     (["broken.txt"], "broken.txt, line 2: expected a whole number, not 'seven'."),
     (["my.txt"], "There is no file my.txt"),

@@ -149,7 +149,7 @@ def make():
 
 def test_an_update_with_noise_cannot_be_told():
     found = table.checked(beyond.stepping_oddly("noise"))
-    assert found.exact is None and "no gradient of theirs, as where dropout or noise" in found["accumulation"].evidence
+    assert found.exact is None and "as where noise is drawn" in found["accumulation"].evidence
 
 
 def test_parameters_learn_as_before_after_a_batch_of_whole_sequences():
