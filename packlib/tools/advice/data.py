@@ -27,6 +27,20 @@ _LOSS = ("labels", *LOSS_MASKS)
 _BESIDE = (*BORDERS, "attention_mask")  # columns that say which of the tokens are sequences
 
 
+class Taken(NamedTuple):
+    """What the sequences take of a second budget, such as the patches of their images.
+
+    Attributes:
+        column, budget: the column, and the most that a pack may hold of it.
+        lengths, of_each: tokens of each sequence, and what it takes; int64, shape (number of sequences,).
+    """
+
+    column: str
+    budget: int
+    lengths: np.ndarray
+    of_each: np.ndarray
+
+
 class Data(NamedTuple):
     """The sequences of a data set, as they are.
 
@@ -40,21 +54,7 @@ class Data(NamedTuple):
     whole: LengthHistogram
     max_length: int
     labels: Labels | None = None
-    second: "Taken | None" = None
-
-
-class Taken(NamedTuple):
-    """What the sequences take of a second budget, such as the patches of their images.
-
-    Attributes:
-        column, budget: the column, and the most that a pack may hold of it.
-        lengths, of_each: tokens of each sequence, and what it takes; int64, shape (number of sequences,).
-    """
-
-    column: str
-    budget: int
-    lengths: np.ndarray
-    of_each: np.ndarray
+    second: Taken | None = None
 
 
 def uncut(

@@ -617,10 +617,10 @@ def _waiting_note(found: Findings) -> str:
 
 def rows_note(found: Findings) -> str:
     """Say how the table of row lengths was made."""
-    said = (
-        "Packed with lpfhp; today's and the best row length as plan does by default, which searches for fewer packs "
-        "where lpfhp may need over 0.1 % more than the fewest. "
-    )
+    said = "Packed with lpfhp; today's and the best row length with the best of the fast methods"
+    if found.limit or not found.depths:
+        said += ", and the advised one as plan does by default, which may search"
+    said += ". For the others a search may find fewer packs. "
     if not all(row.counted for row in found.row_lengths):
         said += "≥: the packs were not made, since even full rows of this length would not be chosen. "
     return said + (
@@ -637,6 +637,8 @@ def code_note(found: Findings) -> str:
         f"Each trainer's code follows the first two parts, and takes as given: {', '.join(given)}. It runs on a GPU or "
         "a CPU, and is in advice.json too."
     )
+    if found.second:
+        said += " plan.json counts tokens alone; the code packs both budgets without it."
     if found.fit and not found.fit.rows:
         said += " It fits into no device's memory before several share a row."
     return said

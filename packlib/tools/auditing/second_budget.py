@@ -3,7 +3,6 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from packlib.checks import listed, shown
 from packlib.files import named
@@ -60,7 +59,7 @@ def second_budget_of(data: Any, column: str, budget: int) -> SecondBudget:
                 raise ValueError(f"second_budget names {shown(column)}, which {table.name} has not; it has {there}.")
             for batch in table.read([column]):
                 values = batch.column(column)
-                if not is_list(values.type) and not pa.types.is_null(values.type):
+                if not is_list(values.type):
                     raise TypeError(
                         f"The column {named(column)} of the second budget must hold a list for each pack, with a "
                         f"number for each of its sequences, not {values.type}."
@@ -71,9 +70,8 @@ def second_budget_of(data: Any, column: str, budget: int) -> SecondBudget:
                     raise ValueError(
                         f"The column {named(column)} of the second budget holds {numbers.min()}, not 0 or more."
                     )
-                of_packs = np.bincount(np.repeat(np.arange(len(inside)), inside), numbers, len(inside)).astype(
-                    np.int64
-                )
+                pack_of = np.repeat(np.arange(len(inside)), inside)
+                of_packs = np.bincount(pack_of, numbers, len(inside)).astype(np.int64)
                 over += int(np.count_nonzero(of_packs > budget))
                 most = max(most, int(of_packs.max(initial=0)))
                 taken.append(numbers[numbers > 0])

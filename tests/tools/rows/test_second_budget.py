@@ -124,6 +124,11 @@ def test_an_audit_counts_both_budgets(capsys):
     )
     assert cli.main(["audit", "alone.parquet", "--second-budget", "tiles:20"]) == 2
     assert "names 'tiles', which alone.parquet has not" in capsys.readouterr().err
+    nothing = pa.table({"input_ids": [[1, 2]], "seq_lengths": [[2]], "patches": pa.nulls(1)})
+    pq.write_table(nothing, "nothing.parquet")
+    assert cli.main(["audit", "nothing.parquet", *BUDGET]) == 2
+    said = capsys.readouterr().err
+    assert "must hold a list for each pack, with a number for each of its sequences, not null" in said
 
 
 def least(sizes, budget):
