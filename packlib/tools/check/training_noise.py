@@ -86,18 +86,25 @@ def _of_noise(checked: CheckedBatch, evidence: str) -> Finding:
             "; on several ranks, or where the model takes no sequence alone, how large the noise is was not compared."
         )
         return Finding("training", NOT_ASKED, f"{evidence}{why}")
-    ratios = [_larger(checked)]
-    if abs(ratios[0]) > _LARGER / 2:  # which may be by chance, as where a layer is skipped now and then
+    first = _larger(checked)
+    ratios = [first]
+    if first is not None and abs(first) > _LARGER / 2:  # which may be by chance, as where a layer is skipped at times
         ratios += [_larger(checked) for _ in range(_TIMES - 1)]
-    ratio = float(np.mean(ratios))
+    reached = [ratio for ratio in ratios if ratio is not None]
+    if len(reached) < len(ratios):
+        why = "the model has other parts in a pack than alone, or no part of it has noise at the tokens of both."
+        return Finding("training", NOT_ASKED, f"{evidence}; how large the noise is was not compared: {why}")
+    ratio = float(np.mean(reached))
     evidence += f"; the noise of a sequence is {np.exp(ratio / 2):.2g} times as large in the pack as alone."
-    if abs(ratio) <= _LARGER or min(np.sign(ratio) * np.array(ratios)) < _LARGER / 2:
+    if abs(ratio) <= _LARGER or min(np.sign(ratio) * np.array(reached)) < _LARGER / 2:
         return Finding("training", PASSED, evidence)
     return Finding.failed("training", evidence, "noise of a row")
 
 
-def _larger(checked: CheckedBatch) -> float:
+def _larger(checked: CheckedBatch) -> float | None:
     """The logarithm of how many times as large the squared noise of a sequence is in the pack, on average of all.
+
+    None if the model has other parts for a sequence alone, or could be compared for none.
 
     It is looked at where it comes into the model: what follows, such as a normalization, may hide how large it is.
     """
@@ -105,10 +112,11 @@ def _larger(checked: CheckedBatch) -> float:
     first = next((at for at, variance in enumerate(together) if bool(variance.any())), -1)
     for piece, alone in zip(checked.pieces, checked.alone, strict=True):
         single = _variances(checked, alone.batch)  # type: ignore[union-attr]
-        if len(single) == len(together):
-            mine, its = together[first][piece.slots].sum(), single[first][alone.slots].sum()  # type: ignore[union-attr]
-            found += [float((mine / its).log())] if mine > 0 and its > 0 else []
-    return float(np.mean(found)) if found else 0.0
+        if len(single) != len(together):
+            return None
+        mine, its = together[first][piece.slots].sum(), single[first][alone.slots].sum()  # type: ignore[union-attr]
+        found += [float((mine / its).log())] if mine > 0 and its > 0 else []
+    return float(np.mean(found)) if found else None
 
 
 def _variances(checked: CheckedBatch, batch: dict) -> list[Tensor]:

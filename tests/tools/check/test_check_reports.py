@@ -152,6 +152,34 @@ def test_an_update_with_noise_cannot_be_told():
     assert found.exact is None and "as where noise is drawn" in found["accumulation"].evidence
 
 
+class Copied(torch.nn.Module):
+    """States as they are, in a part of its own."""
+
+    def forward(self, states):
+        return states * 1.0
+
+
+class OtherParts(second.Noisy):
+    """Noise by the length of the row, in a model with one part more where a row holds several sequences."""
+
+    def __init__(self):
+        super().__init__()
+        self.copied = Copied()
+
+    def forward(self, input_ids, position_ids, labels):
+        states = self.model.model.embed_tokens(input_ids)
+        if int((position_ids == 0).sum()) > 1:
+            states = self.copied(states)
+        if self.training:
+            states = states + torch.rand_like(states) * 0.1 / input_ids.shape[1] ** 0.5
+        return self.model(inputs_embeds=states, position_ids=position_ids, labels=labels)
+
+
+def test_noise_that_was_not_compared_is_not_passed():
+    found = table.checked((OtherParts(), reports.FLAT, reports.SHORT))
+    assert "was not compared" in found.not_asked["training"]
+
+
 def test_parameters_learn_as_before_after_a_batch_of_whole_sequences():
     model, collate, rows = beyond.RIGHT["longer than max_tokens, by one batch more"]()
     frozen = model.lm_head.weight.requires_grad_(False)
