@@ -92,7 +92,7 @@ def _of_noise(checked: CheckedBatch, evidence: str) -> Finding:
         ratios += [_larger(checked) for _ in range(_TIMES - 1)]
     reached = [ratio for ratio in ratios if ratio is not None]
     if len(reached) < len(ratios):
-        why = "the model has other parts in a pack than alone, or no part of it has noise at the tokens of both."
+        why = "calls go through other parts of the model, or no part of it has noise at the tokens of both."
         return Finding("training", NOT_ASKED, f"{evidence}; how large the noise is was not compared: {why}")
     ratio = float(np.mean(reached))
     evidence += f"; the noise of a sequence is {np.exp(ratio / 2):.2g} times as large in the pack as alone."
@@ -104,23 +104,30 @@ def _of_noise(checked: CheckedBatch, evidence: str) -> Finding:
 def _larger(checked: CheckedBatch) -> float | None:
     """The logarithm of how many times as large the squared noise of a sequence is in the pack, on average of all.
 
-    None if the model has other parts for a sequence alone, or could be compared for none.
+    None if the model calls other parts for a sequence alone, or in another call (LayerDrop), or if none has noise.
 
     It is looked at where it comes into the model: what follows, such as a normalization, may hide how large it is.
     """
-    together, found = _variances(checked, checked.batch), []
+    together, found = _variances(checked, checked.batch), list[float]()
+    if together is None:
+        return None
     first = next((at for at, variance in enumerate(together) if bool(variance.any())), -1)
     for piece, alone in zip(checked.pieces, checked.alone, strict=True):
         single = _variances(checked, alone.batch)  # type: ignore[union-attr]
-        if len(single) != len(together):
+        if single is None or len(single) != len(together):
             return None
         mine, its = together[first][piece.slots].sum(), single[first][alone.slots].sum()  # type: ignore[union-attr]
         found += [float((mine / its).log())] if mine > 0 and its > 0 else []
     return float(np.mean(found)) if found else None
 
 
-def _variances(checked: CheckedBatch, batch: dict) -> list[Tensor]:
-    """The variance over some calls of what each part of the model is given, and of the outputs, by slot."""
+def _variances(checked: CheckedBatch, batch: dict) -> list[Tensor] | None:
+    """The variance over some calls of what each part of the model is given, and of the outputs, by slot.
+
+    None if not all calls go through the same parts.
+    """
     ids, seen = batch["input_ids"], [checked.called(batch, reseed=False) for _ in range(_CALLS)]
+    if any([part for part, _, _ in one.parts] != [part for part, _, _ in seen[0].parts] for one in seen):
+        return None
     values = [[by_slot(given.detach(), ids) for _, given, _ in one.parts] + [one.outputs.detach()] for one in seen]
     return [torch.stack(column).double().var(0).sum(1) for column in zip(*values, strict=True)]  # type: ignore[arg-type]

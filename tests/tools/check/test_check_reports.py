@@ -14,6 +14,7 @@ import pandas
 import pytest
 import torch
 from check_cases import SEGMENTS, Tiny, dense, make, padded, sequences
+from transformers import OPTConfig, OPTForCausalLM
 
 from packlib.tools.check import check_packing
 from packlib.tools.cli import main
@@ -173,6 +174,15 @@ class OtherParts(second.Noisy):
         if self.training:
             states = states + torch.rand_like(states) * 0.1 / input_ids.shape[1] ** 0.5
         return self.model(inputs_embeds=states, position_ids=position_ids, labels=labels)
+
+
+def test_layers_that_are_left_out_at_random_end_no_check():
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "ffn_dim": 64, "num_hidden_layers": 4, "num_attention_heads": 2}
+    config = OPTConfig(vocab_size=512, max_position_embeddings=128, word_embed_proj_dim=32, layerdrop=0.5, **sizes)
+    model = OPTForCausalLM(config).train()
+    found = table.checked((model, reports.FLAT, reports.SHORT))
+    assert "was not compared: calls go through other parts" in found.not_asked["training"]
 
 
 def test_noise_that_was_not_compared_is_not_passed():
