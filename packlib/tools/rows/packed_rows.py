@@ -184,7 +184,9 @@ def pack_dataset(
             drop_unlabeled=drop_unlabeled,
         )
     asked = method, max_sequences_per_pack, overlong, labels, seed, plan, window
-    packing = Packing(max_length, *asked, masks=masks, drop_unlabeled=drop_unlabeled, second_budget=second_budget)
+    packing = PackingOptions(
+        max_length, *asked, masks=masks, drop_unlabeled=drop_unlabeled, second_budget=second_budget
+    )
     columns = packing.columns(tokenizer)
     folder = output_path(cache_dir or Path(datasets.config.HF_DATASETS_CACHE) / "packlib", folder=True)
     make_folders(folder)
@@ -226,8 +228,8 @@ def _naming(origin: Origin | None) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Packing:
-    """What is asked for: see `pack_dataset`."""
+class PackingOptions:
+    """Options of `pack_dataset`, checked together when they are made."""
 
     max_length: int
     method: Method = "auto"

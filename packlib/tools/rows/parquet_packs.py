@@ -30,7 +30,7 @@ from packlib.files import (
 )
 from packlib.installed import __version__
 from packlib.packing import PackingPlan, PairPacks
-from packlib.tools.rows.packed_rows import Packing, read
+from packlib.tools.rows.packed_rows import PackingOptions, read
 from packlib.tools.rows.row_columns import Columns
 from packlib.tools.rows.row_sources import opened, part
 from packlib.tools.rows.stored_columns import Spool, StoredColumns
@@ -109,7 +109,7 @@ def pack_parquet(
             whole_number("packs_per_file", packs_per_file, 1)
         elif ranks.size > 1:
             raise ValueError("packs_per_file must be given on several ranks, each of which writes files of its own.")
-        packing = Packing(max_length, **asked)
+        packing = PackingOptions(max_length, **asked)
         columns = packing.columns(tokenizer)
         given = [data] if isinstance(data, (str, os.PathLike)) else data
         out = output_path(out, folder=in_files, reads=given)
@@ -158,7 +158,7 @@ def refuse_unknown_files(folder: Path) -> None:
 def _into_folder(
     dataset: Any,
     out: Path,
-    packing: Packing,
+    packing: PackingOptions,
     columns: Columns,
     progress: bool | None,
     each: int,
