@@ -316,13 +316,13 @@ class PackingOptions:
         progress: bool | None,
         new: bool = False,
     ) -> dict:
-        """Plan all, and write it to one file, as `PackedRows.write` does; returns what `PackedRows` found."""
+        """Plan all, and write it to one file, as `RowWriter.write` does; returns what `RowWriter` found."""
         rows = self.rows(stored, self.plan_of(stored, progress), columns)
         with rows.bar(len(rows.order), progress) as bar:
             rows.write(rows.order, path, writer, bar, new)
         return rows.found
 
-    def rows(self, stored: StoredColumns, made: PackingPlan | PairPacks, columns: Columns) -> "PackedRows":
+    def rows(self, stored: StoredColumns, made: PackingPlan | PairPacks, columns: Columns) -> "RowWriter":
         """The rows of all packs, in their order."""
         lengths, became = stored.lengths, columns.finish()
         packs: Packs
@@ -354,7 +354,7 @@ class PackingOptions:
             reads = (*NEMO_READS, *columns.masks)
             left = {name: "left out, as NeMo reads it from no file" for name in became if name not in reads}
             found["columns"] = became | left
-        return PackedRows(stored, packs, order, found, self.labels, self.layout)
+        return RowWriter(stored, packs, order, found, self.labels, self.layout)
 
     def _in_order(self, lengths: np.ndarray) -> Packs:
         """Packs as a `StreamPacker` closes them."""
@@ -381,7 +381,7 @@ class PackingOptions:
 
 
 @dataclass(frozen=True, eq=False)
-class PackedRows:
+class RowWriter:
     """Rows that can be written, any of them in any file.
 
     Attributes:
