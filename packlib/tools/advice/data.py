@@ -16,7 +16,7 @@ from packlib.lengths import LengthHistogram, available, load
 from packlib.lengths.own_files import refuse_counts_beside
 from packlib.tools.advice.labels import Labels
 from packlib.tools.rows.loss_masks import LOSS_MASKS, MaskWord, mask_words, may_be_a_mask
-from packlib.tools.rows.row_columns import BORDERS, IGNORED, Columns, is_list, refuse_gaps, with_labels
+from packlib.tools.rows.row_columns import BORDERS, IGNORED, ColumnReader, is_list, refuse_gaps, with_labels
 from packlib.tools.rows.row_sources import batches, format_of, opened
 from packlib.tools.rows.second_budget import column_and_budget, refuse_above, refuse_other_numbers
 from packlib.tools.rows.tokenizing import SOURCES
@@ -145,7 +145,7 @@ class _Rows:
         self.labels = Labels() if says else None
 
     def lengths(self, progress: Callable[[str], None]) -> Iterator[np.ndarray]:
-        columns = Columns(self._tokenizer, masks=self._masks, second_budget=self._second_budget)
+        columns = ColumnReader(self._tokenizer, masks=self._masks, second_budget=self._second_budget)
         path, column, rows = self._path, self._column, 0
         for batch in batches(self._rows, self._read):
             if self._tokenizer is not None:

@@ -27,7 +27,7 @@ from packlib.tools.rows.loss_masks import MaskWord, mask_words
 from packlib.tools.rows.row_columns import (
     LAYOUTS,
     NEMO_READS,
-    Columns,
+    ColumnReader,
     Layout,
     nemo_columns,
     with_labels,
@@ -202,7 +202,7 @@ def pack_dataset(
     return datasets.Dataset.from_file(str(path), info=datasets.DatasetInfo(description=found))
 
 
-def read(dataset: Any, folder: Path, columns: Columns, progress: bool | None, shared: bool = False) -> Spool:
+def read(dataset: Any, folder: Path, columns: ColumnReader, progress: bool | None, shared: bool = False) -> Spool:
     """The sequences of what `opened` returned; `shared` says whether other processes read the `Spool` too."""
     spool = Spool(folder, shared)
     several = isinstance(dataset, list) and len(dataset) > 1
@@ -288,9 +288,9 @@ class PackingOptions:
         if self.method != "auto" or self.max_sequences_per_pack is not None:
             raise ValueError("method and max_sequences_per_pack must be left out with a plan, which has both.")
 
-    def columns(self, tokenizer: Any) -> Columns:
+    def columns(self, tokenizer: Any) -> ColumnReader:
         """What reads the sequences that are packed."""
-        return Columns(
+        return ColumnReader(
             tokenizer,
             self.labels,
             self.max_length,
@@ -310,7 +310,7 @@ class PackingOptions:
     def write(
         self,
         stored: StoredColumns,
-        columns: Columns,
+        columns: ColumnReader,
         path: Path,
         writer: Callable,
         progress: bool | None,
@@ -322,7 +322,7 @@ class PackingOptions:
             rows.write(rows.order, path, writer, bar, new)
         return rows.found
 
-    def rows(self, stored: StoredColumns, made: PackingPlan | PairPacks, columns: Columns) -> "RowWriter":
+    def rows(self, stored: StoredColumns, made: PackingPlan | PairPacks, columns: ColumnReader) -> "RowWriter":
         """The rows of all packs, in their order."""
         lengths, became = stored.lengths, columns.finish()
         packs: Packs

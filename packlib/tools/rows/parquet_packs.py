@@ -31,7 +31,7 @@ from packlib.files import (
 from packlib.installed import __version__
 from packlib.packing import PackingPlan, PairPacks
 from packlib.tools.rows.packed_rows import PackingOptions, read
-from packlib.tools.rows.row_columns import Columns
+from packlib.tools.rows.row_columns import ColumnReader
 from packlib.tools.rows.row_sources import opened, part
 from packlib.tools.rows.stored_columns import Spool, StoredColumns
 
@@ -159,7 +159,7 @@ def _into_folder(
     dataset: Any,
     out: Path,
     packing: PackingOptions,
-    columns: Columns,
+    columns: ColumnReader,
     progress: bool | None,
     each: int,
     ranks: "Collectives | Alone",
@@ -226,8 +226,8 @@ def _is_finished(out: Path) -> bool:
 
 
 def _read_together(
-    dataset: Any, work: Path, columns: Columns, progress: bool | None, ranks: "Collectives | Alone"
-) -> tuple[list[Spool], Columns]:
+    dataset: Any, work: Path, columns: ColumnReader, progress: bool | None, ranks: "Collectives | Alone"
+) -> tuple[list[Spool], ColumnReader]:
     """What each of the ranks has read, its part, in the order of the data."""
     if isinstance(dataset, list):
         dataset = ranks.broadcast(dataset)  # another machine may not see a new file yet
