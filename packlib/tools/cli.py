@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import click
 
-from packlib.checks import listed, one_line, percent
+from packlib.arguments import listed, one_line, percent
 from packlib.files import atomic_path, delivery, output_path
 from packlib.lengths import available, load
 from packlib.lengths.overlong import CUT_RULES, OVERLONG

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from packlib.checks import listed, one_line, one_of
+from packlib.arguments import listed, one_line, one_of
 from packlib.files import at_home, named
 from packlib.lengths import LengthHistogram, available, load
 from packlib.lengths.own_files import refuse_counts_beside

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from packlib.arguments import depth_limit, listed, number, one_of, percent, shown, whole_number
 from packlib.bars import progress_bar, wanted
-from packlib.checks import depth_limit, listed, number, one_of, percent, shown, whole_number
 from packlib.lengths import LengthHistogram
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, count_lengths
 from packlib.lengths.overlong import OVERLONG, Overlong

@@ -33,7 +33,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from packlib.checks import listed, no_frame, one_line, shown
+from packlib.arguments import listed, no_frame, one_line, shown
 from packlib.files import at_home, named, naming
 from packlib.lengths.own_files import npy_header, refuse_doubles
 from packlib.tools.auditing.columns import Columns, MeasuredRows, read_rows

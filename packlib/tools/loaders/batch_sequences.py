@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from packlib.arguments import listed, shown
 from packlib.batches.batch import IGNORED
-from packlib.checks import listed, shown
 from packlib.tools.auditing.columns import read_rows
 from packlib.tools.auditing.names import SEGMENTS
 from packlib.tools.rows.loss_masks import LOSS_MASKS, trained_tokens

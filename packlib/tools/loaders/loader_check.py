@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from packlib.checks import in_html
+from packlib.arguments import in_html
 from packlib.files import write_text
 from packlib.tools.check.findings import FAILED, NOT_ASKED, PASSED, Finding
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from packlib.checks import one_line, shown
+from packlib.arguments import one_line, shown
 from packlib.tools.loaders.batch_sequences import BatchReader
 from packlib.tools.loaders.sequence_names import SequenceNames
 

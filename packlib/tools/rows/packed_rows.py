@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, cast, overload
 import numpy as np
 import pyarrow as pa
 
+from packlib.arguments import depth_limit, flag, one_of, shown, whole_number
 from packlib.bars import progress_bar, wanted
-from packlib.checks import depth_limit, flag, one_of, shown, whole_number
 from packlib.files import atomic_path, make_folders, named, output_path
 from packlib.installed import __version__, needed_by
 from packlib.lengths import LengthHistogram

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
+from packlib.arguments import listed, shown, whole_number
 from packlib.bars import wanted
-from packlib.checks import listed, shown, whole_number
 from packlib.files import (
     LOCK,
     WORK,

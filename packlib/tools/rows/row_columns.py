@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from packlib.checks import listed, one_line, percent, shown
+from packlib.arguments import listed, one_line, percent, shown
 from packlib.lengths.overlong import Overlong
 from packlib.lengths.own_files import refuse_doubles
 from packlib.packing.documents import CUTS

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from torch.utils.data import IterableDataset, get_worker_info
 
-from packlib.checks import flag, one_of, shown, whole_number
+from packlib.arguments import flag, one_of, shown, whole_number
 from packlib.collectives import Collectives
 from packlib.lengths.overlong import OVERLONG, Overlong
 from packlib.packing import StreamPacker
