@@ -28,7 +28,7 @@ _BESIDE = (*BORDERS, "attention_mask")  # columns that say which of the tokens a
 
 
 class Taken(NamedTuple):
-    """What the sequences take of a second budget, such as the patches of their images.
+    """Numbers of a second budget, such as the patches of images, with the tokens of each sequence.
 
     Attributes:
         column, budget: the column, and the most that a pack may hold of it.
@@ -199,7 +199,7 @@ class _Rows:
         self._taken.append((lengths, of_each))
 
     def taken(self) -> Taken | None:
-        """What all sequences take of the second budget, once they were read."""
+        """Return each sequence's number of the second budget, after all were read; None without a second budget."""
         if self._second_budget is None:
             return None
         lengths, of_each = (np.concatenate(some).astype(np.int64) for some in zip(*self._taken, strict=True))
