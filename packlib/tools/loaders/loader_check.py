@@ -41,7 +41,7 @@ class LoaderCheck:
 
     @property
     def passed(self) -> bool | None:
-        """Whether every question that was asked passed; False if one failed, None if one is inconclusive."""
+        """Return True if every question that was asked passed; False if one failed, None if one is inconclusive."""
         verdicts = {finding.verdict for finding in self.findings}
         return False if FAILED in verdicts else None if INCONCLUSIVE in verdicts else True
 
