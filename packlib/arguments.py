@@ -63,6 +63,13 @@ def instance(name: str, value: Any, kind: type[Kind]) -> Kind:
     return value
 
 
+def function(name: str, value: Any) -> Any:
+    """Return `value` if it can be called, or raise a TypeError."""
+    if not callable(value):
+        raise TypeError(f"{name} must be a function, not {shown(value)}.")
+    return value
+
+
 def sized(name: str, value: Any) -> int:
     """Return how many items `value` has, or raise a TypeError if it cannot tell."""
     try:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad as pad_tensor
 
-from packlib.arguments import flag, number, shown, whole_number
+from packlib.arguments import flag, function, instance, number, shown, whole_number
 from packlib.batches.batch import IGNORED
 from packlib.lengths.counting import INT64_MAX
 
@@ -179,6 +179,10 @@ def warm_memory(
         batch: the largest of the run, on the model's device.
         loss: a scalar from model and batch; by default `model(**batch).loss`.
     """
+    instance("model", model, nn.Module)
+    instance("batch", batch, Mapping)  # type: ignore[type-abstract]
+    if loss is not None:
+        function("loss", loss)
     gradients = [(parameter, parameter.grad, deepcopy(parameter.grad)) for parameter in model.parameters()]
     owners = [module._buffers for module in model.modules()]
     buffers = [(owner, name, buffer, deepcopy(buffer)) for owner in owners for name, buffer in owner.items()]

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from packlib.arguments import no_frame, one_of, shown, whole_number
+from packlib.arguments import no_frame, one_of, shown, sized, whole_number
 from packlib.bars import progress_bar, wanted
 from packlib.batches.batch import IGNORED
 from packlib.files import naming
@@ -270,7 +270,7 @@ def tokenize(
     TokenStore(2 sequences, 9 tokens, longest 5)
 
     Args:
-        pairs: the second sentences; "" for none.
+        pairs: the second sentences; "" or None for none.
         sequence_labels: one for each text; by default -100, none.
         max_length: of the tokens of a sequence, with [CLS] and [SEP].
         overlong: what to do with a longer sequence: "error", or "truncate" it, the longer sentence first. No other word
@@ -278,13 +278,21 @@ def tokenize(
         progress: True for a bar, False for none; by default, a terminal gets one after two seconds.
 
     Raises:
+        TypeError: naming an argument that is no tokenizer, or the entry that is no text.
         ValueError: if there is no text, the columns differ in length, or a text is too long (it is named).
     """
+    if not callable(getattr(tokenizer, "get_vocab", None)):
+        raise TypeError(f"tokenizer must be a tokenizer of transformers, not {shown(tokenizer)}.")
     one_of("overlong", overlong, ("error", "truncate"))
-    if not len(texts):
+    if max_length is not None:
+        whole_number("max_length", max_length, 1)
+    for name, given in (("texts", texts), ("pairs", pairs)):
+        if isinstance(given, (str, bytes, Mapping)):
+            raise TypeError(f"{name} must be a list of texts, not {shown(given)}.")
+    if not sized("texts", texts):
         raise ValueError("There are no texts; at least one is needed.")
     for name, column in (("pairs", pairs), ("sequence_labels", sequence_labels)):
-        if column is not None and len(column) != len(texts):
+        if column is not None and sized(name, column) != len(texts):
             raise ValueError(f"There are {len(column)} {name} for {len(texts)} texts.")
     # without truncation, too long ones are named below
     options = {"truncation": True, "max_length": max_length} if overlong == "truncate" else {"verbose": False}
@@ -293,9 +301,10 @@ def tokenize(
     small = np.uint16 if largest < 1 << 16 else np.int32
     ids, types, lengths = [], [], list[int]()
     for start in progress_bar(blocks, progress=progress, desc="tokenize", unit="block"):
-        rows: list = list(texts[start : start + _BLOCK])
+        rows: list = _texts("texts", list(texts[start : start + _BLOCK]), start)
         if pairs is not None:
-            rows = [(a, b) if b else a for a, b in zip(rows, pairs[start : start + _BLOCK], strict=True)]
+            seconds = _texts("pairs", [pair or "" for pair in pairs[start : start + _BLOCK]], start)
+            rows = [(a, b) if b else a for a, b in zip(rows, seconds, strict=True)]
         out = tokenizer(rows, return_attention_mask=False, return_token_type_ids=True, **options)
         lengths += map(len, out["input_ids"])
         ids.append(np.array([token for row in out["input_ids"] for token in row], small))
@@ -304,8 +313,16 @@ def tokenize(
         if max_length is not None and lengths[at] > max_length:
             way_out = 'pass overlong="truncate", or a larger max_length'
             raise ValueError(f"Text {at} has {lengths[at]} tokens; the maximum is {max_length}: {way_out}.")
-    given = np.full(len(texts), IGNORED) if sequence_labels is None else np.asarray(sequence_labels)
-    return TokenStore(np.concatenate(ids), np.concatenate(types), np.cumsum([0, *lengths]), sequence_labels=given)
+    by_text = np.full(len(texts), IGNORED) if sequence_labels is None else np.asarray(sequence_labels)
+    return TokenStore(np.concatenate(ids), np.concatenate(types), np.cumsum([0, *lengths]), sequence_labels=by_text)
+
+
+def _texts(name: str, texts: list, start: int) -> list[str]:
+    """Return these texts, which begin with entry `start` of an argument, or raise a TypeError that names the entry."""
+    for at, one in enumerate(texts, start):
+        if not isinstance(one, str):
+            raise TypeError(f"{name} must be texts: entry {at} is {shown(one)}.")
+    return texts
 
 
 def wordnet_tokenizer() -> Any:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from transformers import AttentionInterface
 
-from packlib.arguments import one_of
+from packlib.arguments import flag, instance, number, one_of, shown
 from packlib.batches.batch import reset_positions, segment_begins
 
 BackendName = Literal["sdpa", "eager", "flex", "varlen"]
@@ -131,12 +131,24 @@ def choose_backend(
         ValueError: if the backend cannot work here, with the reason.
     """
     one_of("backend", backend, CHOICES)
-    device = torch.device(device)
+    device = _device(device)
+    instance("dtype", dtype, torch.dtype)
+    flag("needs_gradient", needs_gradient)
+    number("dropout", dropout, at_least=0, at_most=1)
     if backend == "auto":
         return "sdpa" if _refusal("varlen", device, dtype, needs_gradient, dropout) else "varlen"
     if reason := _refusal(backend, device, dtype, needs_gradient, dropout):
         raise ValueError(f"The attention backend {backend!r} cannot work here: {reason}.")
     return backend
+
+
+def _device(device: torch.device | str) -> torch.device:
+    if isinstance(device, torch.device):
+        return device
+    try:
+        return torch.device(device)
+    except (RuntimeError, TypeError):
+        raise TypeError(f"device must be a device of torch, such as 'cpu' or 'cuda', not {shown(device)}.") from None
 
 
 def _refusal(
@@ -162,6 +174,10 @@ def attention_arguments(segment_ids: Tensor, backend: BackendName, dtype: torch.
 
     The model's `config._attn_implementation` must be `BACKENDS[backend]`, which transformers knows from here on.
     """
+    one_of("backend", backend, BACKENDS)
+    check_integers("segment_ids", segment_ids)
+    if not instance("dtype", dtype, torch.dtype).is_floating_point:
+        raise TypeError(f"dtype must be a dtype of floating point, not {dtype}.")
     if not torch.compiler.is_compiling():  # a graph must not change the table that it looks into
         register_backends()
     if backend == "flex":
@@ -169,6 +185,17 @@ def attention_arguments(segment_ids: Tensor, backend: BackendName, dtype: torch.
     if backend == "varlen":
         return {"attention_mask": cumulative_lengths(segment_ids)}
     return {"attention_mask": additive_mask(segment_ids, dtype=dtype)}
+
+
+def check_integers(name: str, values: Tensor, shape: torch.Size | None = None) -> None:
+    """Refuse anything but a tensor of whole numbers with two axes, of this `shape` if one is given."""
+    if not isinstance(values, Tensor) or values.is_floating_point() or values.is_complex():
+        kind = values.dtype if isinstance(values, Tensor) else shown(values)
+        raise TypeError(f"{name} must be a tensor of whole numbers, not {kind}.")
+    wrong = values.dim() != 2 if shape is None else values.shape != shape
+    if wrong:
+        allowed = "(packs, slots)" if shape is None else tuple(shape)
+        raise ValueError(f"{name} must have the shape {allowed}, not {tuple(values.shape)}.")
 
 
 def register_backends() -> None:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from packlib.arguments import one_of
+from packlib.arguments import instance, one_of
 from packlib.batches import IGNORED
 from packlib.model.output import PackedOutput
 
@@ -136,7 +136,17 @@ def nsp_accuracy(output: PackedOutput, batch: Mapping[str, Any], reduction: Redu
     return _over_sequences(hits, output, batch, reduction)
 
 
+def _check(output: PackedOutput, batch: Mapping[str, Any], reduction: Reduction, *fields: str) -> None:
+    instance("output", output, PackedOutput)
+    instance("batch", batch, Mapping)  # type: ignore[type-abstract]
+    one_of("reduction", reduction, REDUCTIONS)
+    for name in fields:
+        if name not in batch:
+            raise ValueError(f"batch must have {name}, as a PackedBatch has.")
+
+
 def _over_tokens(measure: Measure, output: PackedOutput, batch: Mapping[str, Any], reduction: Reduction) -> Sums:
+    _check(output, batch, reduction)
     if output.token_logits is None:  # the batch has no labels
         return Sums(torch.zeros((), device=batch["segment_ids"].device), batch["segment_ids"].new_zeros(()))
     values = measure(output.token_logits, output.token_labels)
@@ -144,6 +154,7 @@ def _over_tokens(measure: Measure, output: PackedOutput, batch: Mapping[str, Any
 
 
 def _over_sequences(measure: Measure, output: PackedOutput, batch: Mapping[str, Any], reduction: Reduction) -> Sums:
+    _check(output, batch, reduction, "sequence_starts", "sequence_labels")
     labels = batch["sequence_labels"]
     values = measure(output.nsp_logits, labels)
     return reduce_by(values, batch["sequence_starts"], labels != IGNORED, batch, reduction)
@@ -155,6 +166,7 @@ def per_sequence(output: PackedOutput, batch: Mapping[str, Any]) -> tuple[Tensor
     Returns:
         Two tensors of shape (S,): divide them for the mean of each sequence.
     """
+    _check(output, batch, "sequence", "sequence_starts")
     losses = cross_entropies(output.token_logits, output.token_labels)
     counted: Tensor = output.token_labels != IGNORED
     num_sequences = batch["sequence_starts"].shape[0]

@@ -8,10 +8,18 @@ import torch
 from torch import Tensor
 from transformers import BertConfig, BertForPreTraining
 
-from packlib.arguments import one_of, whole_number
+from packlib.arguments import instance, one_of, whole_number
 from packlib.batches import IGNORED
 from packlib.batches.batch import reset_positions
-from packlib.model.attention import BACKENDS, CHOICES, Backend, attention_arguments, choose_backend, register_backends
+from packlib.model.attention import (
+    BACKENDS,
+    CHOICES,
+    Backend,
+    attention_arguments,
+    check_integers,
+    choose_backend,
+    register_backends,
+)
 from packlib.model.losses import REDUCTIONS, Reduction, nsp_loss, token_loss
 from packlib.model.output import PackedOutput
 
@@ -47,6 +55,7 @@ class PackedBert(BertForPreTraining):
         reduction: Reduction = "token",
         max_predictions_per_pack: int | None = None,
     ) -> None:
+        instance("config", config, BertConfig)
         super().__init__(deepcopy(config))  # its attention is set here; other models may be made of the same
         register_backends()  # now, since a graph that is compiled later must not change a table
         self.backend = one_of("backend", backend, CHOICES)
@@ -79,6 +88,7 @@ class PackedBert(BertForPreTraining):
             labels: shape (B, T): see `PackedBatch`.
 
         Raises:
+            TypeError, ValueError: if a field is no tensor of whole numbers of the shape of `segment_ids`.
             ValueError: if a pack is longer than the position table, or the backend cannot work here; on a CPU, if a
                 token is not in the vocabulary; and if a `transformers.Trainer` trains the model.
         """
@@ -89,6 +99,11 @@ class PackedBert(BertForPreTraining):
                 "A transformers.Trainer cannot train PackedBert: it does not count the sequences of the next-sentence "
                 "loss. Use packlib.fit."
             )
+        check_integers("segment_ids", segment_ids)
+        by_slot = {"input_ids": input_ids, "position_ids": position_ids, "token_type_ids": token_type_ids}
+        for name, values in (by_slot | {"labels": labels}).items():
+            if values is not None:
+                check_integers(name, values, segment_ids.shape)
         if input_ids is not None and input_ids.device.type == "cpu" and not torch.compiler.is_compiling():
             whole_number("input_ids", int(input_ids.max()), 0, self.config.vocab_size - 1)  # a GPU would have to wait
         hidden = self.encode(segment_ids, position_ids, input_ids, token_type_ids, inputs_embeds)

@@ -1,13 +1,14 @@
 """Inference in packs from a stream: answers in the order of the questions."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
-from packlib.arguments import whole_number
+from packlib.arguments import instance, shown, whole_number
 from packlib.batches import pack_lengths, pack_loader, tokenize
 from packlib.model.packed import PackedBert
 
@@ -37,12 +38,18 @@ def predict(
         An array of shape (2,) a text.
 
     Raises:
+        TypeError: naming the argument, or the text that is neither a text nor a pair of texts.
         ValueError: if a text is longer than `max_length` (it is named), before any answer of its window.
     """
+    instance("model", model, nn.Module)
+    whole_number("max_length", max_length, 1)
     whole_number("window", window, 1)
+    whole_number("batch_size", batch_size, 1)
+    if not isinstance(texts, Iterable) or isinstance(texts, (str, bytes, Mapping)):
+        raise TypeError(f"texts must be a list of texts or of pairs of texts, not {shown(texts)}.")
     was_training, done, stream = model.training, 0, iter(texts)
     while chunk := list(islice(stream, window)):
-        pairs = [(text, "") if isinstance(text, str) else tuple(text) for text in chunk]
+        pairs = [_pair(text, at) for at, text in enumerate(chunk, done)]
         first, second = zip(*pairs, strict=True)
         store = tokenize(tokenizer, first, second)
         if store.lengths.max() > max_length:
@@ -60,3 +67,12 @@ def predict(
             model.train(was_training)
         done += len(chunk)
         yield from (answers[sample] for sample in range(len(chunk)))
+
+
+def _pair(text: str | tuple[str, str], number: int) -> tuple[str, str]:
+    """Return a text with "" as its second one, or a pair as it is."""
+    if isinstance(text, str):
+        return text, ""
+    if not (isinstance(text, (tuple, list)) and len(text) == 2 and all(isinstance(one, str) for one in text)):
+        raise TypeError(f"texts must be texts or pairs of texts: text {number} is {shown(text)}.")
+    return text[0], text[1]

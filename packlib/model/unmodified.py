@@ -26,7 +26,7 @@ from transformers.masking_utils import (
     create_masks_for_generate,
 )
 
-from packlib.arguments import one_of
+from packlib.arguments import instance, one_of
 from packlib.batches import IGNORED, FlatBatch, PackedBatch, flatten_packs
 from packlib.batches.batch import segment_begins
 from packlib.model.attention import additive_mask
@@ -80,7 +80,7 @@ def for_transformers(batch: PackedBatch, model: PreTrainedModel, form: Form = "a
     Raises:
         TypeError, ValueError: if that would not be exact with this model and backend, with the reason.
     """
-    return Handover.of(model, form)(batch)
+    return Handover.of(model, form)(instance("batch", batch, PackedBatch))
 
 
 def packed_output(model: nn.Module, batch: PackedBatch, form: Form = "auto") -> PackedOutput:
@@ -106,6 +106,9 @@ def packed_output(model: nn.Module, batch: PackedBatch, form: Form = "auto") -> 
         TypeError, ValueError: as `for_transformers`; and for a mixture of experts that computes its balancing loss,
             which is a mean over whatever shares a batch and no sum over sequences.
     """
+    instance("model", model, nn.Module)
+    instance("batch", batch, PackedBatch)
+    one_of("form", form, get_args(Form))
     bare: Any = model.module if isinstance(model, DistributedDataParallel) else model
     bare = getattr(bare, "_orig_mod", bare)  # of a compiled one
     if isinstance(bare, PackedBert) or not isinstance(bare, PreTrainedModel):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from packlib.arguments import whole_number
+from packlib.arguments import instance, whole_number
 from packlib.lengths.counting import MAX_LENGTH
 from packlib.packing.ragged import Ragged
 from packlib.packing.search.tree_bound import tree_bound
@@ -198,6 +198,7 @@ def pack_tree_lengths(trees: Trees, max_length: int, *, tries: int = 20, seed: i
         trees: from `group_trees`, or made by hand.
         max_length, tries, seed: as for `pack_trees`.
     """
+    instance("trees", trees, Trees)
     top, options = _options(max_length, tries, seed)
     longest = int(trees.lengths.argmax())
     if trees.lengths[longest] > top:

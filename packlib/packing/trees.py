@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from packlib.arguments import shown, sized
 from packlib.lengths.counting import as_int64
 
 ROOT = -1  # the parent of a node without one
@@ -84,10 +85,14 @@ def shared_trees(
     """
     each = _checked(sequences)
     members: dict[Hashable, list[int]] = {}
+    if not isinstance(groups, Iterable) or isinstance(groups, (str, bytes)):
+        raise TypeError(f"groups must be a list with a name for each sequence, not {shown(groups)}.")
     named = list(groups)
     if len(named) != len(each):
         raise ValueError(f"groups must have {len(each)} entries, one for each sequence, not {len(named)}.")
     for at, name in enumerate(named):
+        if not isinstance(name, Hashable):
+            raise TypeError(f"groups must be names or numbers: that of sequence {at} is {shown(name)}.")
         members.setdefault(name, []).append(at)
     keys = each if apart is None else _keys(each, apart)
     building = _Building()
@@ -149,11 +154,13 @@ def _checked(sequences: Sequence[Iterable[int]]) -> list[np.ndarray]:
 
 def _keys(sequences: list[np.ndarray], apart: Sequence[Iterable[Any]]) -> list[np.ndarray]:
     """A number for each token, the same only where both the token and its value in `apart` are the same."""
-    if len(apart) != len(sequences):
+    if sized("apart", apart) != len(sequences):
         raise ValueError(f"apart must have {len(sequences)} entries, one for each sequence, not {len(apart)}.")
     numbers: dict[tuple, int] = {}
     found = []
     for at, (tokens, given) in enumerate(zip(sequences, apart, strict=True)):
+        if not isinstance(given, Iterable):
+            raise TypeError(f"apart must have a list of values for sequence {at}, not {shown(given)}.")
         values = given.tolist() if isinstance(given, np.ndarray) else list(given)
         if len(values) != len(tokens):
             raise ValueError(

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from packlib.arguments import flag, number
+from packlib.arguments import flag, instance, number
 from packlib.training.recipe import Recipe, check_betas
 
 
@@ -100,6 +100,8 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
     Biases and the gains of norms are the parameters of at most one dimension. A parameter that two modules
     share comes once; one that needs no gradient is left out.
     """
+    instance("model", model, nn.Module)
+    number("weight_decay", weight_decay, at_least=0)
     trained = [p for p in model.parameters() if p.requires_grad]
     if not trained:
         raise ValueError("The model has no parameter that needs a gradient.")
@@ -112,6 +114,7 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
 
 def make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     """Make the recipe's optimizer for the model, biases and norms apart: `Lamb`, or torch's `AdamW`."""
+    instance("recipe", recipe, Recipe)
     kind = {"lamb": Lamb, "adamw": torch.optim.AdamW}[recipe.optimizer]
     groups = parameter_groups(model, recipe.weight_decay)
     return kind(groups, lr=recipe.learning_rate, betas=recipe.betas, eps=1e-6)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from packlib.arguments import flag, listed
+from packlib.arguments import flag, function, instance, listed
 from packlib.bars import progress_bar, wanted
 from packlib.batches import PackedBatch, PackLoader
 from packlib.collectives import Collectives, lost_ranks_named
@@ -76,6 +76,8 @@ def fit(
             samples. The model has the weights from before the update.
         TypeError, ValueError: if recipe and loader do not go together.
     """
+    if on_update is not None:
+        function("on_update", on_update)
     training = Training(model, loader, recipe, objective, optimizer, even_updates)
     records: list[dict[str, Any]] = []
     with training.bar(wanted(progress), records) as bar:
@@ -97,6 +99,13 @@ class Training:
         optimizer: torch.optim.Optimizer | None,
         even_updates: bool,
     ) -> None:
+        instance("model", model, nn.Module)
+        instance("recipe", recipe, Recipe)
+        if objective is not None:
+            function("objective", getattr(objective, "counts", objective))
+            function("objective", objective)
+        if optimizer is not None:
+            instance("optimizer", optimizer, torch.optim.Optimizer)
         _check(loader, recipe, flag("even_updates", even_updates))
         self.ranks = Collectives()
         self.bare = model.module if isinstance(model, DistributedDataParallel) else model

@@ -8,7 +8,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from packlib.arguments import one_of
+from packlib.arguments import function, instance, one_of, shown
 from packlib.batches import IGNORED, PackedBatch
 from packlib.collectives import lost_ranks_named
 from packlib.model import (
@@ -117,6 +117,11 @@ def evaluate(model: nn.Module, batches: Iterable[PackedBatch], objective: Object
     Returns:
         By name; NaN where there was nothing to count.
     """
+    instance("model", model, nn.Module)
+    if not isinstance(batches, Iterable):
+        raise TypeError(f"batches must be a loader or a list of PackedBatch, not {shown(batches)}.")
+    if objective is not None:
+        function("objective", objective)
     model = model.module if isinstance(model, nn.parallel.DistributedDataParallel) else model
     objective = default_objective(model) if objective is None else objective
     device, was_training = next(model.parameters()).device, model.training
@@ -125,6 +130,7 @@ def evaluate(model: nn.Module, batches: Iterable[PackedBatch], objective: Object
     try:
         with torch.random.fork_rng(devices=[]):  # a loader draws seeds: the model's dropout must not see it
             for batch in batches:
+                instance("Each of batches", batch, PackedBatch)
                 for name, part in objective(model, batch.to(device)).items():
                     both = torch.stack([part.total.double(), part.count.double()])
                     sums[name] = sums[name] + both if name in sums else both

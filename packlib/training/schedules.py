@@ -5,7 +5,7 @@ import math
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from packlib.arguments import number, whole_number
+from packlib.arguments import instance, number, whole_number
 from packlib.training.recipe import Decay, Recipe, check_decay
 
 
@@ -48,6 +48,7 @@ class SequenceSchedule(LRScheduler):
     """
 
     def __init__(self, optimizer: Optimizer, total: int, warmup: int = 0, decay: Decay = "linear", power: float = 1.0):
+        instance("optimizer", optimizer, Optimizer)
         self.total = whole_number("total", total, 1)
         self.warmup = whole_number("warmup", warmup, 0, total)
         self.decay, self.power = decay, check_decay(decay, power)

@@ -1,10 +1,11 @@
 """From a loader's batches to the micro-batches of each update, with an even number of sequences if wanted."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
+from packlib.arguments import number, shown, whole_number
 from packlib.batches import PackedBatch, PackLoader
 
 
@@ -42,10 +43,11 @@ class UpdateStream:
     """
 
     def __init__(self, loader: PackLoader, gradient_accumulation_steps: int, target: float | None = None) -> None:
-        if target is not None and target < 1:
-            raise ValueError(f"An update needs a target of at least 1 sequence, not {target}.")
-        self.loader, self.target = loader, target
-        self.gradient_accumulation_steps = gradient_accumulation_steps
+        if not isinstance(loader, Iterable) or isinstance(loader, (str, Mapping)):
+            raise TypeError(f"loader must be a PackLoader, or a list of PackedBatch, not {shown(loader)}.")
+        self.loader = loader
+        self.target = None if target is None else number("target", target, at_least=1)
+        self.gradient_accumulation_steps = whole_number("gradient_accumulation_steps", gradient_accumulation_steps, 1)
         self._batches: Iterator[PackedBatch] = iter(())
         self._ahead = 0.0  # sequences handed out so far, less the target of as many updates
         self._rest: PackedBatch | None = None
@@ -79,6 +81,8 @@ class UpdateStream:
                 batch = next(self._batches, None)
         if batch is None:
             raise ValueError("The loader has no batch.")
+        if not isinstance(batch, PackedBatch):
+            raise TypeError(f"The loader must give batches of the class PackedBatch, not {shown(batch)}.")
         return batch
 
     def state_dict(self) -> dict:

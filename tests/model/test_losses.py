@@ -1,7 +1,5 @@
 """Losses and accuracies against plain loops over the definition of each mean."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -10,7 +8,7 @@ from model_cases import REDUCTIONS, averaged, make_batch, make_model
 from torch.nn.functional import cross_entropy
 
 from packlib.batches import IGNORED, PackedBatch
-from packlib.model import nsp_accuracy, nsp_loss, per_sequence, token_accuracy, token_loss
+from packlib.model import PackedOutput, nsp_accuracy, nsp_loss, per_sequence, token_accuracy, token_loss
 
 packs_of_lengths = st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=5), min_size=1, max_size=4)
 
@@ -26,7 +24,7 @@ def case(packs, seed, empty_slots=0):
     sequence_labels[torch.rand(sequence_labels.shape, generator=generator) < 0.3] = IGNORED
     batch = PackedBatch(input_ids=ids, segment_ids=ids, labels=labels, sequence_labels=sequence_labels)
     at = torch.cat([(labels.flatten() != IGNORED).nonzero().flatten(), torch.full((empty_slots,), -1)])
-    output = SimpleNamespace(
+    output = PackedOutput(
         token_positions=at,
         token_labels=torch.where(at < 0, IGNORED, labels.flatten()[at.clamp(min=0)]),
         token_logits=torch.randn(len(at), 5, generator=generator, dtype=torch.float64),

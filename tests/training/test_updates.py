@@ -65,5 +65,5 @@ def test_loading_draws_no_random_number_of_the_model():
 def test_bad_input_gets_one_sentence():
     with pytest.raises(ValueError, match=r"^The loader has no batch\.$"):
         next(UpdateStream([], 1))
-    with pytest.raises(ValueError, match=r"target of at least 1 sequence, not 0\.5"):
+    with pytest.raises(ValueError, match=r"target must be at least 1, not 0\.5"):
         UpdateStream(loader(), 1, 0.5)
