@@ -41,7 +41,7 @@ class LabeledTokens:
 
 @dataclass
 class Amounts:
-    """How much there is of sequences.
+    """Counts of sequences, their tokens and their labels.
 
     Attributes:
         without_label: sequences without a label.
@@ -72,7 +72,7 @@ class Amounts:
 
 @dataclass
 class Books:
-    """What a data set has, and what is packed of it.
+    """Counts of a data set, and of what its packs have of it.
 
     Attributes:
         data: of the data set.
@@ -110,7 +110,7 @@ class Books:
 
 
 def sentences(books: Mapping[str, Any], packs: int, overlong: int) -> list[str]:
-    """What the books say, in plain sentences.
+    """Write the books as plain sentences.
 
     Args:
         books: as `Books.as_dict` returns them.

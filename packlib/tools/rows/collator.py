@@ -36,7 +36,7 @@ def _refuse_context_parallelism(state: Any) -> None:
 
 
 def _refuse_repeated_rows(state: Any, trains: bool, form: str) -> None:
-    """Where rows do not fill the last batch of every rank, accelerate repeats some; few of its users know.
+    """Refuse rows that do not fill the last batch of every rank, since accelerate would repeat some.
 
     Args:
         state: accelerate's module of this name, which knows the loader that is iterated over.
@@ -58,7 +58,7 @@ def _refuse_repeated_rows(state: Any, trains: bool, form: str) -> None:
 
 
 class _Shape(NamedTuple):
-    """What every padding-free batch has: tokens, sequences with those of padding, and its longest sequence."""
+    """Shape of every padding-free batch: tokens, sequences with those of padding, and its longest sequence."""
 
     tokens: int
     sequences: int

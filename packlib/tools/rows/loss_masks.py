@@ -79,7 +79,7 @@ def unknown_column(name: str, word: str, holder: str, there: Iterable[str]) -> V
 
 
 def _drop(name: str) -> str:
-    """How the shell leaves a column out; names with a comma stand in quotes."""
+    """Write the shell's option that leaves a column out; names with a comma are in quotes."""
     quoted = '"{}"'.format(name.replace('"', '""')) if "," in name or '"' in name else name
     return f"--drop {shlex.quote(quoted) if name.isprintable() else named(name)}"
 

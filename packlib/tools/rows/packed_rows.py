@@ -289,7 +289,7 @@ class PackingOptions:
             raise ValueError("method and max_sequences_per_pack must be left out with a plan, which has both.")
 
     def columns(self, tokenizer: Any) -> ColumnReader:
-        """What reads the sequences that are packed."""
+        """Make the reader of the sequences that are packed."""
         return ColumnReader(
             tokenizer,
             self.labels,

@@ -43,7 +43,7 @@ DIGESTS = ".packlib.digests"  # in the folder of a run that has not ended: what 
 
 
 class Alone:
-    """What `Collectives` do in one process, without torch."""
+    """One process in place of `Collectives`, without torch."""
 
     rank, size = 0, 1
 
@@ -228,7 +228,7 @@ def _is_finished(out: Path) -> bool:
 def _read_together(
     dataset: Any, work: Path, columns: ColumnReader, progress: bool | None, ranks: "Collectives | Alone"
 ) -> tuple[list[Spool], ColumnReader]:
-    """What each of the ranks has read, its part, in the order of the data."""
+    """Let each rank read its part; return the parts in the order of the data, and the columns of all."""
     if isinstance(dataset, list):
         dataset = ranks.broadcast(dataset)  # another machine may not see a new file yet
     with ranks.agree_on_errors():

@@ -190,7 +190,7 @@ class ColumnReader:
         refuse_above(name, budget, values.to_numpy(zero_copy_only=False), self.rows)
 
     def _packed_of(self, lengths: np.ndarray, read: Read, trained: dict[str, np.ndarray]) -> Sequences:
-        """What is packed of sequences: all of each, or what is left of those that are too long or have no label."""
+        """Cut, split or leave out the sequences that are too long or have no label; return those that are packed."""
         longer = lengths > self._max_length
         self.overlong += int(longer.sum())
         if self._how == "error" and longer.any():
@@ -230,7 +230,7 @@ class ColumnReader:
         return Sequences(kept.sizes, read, labels)
 
     def _labeled_tokens(self, read: Read, trained: dict[str, np.ndarray]) -> LabeledTokens | None:
-        """Which tokens have a label; None if the packs have none, or one for each sequence."""
+        """Return the tokens that have a label; None if the packs have none, or one for each sequence."""
         mask, given = trained.get(TRAINED), read.get("labels")
         if given is None:
             made = self._labels or mask is not None
@@ -274,11 +274,11 @@ class ColumnReader:
                 mine[name] = mine.get(name, 0) + trained
 
     def __getstate__(self) -> dict[str, Any]:
-        """What another process needs for `add`."""
+        """Return the attributes that another process needs for `add`."""
         return vars(self) | {"_tokenizer": None}
 
     def finish(self) -> dict[str, str]:
-        """What became of each column.
+        """Say of each column what became of it.
 
         Raises:
             ValueError: naming the mask, the labels or the rule that leave no token to be trained on; or the column of
@@ -371,7 +371,7 @@ class ColumnReader:
     def _agreed(
         self, trained: dict[str, np.ndarray], read: Read, begins: np.ndarray, lengths: np.ndarray
     ) -> np.ndarray:
-        """Which tokens are trained on, as all masks and the labels say."""
+        """Return the mask of the tokens that all masks and the labels train on."""
         together = np.logical_and.reduce(list(trained.values()))
         self._trained[TRAINED] = self._trained.get(TRAINED, 0) + int(np.count_nonzero(together))
         named = {*self._named, "labels"}
@@ -613,7 +613,7 @@ def refuse_gaps(
 
 
 def lengths_of(name: str, column: pa.Array, first_row: int) -> np.ndarray:
-    """How many values each row of a column of lists has.
+    """Return the number of values in each row of a column of lists.
 
     Raises:
         ValueError: naming the first row without a list.
@@ -623,7 +623,7 @@ def lengths_of(name: str, column: pa.Array, first_row: int) -> np.ndarray:
 
 
 def whole_numbers(name: str, column: pa.Array, first_row: int) -> tuple[np.ndarray, np.ndarray]:
-    """How many numbers each row of a column has, and all of them one after the other.
+    """Return the count of numbers in each row of a column, and all numbers one after the other.
 
     Raises:
         TypeError, ValueError: naming the column, and the first row without a value.

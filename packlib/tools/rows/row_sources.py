@@ -182,12 +182,12 @@ def left_out(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
 
 
 def _was_saved(path: Path) -> bool:
-    """Whether `save_to_disk` of datasets wrote a folder."""
+    """Return True if `save_to_disk` of datasets wrote this folder."""
     return any((path / name).is_file() for name in ("dataset_dict.json", "state.json"))
 
 
 def _is_data(path: Path) -> bool:
-    """Whether a file of a folder is one of sequences; .json is mostly something else there."""
+    """Return True if a file of a folder holds sequences; .json is mostly something else there."""
     return format_of(path) is not None and path.suffix.lower() != ".json"
 
 
@@ -324,7 +324,7 @@ def _without_lists(file: Iterable[str]) -> Iterator[str]:
 
 
 def _chats_of(line: str) -> str:
-    """What a chat is called whose turns a line holds, without a name; nothing if it holds no turns."""
+    """Return the column name of a chat whose turns are a line without a name; empty if the line holds no turns."""
     try:
         turns = parse_json(line)
     except ValueError:
@@ -371,7 +371,7 @@ def of_rows(
 
 
 def _fits(rows: list[dict[str, Any]], name: str) -> bool:
-    """Whether the values of a column can be in one array."""
+    """Return True if the values of a column fit into one array."""
     try:
         pa.array([row[name] for row in rows])
     except (pa.ArrowException, OverflowError):
@@ -380,7 +380,7 @@ def _fits(rows: list[dict[str, Any]], name: str) -> bool:
 
 
 def _has_parts(rows: list[dict[str, Any]]) -> bool:
-    """Whether some message of a chat has parts, as of text and images, in place of a text."""
+    """Return True if a message of a chat has parts, as of text and images, in place of a text."""
     chats = (value for row in rows for value in row.values() if isinstance(value, list))
     return any(isinstance(one, dict) and isinstance(one.get("content"), list) for chat in chats for one in chat)
 

@@ -121,7 +121,7 @@ class PackedStream(IterableDataset):
         self.dataset.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the stream is, after the pack that it handed out last, and what its packs depend on."""
+        """Return the place behind the last pack that was handed out, and the settings that its packs depend on."""
         return copy.deepcopy(self._state) | self._setting()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -155,7 +155,7 @@ class PackedStream(IterableDataset):
         yield from (_joined([waiting.pop(i) for i in ids]) for ids in packer.flush())
 
     def _pieces(self, batch: pa.RecordBatch, columns: ColumnReader) -> Iterator[dict[str, list[Any]]]:
-        """What is packed of sequences: by column, a list with a value for each token, or with one for the sequence."""
+        """Yield each sequence to pack: by column, a list with a value for each token, or with one for the sequence."""
         lengths, read, _ = columns.read(batch)
         columns.ask()
         starts = np.cumsum(lengths) - lengths

@@ -175,13 +175,13 @@ def _with_masks(whole: list[list[int]], begins: list[list[int]], labels: bool) -
 
 
 def common_beginning(one: list[int], other: list[int]) -> int:
-    """How many tokens two sequences begin with alike."""
+    """Return the number of tokens that two sequences begin with alike."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (mine, its) in pairs if mine != its), min(len(one), len(other)))
 
 
 def apply_template(chat: list, tools: Any, tokenizer: Any, row: int, **options: Any) -> Any:
-    """What the chat template makes of a chat."""
+    """Apply the chat template to a chat."""
     tools = json.loads(tools) if isinstance(tools, str) else tools
     options = {"tokenize": True, "return_dict": True} | options
     try:
@@ -288,7 +288,7 @@ def message_weights(chat: list, row: int, labels: bool) -> dict[int, int]:
 
 
 def _mask_of(chat: list, tokenizer: Any, tools: list | None, row: int) -> np.ndarray:
-    """Which tokens of a chat are the assistant's; bool."""
+    """Mark the tokens of a chat that are the assistant's; bool."""
     options = {"tokenize": True, "return_dict": True, "return_assistant_tokens_mask": True}
     try:
         found = tokenizer.apply_chat_template(chat, tools=tools, **options)
@@ -326,7 +326,7 @@ def _weighted(mask: list[int], prefixes: list[np.ndarray], weights: list[int], r
 
 
 def _begins(mask: np.ndarray) -> np.ndarray:
-    """Where runs of ones begin; bool."""
+    """Mark the first of each run of ones; bool."""
     return mask & ~np.append(False, mask[:-1])
 
 

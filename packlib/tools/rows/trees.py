@@ -162,7 +162,7 @@ class _Laying:
         return found
 
     def _trained(self, sequence: int, tokens: np.ndarray) -> np.ndarray:
-        """Which tokens of a sequence have a label; bool. The first has none, since nothing predicts it."""
+        """Mark the tokens of a sequence that have a label; bool. The first has none, since nothing predicts it."""
         if self.labels is None:
             return np.arange(len(tokens)) > 0
         given = as_int64(self.labels[sequence], "Label", f"position {{}} of sequence {sequence}".format)
