@@ -11,7 +11,7 @@ _WINDOW = 8  # of `balance`, by default
 
 
 def waiting_of(each: np.ndarray, ranks: int, packs_per_rank: int, work: Work) -> tuple[Waiting, float, str] | None:
-    """How long ranks wait on packs, by the work of each; None where they fill no update.
+    """Estimate how long ranks wait on packs, by the work of each; None where the packs fill no update.
 
     Only the first packs are dealt, as many as make whole updates, and about a million at most.
 

@@ -30,7 +30,7 @@ _SHAPE = ("attention_mask", "seq_lengths")  # which tell padding and sequences, 
 
 @dataclass(frozen=True)
 class Cut:
-    """What became of sequences that were too long, as the caller says that it was meant.
+    """Counts of sequences that were too long, by the rule that the caller meant for them.
 
     Attributes:
         rule: "split", "truncate" or "drop".
@@ -200,7 +200,7 @@ class OpenSource:
         return columns
 
     def _trained(self, columns: Columns, total: "_Totals") -> dict[str, np.ndarray]:
-        """Which tokens are trained on, by column."""
+        """Mark the tokens that are trained on, by column."""
         sizes, _ = columns["input_ids"]
         begins, found = np.cumsum(sizes) - sizes, dict[str, np.ndarray]()
         if "labels" in columns:
@@ -288,7 +288,7 @@ class OpenSource:
 def _chunk_with_ends(
     ids: np.ndarray, lengths: np.ndarray, trained: Mapping[str, np.ndarray], counts: TokenCounts | None
 ) -> Chunk:
-    """What is kept of sequences, and the last token of each; with `counts`, also what finds them in bare rows."""
+    """Keep the contents and the last token of each sequence; with `counts`, also what finds it in bare rows."""
     ends = ids[np.cumsum(lengths) - 1] if len(ids) else np.zeros(0, np.int64)
     chunk = chunk_of(ids, lengths, trained)._replace(ends=ends)
     if counts is None:
@@ -299,7 +299,7 @@ def _chunk_with_ends(
 
 @dataclass
 class _Totals:
-    """What is counted while a source is read."""
+    """Running totals of a source while it is read."""
 
     sequences: int = 0
     tokens: int = 0
@@ -328,12 +328,12 @@ def _tables(source: Any) -> list[Table]:
 
 
 def _is_no_lengths(table: Table) -> bool:
-    """Whether `packlib.lengths.load` cannot read the file of a table."""
+    """Return True if `packlib.lengths.load` cannot read the file of a table."""
     return table.path is None or table.path.suffix.lower() not in (".parquet", ".pq", ".json")
 
 
 def _holds_tokens(table: Table, column: str) -> bool:
-    """Whether a table has lists of whole numbers in a column."""
+    """Return True if a table has lists of whole numbers in a column."""
     if column not in table.schema.names:
         return False
     kind = table.schema.field(column).type

@@ -191,7 +191,7 @@ def audit(
 
 
 class _Seen:
-    """All that is counted, in one pass over the rows; with `work`, that of each pack is kept."""
+    """Running counts of one pass over the rows; with `work`, that of each pack is kept."""
 
     def __init__(
         self,
@@ -260,8 +260,9 @@ class _Seen:
                     yield rows.lengths
 
     def tokens_beside(self, source: LengthHistogram) -> int:
-        """How many tokens the packs hold. Where nothing tells which slots at the ends of rows are padding, those of the
-        source decide, as far as they can.
+        """Return the number of tokens in the packs.
+
+        Where nothing tells which slots at the ends of rows are padding, the source's tokens decide, as far as they can.
         """
         spare = self.marked["may be padding"]
         if spare and source.num_tokens == self.stored:
@@ -269,7 +270,7 @@ class _Seen:
         return min(max(source.num_tokens, self.stored - spare), self.tokens) if spare else self.tokens
 
     def sequences_beside(self, source: OpenSource, read: ReadSource) -> PackedSequences:
-        """What the packs hold, as it is compared with a source."""
+        """Return the sequences and tokens of the packs, to be compared with a source."""
         tokens = self.tokens_beside(read.lengths)
         if read.contents is None:
             return self._lengths_beside(read, tokens)
@@ -311,7 +312,7 @@ class _Seen:
 
     @property
     def ahead(self) -> bool:
-        """Whether labels are the next tokens."""
+        """Return True if labels are the next tokens."""
         return self.marked["ahead"] > self.marked["in place"]
 
     @property
@@ -347,7 +348,7 @@ class _Seen:
         ]
 
     def unknown(self, found: bool) -> list[str]:
-        """What the file cannot tell; `found` says whether its sequences were found by their tokens all the same."""
+        """Say what the file cannot tell; `found` is True if its sequences were found by their tokens all the same."""
         begin = "Where sequences begin is unknown: the file has no column that says so."
         begin += " This comparison found them by the tokens of the source; a trainer cannot." * found
         never = "The positions never start again: each pack holds one sequence, or hides where the others begin."
@@ -355,7 +356,7 @@ class _Seen:
         return [begin] * (self.packed.kind == "input_ids") + [never] * never_again
 
     def notes(self, source: LengthHistogram | None) -> list[str]:
-        """What else was seen, and what was not looked at."""
+        """Say what else was seen, and what was not looked at."""
         padding, cut = self.stored - self.tokens, self._at_the_longest()
         if source is not None and self.counts is not None and len(source.counts) >= len(self.counts):
             cut = cut if cut > source.counts[len(self.counts) - 1] else 0
@@ -389,7 +390,7 @@ class _Seen:
         return [sentence for sentence, true in said.items() if true]
 
     def _at_the_longest(self) -> int:
-        """How many sequences have the longest length, if far more than have one nearby; else 0."""
+        """Return the number of sequences of the longest length, if far more than have one nearby; else 0."""
         if self.counts is None or len(near := self.counts[len(self.counts) * 9 // 10 : -1]) == 0:
             return 0
         most = int(self.counts[-1])
@@ -453,7 +454,7 @@ def _labels_beside(
 
 
 def _shifted(read: ReadSource, seen: _Seen) -> list[str]:
-    """Whether the labels of the packs stand at other tokens than those of the source, all of them."""
+    """Say if the labels of all packs are at other tokens than those of the source."""
     if (seen.packed.columns.get("labels"), seen.packed.columns.get("input_ids")) != ("labels", "input_ids"):
         return []  # targets are the next tokens by their name, and the labels of torchtune are
     ahead, in_place = seen.marked["ahead"], seen.marked["in place"]

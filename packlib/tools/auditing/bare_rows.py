@@ -86,7 +86,7 @@ class BareRows(NamedTuple):
 
 
 class TokenCounts:
-    """How often each token is there, in whatever order.
+    """Counts of each token, in whatever order.
 
     Attributes:
         tokens: how often.
@@ -203,7 +203,7 @@ def _levels(lengths: np.ndarray) -> np.ndarray:
 
 
 class Found(NamedTuple):
-    """What was found in rows.
+    """The sequences that were found in rows.
 
     Attributes:
         contents: their sequences; None if they cannot be told apart.
@@ -289,7 +289,7 @@ def _with_first_labels(
 
 
 def _has_more(rows: BareRows, slot: int) -> bool:
-    """Whether the rows hold more than padding from a slot on."""
+    """Return True if the rows hold more than padding from a slot on."""
     return bool((rows.ids[slot:] != rows.padding[0]).any())
 
 
@@ -473,7 +473,7 @@ def read_again(
 
 
 def fits(source: int, packs: TokenCounts) -> tuple[bool, Ends]:
-    """Which tokens of rows come nearest to as many as the source has: with padding or not, and with which labels.
+    """Choose the tokens of rows whose count is nearest to the source's: with padding or not, and which labels.
 
     Returns:
         `padding` and `ends` as `read_again` takes them.

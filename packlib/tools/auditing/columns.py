@@ -46,7 +46,7 @@ class MeasuredRows(NamedTuple):
 
 
 class _Sequences(NamedTuple):
-    """Where sequences lie: the slot of each among all slots of the rows, its length, and how many each row has."""
+    """Places of sequences: first slot of each among all slots of the rows, length, and the number in each row."""
 
     starts: np.ndarray
     lengths: np.ndarray
@@ -191,13 +191,13 @@ def _labels_at_ends(
 
 
 def _differ(mine: _Sequences, other: _Sequences) -> np.ndarray:
-    """Which rows have other sequences by one column than by another."""
+    """Mark the rows that have other sequences by one column than by another."""
     same = hashes(mine.lengths, mine.depths) == hashes(other.lengths, other.depths)
     return (mine.depths != other.depths) | ~same
 
 
 def _all_but_padding(sizes: np.ndarray, ids: np.ndarray, used: np.ndarray) -> np.ndarray:
-    """Which slots are not padding, where those that are not `used` are padding if a row has one id in all of them."""
+    """Mark the slots that are not padding; slots not `used` are padding if their row has one id in all of them."""
     unused = np.ones(len(ids), bool)
     unused[used] = False
     row = np.repeat(np.arange(len(sizes)), sizes)[unused]
@@ -219,7 +219,7 @@ def _trained(
     counts: dict[str, int],
     say: Any,
 ) -> dict[str, np.ndarray]:
-    """Which slots hold a token that is trained on, by column; what `labels_trained` finds is counted and said."""
+    """Mark the slots whose token is trained on, by column; count and say what `labels_trained` finds."""
     found = dict[str, np.ndarray]()
     if sizes is None:
         return found
@@ -235,15 +235,16 @@ def _trained(
 
 
 def _over_borders(asked: np.ndarray, sizes: np.ndarray, begins: np.ndarray, numbers: Mapping[str, int]) -> int:
-    """How many sequences that are not the first of their row have a label for their first token: at this token, or at
-    the one before, where labels are the next tokens.
+    """Count the sequences, but for the first of each row, whose first token has a label.
+
+    The label is at this token or, where labels are the next tokens, at the one before.
     """
     inner = begins[~np.isin(begins, np.cumsum(sizes) - sizes)]
     return int(np.count_nonzero(asked[inner - (numbers["ahead"] > numbers["in place"])]))
 
 
 def asked_labels(columns: Columns, left_out: Container[str] = ()) -> np.ndarray:
-    """Which slots have a label that is trained on; bool."""
+    """Mark the slots whose label is trained on; bool."""
     asked = columns["labels"][1] != IGNORED
     return asked & (columns[TARGETS][1] != 0) if TARGETS in columns and TARGETS not in left_out else asked
 
@@ -251,7 +252,7 @@ def asked_labels(columns: Columns, left_out: Container[str] = ()) -> np.ndarray:
 def trained_by_masks(
     columns: Columns, masks: Mapping[str, str], begins: np.ndarray, left_out: Container[str] = ()
 ) -> dict[str, np.ndarray]:
-    """Which slots hold a token that is trained on, by each mask of the loss.
+    """Mark the slots whose token is trained on, by each mask of the loss.
 
     Args:
         begins: the first slot of each sequence.
@@ -265,7 +266,7 @@ def trained_by_masks(
 
 
 def _untrained(trained: Mapping[str, np.ndarray], sequences: _Sequences) -> dict[str, int]:
-    """How many rows and sequences train on nothing, of how many with tokens.
+    """Count the rows and sequences that train on nothing, and all of them that have tokens.
 
     Args:
         sequences: that follow one another without a gap.
@@ -284,7 +285,7 @@ def _untrained(trained: Mapping[str, np.ndarray], sequences: _Sequences) -> dict
 
 
 def _any(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Whether one of the first `sizes[0]` values is true, of the next `sizes[1]`, and so on; bool."""
+    """Tell of the first `sizes[0]` values if one is true, then of the next `sizes[1]`, and so on; bool."""
     found, some = np.zeros(len(sizes), bool), sizes > 0
     if some.any():
         found[some] = np.logical_or.reduceat(values, (np.cumsum(sizes) - sizes)[some])
@@ -356,7 +357,7 @@ def _sequences(
 
 
 def _blank(values: np.ndarray, depths: np.ndarray) -> np.ndarray:
-    """Which runs of segment ids are padding: -1, or a last 0 where the row does not begin with 0."""
+    """Mark the runs of segment ids that are padding: -1, or a last 0 where the row does not begin with 0."""
     ends = np.cumsum(depths)
     last = np.zeros(len(values), bool)
     last[ends[depths > 0] - 1] = True
@@ -390,7 +391,7 @@ def _padded_starts(
 def padding_at_ends(
     sizes: np.ndarray, ids: np.ndarray, trains: np.ndarray | None = None, ends: np.ndarray | None = None
 ) -> np.ndarray:
-    """How many slots at the end of each row are padding that no mask tells, where all rows are of one size.
+    """Count the slots at the end of each row that are padding which no mask tells, if all rows have one size.
 
     Padding is one id alone. It ends rows in runs of two slots or more, and has no label. The id is 0, or one that
     comes nowhere else, or the one that ends sequences: then the first of each run is the end of the last sequence.
@@ -446,7 +447,7 @@ def _padding(
     trains: np.ndarray | None,
     of_one_size: bool,
 ) -> np.ndarray:
-    """Which sequences are padding that no mask tells: the last ones of a row, if they hold the id of padding alone.
+    """Mark the sequences that are padding which no mask tells: last ones of a row, of the padding's id alone.
 
     Rows begin at the slots `begins`. The id is that of most rows that end in two such slots or more, or 0 if none does.
     It is 0 where rows are of several sizes and nothing says what is trained on. The first piece of a row is none, nor
@@ -493,7 +494,7 @@ def _between(kind: str, sizes: np.ndarray, values: np.ndarray, widths: np.ndarra
 
 
 def _again(sequences: _Sequences, values: np.ndarray) -> np.ndarray:
-    """Whether two runs of a row have the same number, by row."""
+    """Mark the rows in which two runs have the same number."""
     row = np.repeat(np.arange(len(sequences.depths)), sequences.depths)
     pairs = np.unique(np.stack([row, values[sequences.starts].astype(np.int64)]), axis=1)
     return np.bincount(pairs[0], minlength=len(sequences.depths)) < sequences.depths
@@ -502,7 +503,7 @@ def _again(sequences: _Sequences, values: np.ndarray) -> np.ndarray:
 def labels_trained(
     asked: np.ndarray, columns: Columns, begins: np.ndarray, ends: np.ndarray
 ) -> tuple[np.ndarray, dict[str, int], np.ndarray]:
-    """Which slots hold a token that is trained on by its label, and whether labels are the tokens, or the next ones.
+    """Mark the slots whose label is trained on, and tell if labels are the tokens or the next ones.
 
     Args:
         asked: which labels are trained on.

@@ -108,7 +108,7 @@ class Contents:
         return self._joined([chunk.begins for chunk in self.chunks if chunk.begins is not None], np.uint64)
 
     def trained(self, column: str = TOGETHER) -> np.ndarray:
-        """How many tokens of each sequence are trained on; int64."""
+        """Count the tokens of each sequence that are trained on; int64."""
         name, counts = self._name(column), []
         for chunk in self.chunks:
             before = np.concatenate([[0], np.cumsum(np.unpackbits(chunk.bits[name]), dtype=np.int64)])
@@ -117,7 +117,7 @@ class Contents:
         return self._joined(counts, np.int64)
 
     def total(self, column: str) -> int:
-        """How many tokens of all sequences are trained on."""
+        """Count the tokens of all sequences that are trained on."""
         name = self._name(column)
         return sum(int(np.bitwise_count(chunk.bits[name]).sum(dtype=np.int64)) for chunk in self.chunks)
 
@@ -126,7 +126,7 @@ class Contents:
         return self._joined([chunk.lengths for chunk in self.chunks], np.int64)
 
     def bits(self, column: str, sequences: np.ndarray) -> np.ndarray:
-        """Whether each token of some sequences is trained on, one sequence after the other; bool."""
+        """Mark the tokens of some sequences that are trained on, one sequence after the other; bool."""
         name = self._name(column)
         bits = self._joined([chunk.bits[name] for chunk in self.chunks], np.uint8)
         first_byte = np.cumsum([0, *(len(chunk.bits[name]) for chunk in self.chunks)])
@@ -154,7 +154,7 @@ class Contents:
         return f"row {chunk.first_row + row}{chunk.file}", slot
 
     def in_further_rows(self) -> int:
-        """How many sequences do not end in the row in which they begin."""
+        """Count the sequences that do not end in the row in which they begin."""
         count = 0
         for chunk in self.chunks:
             if chunk.widths is not None and chunk.starts is not None and chunk.depths is not None:

@@ -14,7 +14,7 @@ _TOKENS = 1 << 21  # of the sequences that are compared token by token at once
 
 @dataclass(frozen=True)
 class LabelDifference:
-    """How one column of the packs differs from the source, in sequences whose tokens are the same.
+    """Difference of one column of the packs from the source, in sequences whose tokens are the same.
 
     Attributes:
         column: of the packs; "all columns" for what all of them train on together.
@@ -46,7 +46,7 @@ class LabelDifference:
 
     @property
     def sentence(self) -> str:
-        """What differs, how often, and where first."""
+        """Say what differs, how often, and where first."""
         share = f"lost ({percent(self.lost / max(1, self.labels))} of the {self.labels:,} in the source)"
         counts = {share: self.lost, "added": self.added, "moved to another token": self.moved}
         said = [f"{count:,} {what}" for what, count in counts.items() if count]
@@ -105,7 +105,7 @@ def _differing(source: Contents, packs: Contents, of_source: str, column: str) -
 def _difference(
     source: Contents, packs: Contents, of_source: str, column: str, before: np.ndarray, after: np.ndarray
 ) -> list[LabelDifference]:
-    """What differs in pairs of sequences, or nothing."""
+    """Compare the labels of pairs of sequences; return one difference, or none."""
     if not len(before):
         return []
     order = np.argsort(after)
@@ -156,7 +156,7 @@ def _parts(lengths: np.ndarray) -> Iterator[slice]:
 
 
 def _shifts(had: np.ndarray, has: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Which sequences have the labels of the source one token earlier, and which one token later.
+    """Mark the sequences that have the source's labels one token earlier, and those one token later.
 
     The first token of a sequence has none by definition, and what a shift pushes over the end is not known.
     """

@@ -26,7 +26,7 @@ def _kinds(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
 
 
 def _ranks(kinds: np.ndarray) -> np.ndarray:
-    """How many of the same kind come before each."""
+    """Count the values of the same kind before each."""
     order = np.argsort(kinds, kind="stable")
     sizes = np.bincount(kinds)
     ranks = np.empty(len(kinds), np.int64)

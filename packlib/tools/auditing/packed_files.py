@@ -104,7 +104,7 @@ def open_packed(
 
 
 def _special(path: Path, columns: Mapping[str, str], masks: Mapping[str, Any]) -> PackedData | None:
-    """What NeMo's or Megatron's own formats hold; None for other files."""
+    """Open a file in NeMo's or Megatron's own format; None for other files."""
     with naming(path, _PACKS), path.open("rb") as file:
         start = file.read(64)
         opens = next((opens for magic, opens in _MAGIC.items() if start.startswith(magic)), None)
@@ -191,7 +191,7 @@ def _total(tables: list[Table]) -> int | None:
 
 
 def _is_numbered(tables: list[Table], column: str) -> bool:
-    """Whether an attention mask numbers the sequences of a row."""
+    """Return True if an attention mask numbers the sequences of a row."""
     for table in tables:
         with table.naming():
             for batch in table.read([column]):

@@ -16,7 +16,7 @@ _IN_SENTENCES = ("as_if", "cut", "labels", "by_token", "first_other")  # of the 
 
 @dataclass(frozen=True)
 class PlannedUpdates:
-    """What a trainer makes of the packs, a pack being a row of its batches.
+    """Updates that a trainer makes of the packs, a pack being a row of its batches.
 
     Attributes:
         packs_per_update: batch size x accumulation x ranks.
@@ -53,7 +53,7 @@ class PlannedUpdates:
 
     @property
     def problems(self) -> list[str]:
-        """Whether the steps are those of an epoch, or of several, for rows of one sequence each."""
+        """Say if the steps are those of one or several epochs of unpacked rows, so that packs would train longer."""
         if self.steps is None or self.epochs is None or self.updates_by_sequences is None:
             return []
         meant = self.steps / self.updates_by_sequences
@@ -68,7 +68,7 @@ class PlannedUpdates:
 
 @dataclass(frozen=True, repr=False)
 class PackingAudit:
-    """What `audit` found.
+    """Result of `audit`.
 
     Attributes:
         name: the file.

@@ -13,7 +13,7 @@ from packlib.tools.rows.second_budget import refuse_other_numbers
 
 
 class SecondBudget(NamedTuple):
-    """What packs take of a second budget.
+    """Use of a second budget by packs.
 
     Attributes:
         column, budget: the column, and the most that a pack may hold of it.

@@ -61,7 +61,7 @@ class SourceComparison:
 
     @property
     def problems(self) -> list[str]:
-        """What differs, in sentences."""
+        """Say what differs, in sentences."""
         return self._tokens + self._labels + [difference.sentence for difference in self.labels or ()]
 
     @property
@@ -76,7 +76,7 @@ class SourceComparison:
 
     @property
     def _labels(self) -> list[str]:
-        """How many labels more or less there are where sequences cannot be told apart, in one sentence or none."""
+        """Say how many labels are missing or added where sequences cannot be told apart; one sentence or none."""
         if self.by_token is None or not (self.labels_lost or self.labels_added):
             return []
         share = percent(self.labels_lost / max(1, self.by_token.labels), 2)
@@ -89,7 +89,7 @@ class SourceComparison:
 
     @property
     def _tokens(self) -> list[str]:
-        """Which tokens and sequences differ, in one sentence or none."""
+        """Say which tokens and sequences differ; one sentence or none."""
         least = "or more " * (self.repeats is None)
         counts = {
             f"tokens of {self.tokens:,} in no pack ({percent(self.tokens_lost / self.tokens, 2)})": self.tokens_lost,
@@ -118,7 +118,7 @@ class SourceComparison:
 
     @property
     def unknown(self) -> list[str]:
-        """What is inconclusive."""
+        """Say what is inconclusive."""
         if self._tokens or self.sequences_not_whole is not None:
             return []
         as_often = "There are as many tokens as in the source"
@@ -130,7 +130,7 @@ class SourceComparison:
 
     @property
     def notes(self) -> list[str]:
-        """What was meant, and what may be said where nothing differs."""
+        """Say what was meant, and what holds where nothing differs."""
         said = [] if self.cut is None or not self.cut.sequences else [_of_cut(self.cut, self.tokens)]
         if self._tokens or self.unknown:
             return said
@@ -146,7 +146,7 @@ class SourceComparison:
 
 
 class PackedSequences(NamedTuple):
-    """What packs hold, as it is compared with a source.
+    """Sequences and tokens of packs, to be compared with a source.
 
     Attributes:
         tokens: all of them.
@@ -206,8 +206,11 @@ def compare(source: ReadSource, packed: PackedSequences) -> SourceComparison:
 
 
 def _by_content(before: np.ndarray, after: np.ndarray) -> tuple[int, int, int, int | None]:
-    """How many of the source are whole in no pack, how many packed ones are more than the source has, and how many
-    of these come again; and the first of the source that is missing.
+    """Compare the sequences of a source and of packs, each given by the number of its content.
+
+    Returns:
+        How many of the source are whole in no pack, how many packed ones are more than the source has, how many of
+        these come again, and the first of the source that is missing.
     """
     if len(before) == len(after) and np.array_equal(np.sort(before), np.sort(after)):
         return 0, 0, 0, None
@@ -219,7 +222,7 @@ def _by_content(before: np.ndarray, after: np.ndarray) -> tuple[int, int, int, i
 
 
 def _as_if(before: np.ndarray, after: np.ndarray, top: int) -> str:
-    """What gives the lengths `after` from those `before` exactly; `top` is the longest of `after`."""
+    """Name the rule that gives exactly the lengths `after` from `before`; `top` is the longest of `after`."""
     if top < 1:
         return ""
     lengths = np.arange(len(before))
@@ -240,7 +243,7 @@ def _as_if(before: np.ndarray, after: np.ndarray, top: int) -> str:
 
 
 def _of_cut(cut: Cut, tokens: int) -> str:
-    """What became of the sequences that were too long, in one sentence."""
+    """Say in one sentence what became of the sequences that were too long."""
     meant = _MEANT[cut.rule].format(cut.max_length)
     said = f"As was meant, the {cut.sequences:,} longer sequences {meant}"
     if cut.tokens:
