@@ -24,7 +24,7 @@ EXACT = 1e-6  # a token that is masked has a gradient of exactly 0 in every prec
 
 
 class Refused(ValueError):
-    """What failed, where, and what to do, in one sentence; what was raised comes after it, as a detail."""
+    """Error that says what failed, where, and what to do; what was raised comes after it, as a detail."""
 
     def __init__(self, said: str, error: Exception) -> None:
         place, detail = place_of(error), one_line(str(error), 200).rstrip(".")
@@ -34,7 +34,7 @@ class Refused(ValueError):
 
 @dataclass(frozen=True)
 class ModelCall:
-    """What one call showed; N slots.
+    """Record of one call of the model; N slots.
 
     Attributes:
         outputs: shape (N, width), one row a slot: logits, or hidden states.
@@ -132,7 +132,7 @@ class CalledModel:
 
     @property
     def window(self) -> int:
-        """How many tokens the widest window of an attention has, as the model's config says; 0 without windows."""
+        """Return the tokens of the widest window of an attention, by the model's config; 0 without windows."""
         config = getattr(self.module, "config", None)
         configs = (config, getattr(config, "text_config", None))
         found = (getattr(one, name, None) for one in configs for name in _WINDOWS)
@@ -241,7 +241,7 @@ class CalledModel:
         return ModelCall(outputs, loss, scores, at, embeddings, rounding, parts)
 
     def _refused(self, batch: dict[str, Any]) -> str:
-        """What the model does not take, and what to do."""
+        """Say what the model does not take, and what to do."""
         ids, shape = batch["input_ids"], tuple(batch["input_ids"].shape)
         size = getattr(getattr(self.module, "config", None), "vocab_size", None)
         if isinstance(size, int) and int(ids.max()) >= size:
@@ -326,7 +326,7 @@ def tensors(output: Any) -> dict[str, Tensor]:
 
 
 def _kinds(output: Any) -> str:
-    """What an output without tensors holds, in words."""
+    """Describe an output without tensors, in words."""
     if isinstance(output, tuple | list):
         output = dict(zip(map(str, range(len(output))), output, strict=True))
     if isinstance(output, Mapping) and output:
@@ -342,7 +342,7 @@ def placeholders(module: nn.Module) -> set[int]:
 
 
 def ranks() -> int:
-    """How many processes check together."""
+    """Return the number of processes that check together."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
@@ -370,7 +370,7 @@ def by_slot(values: Tensor, ids: Tensor) -> Tensor | None:
 def gradients(
     called: CalledModel, outputs: Tensor, inputs: Sequence[Tensor], ids: Tensor, targets: Sequence[np.ndarray]
 ) -> Tensor | None:
-    """How much the outputs at each target's slots depend on each slot, shape (targets, N); None without a graph.
+    """Measure how much the outputs at each target depend on each slot; (targets, N), None without a graph.
 
     Outputs are weighted at random: the plain sum of a normalized row is constant.
     """

@@ -65,7 +65,7 @@ class Cut(TorchDispatchMode):
         return made
 
     def _axes_of_rows(self, made: Tensor) -> list[int]:
-        """Which axes of attention's weights may be the rows, or rows times heads; none if they are not of pairs.
+        """Return the axes of attention's weights that may be the rows, or rows times heads; [] if not of pairs.
 
         If heads have an axis of the same size, both are cut: a leak that does not come by attention stays all the same.
         """
@@ -99,7 +99,7 @@ class Cut(TorchDispatchMode):
 
 
 def document_mask(ids: Tensor, pieces: Sequence[Piece], causal: bool) -> Tensor:
-    """Which slot may look at which: those of its own piece, or all padding; bool, shape (rows, 1, T, T)."""
+    """Let each slot see its own piece, or all padding if it is padding; bool, shape (rows, 1, T, T)."""
     owner = torch.from_numpy(owners(ids, pieces)).to(ids.device)
     allowed = owner[:, :, None] == owner[:, None, :]
     return (allowed.tril() if causal else allowed)[:, None]
@@ -120,7 +120,7 @@ class Why(NamedTuple):
 
 
 def why_leaks(checked: CheckedBatch) -> Why:
-    """Why pieces of a batch see others, of which one does."""
+    """Find why pieces of a batch see others, if one does."""
     called, batch, owner = checked.called, checked.batch, checked.owner
     place, reach = meeting(called, batch, [piece.slots for piece in checked.pieces], owner)
 
@@ -211,14 +211,14 @@ def _of_attention(checked: CheckedBatch, seen: np.ndarray, cured: str, alone: bo
 
 
 def _begin_a_row(checked: CheckedBatch, seen: set[int]) -> bool:
-    """Whether what others see are the first slots of rows, and not all of a sequence."""
+    """Return True if others see the first slots of rows alone, and not all of a sequence."""
     width, firsts = checked.ids.shape[-1], np.unique(checked.rows, return_index=True)[1]
     within = (slot % width for slot in seen)
     return max(within) < min(max(1, len(checked.pieces[first].slots) - 1) for first in firsts)
 
 
 def _partly(checked: CheckedBatch) -> bool:
-    """Whether some pieces of a row are kept apart, and others are not."""
+    """Return True if some pieces of a row are kept apart, and others are not."""
     order = np.arange(len(checked.pieces))
     moves = checked.own_moves[(checked.rows[:, None] == checked.rows) & (order < order[:, None])]
     return bool((moves > checked.least).any() and (moves <= checked.least).any())

@@ -55,7 +55,7 @@ def check_target(
 
 
 def _of_function(target: str) -> dict[str, Any]:
-    """What a function returns to be checked, by names."""
+    """Call a function, and return what it gives to be checked, by names."""
     function = function_of(target)
     with _in_one_sentence(target):
         made = function()

@@ -12,7 +12,7 @@ _COUNTS = 12, 16, 24, 32, 64  # that are tried next
 
 
 class Shape(NamedTuple):
-    """What a batch has of what faults need.
+    """Features of a batch that faults need.
 
     Attributes:
         rows, padding: how many rows, and how many slots of padding.
@@ -26,7 +26,7 @@ class Shape(NamedTuple):
     again: frozenset[str]
 
     def has_all_of(self, other: "Shape") -> bool:
-        """Whether it has several rows, padding and several sequences in a row, if `other` does."""
+        """Return True if it has several rows, padding and several sequences in a row wherever `other` does."""
         pairs = ((self.rows, other.rows, 1), (self.padding, other.padding, 0), (self.together, other.together, 1))
         return self.again >= other.again and all(mine > least or its <= least for mine, its, least in pairs)
 
@@ -131,7 +131,7 @@ def _cut(row: dict, most: int, tail: int) -> dict:
 
 
 def _said(rows: list[dict], whole: list[dict], most: int, tail: int) -> str:
-    """Which sequences are left out, and which are cut, by number."""
+    """Say which sequences are left out, and which are cut, by number."""
     lengths, taken = [len(row["input_ids"]) for row in rows], {id(row) for row in whole}
     left = sorted(length for row, length in zip(rows, lengths, strict=True) if id(row) not in taken)
     long = sum(len(row["input_ids"]) > most for row in whole)

@@ -17,7 +17,7 @@ from packlib.tools.check.locating import MASK, POSITIONS, Piece, has_slots, is_m
 
 
 class Leak(NamedTuple):
-    """How strong an influence is, by "gradient" or by "move", and the numbers of the piece that looks and is seen."""
+    """Influence of one piece on another: strength, by "gradient" or "move", and the numbers of both pieces."""
 
     strength: float
     by: str
@@ -67,12 +67,12 @@ class CalledBatch:
 
     @property
     def without_numbers(self) -> int:
-        """How many tokens get NaN or infinity."""
+        """Count the tokens that get NaN or infinity."""
         finite = self.seen.outputs.detach().isfinite().all(1).cpu().numpy()
         return int((~finite & (self.owner.ravel() >= 0)).sum())
 
     def apart(self, outputs: Tensor, others: Tensor) -> Tensor:
-        """How far the outputs of each slot are apart, relative to their size in the whole batch; shape (N,)."""
+        """Compare outputs slot by slot, relative to their size in the whole batch; shape (N,)."""
         kind = torch.promote_types(outputs.dtype, torch.float32)
         difference = outputs.detach().to(kind) - others.detach().to(kind)
         return difference.square_().mean(1).double().sqrt() / self._size
@@ -87,7 +87,7 @@ class CalledBatch:
         return {**batch, "input_ids": flat.view_as(batch["input_ids"])}
 
     def moves(self, batch: dict) -> np.ndarray:
-        """How far the outputs of each piece move with the tokens of each, relative to their size; shape (P, P)."""
+        """Measure how far each piece's outputs move with the tokens of each, relative to their size; shape (P, P)."""
         still, found = self.called(batch).outputs, []
         for piece in self.pieces:
             change = self.apart(self.called(self.moved(batch, piece.slots)).outputs, still)
@@ -137,7 +137,7 @@ class CheckedBatch(CalledBatch):
 
     @cached_property
     def shape_of_all(self) -> Shape:
-        """What the batch of all sequences has."""
+        """Return the features of the batch of all sequences."""
         return shape_of(self.collate(self.given), self.given)
 
     def slopes(self, batch: dict) -> np.ndarray | None:
@@ -192,7 +192,7 @@ class CheckedBatch(CalledBatch):
 
     @cached_property
     def causal(self) -> bool:
-        """Whether the first token of the longest sequence, alone, does not depend on the last one."""
+        """Return True if the first token of the longest sequence, alone, does not depend on the last one."""
         piece = max(self.pieces, key=lambda piece: len(piece.slots))
         batch = self.alone_batch(piece) if self.bare else self.batch
         first, last = (0, len(piece.slots) - 1) if self.bare else piece.slots[[0, -1]]
@@ -235,14 +235,14 @@ class CheckedBatch(CalledBatch):
 
     @cached_property
     def changes_tokens(self) -> bool:
-        """Whether the collator puts other tokens in their place, as masking does."""
+        """Return True if the collator puts other tokens in their place, as masking does."""
         flat = self.ids.flatten().cpu().numpy()
         return any(
             (flat[p.slots] != np.asarray(self.few[p.sequence]["input_ids"])[p.offsets]).any() for p in self.pieces
         )
 
     def part_of(self, value: Any, piece: Piece, ids: Tensor | None = None) -> Any:
-        """What a field of a batch holds for a piece, as of a batch of one row; None if it has no such part."""
+        """Cut a piece out of a field of a batch, as of a batch of one row; None if the field has no such part."""
         ids = self.ids if ids is None else ids
         width = ids.shape[-1]
         if isinstance(value, Tensor) and value.shape == ids.shape:
@@ -268,7 +268,7 @@ class CheckedBatch(CalledBatch):
 
     @cached_property
     def bare(self) -> bool:
-        """Whether the model takes the tokens of a sequence without anything that the collator says of them.
+        """Return True if the model takes a sequence's tokens without the collator's other fields.
 
         Where ranks share a row the collator is asked: it has as many slots as they can share.
         """
@@ -278,7 +278,7 @@ class CheckedBatch(CalledBatch):
 
     @cached_property
     def illustrated(self) -> bool:
-        """Whether the batch holds placeholders, and something that stands for them."""
+        """Return True if the batch has placeholders, and something that stands for them."""
         held = np.isin(self.ids.flatten().cpu().numpy(), self.called.keep)
         beside = (x for x in self.batch.values() if isinstance(x, Tensor) and x.is_floating_point())
         return bool(held.any()) and any(not is_mask(x, self.ids) and not has_slots(x, self.ids) for x in beside)
@@ -339,7 +339,7 @@ class CheckedBatch(CalledBatch):
         return found
 
     def changed(self, number: int, fields: dict) -> float:
-        """How far a piece alone is from itself with these fields of the batch; 0 if the model does not take them."""
+        """Compare a piece alone with itself and these fields of the batch; 0 if the model does not take them."""
         alone = self.alone[number]
         if alone is None:
             return 0.0
@@ -363,7 +363,7 @@ class CheckedBatch(CalledBatch):
 
     @cached_property
     def late_alone(self) -> bool:
-        """Whether all that does not begin a row differs, and nothing else, while no field of the batch is to blame."""
+        """Return True if exactly the pieces that do not begin a row differ, while no field of the batch is to blame."""
         firsts = set(np.unique(self.rows, return_index=True)[1].tolist())
         return not self.blamed and set(self.differing()) == set(range(len(self.pieces))) - firsts != set()
 
@@ -410,5 +410,5 @@ def collated(called: CalledModel, collate: Callable, sequences: list[dict]) -> d
 
 
 def found_in(batch: dict, sequences: Sequence[dict]) -> list[Piece]:
-    """Where the sequences are in a batch."""
+    """Find the sequences in a batch."""
     return locate(batch["input_ids"].cpu().numpy(), [np.asarray(row["input_ids"]) for row in sequences])

@@ -71,7 +71,7 @@ class PackingCheck:
 
     @property
     def exact(self) -> bool | None:
-        """Whether every question that was asked passed; False if one failed, None if one cannot be told."""
+        """Return True if every question that was asked passed; False if one failed, None if one is inconclusive."""
         verdicts = {finding.verdict for finding in self.findings}
         return False if FAILED in verdicts else None if UNKNOWN in verdicts else True
 

@@ -99,7 +99,7 @@ def _same_as_alone(checked: Groups, alone: dict[int, Tensor], moves: np.ndarray,
 
 
 def _loss(checked: Groups, alone: dict[int, Tensor]) -> Finding:
-    """Whether the loss is that of all tokens of the answers, or leaves the first ones out."""
+    """Find out if the loss is that of all tokens of the answers, or leaves the first ones out."""
     if checked.seen.loss is None:
         return Finding("loss", UNKNOWN, "The model returns no loss.")
     each = []

@@ -29,12 +29,12 @@ def owners(ids: Tensor, pieces: Sequence[Piece]) -> np.ndarray:
 
 
 def has_slots(value: Any, ids: Tensor) -> bool:
-    """Whether a field of a batch holds something for each slot."""
+    """Return True if a field of a batch has a value for each slot."""
     return isinstance(value, Tensor) and value.shape == ids.shape
 
 
 def is_mask(value: Any, ids: Tensor) -> bool:
-    """Whether it says for each pair of slots whether one may look at the other."""
+    """Return True if a field says for each pair of slots if one may look at the other."""
     return isinstance(value, Tensor) and value.dim() > 1 and tuple(value.shape[-2:]) == (ids.shape[-1],) * 2
 
 

@@ -81,7 +81,7 @@ def _labels(weighing: Weighing) -> Finding:
 
 
 def labels_of(loss: Loss, elsewhere: np.ndarray) -> Finding:
-    """Whether a loss asks each slot for its label, and no other slot.
+    """Find out if a loss asks each slot for its label, and no other slot.
 
     Args:
         elsewhere: the keys of slots that are asked in other batches.
@@ -125,7 +125,7 @@ def labels_of(loss: Loss, elsewhere: np.ndarray) -> Finding:
 
 
 def _learns_from_others(weighing: Weighing) -> bool:
-    """Whether other labels of one sequence, in another order, change the gradients of the tokens of others."""
+    """Return True if a sequence's labels in another order change the gradients of other sequences' tokens."""
     checked, loss = weighing.checked, weighing.whole.loss
     labels = checked.batch.get("labels")
     if loss.pull is None or labels is None or labels.shape != checked.ids.shape:
@@ -142,7 +142,7 @@ def _learns_from_others(weighing: Weighing) -> bool:
 
 
 def _within_rows(weighing: Weighing) -> bool:
-    """Whether what does not pass through the scores depends on other sequences of the same row, and on no other row."""
+    """Return True if what bypasses the scores depends on other sequences of its row, and on no other row."""
     checked, loss = weighing.checked, weighing.whole.loss
     rows, depends = checked.rows, {True: False, False: False}
     if len(checked.owner) == 1:
@@ -183,7 +183,7 @@ def _stacked(batch: dict, other: dict) -> dict:
 
 
 def _parameters_apart(weighing: Weighing) -> float:
-    """How far the gradient of the parameters is from what the sequences weigh of their own, relative to its size."""
+    """Compare the gradient of the parameters with the sequences' own, weighted; relative to its size."""
     checked, whole = weighing.checked, weighing.whole
     parameters = [p for p in checked.called.module.parameters() if p.requires_grad]
     units = {checked.unit_of[piece.sequence] for piece in whole.loss.pieces}

@@ -25,7 +25,7 @@ def determinism(checked: CheckedBatch) -> Finding:
 
 
 def tokens(checked: CheckedBatch, asked: np.ndarray) -> Finding:
-    """What the collator makes of all sequences, and of few.
+    """Find out if the collator keeps the tokens of all sequences, and of few.
 
     Args:
         asked: shape (N,), the slots that the loss asks for, or asks.
@@ -64,7 +64,7 @@ def tokens(checked: CheckedBatch, asked: np.ndarray) -> Finding:
 
 
 def _not_given(checked: CheckedBatch) -> int:
-    """How many sequences a batch holds that are not among those it was asked for."""
+    """Count the sequences of a batch that are not among those that it was asked for."""
     few = checked.parts[1]
     found = found_in(checked.collate(few), checked.few)
     whole = [checked.few[piece.sequence] for piece in found if len(piece.slots) >= 4]
@@ -110,7 +110,7 @@ def isolation(checked: CheckedBatch, why: Why | None) -> Iterator[Finding]:
 
 
 def _lacks(checked: CheckedBatch, of_all: bool, what: str) -> str:
-    """Why a question about `what` a batch does not have is not asked.
+    """Say why a question is not asked: a batch has no `what`.
 
     Args:
         of_all: whether the batch of all sequences has it.
@@ -121,7 +121,7 @@ def _lacks(checked: CheckedBatch, of_all: bool, what: str) -> str:
 
 
 def lacking(checked: CheckedBatch) -> Iterator[Finding]:
-    """What faults could be in and is not there: several rows, and sequences longer than a window."""
+    """Yield a finding for each feature that faults need and the batch lacks: several rows, long sequences."""
     if len(checked.owner) < 2:
         yield Finding("several rows", NOT_ASKED, _lacks(checked, checked.shape_of_all.rows > 1, "second row"))
     longest = max(len(row["input_ids"]) for row in checked.few)
@@ -177,7 +177,7 @@ def positions(checked: CheckedBatch, why: Why | None) -> Finding:
 
 
 def _of_images(checked: CheckedBatch) -> float:
-    """How far a sequence with images, alone, is from itself with positions that the model makes; 0 if it makes none."""
+    """Compare a sequence with images, alone, with itself and the model's own positions; 0 if it makes none."""
     worst = 0.0
     for alone in checked.alone if checked.illustrated else []:
         if alone is None or POSITIONS not in alone.batch or alone.batch["input_ids"].numel() != len(alone.slots):
@@ -192,7 +192,7 @@ def _of_images(checked: CheckedBatch) -> float:
 
 
 def _beside_images(checked: CheckedBatch, differing: dict[int, float]) -> Finding:
-    """Whether the positions of a pack with images are at fault: with those that sequences have alone, none differs."""
+    """Blame the positions of a pack with images if none differs with those that sequences have alone."""
     evidence = f"{len(differing)} of {len(checked.pieces)} sequences differ from what they are alone"
     given = checked.batch.get(POSITIONS)
     if isinstance(given, torch.Tensor) and given.shape[-1] == checked.ids.shape[-1]:
@@ -217,7 +217,7 @@ def _given(checked: CheckedBatch) -> list[np.ndarray]:
 
 
 def _uneven(checked: CheckedBatch) -> bool:
-    """Whether positions do not go up by 1 in a sequence, and the model reads them."""
+    """Return True if positions do not go up by 1 in a sequence, and the model reads them."""
     given = _given(checked)
     if not any((np.diff(values) != 1).any() for values in given):
         return False
@@ -255,7 +255,7 @@ def _wrong_positions(checked: CheckedBatch) -> Finding:
 
 
 def sameness(checked: CheckedBatch, why: Why | None) -> Finding:
-    """Whether each sequence gets in the pack what it gets alone, for whatever reason."""
+    """Find out if each sequence gets in the pack what it gets alone, for whatever reason."""
     question, differing = "same as alone", checked.differing()
     if max(checked.noise) > 0.1 or None in checked.alone:
         evidence = "The model takes no sequence alone, or gives it other outputs each time."
@@ -279,7 +279,7 @@ def sameness(checked: CheckedBatch, why: Why | None) -> Finding:
 
 
 def _from_images_on(checked: CheckedBatch, differing: dict[int, float]) -> bool:
-    """Whether sequences differ from what they are alone at an image and behind it, and not before."""
+    """Return True if sequences differ from what they are alone at an image and behind it, and not before."""
     for number in differing:
         piece, alone = checked.pieces[number], checked.alone[number]
         held = np.isin(checked.ids.flatten()[piece.slots].cpu().numpy(), checked.called.keep)
@@ -290,7 +290,7 @@ def _from_images_on(checked: CheckedBatch, differing: dict[int, float]) -> bool:
 
 
 def _mask_cause(checked: CheckedBatch, name: str) -> tuple[str, int]:
-    """Which change of its mask makes a sequence what it is alone; and the window, if it is one."""
+    """Name the change of its mask that makes a sequence what it is alone; and the window, if it is one."""
     number, dtype = checked.blamed[name][0], checked.seen.outputs.dtype
     piece, (alone, _, own) = checked.pieces[number], checked.alone[number]  # type: ignore[misc]
     mask, length = checked.part_of(checked.batch[name], piece), len(piece.slots)

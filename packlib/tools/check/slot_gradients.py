@@ -125,7 +125,7 @@ class Loss:
 
     @cached_property
     def given(self) -> bool:
-        """Whether the data say which tokens are to be predicted; else what a collator leaves out may be meant."""
+        """Return True if the data say which tokens are to be predicted; else a collator may mean what it leaves out."""
         return any(name in row for row in self.checked.few for name in ("labels", *LOSS_MASKS))
 
     @property
@@ -163,7 +163,7 @@ class Loss:
 
     @cached_property
     def shift(self) -> int:
-        """How many places after a token its target is, if most agree."""
+        """Return the number of places from a token to its target, if most agree."""
         natural = int(self.checked.causal)
         if not self.known:  # where labels are, if the loss is asked at those slots
             asked = {shift: (self.ahead(self.label, shift) != IGNORED) for shift in (natural, 1 - natural)}
@@ -185,7 +185,7 @@ class Loss:
 
 
 def labeled(row: dict) -> bool:
-    """Whether a sequence has a token that is to be predicted, as far as its columns say."""
+    """Return True if a sequence has a token that is to be predicted, as far as its columns say."""
     if "labels" in row:
         return bool((np.asarray(row["labels"]) != IGNORED).any())
     trained = trained_in_row(row, len(row["input_ids"]))

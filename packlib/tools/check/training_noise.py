@@ -51,7 +51,7 @@ def without_training() -> Iterator[None]:
 
 
 def training(checked: CheckedBatch) -> Iterator[Finding]:
-    """Whether a model that trains changes from call to call, and whether its noise depends on the row."""
+    """Find out if a model that trains changes from call to call, and if its noise depends on the row."""
     question, called = "training", checked.called
     if not isinstance(called.model, nn.Module):
         return
@@ -80,7 +80,7 @@ def training(checked: CheckedBatch) -> Iterator[Finding]:
 
 
 def _of_noise(checked: CheckedBatch, evidence: str) -> Finding:
-    """Whether the noise of sequences is as large in the pack as it is alone."""
+    """Find out if the noise of sequences is as large in the pack as it is alone."""
     if ranks() > 1 or None in checked.alone:
         why = (
             "; on several ranks, or where the model takes no sequence alone, how large the noise is was not compared."

@@ -66,7 +66,7 @@ class Paths(CalledBatch):
         return max(through, key=lambda at: len(self.paths[at]))
 
     def foreign(self) -> np.ndarray:
-        """Which piece (column) must not move which other (row): bool, shape (pieces, pieces)."""
+        """Mark the pieces (column) that must not move another (row): bool, shape (pieces, pieces)."""
         above = [set(self.nodes.path(node)) for node in range(len(self.nodes.parents))]
         return np.array(
             [[sees.sequence not in above[looks.sequence] for sees in self.pieces] for looks in self.pieces]
@@ -133,7 +133,7 @@ def _same_as_alone(checked: Paths, alone: list[Tensor], moves: np.ndarray, leaks
 
 
 def _loss(checked: Paths, alone: list[Tensor]) -> Finding:
-    """Whether the loss is that of all labels of all paths, or counts a label that paths share once."""
+    """Find out if the loss is that of all labels of all paths, or counts a label that paths share once."""
     if checked.seen.loss is None:
         return Finding("loss", UNKNOWN, "The model returns no loss.")
     each, once = list[Tensor](), dict[tuple[int, int], Tensor]()

@@ -38,7 +38,7 @@ _DAMPED = 2.0**-12  # what gradients are multiplied with so that no bound clips 
 
 
 def accumulation(checked: CheckedBatch, weighing: Weighing, step: Callable | None) -> Iterator[Finding]:
-    """Whether two micro-batches of different sizes are added up to one mean, or at least two of one size."""
+    """Find out if two micro-batches of different sizes add up to one mean, or at least two of one size."""
     question = "accumulation"
     parts, parted = [batch.loss for batch in weighing.batches[2:]], ranks() > 1 and not checked.called.share_rows
     if not weighing.whole.loss.value:
@@ -71,7 +71,7 @@ def accumulation(checked: CheckedBatch, weighing: Weighing, step: Callable | Non
 
 
 def _by_number(checked: CheckedBatch, weighing: Weighing) -> bool:
-    """Whether a batch weighs by the number of its sequences or groups, of which a loader takes a fixed number."""
+    """Return True if a batch weighs by its sequences or groups, of which a loader takes a fixed number."""
     one_a_row = len(set(checked.rows.tolist())) == len(checked.pieces)
     return one_a_row and weighing.rule is not None and weighing.rule[0] in ("sequence", "group")
 
@@ -85,7 +85,7 @@ def _of_one_size(checked: CheckedBatch) -> list[Loss]:
 
 
 def _given_the_count(checked: CheckedBatch, weighing: Weighing, parts: Sequence[Loss]) -> Finding:
-    """Whether a model that is told the labels of the update divides by them, as transformers' Trainer expects."""
+    """Find out if a model that gets the labels' count divides by it, as transformers' Trainer expects."""
     count = torch.tensor(sum(held(part, False)["tokens"] for part in parts))
     evidence, shares = _held(weighing, parts), weighing.shares(parts)
     takes = inspect.signature(getattr(checked.called.model, "forward", checked.called.model)).parameters
@@ -109,7 +109,7 @@ def _held(weighing: Weighing, parts: Sequence[Loss]) -> str:
 
 @dataclass
 class _Update:
-    """What one call of a step did; of each parameter some numbers are looked at.
+    """Record of one call of a step; of each parameter some numbers are looked at.
 
     Attributes:
         delivered: the sum of what backward passes gave, on average over ranks.
@@ -295,7 +295,7 @@ def _stepped(
     parameters: list[nn.Parameter],
     still: bool = False,
 ) -> Finding:
-    """How much each micro-batch weighs in what a trainer's step applies to these parameters.
+    """Weigh each micro-batch in what a trainer's step applies to these parameters.
 
     Args:
         parted: whether each rank gets one of them.
@@ -399,7 +399,7 @@ def _beside_the_scores(
     alone: Sequence[Tensor],
     update: _Update,
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """What micro-batches weigh in an update through their scores, and besides them, as by a router's loss.
+    """Weigh micro-batches in an update through their scores, and besides them, as by a router's loss.
 
     Returns:
         None if nothing of the loss goes besides, or the two parts do not make the update.
@@ -463,7 +463,7 @@ def _of_four(
 
 
 def next_update(checked: CheckedBatch, weighing: Weighing, step: Callable | None) -> Iterator[Finding]:
-    """Whether a second update right after a first one has nothing of it: its gradients were cleared."""
+    """Find out if an update right after a first one has nothing of it, since its gradients were cleared."""
     if step is None or not weighing.whole.loss.value:
         return
     question, parts = "next update", [batch.loss.batch for batch in weighing.batches[2:]]
@@ -516,7 +516,7 @@ def next_update(checked: CheckedBatch, weighing: Weighing, step: Callable | None
 
 
 def without_labels(checked: CheckedBatch, step: Callable | None) -> Iterator[Finding]:
-    """What an update of sequences without any label does, if the data have such."""
+    """Find out what an update of sequences without any label does, if the data have such."""
     question, rows = "updates without labels", [row for row in checked.given if not labeled(row)]
     if not rows:
         return
@@ -552,14 +552,14 @@ def _of_parameters(update: Tensor, parameters: list[nn.Parameter]) -> np.ndarray
 
 
 def _lost(update: _Update, parameters: list[nn.Parameter]) -> np.ndarray:
-    """Which parameters got gradients of which nothing is applied; shape (parameters,)."""
+    """Mark the parameters that got gradients of which nothing is applied; shape (parameters,)."""
     sizes, least = [some(p, None).numel() for p in parameters], 1e-6 * float(update.delivered.norm())
     came = np.array([float(part.norm()) > least for part in update.delivered.split(sizes)])
     return came & ~_of_parameters(update.applied, parameters)
 
 
 def _weights(alone: Sequence[Tensor], update: Tensor) -> np.ndarray:
-    """How many times each of these gradients an update holds."""
+    """Solve for how many times an update has each of these gradients."""
     return torch.linalg.lstsq(torch.stack([*alone], 1), update[:, None]).solution[:, 0].numpy()
 
 

@@ -20,7 +20,7 @@ REDUCTIONS = "token", "sequence", "group", "constant"
 
 
 def held(loss: Loss, by_labels: bool, unit: int | None = None) -> dict[str, int]:
-    """What a batch has of what a loss may be divided by.
+    """Count everything in a batch that a loss may be divided by.
 
     How many "tokens" are predicted, and of how many "sequences" and "groups"; its "length", "rows" and "slots"; and the
     predicted tokens "in the row" of a unit. Tokens count as the loss predicts them, or as the data label them: a
@@ -104,7 +104,7 @@ class Weighed:
 
 
 def _times(loss: Loss, alone: Loss, name: str) -> tuple[float, float] | None:
-    """What multiple of a unit alone its rows of this gradient are, and how far from it, relative to their size."""
+    """Return which multiple of a unit alone its rows of this gradient are, and how far from it, relatively."""
     mine, others = getattr(loss, name), getattr(alone, name)
     keys, at, where = np.intersect1d(loss.key, alone.key, return_indices=True)
     if mine is None or others is None:
@@ -139,7 +139,7 @@ class Weighing:
 
     @cached_property
     def by_gradient(self) -> bool:
-        """Whether weights are known; otherwise rules are tried on the losses themselves."""
+        """Return True if weights are known; otherwise rules are tried on the losses themselves."""
         return all(batch.weight for batch in self.batches)
 
     @cached_property
@@ -170,7 +170,7 @@ class Weighing:
         return True
 
     def _steady(self) -> bool:
-        """Whether each unit has a weight of its own, with which each batch is a mean."""
+        """Return True if each unit has a weight of its own, with which each batch is a mean."""
         own = self.whole.weight
         for batch in self.batches:
             total = sum(own[unit] for unit in batch.weight if unit in own)
@@ -197,14 +197,14 @@ class Weighing:
 
     @property
     def rule(self) -> tuple[str, bool] | None:
-        """What a batch weighs by in an update: as the loss does, or as is wanted; None if neither is known."""
+        """Return the rule by which a batch weighs in an update, or is wanted to weigh; None if neither is known."""
         for name, by_labels in self.fitting.items():
             if name not in FAULTS:
                 return name, by_labels
         return None if self.wanted is None else (self.wanted, False)
 
     def shares(self, parts: Sequence[Loss]) -> list[float]:
-        """What each of these batches weighs in an update of all of them, by the rule."""
+        """Return the share of each of these batches in an update of all of them, by the rule."""
         name, by_labels = self.rule or ("token", False)
         if name == "own":
             totals = [sum(self.whole.weight[self.checked.unit_of[p.sequence]] for p in part.pieces) for part in parts]

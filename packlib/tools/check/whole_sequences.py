@@ -28,7 +28,7 @@ Ask = Callable[[list[dict]], list[Finding]]
 
 
 def whole_sequences(weighing: Weighing, group: str | None, most: int, ask: Ask) -> list[Finding]:
-    """What is found of the batch of all sequences, whole, if the model has not had that; else nothing.
+    """Check the batch of all sequences, whole, if the model has not had it; return the findings, or nothing.
 
     Args:
         weighing: of the batch that the model has had, in which nothing failed.
@@ -101,7 +101,7 @@ def _that_fit(few: CheckedBatch, rows: list[dict], group: str | None, room: int,
 
 
 def _why(whole: CheckedBatch, differing: dict[int, float], said: str, ask: Ask) -> list[Finding]:
-    """What the usual questions find of the shortest sequence that differs, with some of its row, or with all."""
+    """Ask the usual questions of the shortest sequence that differs, with some of its row, or with all."""
     number = min(differing, key=lambda number: len(whole.pieces[number].slots))
     row = [at for at in range(len(whole.pieces)) if whole.rows[at] == whole.rows[number]]
     near = sorted(row, key=lambda at: (at != number, abs(at - number) > 1, len(whole.pieces[at].slots)))[:4]
@@ -154,7 +154,7 @@ def _of_loss(weighing: Weighing, whole: CheckedBatch) -> list[Finding]:
 
 
 def _factors(loss: Loss, sequence: int) -> dict[int, float]:
-    """What each token of a sequence weighs in a loss, by its place."""
+    """Return the weight of each token of a sequence in a loss, by its place."""
     return {
         int(offset): float(loss.factor[slot])
         for piece in loss.pieces
@@ -200,13 +200,13 @@ def _uneven(batch: dict, pieces: Sequence[Piece]) -> list[tuple[Piece, int, int,
 
 
 def _reads_positions(few: CheckedBatch) -> bool:
-    """Whether other position_ids change what the model gives."""
+    """Return True if other position_ids change what the model gives."""
     seen = few.called.runs({**few.batch, POSITIONS: few.batch[POSITIONS] // 2})
     return seen is None or not bool(few.apart(seen.outputs, few.seen.outputs).max() <= few.limit)
 
 
 def _not_carried(batch: dict, pieces: Sequence[Piece], rows: list[dict]) -> tuple[int, str]:
-    """How many labels of sequences a batch does not have, at their slot or the one before, and where the first is."""
+    """Count the labels that a batch lacks, at their slot and the one before, and say where the first is."""
     given = batch.get("labels")
     if not has_slots(given, batch["input_ids"]):
         return 0, ""
