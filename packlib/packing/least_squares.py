@@ -40,9 +40,12 @@ def nonnegative_least_squares(matrix: Any, target: np.ndarray) -> np.ndarray:
     rows, values = _entries(matrix)
     if not (np.isfinite(target).all() and np.isfinite(values).all()):
         raise ValueError("The matrix and the target must be finite.")
-    x, one = np.zeros(values.shape[1]), np.ones(1)
+    x = np.zeros(values.shape[1])
     noise = _NOISE * _length(target) * np.sqrt((values * values).sum(axis=0))
-    basis, used, residual, distance = _Basis(target, min(size, len(x))), list[int](), target, math.inf
+    basis = _Basis(target, min(size, len(x)))
+    used = list[int]()  # the columns of the basis, in its order
+    residual = target
+    distance = math.inf
     bar = progress_bar(progress=None, desc="least squares", unit=" steps")
     while (nearer := _length(residual)) < distance:  # otherwise there is only noise left
         distance = nearer
@@ -50,19 +53,15 @@ def nonnegative_least_squares(matrix: Any, target: np.ndarray) -> np.ndarray:
         gain = (values * residual[rows]).sum(axis=0)
         gain[gain <= noise] = 0.0
         gain[used] = 0.0
-        while gain[best := int(gain.argmax())] and not basis.add(_sum(rows, values, [best], one, size)):
+        while gain[best := int(gain.argmax())] and not basis.add(_sum(rows, values, [best], np.ones(1), size)):
             gain[best] = 0.0
         if not gain[best]:
             break
         used.append(best)
         weights = basis.weights()
-        while weights.min(initial=1.0) <= 0.0:  # go towards them until the first column is no longer used
-            now, falling = x[used], np.flatnonzero(weights <= 0.0)
-            steps = now[falling] / (now[falling] - weights[falling])
-            now += steps.min() * (weights - now)
-            now[falling[steps == steps.min()]] = 0.0
-            x[used] = now = np.maximum(now, 0.0)
-            for place in np.flatnonzero(now == 0.0)[::-1].tolist():
+        while weights.min(initial=1.0) <= 0.0:
+            x[used] = reached = _towards(weights, x[used])
+            for place in np.flatnonzero(reached == 0.0)[::-1].tolist():
                 basis.remove(place)
                 del used[place]
             weights = basis.weights()
@@ -70,6 +69,15 @@ def nonnegative_least_squares(matrix: Any, target: np.ndarray) -> np.ndarray:
         residual = target - _sum(rows, values, used, weights, size)
     bar.close()
     return x
+
+
+def _towards(weights: np.ndarray, entries: np.ndarray) -> np.ndarray:
+    """Go from these entries of x in a straight line towards `weights`, until the first of them is 0."""
+    falling = np.flatnonzero(weights <= 0.0)
+    steps = entries[falling] / (entries[falling] - weights[falling])  # at which share of the way each is 0
+    reached = entries + steps.min() * (weights - entries)
+    reached[falling[steps == steps.min()]] = 0.0  # exactly, whatever rounding left
+    return np.maximum(reached, 0.0)
 
 
 def _entries(matrix: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -104,20 +112,22 @@ class _Basis:
     """
 
     def __init__(self, target: np.ndarray, most: int) -> None:
-        self.target, self.size = target, 0
-        self.directions, self.triangle, self.along = (
-            np.zeros((most, len(target))),
-            np.zeros((most, most)),
-            np.zeros(most),
-        )
+        self.target = target
+        self.size = 0
+        self.directions = np.zeros((most, len(target)))
+        self.triangle = np.zeros((most, most))
+        self.along = np.zeros(most)
 
     def add(self, column: np.ndarray) -> bool:
         """Use one more column, unless it depends on those in use, or rounding alone made it look useful."""
         n = self.size
-        known, parts, rest = self.directions[:n], np.zeros(n), column
+        known = self.directions[:n]
+        parts = np.zeros(n)
+        rest = column
         for _ in range(2):  # the second time takes out what rounding left
-            found = (known * rest).sum(axis=1)
-            parts, rest = parts + found, rest - (known * found[:, None]).sum(axis=0)
+            along_known = (known * rest).sum(axis=1)
+            parts = parts + along_known
+            rest = rest - (known * along_known[:, None]).sum(axis=0)
         length = _length(rest)
         if length <= _DEPENDENT * _length(column):
             return False
@@ -145,8 +155,8 @@ class _Basis:
 
     def weights(self) -> np.ndarray:
         """Solve for the weights of the columns in use that come nearest to the target, negative or not."""
-        found = self.along[: self.size].copy()
+        weights = self.along[: self.size].copy()
         for i in range(self.size - 1, -1, -1):
-            found[i] /= self.triangle[i, i]
-            found[:i] -= found[i] * self.triangle[i, :i]
-        return found
+            weights[i] /= self.triangle[i, i]
+            weights[:i] -= weights[i] * self.triangle[i, :i]
+        return weights
