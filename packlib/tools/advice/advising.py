@@ -103,8 +103,8 @@ def advise(
         TypeError, ValueError, FileNotFoundError: naming the value that is wrong, and what is allowed.
     """
     say = progress or (lambda _: None)
-    asked = depth_limit(max_sequences_per_pack)
-    kept = flag("keep_max_length", keep_max_length) or second_budget is not None
+    limit = depth_limit(max_sequences_per_pack)
+    keeps_length = flag("keep_max_length", keep_max_length) or second_budget is not None
     one_of("today", today, TODAY)
     by_default: CutRule = "split" if second_budget is None else "drop"
     rule = one_of("overlong", by_default if overlong is None else overlong, CUT_RULES)
@@ -131,54 +131,56 @@ def advise(
         size, steps, devices = recipe.micro_batch, recipe.gradient_accumulation_steps, recipe.replicas
     data = _read(lengths, column, say, masks, tokenizer, second_budget)
     whole = data.whole
-    before_cut = None if source is None else _read(source, column, say, None, tokenizer).whole
-    now = data.max_length if max_length is None else int(max_length)
-    padded = whole.with_max_length(now, rule)
-    before = batches_today(padded, size, today, asked, seed)
+    uncut_source = None if source is None else _read(source, column, say, None, tokenizer).whole
+    length_today = data.max_length if max_length is None else int(max_length)
+    padded = whole.with_max_length(length_today, rule)
+    batches = batches_today(padded, size, today, limit, seed)
 
-    say(f"trying row lengths around {now:,}")
+    say(f"trying row lengths around {length_today:,}")
     work, causal = (shape.work, shape.causal) if shape else (Work.decoder(), True)
     longest = None if shape is None else shape.positions
     method: Method = "optimal" if thorough else "auto"
-    tried, planned = try_lengths(whole, now, rule, work, causal, asked, longest, method, attention)
-    form = attention or form_of(next(row for row in tried if row.max_length == now))
-    top = now if kept else choose(tried, now, form).max_length
-    histogram = whole.with_max_length(top, rule)
+    lengths_tried, plans_by_length = try_lengths(
+        whole, length_today, rule, work, causal, limit, longest, method, attention
+    )
+    form = attention or form_of(next(row for row in lengths_tried if row.max_length == length_today))
+    row_length = length_today if keeps_length else choose(lengths_tried, length_today, form).max_length
+    histogram = whole.with_max_length(row_length, rule)
 
-    say(f"packing rows of {top:,}")
-    depths = try_depths(histogram, planned[top]) if asked or (shape and shape.once) else ()
-    depth = asked if asked or not depths else smallest_depth(depths)
-    best = finished(planned[top], histogram, depth, method)
-    depths = with_plan(depths, best)
-    if depth == asked:  # the row length that is advised shows the plan that is advised
-        row = count_row(whole, top, rule, work, causal, best.num_packs)
-        tried = tuple(row if one.max_length == top else one for one in tried)
-    plans = [best, *beside(best, histogram)]
+    say(f"packing rows of {row_length:,}")
+    depths = try_depths(histogram, plans_by_length[row_length]) if limit or (shape and shape.once) else ()
+    depth = limit if limit or not depths else smallest_depth(depths)
+    best_plan = finished(plans_by_length[row_length], histogram, depth, method)
+    depths = with_plan(depths, best_plan)
+    if depth == limit:  # the row length that is advised shows the plan that is advised
+        row = count_row(whole, row_length, rule, work, causal, best_plan.num_packs)
+        lengths_tried = tuple(row if one.max_length == row_length else one for one in lengths_tried)
+    plans = [best_plan, *beside(best_plan, histogram)]
 
-    fit = None if shape is None or room is None else fitting(shape, top, room, devices)
+    fit = None if shape is None or room is None else fitting(shape, row_length, room, devices)
     update = None
     if recipe or batch_size is not None or accumulation is not None:
-        most = fit.rows if fit else max(1, int(before.slots_a_batch // top))
-        old = Batch(size, steps, devices, before.packing_factor)
+        packs_that_fit = fit.rows if fit else max(1, int(batches.slots_a_batch // row_length))
+        current_batch = Batch(size, steps, devices, batches.packing_factor)
         shards = fit.shards if fit else None
-        update = fit_update(old, plans[0].packing_factor, max(1, most), shards, plans[0].num_packs)
+        update = fit_update(current_batch, plans[0].packing_factor, max(1, packs_that_fit), shards, plans[0].num_packs)
     return Advice(
         whole=whole,
-        upstream=None if before_cut is None else weigh(whole, before_cut, top, depth, find_pile(whole)[0]),
+        upstream=None if uncut_source is None else weigh(whole, uncut_source, row_length, depth, find_pile(whole)[0]),
         labels=data.labels,
-        max_length=now,
+        max_length=length_today,
         overlong=rule,
         asked=overlong is not None,
-        kept=kept,
+        kept=keeps_length,
         histogram=histogram,
-        row_lengths=tried,
+        row_lengths=lengths_tried,
         form=form,
         plans=tuple(plans),
         depths=depths,
-        limit=asked,
-        today=before,
+        limit=limit,
+        today=batches,
         habits=tuple(batches_today(padded, size, habit) for habit in BESIDE if habit != today),
-        assumed=recipe is None and batch_size is None and before.sized,
+        assumed=recipe is None and batch_size is None and batches.sized,
         update=update,
         recipe=recipe,
         epochs=passes,
@@ -187,7 +189,7 @@ def advise(
         fit=fit,
         work=work,
         tokenized=tokenizer is not None,
-        second=None if data.second is None else second_need(data.second, best),
+        second=None if data.second is None else second_need(data.second, best_plan),
     )
 
 
