@@ -82,7 +82,7 @@ class PackSampler(Sampler):
             on = f" on {ranks} ranks" if ranks > 1 else ""
             raise ValueError(f"{packs} packs fill no batch of {self.batch_size}{on}, and drop_last leaves none.")
         if rest and not self.drop_last:
-            if rest < ranks:
+            if rest < ranks:  # the step before leaves packs to the last one, so that each rank has one there
                 bounds[-1] -= ranks - rest
                 if len(bounds) == 1 or self.batch_size == 1:
                     raise ValueError(

@@ -28,6 +28,7 @@ def full_strategies(max_length: int, max_sequences_per_pack: int) -> Iterator[tu
     whole_number("max_sequences_per_pack", max_sequences_per_pack, 1)
 
     def extend(start: int, room: int, more: int) -> Iterator[tuple[int, ...]]:
+        """Fill `room` exactly with 1 to `more` lengths in ascending order, none below `start`."""
         if more > 1:
             for first in range(start, room // 2 + 1):
                 for rest in extend(first, room - first, more - 1):

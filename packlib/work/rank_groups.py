@@ -20,7 +20,9 @@ _SHARES = 2.0 ** -np.arange(0, 12, 0.5)  # of a step, that a rank spends on one 
 
 @dataclass(frozen=True, eq=False)
 class RankGroups:
-    """Who works on which sequence. Each rank takes its largest groups first; so the ranks of a group begin together.
+    """The ranks that work on each sequence.
+
+    Each rank takes its largest groups first, so the ranks of a group begin together.
 
     Attributes:
         group_sizes: ranks that share each sequence; int64, shape (number of sequences,).

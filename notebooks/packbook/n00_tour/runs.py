@@ -28,7 +28,7 @@ WAYS: dict[str, dict[str, Any]] = {  # how a run's line looks
 
 
 def read_tokens(texts: str, numbers: np.ndarray, max_length: int) -> TokenStore:
-    """The tokens of WordNet's definitions with these numbers, longer ones cut."""
+    """Tokenize the definitions of WordNet with these numbers; longer ones are cut."""
     wordnet = wordnet_texts()
     words, examples = wordnet.definition[numbers].tolist(), wordnet.examples[numbers].tolist()
     paired = examples if texts == "wordnet-pairs" else None

@@ -50,14 +50,16 @@ class MaximumExplorer(Explorer):
         }
 
     def _costs(self, depth: int, drop: bool) -> list[tuple[float, float, float]]:
-        """Padded and packed slots a token, and the share of the tokens that is lost, for each maximum length."""
-        found = []
-        for top in self.tops:
-            cut = self.whole.with_max_length(top, "drop" if drop else "truncate")
-            packs = plan(cut, method="lpfhp", max_sequences_per_pack=depth or None).num_packs
-            lost = 1 - cut.num_tokens / self.whole.num_tokens
-            found.append((cut.max_length / cut.mean_length, packs * cut.max_length / cut.num_tokens, lost))
-        return found
+        """Count padded and packed slots per token, and the share of tokens that is lost, for each maximum length."""
+        costs = []
+        for max_length in self.tops:
+            shortened = self.whole.with_max_length(max_length, "drop" if drop else "truncate")
+            packs = plan(shortened, method="lpfhp", max_sequences_per_pack=depth or None).num_packs
+            padded_slots = shortened.max_length / shortened.mean_length
+            packed_slots = packs * shortened.max_length / shortened.num_tokens
+            lost = 1 - shortened.num_tokens / self.whole.num_tokens
+            costs.append((padded_slots, packed_slots, lost))
+        return costs
 
     def draw(self, max_length: int, depth: int, drop: bool) -> tuple[Figure, str]:
         padded, packed, lost = (np.array(column) for column in zip(*self.costs(depth, drop), strict=True))

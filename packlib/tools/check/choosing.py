@@ -110,7 +110,7 @@ def _candidates(rows: list[dict], group: str | None, most: int) -> Iterator[list
 
 
 def cut_apart(rows: list[dict], most: int) -> tuple[list[dict], int]:
-    """The sequences, longer ones cut so that no two become equal, and how many of their last tokens these keep.
+    """Cut longer sequences so that no two become equal; return all, and how many last tokens the cut ones keep.
 
     One, or half of what is kept where a long prompt is shared; if that does not tell them apart, none is cut.
     """
