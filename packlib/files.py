@@ -69,7 +69,7 @@ def output_path(
 
 
 def _not_writable(name: str, at: Path, whole: bool, wanted: str) -> OSError | None:
-    """Why a path cannot be written, of which `at` is there: all of it, or the last folder."""
+    """Return the error for a path that cannot be written, else None; `at` is the path, or its last existing folder."""
     if at.is_symlink() and not at.exists():
         return FileNotFoundError(f"{name} cannot be written: the link {at} leads nowhere.")
     kind = "folder" if at.is_dir() else "file" if at.is_file() else "pipe, a socket or a device"

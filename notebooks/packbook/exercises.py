@@ -197,7 +197,7 @@ def _form(answer: Any) -> str:
 
 
 def same(got: Any, expected: Any, error: float = 1e-9) -> bool:
-    """Whether two answers agree: numbers to nine digits, arrays, lists and tuples item by item.
+    """Return True if two answers agree: numbers to nine digits, arrays, lists and tuples item by item.
 
     Of tensors and arrays in single precision, which is what torch makes of Python's numbers, six digits are enough.
     """

@@ -172,7 +172,7 @@ def float_unit(counts: np.ndarray) -> int:
 
 
 def apportion(weights: np.ndarray, total: int) -> np.ndarray:
-    """Whole counts in proportion to `weights` that add up to `total`: largest remainders are rounded up."""
+    """Divide `total` into whole counts in proportion to `weights`: the largest remainders are rounded up."""
     shares = weights / weights.sum() * total
     counts = np.floor(shares).astype(np.int64)
     missing = total - int(counts.sum())

@@ -165,7 +165,7 @@ def kind_of(model: PreTrainedModel) -> str:
 
 
 def _reason(kind: str, config: Any) -> str | None:
-    """Why no form would be exact with this configuration; None if some may be."""
+    """Say why no form would be exact with this configuration; None if some may be."""
     family, row = config.model_type, table()[kind, config.model_type]
     reasons = {row[column] for column in (*FORMS, "flash")}
     if len(reasons) == 1 and "" not in reasons:
@@ -322,7 +322,7 @@ class Handover:
 
 
 def _refusal(form: str, kind: str, family: str, backend: str) -> str | None:
-    """Why this form would not be exact with this family and backend; None if it is."""
+    """Say why this form would not be exact with this family and backend; None if it is."""
     if form == "dense" and backend not in _DENSE:
         return f"the attention backend {backend!r} takes no mask of pairs; choose sdpa or eager, or padding_free"
     if form == "padding_free" and backend not in _DENSE and "flash" not in backend:

@@ -76,7 +76,7 @@ def place_samples(
 
 
 def _first_samples(items: np.ndarray, packs_of_item: np.ndarray) -> np.ndarray:
-    """Where, among the samples in order of length, those of each item begin; items of one length take turns."""
+    """Find each item's first sample in the order of length; items of one length take turns."""
     by_length = np.argsort(items, kind="stable")
     first_sample = np.empty(len(items), np.int64)
     first_sample[by_length] = np.cumsum(packs_of_item[by_length]) - packs_of_item[by_length]

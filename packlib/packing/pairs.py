@@ -215,7 +215,7 @@ def _one_budget_plans(
 
 @dataclass(frozen=True)
 class _Samples:
-    """What each sample takes of both budgets: whole numbers, in floats that hold them exactly."""
+    """Size of each sample in both budgets: whole numbers, in floats that hold them exactly."""
 
     tokens: np.ndarray
     patches: np.ndarray
@@ -227,7 +227,7 @@ class _Samples:
 
     @property
     def sums(self) -> tuple[float, float]:
-        """How many packs both budgets fill, as fractions."""
+        """Return the packs that each budget fills, as fractions."""
         return float(self.tokens.sum()) / self.max_length, float(self.patches.sum()) / self.max_patches
 
     def sizes(self) -> dict[str, np.ndarray]:

@@ -393,7 +393,7 @@ class Filler:
 
 
 class _Holders:
-    """Which rows hold something of each tree.
+    """Rows that hold something of each tree.
 
     Attributes:
         of: for each tree the numbers of these rows.

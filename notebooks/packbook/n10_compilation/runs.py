@@ -169,7 +169,7 @@ def batch_lengths(histogram: LengthHistogram, buckets: Buckets, ranks: int, step
 
 
 def meets_new(shapes: Sequence, ranks: int) -> np.ndarray:
-    """Whether a rank meets a shape for the first time; bool, shape (ranks, steps)."""
+    """Mark the steps in which a rank meets a shape for the first time; bool, shape (ranks, steps)."""
     new = np.zeros((ranks, -(-len(shapes) // ranks)), bool)
     for rank in range(ranks):
         new[rank, np.unique(shapes[rank::ranks], return_index=True)[1]] = True

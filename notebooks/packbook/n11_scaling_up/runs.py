@@ -28,7 +28,7 @@ def uneven_batches(loader, packs: int) -> list[PackedBatch]:
 def whole_gradients(
     model: nn.Module, batches: Sequence[PackedBatch], forward: Callable[..., PackedOutput] | None = None
 ) -> Gradients:
-    """What one process finds: the gradients of the mean over all sequences and tokens of all batches."""
+    """Compute in one process the gradients of the mean over all sequences and tokens of all batches."""
     objective = PretrainingObjective()
     counts = [objective.counts(batch) for batch in batches]
     sums = [objective(forward or model, batch) for batch in batches]

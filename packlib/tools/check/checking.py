@@ -198,7 +198,7 @@ def _findings(
 
 
 def _of_nan(checked: CheckedBatch) -> Finding:
-    """That a model returns NaN for tokens of a pack.
+    """Return the finding that a model returns NaN for tokens of a pack.
 
     Raises:
         ValueError: if it does so for a sequence alone too.

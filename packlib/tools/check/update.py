@@ -424,7 +424,7 @@ def _of_four(
     parameters: list[nn.Parameter],
     evidence: str,
 ) -> Finding:
-    """That two micro-batches pass, if those in two parts each, four in all, do not weigh otherwise.
+    """Pass two micro-batches, unless the same sequences in four parts weigh otherwise.
 
     A step that takes no four, steps after two of them, or divides by 2 is one for two micro-batches: nothing is said.
     """
