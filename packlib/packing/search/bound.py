@@ -17,7 +17,7 @@ from typing import Literal
 
 import numpy as np
 
-from packlib.checks import depth_limit, shown
+from packlib.arguments import depth_limit, shown
 from packlib.packing.search.knapsack import NOT_FOR_SALE, common_divisor, solve_knapsack
 from packlib.packing.search.relaxed_knapsack import relaxed_best
 
