@@ -59,7 +59,6 @@ def training(checked: CheckedBatch) -> Iterator[Finding]:
         why = "model was given as it evaluates, so noise of training was not looked at: call model.train() first."
         yield Finding(question, NOT_ASKED, why)
         return
-    _ = checked.alone, checked.limit  # as the model evaluates
     with called.mode(train=True):
         seen = called.runs(checked.batch)
         again = [called.runs(checked.batch, reseed=reseed) for reseed in (True, False)]

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from packlib.tools.check.called_model import ranks, some, tensors
+from packlib.tools.check.called_model import keeping_modes, ranks, some, tensors
 from packlib.tools.check.collated_batch import CheckedBatch, in_one_sentence
 from packlib.tools.check.findings import INCONCLUSIVE, NOT_ASKED, PASSED, Finding
 from packlib.tools.check.slot_gradients import Loss, labeled
@@ -168,7 +168,6 @@ def _run_each(
         damped: what each gradient is multiplied with as it arrives.
     """
     before = [(p, p.detach().clone(), p.grad) for p in parameters]
-    modes = [(part, part.training) for part in checked.called.module.modules()]
     sharded = any(isinstance(p, DTensor) for p in parameters)
     sums, taken, optimizers = dict[nn.Parameter, Tensor](), dict[nn.Parameter, list[Tensor]](), list[Any]()
     came, stale, holds = set[nn.Parameter](), set[nn.Parameter](), dict[nn.Parameter, bool]()
@@ -250,7 +249,7 @@ def _run_each(
             said = (
                 f"step failed when it was called as step(model, batches) with a list of {len(batches)} micro-batches"
             )
-            with in_one_sentence(said), WithoutDropout():
+            with in_one_sentence(said), keeping_modes(checked.called.module), WithoutDropout():
                 step(checked.called.outer, deepcopy(batches))
             steps = max(map(len, taken.values()), default=0)
             first = [taken[p][0] if taken[p] else some(p, None if steps else p.grad) for p in parameters]
@@ -261,13 +260,9 @@ def _run_each(
             with torch.no_grad():
                 for p, value, _ in before:
                     p.copy_(value)
-            for part, trains in modes:
-                part.training = trains
     finally:
         for handle in handles:
             handle.remove()
-        for part, trains in modes:
-            part.training = trains
         with torch.no_grad():
             for p, value, gradient in before:
                 p.copy_(value)
