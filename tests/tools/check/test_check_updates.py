@@ -3,6 +3,7 @@
 import pytest
 import torch
 from check_cases import SEGMENTS, Tiny, dense
+from check_fourth import Taught, teaching
 from check_later import count
 from check_reports import SHORT, Uncounted
 from check_table import checked
@@ -119,3 +120,18 @@ def stepping_means(model, batches):
     for batch in batches:
         (model(**batch)["loss"] / len(batches)).backward()
     torch.optim.SGD(model.parameters(), lr=0.1).step()
+
+
+@pytest.mark.parametrize("each", [True, False])
+def test_a_teacher_that_a_step_moves_is_put_back(each):
+    """It is no parameter that learns, and each update begins with the same one."""
+    model = Taught()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    found = checked((model, dense(**SEGMENTS), SHORT, {"step": teaching(each)}))
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert found["next update"].verdict == "passed", found
+    if each:
+        assert "parameters change inside the update" in found["accumulation"].cause
+        assert "6 of 6 frozen parameters" in found["accumulation"].evidence, found
+    else:
+        assert found.exact is True, found
