@@ -4,6 +4,7 @@ import json
 import re
 
 import check_beyond as beyond
+import check_fourth as fourth
 import check_kinds as kinds
 import check_reports as reports
 import check_second as second
@@ -13,7 +14,7 @@ import numpy as np
 import pandas
 import pytest
 import torch
-from check_cases import SEGMENTS, Tiny, dense, make, padded, sequences
+from check_cases import SEGMENTS, Tiny, dense, make, padded, sequences, without_gradients
 from transformers import OPTConfig, OPTForCausalLM
 
 from packlib.tools.check import check_packing
@@ -238,3 +239,17 @@ def test_a_window_that_no_sequence_exceeds_is_not_asked():
     assert wide.exact is True and "20 tokens, and the model's window 64" in wide.not_asked["windows"]
     narrow = check_packing(make("MistralForCausalLM"), reports.FLAT, sequences())
     assert "windows" not in narrow.not_asked
+
+
+def test_ends_stay_where_borders_are_looked_for_in_tokens():
+    """A model that looks for end tokens needs them; without another token, ends are exchanged like all others."""
+    right, wrong = (fourth.RIGHT["allenai/OLMo-core#843, an end of each"](),
+                    fourth.FAULTS["allenai/OLMo-core#843, no end where a sequence was cut"][0]())  # fmt: skip
+    assert table.checked(right).exact is True
+    found = table.checked(wrong)
+    assert (
+        "some sequences of a row are kept apart and others are not" in found["isolation from earlier sequences"].cause
+    )
+    few = [{"input_ids": [2, 7, 7][:length] + [2] * (length - 3)} for length in (4, 5, 6, 7)]
+    leaking = check_packing(without_gradients(Tiny("attention", fault="attention")), dense(**SEGMENTS), few)
+    assert leaking["isolation from earlier sequences"].verdict == "failed", leaking
