@@ -15,6 +15,7 @@ import pandas
 import pytest
 import torch
 from check_cases import SEGMENTS, Tiny, dense, make, padded, sequences, without_gradients
+from torch.nn import functional as F
 from transformers import OPTConfig, OPTForCausalLM
 
 from packlib.tools.check import check_packing
@@ -253,3 +254,24 @@ def test_ends_stay_where_borders_are_looked_for_in_tokens():
     few = [{"input_ids": [2, 7, 7][:length] + [2] * (length - 3)} for length in (4, 5, 6, 7)]
     leaking = check_packing(without_gradients(Tiny("attention", fault="attention")), dense(**SEGMENTS), few)
     assert leaking["isolation from earlier sequences"].verdict == "failed", leaking
+
+
+class ByNumber(fourth.Weighted):
+    """The first sequence of a row weighs 0.6, each other one 0.4 of what is left, whichever they are."""
+
+    def forward(self, input_ids, position_ids=None, segment_ids=None, labels=None):
+        weight = torch.tensor([0.6, 0.4])[: int(segment_ids.max())]
+        return super().forward(input_ids, position_ids, segment_ids, labels, weight)
+
+    def _loss(self, logits, labels, segments, items):
+        target = F.pad(labels[:, 1:], (0, 1), value=-100)
+        each, weight = fourth.entropies(logits, target)[0], self.weight / self.weight.sum()
+        parts = [each[segments[0] == number] for number in range(1, len(weight) + 1)]
+        counts = [(target[0][segments[0] == number] != -100).sum() for number in range(1, len(weight) + 1)]
+        return sum(one.sum() / count * w for one, count, w in zip(parts, counts, weight, strict=True))
+
+
+def test_what_the_place_in_a_batch_weighs_is_no_weight_of_the_sequence():
+    """Of two sequences only the same two in the other order tell these apart."""
+    found = check_packing(ByNumber("by sequence"), fourth.in_one_row, reports.SHORT[:2])
+    assert found["mean"].verdict == "failed" and "company" in found["mean"].cause, found
