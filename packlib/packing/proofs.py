@@ -195,6 +195,6 @@ def check_proof(proof: Any) -> Proof:
 
 
 def _space(counts: np.ndarray) -> int:
-    """The tokens that a pack can hold: lengths are multiples of their common divisor, and so is what a pack holds."""
+    """Return the tokens that a pack can hold: a multiple of the common divisor of the lengths."""
     unit = common_divisor(np.flatnonzero(counts))
     return (len(counts) - 1) // unit * unit

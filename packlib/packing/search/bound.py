@@ -78,7 +78,7 @@ def needs_relaxation(counts: np.ndarray, max_sequences_per_pack: int | None, ste
 
 
 def exact_size(counts: np.ndarray, max_sequences_per_pack: int | None) -> tuple[int, int, int]:
-    """The lengths, slots and layers of the exact knapsack; their product is its additions."""
+    """Count the lengths, slots and layers of the exact knapsack; their product is its additions."""
     lengths = np.flatnonzero(counts)
     unit = common_divisor(lengths)
     slots = (len(counts) - 1) // unit
@@ -128,5 +128,5 @@ def best_sums(
 
 
 def exact_dot(counts: np.ndarray, values: np.ndarray) -> int:
-    """The sum of counts times values, exactly: Python's integers cannot overflow."""
+    """Add up counts times values, exactly: Python's integers cannot overflow."""
     return sum(n * value for n, value in zip(counts.tolist(), values.tolist(), strict=True))

@@ -89,7 +89,7 @@ class ExactProgram:
         return generate_columns(solutions, lambda: self.prices, self._add_priced) or self._met
 
     def _solutions(self, to_the_end: bool) -> Iterator[np.ndarray]:
-        """The prices of the linear program, solved again and again, until it meets the bound or the time is up.
+        """Yield the prices of the linear program, solved again and again, until it meets the bound or the time is up.
 
         Few sequences of many lengths begin with strategies for which there are enough of them, which are fewer.
         """
@@ -114,7 +114,7 @@ class ExactProgram:
         return self.program.add(p for p in packs if value_of(p, own_price_of) > PRICE_OF_A_PACK + _SLACK)
 
     def packs_with_each(self, knapsack: Knapsack) -> list[Multiset]:
-        """For each length the best pack that holds it; the steps of reading them from the table are counted."""
+        """Read from the table, for each length, the best pack that holds it, and count the steps of reading."""
         self.deadline.spend(_STEPS_A_COMPARISON * len(self.lengths) ** 2 * len(knapsack.beside))
         return knapsack.packs_with(self.lengths)
 
@@ -173,7 +173,7 @@ class ExactProgram:
     # Few sequences
 
     def few(self, left: np.ndarray) -> bool:
-        """Whether strategies of these sequences alone are looked for."""
+        """Return whether strategies of these sequences alone are looked for."""
         return left.sum() <= FEW and self.fillable_steps(left) <= SMALL
 
     def fillable_steps(self, left: np.ndarray) -> int:
@@ -189,7 +189,7 @@ class ExactProgram:
     # Rounding
 
     def spare(self, packs: int) -> int:
-        """What a plan of so many packs can waste in all, by the prices of the best bound."""
+        """Return what a plan of so many packs can waste in all, by the prices of the best bound."""
         return packs * self.pack_worth - self.worth
 
     def take(self, repeats: np.ndarray, left: np.ndarray, target: int) -> tuple[Counter[tuple[int, ...]], np.ndarray]:

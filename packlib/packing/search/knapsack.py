@@ -45,7 +45,7 @@ class Knapsack:
 
     @property
     def best(self) -> int:
-        """The value of the best pack."""
+        """Return the value of the best pack."""
         return int((self.values + self.beside[-1, -1 - self.lengths // self.unit]).max())
 
     def packs_with(self, lengths: np.ndarray) -> list[Multiset]:
@@ -80,7 +80,7 @@ class Knapsack:
         return [tuple(sorted(pack.items(), reverse=True)) for pack in packs]
 
     def packs_worth(self, least: int, counts: np.ndarray, most: int) -> list[Multiset] | None:
-        """Every pack of these sequences that is worth at least so much, or None if that takes too long.
+        """List every pack of these sequences that is worth at least so much; return None if that takes too long.
 
         Packs grow by one sequence at a time, from long to short, as long as the table says that they can still come to
         be worth enough.
@@ -141,13 +141,13 @@ def solve_knapsack(values: np.ndarray, max_sequences_per_pack: int | None) -> Kn
 
 
 def fillable(packs: Iterable[Multiset], counts: np.ndarray) -> list[bool]:
-    """Which packs hold no more sequences of a length than there are."""
+    """Return for each pack whether it holds no more sequences of a length than there are."""
     there = counts.tolist()
     return [all(copies <= there[length] for length, copies in pack) for pack in packs]
 
 
 def fillable_packs(counts: np.ndarray, values: np.ndarray, max_sequences_per_pack: int | None) -> list[Multiset]:
-    """For each length the most valuable pack of which it is the shortest, with no more copies than there are.
+    """Find, for each length, the most valuable pack of which it is the shortest, with no more copies than there are.
 
     With `f[i][k][c]` the best value of at most k of the i longest sequences in c slots, the shortest one's pack is
     worth its own value and `f` of what is longer; k falls away where no depth limit binds.
@@ -179,14 +179,14 @@ def fillable_packs(counts: np.ndarray, values: np.ndarray, max_sequences_per_pac
 
 
 def common_divisor(lengths: np.ndarray) -> int:
-    """The greatest number that divides all of these lengths; a pack fills a multiple of it."""
+    """Return the greatest number that divides all of these lengths; a pack fills a multiple of it."""
     return int(np.gcd.reduce(lengths))
 
 
 def up_to(most: int, sizes: np.ndarray, values: np.ndarray, slots: int) -> np.ndarray:
-    """The best value of at most 0, 1, … `most` sequences of these ascending sizes; int64, shape (most + 1, slots + 1).
+    """Find the best value of at most 0, 1, … `most` sequences in each space; int64, shape (most + 1, slots + 1).
 
-    The shortest of k sequences takes at most `slots // k` slots, so no longer one needs to come last.
+    The sizes ascend. The shortest of k sequences takes at most `slots // k` slots, so no longer one needs to come last.
     """
     table, reached = np.zeros((most + 1, slots + 1), np.int64), np.empty(slots + 1, np.int64)
     for k, (before, now) in enumerate(pairwise(table), 1):
@@ -199,7 +199,7 @@ def up_to(most: int, sizes: np.ndarray, values: np.ndarray, slots: int) -> np.nd
 
 
 def _unlimited(sizes: np.ndarray, values: np.ndarray, slots: int) -> np.ndarray:
-    """The best value of any number of sequences; 1, 2, 4, … more copies of a length make every number of them."""
+    """Find the best value of any number of sequences; 1, 2, 4, … more copies of a length make every number of them."""
     best, reached = np.zeros(slots + 1, np.int64), np.empty(slots + 1, np.int64)
     for size, value in zip(sizes.tolist(), values.tolist(), strict=True):
         while size <= slots:

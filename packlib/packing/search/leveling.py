@@ -34,7 +34,7 @@ class Filled(NamedTuple):
     left: int
 
     def strategies(self, begun: list[EqualPacks]) -> list[EqualPacks]:
-        """The groups of packs with sequences; `begun[i]` is what the i-th group held before, the first one nothing."""
+        """List the groups of packs that hold sequences; `begun[i]` is what group i held before, and group 0 nothing."""
         (taken, before), filled = (array.tolist() for array in self.taken), list[EqualPacks]()
         for origin, at, packs in zip(self.origins.tolist(), self.last.tolist(), self.packs.tolist(), strict=True):
             lengths = list[int]()

@@ -39,7 +39,7 @@ def lpt(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -
 
 
 def lpt_until(deadline: Deadline, histogram: LengthHistogram, max_sequences_per_pack: int | None) -> list[EqualPacks]:
-    """The same with a deadline, which can leave out what comes after LPFHP. Trials but the first are counted there."""
+    """Do the same with a deadline, which can leave out what comes after LPFHP. It counts all trials but the first."""
     started, before = time.thread_time(), None  # a busy machine's pauses say nothing of a trial
     top, limit = histogram.max_length, min(max_sequences_per_pack or histogram.num_sequences, histogram.num_sequences)
     tokens, sequences, left = histogram.num_tokens, histogram.num_sequences, histogram.counts.copy()

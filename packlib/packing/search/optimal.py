@@ -50,7 +50,7 @@ def optimal(
     steps: float = math.inf,
     known: Mapping[str, list[EqualPacks]] | None = None,
 ) -> tuple[list[EqualPacks], Proof | None]:
-    """The fewest packs that are known, and the prices that prove how few there can be.
+    """Search for the fewest packs, and prove how few there can be.
 
     Args:
         max_sequences_per_pack: at most this many sequences a pack, or None.

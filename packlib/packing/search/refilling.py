@@ -102,7 +102,7 @@ class Refilling:
         return saved > 0
 
     def _free_of(self, pack: tuple[int, ...]) -> int:
-        """The slots that a pack leaves free; where places are scarce, its free places count, too."""
+        """Count the slots that a pack leaves free; where places are scarce, its free places count, too."""
         free_places = self._limit - len(pack) if self._limit else 0
         return self._max_length - sum(pack) + self._place * free_places
 
@@ -142,13 +142,13 @@ class Refilling:
         return tuple(pack), pool
 
     def _fullest(self, lengths: list[int], space: int) -> list[int]:
-        """Which of these sequences fill the space best, by their places in the list."""
+        """Choose which of these sequences fill the space best, by their places in the list."""
         sums = sums_up_to(space, lengths)
         self.steps += len(sums) * (1 + space // _SLOTS_A_STEP)
         return chosen_for(highest(sums[-1]), lengths, sums)[0]
 
     def _fullest_of_few(self, lengths: list[int], space: int, places: int) -> list[int]:
-        """The same where no more than so many sequences may be chosen."""
+        """Do the same where no more than so many sequences may be chosen."""
         sums = [1] + [0] * places  # of each number of sequences
         before = [sums]
         for length in lengths:

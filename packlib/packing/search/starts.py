@@ -42,7 +42,7 @@ def exact_filling_steps(histogram: LengthHistogram) -> float:
 
 
 def _fast_methods(best: Best, small: bool) -> Iterator[tuple[str, float, Callable[[], list[EqualPacks]]]]:
-    """The name of each method, about how many steps it takes, and what makes its plan."""
+    """Yield the name of each method, about how many steps it takes, and what makes its plan."""
     histogram, limit = best.histogram, best.limit
     lengths, exact_steps = int(np.count_nonzero(histogram.counts)), exact_filling_steps(histogram)
     yield "lpfhp", _BEST_FIT * lengths, lambda: lpfhp(histogram, limit)
