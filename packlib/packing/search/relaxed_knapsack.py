@@ -62,7 +62,7 @@ class ConcaveHull(NamedTuple):
         return cls(at, np.array(heights, np.int64), np.array([*slopes, 0], np.int64))
 
     def worth(self, most: int, space: np.ndarray) -> np.ndarray:
-        """Return the most that up to so many short sequences are worth, with so much space in all; int64, as `space`."""
+        """Return what up to so many short sequences are worth at most, with so much space in all; int64, as `space`."""
         at = np.searchsorted(self.lengths * most, space, side="right") - 1
         return most * self.prices[at] + self.slopes[at] * (space - most * self.lengths[at])
 
