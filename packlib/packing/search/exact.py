@@ -25,7 +25,7 @@ from packlib.packing.search.knapsack import NOT_FOR_SALE, Knapsack, Multiset, fi
 from packlib.packing.search.master import MasterProblem
 from packlib.packing.search.whole_packs import flat
 
-SMALL = 10**7  # steps of a knapsack that takes moments
+SMALL = 10**7  # steps of a knapsack that takes some 20 ms
 _SLACK = PRICE_OF_A_PACK >> 28  # a pack must be worth so much more than it costs
 _CLOSE = 1e-6  # of a pack: the same in solutions of the rest, which are less exact
 _STEP = 2e-9  # seconds of the exact knapsack
@@ -44,6 +44,8 @@ class ExactProgram:
         prices, worth, pack_worth: the prices of `lengths` that prove most, what all sequences together are worth, and
             what the best pack is worth, in units of which a pack costs 2^38; only `prove` and `center_prices` change
             them.
+        knapsack_seconds: that the last knapsack took. A step ends while the deadline leaves time for one more, which
+            the check of the plan solves.
     """
 
     def __init__(self, best: Best, known: Iterable[list[EqualPacks]]) -> None:
@@ -51,8 +53,7 @@ class ExactProgram:
         self.counts, self.top, self.limit = best.histogram.counts, best.histogram.max_length, best.limit
         self.lengths = np.flatnonzero(self.counts)
         self.knapsack_steps = math.prod(exact_size(self.counts, self.limit))
-        # what the knapsack takes, a guess at first; the check of the plan solves one more
-        self.knapsack_seconds = self.knapsack_steps * _STEP
+        self.knapsack_seconds = self.knapsack_steps * _STEP  # a guess, until the first one was measured
         self.program = MasterProblem(self.counts)
         self.program.add(tuple(Counter(lengths).items()) for plan in known for lengths, _ in plan)
         # Prices by the token are always sound: they prove the area bound. So is one price for every sequence.
@@ -84,7 +85,7 @@ class ExactProgram:
         Returns:
             False if the deadline was first.
         """
-        self._met = False
+        self._met = False  # whether the program meets the lower bound
         solutions = self._solutions(to_the_end)
         return generate_columns(solutions, lambda: self.prices, self._add_priced) or self._met
 
