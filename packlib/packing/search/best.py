@@ -3,9 +3,9 @@
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.greedy import EqualPacks, number_of_packs
 from packlib.packing.proofs import Proof
-from packlib.packing.search.bound import direct_bound
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.progress import Callback, Progress
+from packlib.packing.search.sums import direct_bound
 
 
 class Best:

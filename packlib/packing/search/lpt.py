@@ -14,9 +14,9 @@ import numpy as np
 
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.greedy import EqualPacks, OpenPacks, best_fit, from_long_to_short, number_of_packs
-from packlib.packing.search.bound import direct_bound
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.leveling import fill_evenly
+from packlib.packing.search.sums import direct_bound
 
 _SCARCE = 1.05  # best fit stops once the sequences left average so many times what each place of an empty pack has
 _NEAR = 1000  # the search ends within this part of the packs
