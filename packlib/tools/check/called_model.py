@@ -104,20 +104,17 @@ class CalledModel:
     @contextmanager
     def mode(self, train: bool) -> Iterator[None]:
         """In here the model trains or evaluates, and random numbers are the check's own."""
-        modes = [(part, part.training) for part in self.module.modules()]
         buffers = [(buffer, buffer.clone()) for buffer in self.module.buffers()]  # such as a batch's statistics
         states = random.getstate(), np.random.get_state()  # noqa: NPY002
         threads, size = torch.get_num_threads(), sum(p.numel() for p in self.module.parameters())
         try:
             torch.set_num_threads(1 if size < 10**7 else threads)  # for a small model more only wait for one another
-            self.module.train(train)
             # compiled code runs as it is written: each shape, and each hook of a call, would be a graph of its own
             eager = torch.compiler.set_stance("force_eager") if self.compiled else nullcontext()
-            with torch.random.fork_rng(devices=[]), torch.enable_grad(), eager:
+            with keeping_modes(self.module), torch.random.fork_rng(devices=[]), torch.enable_grad(), eager:
+                self.module.train(train)
                 yield
         finally:
-            for part, training in modes:
-                part.training = training
             for buffer, value in buffers:
                 buffer.copy_(value)
             torch.set_num_threads(threads)
@@ -313,6 +310,17 @@ class CalledModel:
         if {"token_positions", "token_logits"} <= set(found):  # logits of the predicted tokens alone
             return outputs, loss, found["token_logits"], found["token_positions"]
         return outputs, loss, rows[name], torch.arange(len(outputs))
+
+
+@contextmanager
+def keeping_modes(module: nn.Module) -> Iterator[None]:
+    """In the end each part of a model trains or evaluates as it did before."""
+    modes = [(part, part.training) for part in module.modules()]
+    try:
+        yield
+    finally:
+        for part, training in modes:
+            part.training = training
 
 
 def tensors(output: Any) -> dict[str, Tensor]:

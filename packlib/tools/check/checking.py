@@ -91,7 +91,7 @@ def check_packing(
 
     Returns:
         A finding for each question. `exact` is True if all that were asked passed, False if one failed, and None if
-        one "cannot be told", as without a loss. A question is not asked if its object is not there, as where no row
+        one is "inconclusive", as without a loss. A question is not asked if its object is not there, as where no row
         holds two sequences: `not_asked` has the reasons.
 
     Raises:

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from packlib.tools.check.called_model import ranks, some, tensors
+from packlib.tools.check.called_model import keeping_modes, ranks, some, tensors
 from packlib.tools.check.collated_batch import CheckedBatch, in_one_sentence
-from packlib.tools.check.findings import NOT_ASKED, PASSED, UNKNOWN, Finding
+from packlib.tools.check.findings import INCONCLUSIVE, NOT_ASKED, PASSED, Finding
 from packlib.tools.check.slot_gradients import Loss, labeled
 from packlib.tools.check.training_noise import WithoutDropout, without_training
 from packlib.tools.check.weighing import Weighing, held
@@ -42,10 +42,10 @@ def accumulation(checked: CheckedBatch, weighing: Weighing, step: Callable | Non
     question = "accumulation"
     parts, parted = [batch.loss for batch in weighing.batches[2:]], ranks() > 1 and not checked.called.share_rows
     if not weighing.whole.loss.value:
-        yield Finding(question, UNKNOWN, "There is no loss of two micro-batches.")
+        yield Finding(question, INCONCLUSIVE, "There is no loss of two micro-batches.")
         return
     if weighing.rule is None:
-        yield Finding(question, UNKNOWN, "What a micro-batch should weigh is not known: see mean.")
+        yield Finding(question, INCONCLUSIVE, "What a micro-batch should weigh is not known: see mean.")
         return
     if step is None and parted:
         yield Finding(question, NOT_ASKED, "What your trainer does on several ranks is not known: pass step.")
@@ -54,14 +54,14 @@ def accumulation(checked: CheckedBatch, weighing: Weighing, step: Callable | Non
         yield _given_the_count(checked, weighing, parts)
         return
     if parted and ranks() > 2:
-        yield Finding(question, UNKNOWN, f"There are two micro-batches, and {ranks()} ranks: take two.")
+        yield Finding(question, INCONCLUSIVE, f"There are two micro-batches, and {ranks()} ranks: take two.")
         return
     parameters = [p for p in checked.called.module.parameters() if p.requires_grad]
     if not parameters:
         yield Finding(question, NOT_ASKED, "No parameter of model requires a gradient.")
         return
     found = _stepped(checked, weighing, parts, step, parted, parameters)
-    if found.verdict != UNKNOWN or not _by_number(checked, weighing):
+    if found.verdict != INCONCLUSIVE or not _by_number(checked, weighing):
         yield found
         return
     same = _stepped(checked, weighing, _of_one_size(checked), step, parted, parameters)
@@ -168,7 +168,6 @@ def _run_each(
         damped: what each gradient is multiplied with as it arrives.
     """
     before = [(p, p.detach().clone(), p.grad) for p in parameters]
-    modes = [(part, part.training) for part in checked.called.module.modules()]
     sharded = any(isinstance(p, DTensor) for p in parameters)
     sums, taken, optimizers = dict[nn.Parameter, Tensor](), dict[nn.Parameter, list[Tensor]](), list[Any]()
     came, stale, holds = set[nn.Parameter](), set[nn.Parameter](), dict[nn.Parameter, bool]()
@@ -250,7 +249,7 @@ def _run_each(
             said = (
                 f"step failed when it was called as step(model, batches) with a list of {len(batches)} micro-batches"
             )
-            with in_one_sentence(said), WithoutDropout():
+            with in_one_sentence(said), keeping_modes(checked.called.module), WithoutDropout():
                 step(checked.called.outer, deepcopy(batches))
             steps = max(map(len, taken.values()), default=0)
             first = [taken[p][0] if taken[p] else some(p, None if steps else p.grad) for p in parameters]
@@ -261,13 +260,9 @@ def _run_each(
             with torch.no_grad():
                 for p, value, _ in before:
                     p.copy_(value)
-            for part, trains in modes:
-                part.training = trains
     finally:
         for handle in handles:
             handle.remove()
-        for part, trains in modes:
-            part.training = trains
         with torch.no_grad():
             for p, value, gradient in before:
                 p.copy_(value)
@@ -311,7 +306,7 @@ def _stepped(
     update = _run(checked, parameters, mine, step, still=still)
     if update.searches:
         why = "An optimizer computes gradients more than once in a step (a closure), each of other weights."
-        return Finding("accumulation", UNKNOWN, f"{evidence} {why}")
+        return Finding("accumulation", INCONCLUSIVE, f"{evidence} {why}")
     if not bool(update.delivered.isfinite().all() and update.applied.isfinite().all()):
         return _failed(evidence, "nan update")
     applied, most = update.applied, update.applied.abs().max()
@@ -337,7 +332,7 @@ def _stepped(
         rest = [p for p, gone in zip(parameters, lost, strict=True) if not gone]
         found = _stepped(checked, weighing, parts, step, parted, rest, still)
         said = f"{found.evidence} No optimizer that steps has {lost.sum()} of {len(parameters)} parameters"
-        unheld = Finding(found.question, UNKNOWN, f"{said} that get gradients: {_UNHELD}")
+        unheld = Finding(found.question, INCONCLUSIVE, f"{said} that get gradients: {_UNHELD}")
         return unheld if found.verdict == PASSED else found
     beside = _beside_the_scores(checked, weighing, parts, parameters, alone, update)
     if beside is not None:
@@ -361,7 +356,7 @@ def _stepped(
             evidence += f" The optimizer applied nothing to {len(parameters) - count} of {len(parameters)} parameters."
         kept = torch.from_numpy(np.repeat(taken, [some(p, None).numel() for p in parameters]))
         if float((applied - made)[kept].norm() / applied.norm().clamp(min=1e-300)) > _NEAR:
-            return Finding("accumulation", UNKNOWN, f"{evidence} {_NO_GRADIENT}")
+            return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_NO_GRADIENT}")
         return _of_four(checked, weighing, parts, step, parameters, evidence)
     if not _near(got, given):
         evidence += f" Backward passes gave {given[0]:.3g} and {given[1]:.3g}."
@@ -378,16 +373,16 @@ def _stepped(
         got = _weights(alone, free.applied) / _DAMPED
         evidence += f" They are clipped to a norm of {update.applied.norm():.3g}."
     if left > _NEAR:
-        return Finding("accumulation", UNKNOWN, f"{evidence} {_NO_GRADIENT}")
+        return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_NO_GRADIENT}")
     if _near(got, shares) or (constant and _near(*got)):
         return _of_four(checked, weighing, parts, step, parameters, evidence)
     if _near(got / np.array(shares), [got[0] / shares[0]] * 2) and not constant:
         if left > weighing.limit:  # more than a scale is other than it should be
-            return Finding("accumulation", UNKNOWN, f"{evidence} {_NO_GRADIENT}")
+            return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_NO_GRADIENT}")
         return _failed(evidence, "times", how=f"{got[0] / shares[0]:.3g}")
     name = _named_by(got, constant, [held(part, False)["tokens"] for part in parts])
     if name == "mean of means" and _by_number(checked, weighing):
-        return Finding("accumulation", UNKNOWN, f"{evidence} {_FIXED_SIZE}")
+        return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_FIXED_SIZE}")
     return _failed(evidence, name)
 
 
@@ -512,7 +507,7 @@ def next_update(checked: CheckedBatch, weighing: Weighing, step: Callable | None
             evidence += f": micro-batches weigh {after[0]:.3g} and {after[1]:.3g}, and {before[0]:.3g} and "
             yield Finding.failed(question, f"{evidence}{before[1]:.3g} in the first.", "other update")
             return
-    yield Finding(question, UNKNOWN, f"{evidence}: step keeps a count or a state besides the gradients.")
+    yield Finding(question, INCONCLUSIVE, f"{evidence}: step keeps a count or a state besides the gradients.")
 
 
 def without_labels(checked: CheckedBatch, step: Callable | None) -> Iterator[Finding]:

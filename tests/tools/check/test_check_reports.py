@@ -148,7 +148,7 @@ def make():
 """
 
 
-def test_an_update_with_noise_cannot_be_told():
+def test_an_update_with_noise_is_inconclusive():
     found = table.checked(beyond.stepping_oddly("noise"))
     assert found.exact is None and "as where noise is drawn" in found["accumulation"].evidence
 
@@ -208,7 +208,7 @@ def test_what_is_too_long_for_any_batch_is_said_by_number():
     assert longer["whole sequences"].verdict == "passed" and not longer.not_asked.keys() & {"whole sequences"}
 
 
-def test_experts_that_are_balanced_over_a_batch_cannot_be_told():
+def test_experts_that_are_balanced_over_a_batch_are_inconclusive():
     found = check_packing(reports.Experts("batch"), dense(**SEGMENTS), reports.SHORT)
     assert found.exact is None and "balances experts" in found["mean"].evidence
 
