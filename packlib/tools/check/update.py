@@ -121,6 +121,7 @@ class _Update:
         optimizers: those that stepped.
         held: shape (parameters,), whether one of them has the parameter.
         moved: how many parameters were other ones already when the first optimizer that has them stepped.
+        drifted: how many frozen ones, as those of a teacher, were other ones when a later micro-batch was computed.
         searches: whether an optimizer computed gradients more than once in a step, by a closure.
     """
 
@@ -133,6 +134,7 @@ class _Update:
     optimizers: list[torch.optim.Optimizer]
     held: np.ndarray
     moved: int
+    drifted: int
     searches: bool
 
 
@@ -160,7 +162,7 @@ def _run_each(
     step: Callable,
     damped: float = 1.0,
 ) -> list[_Update]:
-    """Call the step for one update after another, each with the parameters of the first.
+    """Call the step for one update after another, each with the parameters and buffers of the first.
 
     Gradients are left from one to the next; in the end they are what they were, as the parameters are.
 
@@ -168,6 +170,9 @@ def _run_each(
         damped: what each gradient is multiplied with as it arrives.
     """
     before = [(p, p.detach().clone(), p.grad) for p in parameters]
+    frozen = _frozen(checked.called.module, parameters)
+    kept = [(x, x.detach().clone()) for x in (*frozen, *checked.called.module.buffers())]
+    drifted = set[Tensor]()
     sharded = any(isinstance(p, DTensor) for p in parameters)
     sums, taken, optimizers = dict[nn.Parameter, Tensor](), dict[nn.Parameter, list[Tensor]](), list[Any]()
     came, stale, holds = set[nn.Parameter](), set[nn.Parameter](), dict[nn.Parameter, bool]()
@@ -180,6 +185,10 @@ def _run_each(
         if p not in came and p.grad is not None and bool(some(p, p.grad).any()):
             stale.add(p)
         came.add(p)
+
+    def compare_frozen(module: nn.Module, given: tuple) -> None:
+        """Note which frozen parameters are other ones as a micro-batch is computed."""
+        drifted.update(x for x, value in kept[: len(frozen)] if not torch.equal(x, value))
 
     def before_step(optimizer: torch.optim.Optimizer, given: tuple, named: dict) -> tuple[tuple, dict] | None:
         """Take what an optimizer applies; if it computes that by a closure, when this has returned."""
@@ -224,7 +233,13 @@ def _run_each(
         p.grad.mul_(damped)  # type: ignore[union-attr]
         sums[p].add_(some(p, p.grad))
 
+    @torch.no_grad()
+    def put_back() -> None:
+        for x, value in (*((p, value) for p, value, _ in before), *kept):
+            x.copy_(value)
+
     handles = [register_optimizer_step_pre_hook(before_step)]
+    handles.append(checked.called.module.register_forward_pre_hook(compare_frozen))
     if sharded:
         handles += [p.register_post_accumulate_grad_hook(arrived) for p in parameters]
     else:
@@ -243,6 +258,7 @@ def _run_each(
             came.clear()
             stale.clear()
             holds.clear()
+            drifted.clear()
             optimizers.clear()
             searching.clear()
             checked.called.reseed()
@@ -256,17 +272,14 @@ def _run_each(
             delivered, applied = torch.cat([*sums.values()]), torch.cat(first)
             held = np.array([p in holds for p in parameters])
             made.append(_Update(delivered, applied, steps, True, len(came), len(stale), [*optimizers], held,
-                                sum(holds.values()), bool(searching)))  # fmt: skip
-            with torch.no_grad():
-                for p, value, _ in before:
-                    p.copy_(value)
+                                sum(holds.values()), len(drifted), bool(searching)))  # fmt: skip
+            put_back()
     finally:
         for handle in handles:
             handle.remove()
-        with torch.no_grad():
-            for p, value, gradient in before:
-                p.copy_(value)
-                p.grad = gradient
+        put_back()
+        for p, _, gradient in before:
+            p.grad = gradient
     for update in made if ranks() > 1 else []:
         if sharded:  # what arrives is the mean over the ranks
             update.delivered *= ranks()
@@ -279,6 +292,16 @@ def _run_each(
         dist.all_reduce(most := torch.tensor(update.stale), dist.ReduceOp.MAX)
         update.stale = int(most)
     return made
+
+
+def _frozen(module: nn.Module, parameters: Sequence[nn.Parameter]) -> list[nn.Parameter]:
+    """Parameters that do not learn, as those of a teacher that a step moves; none if they are far more than learn.
+
+    Frozen weights below adapters are far more: no step moves these, and copies of them would fill the memory.
+    """
+    frozen = [p for p in module.parameters() if not p.requires_grad]
+    many = sum(p.numel() for p in frozen) > 3 * sum(p.numel() for p in parameters)
+    return [] if many else frozen
 
 
 def _stepped(
@@ -325,6 +348,10 @@ def _stepped(
         return _failed(evidence, "nothing")
     if update.moved:
         return _failed(f"{evidence} Other values had {update.moved} of {len(parameters)} parameters.", "moved")
+    if update.drifted:
+        of_all = len(_frozen(checked.called.module, parameters))
+        evidence += f" Other values had {update.drifted} of {of_all} frozen parameters in a later micro-batch."
+        return _failed(evidence, "moved")
     lost = _lost(update, parameters) if update.steps else np.zeros(len(parameters), bool)
     if (lost & update.held).any():
         return _failed(evidence, "lost gradients", count=int((lost & update.held).sum()), of_all=len(parameters))

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from check_cases import SEGMENTS, Tiny, dense
+from check_fourth import Taught, teaching
 from check_later import count
 from check_reports import SHORT, Uncounted
 from check_table import checked
@@ -134,3 +135,18 @@ def zeroing_in_place(model, batches):
 def test_gradients_that_are_zeros_after_the_step_were_applied_by_it(dtype):
     found = checked((Tiny().to(dtype), dense(**SEGMENTS), SHORT, {"step": zeroing_in_place}))
     assert found["accumulation"].verdict == found["next update"].verdict == "passed", found
+
+
+@pytest.mark.parametrize("each", [True, False])
+def test_a_teacher_that_a_step_moves_is_put_back(each):
+    """It is no parameter that learns, and each update begins with the same one."""
+    model = Taught()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    found = checked((model, dense(**SEGMENTS), SHORT, {"step": teaching(each)}))
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert found["next update"].verdict == "passed", found
+    if each:
+        assert "parameters change inside the update" in found["accumulation"].cause
+        assert "6 of 6 frozen parameters" in found["accumulation"].evidence, found
+    else:
+        assert found.exact is True, found
