@@ -356,10 +356,10 @@ def ranks() -> int:
 
 
 def some(parameter: Tensor, gradient: Tensor | None) -> Tensor:
-    """Some numbers of the gradient of a parameter, spread over it; zeros if there is no gradient."""
+    """A copy of some numbers of the gradient of a parameter, spread over it; zeros if there is no gradient."""
     whole = torch.zeros_like(parameter) if gradient is None else gradient.detach()
     flat = (whole.full_tensor() if isinstance(whole, DTensor) else whole).flatten()
-    return flat[:: max(1, flat.numel() // _MOST)].double().cpu()
+    return flat[:: max(1, flat.numel() // _MOST)].to("cpu", torch.float64, copy=True)
 
 
 def by_slot(values: Tensor, ids: Tensor) -> Tensor | None:
