@@ -163,7 +163,7 @@ def _near_plan(
     progress: bool | Callable[[Progress], bool | None] | None,
     on_interrupt: Literal["return", "raise"],
 ) -> PackingPlan:
-    """The plan of "auto": arguments as of `plan`."""
+    """Make the plan of "auto"; arguments as of `plan`."""
     plans = fast_plans(histogram, limit)
     if not is_near(plans[-1]):
         known = {made.method: list(zip(made.strategies, made.repeats.tolist(), strict=True)) for made in plans}

@@ -338,7 +338,7 @@ def _pack(
         found = pack_parquet(data[0] if len(data) == 1 else data, out, top, plan=made, **values)
     if rank:
         return
-    said = "{num_packs:,} packs of {max_length:,} ({method}); none has fewer than {lower_bound:,} (proof: {proof})."
+    said = "{num_packs:,} packs of {max_length:,} ({method}); the proven minimum is {lower_bound:,} (proof: {proof})."
     said += " {sequences:,} sequences, {tokens:,} tokens; {overlong_sequences:,} were too long."
     columns = [f"{name}: {became}." for name, became in found["columns"].items()]
     if second := found.get("second_budget"):
@@ -382,7 +382,7 @@ def _pack_chat_trees(data: tuple[Path, ...], out: Path, top: int, script: bool, 
     options = {name: values[name] for name in taken}
     found = pack_chat_trees(data[0] if len(data) == 1 else data, out, top, **options)
     said = (
-        "{turns:,} turns of {chats:,} chats in {rows:,} rows of {max_length:,}; none has fewer than {lower_bound:,}."
+        "{turns:,} turns of {chats:,} chats in {rows:,} rows of {max_length:,}; the proven minimum is {lower_bound:,}."
     )
     tokens = "{tokens:,} tokens, {unshared_tokens:,} with nothing shared; a mask of pairs takes {mask_bytes:,} bytes."
     left = "{flat_chats:,} chats are no trees and kept flat; {dropped_turns:,} turns were too long, "

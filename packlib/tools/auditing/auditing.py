@@ -15,7 +15,7 @@ from packlib.lengths import LengthHistogram
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, count_lengths
 from packlib.lengths.overlong import OVERLONG, Overlong
 from packlib.packing import plan
-from packlib.packing.search.bound import direct_bound
+from packlib.packing.search.sums import direct_bound
 from packlib.tools.auditing.audit_waits import waiting_of
 from packlib.tools.auditing.audited_source import OpenSource, ReadSource
 from packlib.tools.auditing.bare_rows import BareRows, TokenCounts, fits, read_again, tokens_beside
