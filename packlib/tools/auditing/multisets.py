@@ -25,7 +25,7 @@ def without_partner(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def _beyond(numbers: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Whether each of the sorted `numbers` comes there more often, up to its place, than in the sorted `others`."""
+    """Mark the sorted `numbers` that come more often, up to their place, than in the sorted `others`."""
     rank = np.arange(len(numbers)) - np.searchsorted(numbers, numbers)
     partners = np.searchsorted(others, numbers, side="right") - np.searchsorted(others, numbers)
     return rank >= partners
