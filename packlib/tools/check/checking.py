@@ -11,6 +11,7 @@ import numpy as np
 from packlib.bars import progress_bar, wanted
 from packlib.checks import no_frame, one_of, shown, whole_number
 from packlib.collectives import lost_ranks_named
+from packlib.tools.check.accumulation import accumulation
 from packlib.tools.check.called_model import CalledModel, Refused, ranks
 from packlib.tools.check.causes import why_leaks
 from packlib.tools.check.choosing import choose
@@ -19,10 +20,10 @@ from packlib.tools.check.findings import FAILED, Finding, PackingCheck
 from packlib.tools.check.group_questions import shared_prompt_findings
 from packlib.tools.check.loss_questions import loss_questions
 from packlib.tools.check.model_questions import determinism, isolation, lacking, padding, positions, sameness, tokens
+from packlib.tools.check.next_update import next_update, without_labels
 from packlib.tools.check.places import is_own
 from packlib.tools.check.training_noise import training
 from packlib.tools.check.tree_questions import tree_findings
-from packlib.tools.check.update import accumulation, next_update, without_labels
 from packlib.tools.check.weighing import REDUCTIONS, Weighing
 from packlib.tools.check.whole_sequences import whole_sequences
 
