@@ -85,9 +85,12 @@ class Weighted(Uncounted):
         return (each * self.weight[(segments - 1).clamp(min=0, max=len(self.weight) - 1)]).sum() / asked.sum()
 
 
+def in_one_row(rows):
+    return dense(slots=sum(len(row["input_ids"]) for row in rows), **SEGMENTS)(rows)
+
+
 def with_weights(rows):
-    batch = dense(slots=sum(len(row["input_ids"]) for row in rows), **SEGMENTS)(rows)
-    return {**batch, "weight": torch.tensor([row["weight"] for row in rows])}
+    return {**in_one_row(rows), "weight": torch.tensor([row["weight"] for row in rows])}
 
 
 WEIGHED = [{**row, "weight": 0.4 + 0.3 * number} for number, row in enumerate(SHORT)]
@@ -196,7 +199,7 @@ class Policy(Uncounted):
 
 def rollouts(rows):
     """All in one row; completions without a prompt, each with an advantage of its own."""
-    batch = dense(slots=sum(len(row["input_ids"]) for row in rows), **SEGMENTS)(rows)
+    batch = in_one_row(rows)
     worth = torch.tensor([[row["worth"] for row in rows for _ in row["input_ids"]]])
     del batch["labels"]
     return {**batch, "completion_mask": torch.ones_like(batch["input_ids"]), "advantages": worth}
@@ -244,8 +247,7 @@ class Timed(Uncounted):
 
 
 def with_times(rows):
-    batch = dense(slots=sum(len(row["input_ids"]) for row in rows), **SEGMENTS)(rows)
-    return {**batch, "times": torch.tensor([row["time"] for row in rows])}
+    return {**in_one_row(rows), "times": torch.tensor([row["time"] for row in rows])}
 
 
 TIMED = [{**row, "time": 0.1 + 0.25 * number} for number, row in enumerate(SHORT)]

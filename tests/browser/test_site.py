@@ -32,7 +32,7 @@ from packbook.run.running import notebooks
 from packlib.lengths import LengthHistogram, available, load
 from packlib.lengths.counting import MAX_LENGTH
 from packlib.packing import plan
-from packlib.packing.search.bound import direct_bound
+from packlib.packing.search.sums import direct_bound
 from packlib.tools.advice import advise, batches_today
 from packlib.work import Work, waiting
 

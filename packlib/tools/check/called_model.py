@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from packlib.checks import listed, one_line, shown
+from packlib.arguments import listed, one_line, shown
 from packlib.tools.check.places import place_of
 
 _PLACEHOLDER = re.compile(r"(image|video|vision|audio|boi|eoi|boa|eoa).*token_(id|index)$")
@@ -93,6 +93,7 @@ class CalledModel:
         self.module = model if isinstance(model, nn.Module) else nn.Module()
         self.trains = model is self.module and model.training
         self.keep = sorted({*keep, *placeholders(self.module)})
+        self.ends: list[int] = []  # tokens that begin or end sequences, by which a model may tell them apart
         self.device = next((p.device for p in self.module.parameters()), None)
         if any(p.is_meta for p in self.module.parameters()):
             raise ValueError(

@@ -150,3 +150,22 @@ def test_a_teacher_that_a_step_moves_is_put_back(each):
         assert "6 of 6 frozen parameters" in found["accumulation"].evidence, found
     else:
         assert found.exact is True, found
+
+
+def applying_each_second(model, batches):
+    """A step for two micro-batches, which has applied these when it fails with more."""
+    model.zero_grad()
+    for at, batch in enumerate(batches):
+        if at == 2:
+            raise ValueError("two micro-batches")
+        (model(**batch)["loss"] * count([batch]) / count(batches[:2])).backward()
+        if at == 1:
+            torch.optim.SGD(model.parameters(), lr=0.1).step()
+
+
+def test_a_step_that_fails_after_its_update_leaves_the_weights():
+    model = Uncounted("attention")
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    found = checked((model, dense(**SEGMENTS), SHORT, {"step": applying_each_second}))
+    assert found["accumulation"].verdict == "passed", found
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())

@@ -35,7 +35,7 @@ from packbook.results import meaning, questions_of
 from packbook.run import course
 from packbook.run.minutes import reading_minutes
 from packbook.run.running import NOTEBOOKS
-from packlib.checks import escaped, shown
+from packlib.arguments import escaped, shown
 from packlib.files import output_path, work_folder, write_text
 from packlib.installed import ROOT, needed_by
 from packlib.lengths import available, load
