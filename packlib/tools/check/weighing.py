@@ -150,7 +150,8 @@ class Weighing:
             ways = itertools.product(names, (True, False))
             if found := {name: by_labels for name, by_labels in ways if self._fits(rules[name], by_labels)}:
                 return found
-        return {"own": False} if self.by_gradient and self._steady() else {}
+        own = self.by_gradient and self._steady([batch.weight for batch in self.batches])
+        return {"own": False} if own else {}
 
     def _fits(self, rule: Rule, by_labels: bool) -> bool:
         if not self.by_gradient and not by_labels:
@@ -169,12 +170,16 @@ class Weighing:
                 return False
         return True
 
-    def _steady(self) -> bool:
-        """Whether each unit has a weight of its own, with which each batch is a mean."""
-        own = self.whole.weight
-        for batch in self.batches:
-            total = sum(own[unit] for unit in batch.weight if unit in own)
-            pairs = [(weight * total, own[unit]) for unit, weight in batch.weight.items() if unit in own]
+    def _steady(self, weights: Sequence[dict[int, float]]) -> bool:
+        """Whether each unit has a weight of its own, with which each batch is a mean.
+
+        Args:
+            weights: of the units of each batch, the whole one first.
+        """
+        own = weights[0]
+        for of_batch in weights:
+            total = sum(own[unit] for unit in of_batch if unit in own)
+            pairs = [(weight * total, own[unit]) for unit, weight in of_batch.items() if unit in own]
             if any(abs(mine - its) > self.near * abs(its) for mine, its in pairs):
                 return False
         return abs(sum(own.values()) - 1) <= self.near
@@ -182,18 +187,17 @@ class Weighing:
     @cached_property
     def aside_rule(self) -> str | None:
         """The rule of what does not pass through the scores, where no sequence changes another's; None if none fits."""
-        found = [
-            (batch, unit, _times(batch.loss, alone, "aside"), held(alone, True, unit))
-            for batch in self.batches
-            for unit, alone in batch.alone.items()
-        ]
-        if any(times is None or times[1] > 10 * self.limit for _, _, times, _ in found):
+        found = [{unit: _times(batch.loss, alone, "aside") for unit, alone in batch.alone.items()}
+                 for batch in self.batches]  # fmt: skip
+        if any(times is None or times[1] > 10 * self.limit for of_batch in found for times in of_batch.values()):
             return None
+        weights = [{unit: times[0] for unit, times in of_batch.items()} for of_batch in found]  # type: ignore[index]
         for name, rule in (RULES | FAULTS).items():
-            wanted = [rule(held(batch.loss, True, unit)) / rule(alone) for batch, unit, _, alone in found]
-            if all(abs(times[0] / its - 1) <= self.near for (_, _, times, _), its in zip(found, wanted, strict=True)):  # type: ignore[index]
+            if all(abs(weights[at][unit] / rule(held(batch.loss, True, unit)) * rule(held(alone, True, unit)) - 1)
+                   <= self.near for at, batch in enumerate(self.batches)
+                   for unit, alone in batch.alone.items()):  # fmt: skip
                 return name
-        return None
+        return "own" if self._steady(weights) else None
 
     @property
     def rule(self) -> tuple[str, bool] | None:
