@@ -365,10 +365,46 @@ class CheckedBatch(CalledBatch):
         return None
 
     @cached_property
+    def exchanged(self) -> str:
+        """The name of a field with a value for each sequence, if a sequence gets that of another one; else nothing."""
+        for name, value in self.batch.items():
+            each = isinstance(value, Tensor) and value.dim() > 0 and len(value) == len(self.pieces) > 1
+            if not each or name == "input_ids" or has_slots(value, self.ids) or is_mask(value, self.ids):
+                continue
+            for number in range(len(value)):
+                other = value.clone()
+                other[number] = value[number - 1]
+                seen = self.called.runs({**self.batch, name: other})
+                change = 0 if seen is None else self.apart(seen.outputs, self.seen.outputs)
+                if any(change[piece.slots].max() > self.limit for at, piece in enumerate(self.pieces) if at != number):
+                    return name
+        return ""
+
+    def seen_within(self, number: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """Which tokens of its sequence the first and the last token of a piece depend on, in the batch and alone.
+
+        Returns:
+            Two of shape (2, tokens); None if gradients do not say.
+        """
+        piece, alone = self.pieces[number], self.alone[number]
+        again = None if alone is None else self.called.runs(alone.batch)
+        if alone is None or again is None:
+            return None
+        found = []
+        for seen, ids, slots in ((self.seen, self.ids, piece.slots), (again, alone.batch["input_ids"], alone.slots)):
+            ends = [slots[:1], slots[-1:]]
+            depends = gradients(self.called, seen.outputs, seen.embeddings, ids, ends)
+            if depends is None:
+                return None
+            found.append((depends > EXACT * depends.amax(1, keepdim=True)).numpy()[:, slots])
+        return found[0], found[1]
+
+    @cached_property
     def late_alone(self) -> bool:
         """Whether all that does not begin a row differs, and nothing else, while no field of the batch is to blame."""
         firsts = set(np.unique(self.rows, return_index=True)[1].tolist())
-        return not self.blamed and set(self.differing()) == set(range(len(self.pieces))) - firsts != set()
+        late = not self.blamed and set(self.differing()) == set(range(len(self.pieces))) - firsts != set()
+        return late and not self.exchanged
 
 
 def _put(value: Tensor, slots: np.ndarray, part: Tensor) -> Tensor:

@@ -32,6 +32,11 @@ _FIXED_SIZE = (
     "Each weighs the same: right in padded batches of a fixed size. In a smaller one, as at the end of an epoch, each "
     "sequence weighs more; whether your loader makes one is not known (dataloader_drop_last=True makes none)."
 )
+_TOO_FEW = (
+    "No optimizer steps in step with so few micro-batches, and one does with four times as many: those that are left "
+    "over at the end of a pass are never applied, or with the next pass. Let step make an update of all that it gets, "
+    "as its loop should at the end."
+)
 _UNHELD = "give them to an optimizer, or freeze them (requires_grad=False) if they are not to learn."
 _UPDATES = 3  # in a row
 _DAMPED = 2.0**-12  # what gradients are multiplied with so that no bound clips them
@@ -327,6 +332,8 @@ def _stepped(
         alone = [gradient / ranks() for gradient in alone]
     mine = [batches[dist.get_rank()]] if parted else batches
     update = _run(checked, parameters, mine, step, still=still)
+    if not update.steps and _steps_with_more(checked, parameters, mine, step):
+        return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_TOO_FEW}")
     if update.searches:
         why = "An optimizer computes gradients more than once in a step (a closure), each of other weights."
         return Finding("accumulation", INCONCLUSIVE, f"{evidence} {why}")
@@ -411,6 +418,16 @@ def _stepped(
     if name == "mean of means" and _by_number(checked, weighing):
         return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_FIXED_SIZE}")
     return _failed(evidence, name)
+
+
+def _steps_with_more(
+    checked: CheckedBatch, parameters: list[nn.Parameter], batches: list[dict], step: Callable
+) -> bool:
+    """Whether an optimizer steps with four times these micro-batches; False if step does not take as many."""
+    try:
+        return _run(checked, parameters, batches * 4, step).steps > 0
+    except ValueError:
+        return False
 
 
 def _beside_the_scores(

@@ -45,7 +45,7 @@ def test_a_fault_is_found_and_its_cause_named(name):
 def test_the_table_shows_what_is_missed(name):
     found = table.checked(table.OPEN[name]())
     assert table.row("missed", name, found) == LINES[name]
-    _, question, words = (kinds.OPEN | second.OPEN | third.OPEN).get(
+    _, question, words = (kinds.OPEN | second.OPEN | third.OPEN | fourth.OPEN).get(
         name, (None, "next update", "a new optimizer in each call")
     )
     assert words in found[question].evidence, found
