@@ -83,7 +83,7 @@ def check_packing(
             Parameters and gradients are put back; what your optimizer remembers is not. Dropout is off in it. On two
             ranks each gets one micro-batch, and a model in DistributedDataParallel is handed over as it is.
         keep: tokens that are never changed, such as placeholders of images. Those that the model's config names
-            (`image_token_id`, …) are kept anyway.
+            (`image_token_id`, …) are kept anyway, and so are tokens that half of the sequences begin with or end in.
         ranks_share: what several ranks share. "batches": each has micro-batches of its own. "rows": the slots of each
             row lie on all of them, as in context or sequence parallelism. Then each rank calls the model with the whole
             batch, of which the model takes its part, and gets `.logits` and `.loss` of the whole rows; the step of each
