@@ -4,9 +4,10 @@ Read first `checking.py`, `check_packing`: which questions are asked, and in whi
 `loss_questions.py` and `update.py` ask them, of a `CheckedBatch` (`collated_batch.py`): the batch that the collator
 makes, what the `CalledModel` gives for it and for each sequence alone, and what moves what. `causes.py` finds why one
 sequence sees another; `training_noise.py` asks about noise of training; `weighing.py` finds what each weighs in the
-loss; `findings.py` says what was found. `whole_sequences.py` compares all of them whole; `places.py` says where code
-failed. `check_targets.py` loads what the command names, `group_questions.py` asks where answers share prompts, and
-`tree_questions.py` where sequences share what they begin with at any depth.
+loss; `watched_steps.py` sees what a trainer's step does; `findings.py` says what was found. `whole_sequences.py`
+compares all of them whole; `places.py` says where code failed. `check_targets.py` loads what the command names,
+`group_questions.py` asks where answers share prompts, and `tree_questions.py` where sequences share what they begin
+with at any depth.
 """
 
 from packlib.tools.check.checking import check_packing

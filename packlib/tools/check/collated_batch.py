@@ -375,7 +375,9 @@ class CheckedBatch(CalledBatch):
                 other = value.clone()
                 other[number] = value[number - 1]
                 seen = self.called.runs({**self.batch, name: other})
-                change = 0 if seen is None else self.apart(seen.outputs, self.seen.outputs)
+                if seen is None:
+                    continue
+                change = self.apart(seen.outputs, self.seen.outputs)
                 if any(change[piece.slots].max() > self.limit for at, piece in enumerate(self.pieces) if at != number):
                     return name
         return ""

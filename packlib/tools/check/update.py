@@ -2,27 +2,21 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
-from copy import deepcopy
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
-from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from packlib.tools.check.called_model import keeping_modes, ranks, some, tensors
-from packlib.tools.check.collated_batch import CheckedBatch, in_one_sentence
+from packlib.tools.check.called_model import ranks, some, tensors
+from packlib.tools.check.collated_batch import CheckedBatch
 from packlib.tools.check.findings import INCONCLUSIVE, NOT_ASKED, PASSED, Finding
 from packlib.tools.check.slot_gradients import Loss, labeled
-from packlib.tools.check.training_noise import WithoutDropout, without_training
+from packlib.tools.check.watched_steps import NEAR, Update, frozen, run, run_each
 from packlib.tools.check.weighing import Weighing, held
 
-_NEAR = 0.05
 _NOISY = 0.3  # how far noise may move a weight
 _NO_GRADIENT = (
     "The rest of the update is no gradient of theirs, as where noise is drawn, a part is detached, or the trainer's "
@@ -112,203 +106,6 @@ def _held(weighing: Weighing, parts: Sequence[Loss]) -> str:
     return f"Micro-batches hold {' and '.join(counts)} {what.replace('tokens', 'labels')}."
 
 
-@dataclass
-class _Update:
-    """What one call of a step did; of each parameter some numbers are looked at.
-
-    Attributes:
-        delivered: the sum of what backward passes gave, on average over ranks.
-        applied: what the optimizer took; what is left at the end if there was no optimizer.
-        steps: the optimizer steps of a parameter.
-        alike: whether all ranks applied the same.
-        came: how many parameters had a gradient.
-        stale: how many of them still had that of the update before.
-        optimizers: those that stepped.
-        held: shape (parameters,), whether one of them has the parameter.
-        moved: how many parameters were other ones already when the first optimizer that has them stepped.
-        drifted: how many frozen ones, as those of a teacher, were other ones when a later micro-batch was computed.
-        searches: whether an optimizer computed gradients more than once in a step, by a closure.
-    """
-
-    delivered: Tensor
-    applied: Tensor
-    steps: int
-    alike: bool
-    came: int
-    stale: int
-    optimizers: list[torch.optim.Optimizer]
-    held: np.ndarray
-    moved: int
-    drifted: int
-    searches: bool
-
-
-def _run(
-    checked: CheckedBatch,
-    parameters: list[nn.Parameter],
-    batches: list[dict],
-    step: Callable,
-    damped: float = 1.0,
-    still: bool = False,
-) -> _Update:
-    """One call of the step, which leaves parameters and gradients as they were.
-
-    Args:
-        still: whether the model is kept from training, in which it may draw noise.
-    """
-    with without_training() if still else nullcontext():
-        return _run_each(checked, parameters, [batches], step, damped)[0]
-
-
-def _run_each(
-    checked: CheckedBatch,
-    parameters: list[nn.Parameter],
-    updates: Sequence[list[dict]],
-    step: Callable,
-    damped: float = 1.0,
-) -> list[_Update]:
-    """Call the step for one update after another, each with the parameters and buffers of the first.
-
-    Gradients are left from one to the next; in the end they are what they were, as the parameters are.
-
-    Args:
-        damped: what each gradient is multiplied with as it arrives.
-    """
-    before = [(p, p.detach().clone(), p.grad) for p in parameters]
-    frozen = _frozen(checked.called.module, parameters)
-    kept = [(x, x.detach().clone()) for x in (*frozen, *checked.called.module.buffers())]
-    drifted = set[Tensor]()
-    sharded = any(isinstance(p, DTensor) for p in parameters)
-    sums, taken, optimizers = dict[nn.Parameter, Tensor](), dict[nn.Parameter, list[Tensor]](), list[Any]()
-    came, stale, holds = set[nn.Parameter](), set[nn.Parameter](), dict[nn.Parameter, bool]()
-    searching = list[torch.optim.Optimizer]()
-    value_of = {p: value for p, value, _ in before}
-    fresh, left = dict[nn.Parameter, Tensor](), dict[nn.Parameter, Tensor]()  # of sharded parameters
-
-    def come(p: nn.Parameter) -> None:
-        """Note what a parameter still has when its first gradient comes."""
-        if p not in came and p.grad is not None and bool(some(p, p.grad).any()):
-            stale.add(p)
-        came.add(p)
-
-    def compare_frozen(module: nn.Module, given: tuple) -> None:
-        """Note which frozen parameters are other ones as a micro-batch is computed."""
-        drifted.update(x for x, value in kept[: len(frozen)] if not torch.equal(x, value))
-
-    def before_step(optimizer: torch.optim.Optimizer, given: tuple, named: dict) -> tuple[tuple, dict] | None:
-        """Take what an optimizer applies; if it computes that by a closure, when this has returned."""
-        closure = given[1] if len(given) > 1 else named.get("closure")
-        if closure is None:
-            take(optimizer)
-            return None
-        calls = []
-
-        def watched() -> Any:
-            calls.append(closure())
-            if len(calls) == 1:
-                take(optimizer)
-            else:
-                searching.append(optimizer)
-            return calls[-1]
-
-        return given[:1], named | {"closure": watched}
-
-    def take(optimizer: torch.optim.Optimizer) -> None:
-        optimizers.append(optimizer)
-        for p in (p for group in optimizer.param_groups for p in group["params"]):
-            if p in taken:
-                holds.setdefault(p, not torch.equal(p, value_of[p]))
-            if p in taken and p.grad is not None:
-                come(p)
-                taken[p].append(some(p, p.grad))
-
-    def add(p: nn.Parameter, gradient: Tensor) -> None:
-        come(p)
-        sums[p].add_(some(p, gradient))
-
-    def arrived(p: nn.Parameter) -> None:
-        """As `add`, for a sharded parameter, of which only the sum with what it still has is seen."""
-        total = some(p, p.grad)
-        if p not in came:
-            fresh.setdefault(p, total)
-            limit = _NEAR * float(total.abs().max())
-            if p in left and bool(left[p].any()) and torch.allclose(total, fresh[p] + left[p], rtol=0, atol=limit):
-                stale.add(p)
-        came.add(p)
-        p.grad.mul_(damped)  # type: ignore[union-attr]
-        sums[p].add_(some(p, p.grad))
-
-    @torch.no_grad()
-    def put_back() -> None:
-        for x, value in (*((p, value) for p, value, _ in before), *kept):
-            x.copy_(value)
-
-    handles = [register_optimizer_step_pre_hook(before_step)]
-    handles.append(checked.called.module.register_forward_pre_hook(compare_frozen))
-    if sharded:
-        handles += [p.register_post_accumulate_grad_hook(arrived) for p in parameters]
-    else:
-        if damped != 1:
-            handles += [p.register_hook(lambda gradient: gradient * damped) for p in parameters]
-        handles += [p.register_hook(partial(add, p)) for p in parameters]
-    made = []
-    try:
-        for p in parameters:
-            p.grad = None
-        for batches in updates:
-            sums.update({p: some(p, None) for p in parameters})
-            taken.update({p: [] for p in parameters})
-            if sharded:
-                left.update({p: some(p, p.grad) for p in parameters})
-            came.clear()
-            stale.clear()
-            holds.clear()
-            drifted.clear()
-            optimizers.clear()
-            searching.clear()
-            checked.called.reseed()
-            said = (
-                f"step failed when it was called as step(model, batches) with a list of {len(batches)} micro-batches"
-            )
-            with in_one_sentence(said), keeping_modes(checked.called.module), WithoutDropout():
-                step(checked.called.outer, deepcopy(batches))
-            steps = max(map(len, taken.values()), default=0)
-            first = [taken[p][0] if taken[p] else some(p, None if steps else p.grad) for p in parameters]
-            delivered, applied = torch.cat([*sums.values()]), torch.cat(first)
-            held = np.array([p in holds for p in parameters])
-            made.append(_Update(delivered, applied, steps, True, len(came), len(stale), [*optimizers], held,
-                                sum(holds.values()), len(drifted), bool(searching)))  # fmt: skip
-            put_back()
-    finally:
-        for handle in handles:
-            handle.remove()
-        put_back()
-        for p, _, gradient in before:
-            p.grad = gradient
-    for update in made if ranks() > 1 else []:
-        if sharded:  # what arrives is the mean over the ranks
-            update.delivered *= ranks()
-        else:
-            dist.all_reduce(update.delivered)
-        every = [torch.empty_like(update.applied) for _ in range(ranks())]
-        dist.all_gather(every, update.applied)
-        update.alike = all(_near(other, every[0]) for other in every)
-        update.delivered /= ranks()
-        dist.all_reduce(most := torch.tensor(update.stale), dist.ReduceOp.MAX)
-        update.stale = int(most)
-    return made
-
-
-def _frozen(module: nn.Module, parameters: Sequence[nn.Parameter]) -> list[nn.Parameter]:
-    """Parameters that do not learn, as those of a teacher that a step moves; none if they are far more than learn.
-
-    Frozen weights below adapters are far more: no step moves these, and copies of them would fill the memory.
-    """
-    frozen = [p for p in module.parameters() if not p.requires_grad]
-    many = sum(p.numel() for p in frozen) > 3 * sum(p.numel() for p in parameters)
-    return [] if many else frozen
-
-
 def _stepped(
     checked: CheckedBatch,
     weighing: Weighing,
@@ -331,7 +128,7 @@ def _stepped(
             dist.all_reduce(gradient)
         alone = [gradient / ranks() for gradient in alone]
     mine = [batches[dist.get_rank()]] if parted else batches
-    update = _run(checked, parameters, mine, step, still=still)
+    update = run(checked, parameters, mine, step, still=still)
     if not update.steps and _steps_with_more(checked, parameters, mine, step):
         return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_TOO_FEW}")
     if update.searches:
@@ -356,12 +153,12 @@ def _stepped(
     if update.moved:
         return _failed(f"{evidence} Other values had {update.moved} of {len(parameters)} parameters.", "moved")
     if update.drifted:
-        of_all = len(_frozen(checked.called.module, parameters))
+        of_all = len(frozen(checked.called.module, parameters))
         evidence += f" Other values had {update.drifted} of {of_all} frozen parameters in a later micro-batch."
         return _failed(evidence, "moved")
     lost = _lost(update, parameters) if update.steps else np.zeros(len(parameters), bool)
-    if (lost & update.held).any():
-        return _failed(evidence, "lost gradients", count=int((lost & update.held).sum()), of_all=len(parameters))
+    if (lost & update.owned).any():
+        return _failed(evidence, "lost gradients", count=int((lost & update.owned).sum()), of_all=len(parameters))
     if lost.any():  # what the optimizers have is asked about all the same
         rest = [p for p, gone in zip(parameters, lost, strict=True) if not gone]
         found = _stepped(checked, weighing, parts, step, parted, rest, still)
@@ -376,8 +173,8 @@ def _stepped(
             return _failed(evidence, "aside alike")
         if _near(through, shares) and _near(sum(aside), 1):
             return Finding("accumulation", PASSED, evidence)
-    if left > _NEAR and not still:  # noise that is drawn in training may be the rest
-        quiet = _run(checked, parameters, mine, step, still=True).applied
+    if left > NEAR and not still:  # noise that is drawn in training may be the rest
+        quiet = run(checked, parameters, mine, step, still=True).applied
         if not torch.equal(quiet, update.applied) and np.allclose(got, _weights(alone, quiet), rtol=_NOISY):
             found = _stepped(checked, weighing, parts, step, parted, parameters, still=True)
             return replace(found, evidence=f"{found.evidence} The model was kept from training, where it draws noise.")
@@ -389,16 +186,16 @@ def _stepped(
         if count < len(parameters):
             evidence += f" The optimizer applied nothing to {len(parameters) - count} of {len(parameters)} parameters."
         kept = torch.from_numpy(np.repeat(taken, [some(p, None).numel() for p in parameters]))
-        if float((applied - made)[kept].norm() / applied.norm().clamp(min=1e-300)) > _NEAR:
+        if float((applied - made)[kept].norm() / applied.norm().clamp(min=1e-300)) > NEAR:
             return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_NO_GRADIENT}")
         return _of_four(checked, weighing, parts, step, parameters, evidence)
     if not _near(got, given):
         evidence += f" Backward passes gave {given[0]:.3g} and {given[1]:.3g}."
-        if abs(got[0] / given[0]) < _NEAR * abs(got[1] / given[1]):
+        if abs(got[0] / given[0]) < NEAR * abs(got[1] / given[1]):
             return _failed(evidence, "cleared")
-        if left > _NEAR or not _near(*(got / given)):
+        if left > NEAR or not _near(*(got / given)):
             return _failed(evidence, "between")
-        free = _run(checked, parameters, mine, step, damped=_DAMPED)
+        free = run(checked, parameters, mine, step, damped=_DAMPED)
         ratio, other = (float(one.applied.norm() / one.delivered.norm().clamp(min=1e-300)) for one in (update, free))
         if _near(ratio, other):
             counts = [sum(held(part, False)[name] for part in parts) for name in ("tokens", "sequences")]
@@ -406,7 +203,7 @@ def _stepped(
                 return _failed(evidence, "scaled after", how=f"{ratio:.3g}")
         got = _weights(alone, free.applied) / _DAMPED
         evidence += f" They are clipped to a norm of {update.applied.norm():.3g}."
-    if left > _NEAR:
+    if left > NEAR:
         return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_NO_GRADIENT}")
     if _near(got, shares) or (constant and _near(*got)):
         return _of_four(checked, weighing, parts, step, parameters, evidence)
@@ -425,7 +222,7 @@ def _steps_with_more(
 ) -> bool:
     """Whether an optimizer steps with four times these micro-batches; False if step does not take as many."""
     try:
-        return _run(checked, parameters, batches * 4, step).steps > 0
+        return run(checked, parameters, batches * 4, step).steps > 0
     except ValueError:
         return False
 
@@ -436,7 +233,7 @@ def _beside_the_scores(
     parts: Sequence[Loss],
     parameters: list[nn.Parameter],
     alone: Sequence[Tensor],
-    update: _Update,
+    update: Update,
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """What micro-batches weigh in an update through their scores, and besides them, as by a router's loss.
 
@@ -482,7 +279,7 @@ def _of_four(
         return passed
     alone, shares = [checked.called.parameter_slope(one.batch, parameters) for one in four], weighing.shares(four)
     try:
-        update = _run(checked, parameters, [one.batch for one in four], step)
+        update = run(checked, parameters, [one.batch for one in four], step)
     except ValueError:  # it takes two
         return passed
     got, given = _weights(alone, update.applied), _weights(alone, update.delivered)
@@ -492,11 +289,11 @@ def _of_four(
     left = float((update.applied - made).norm() / update.applied.norm())
     constant = weighing.rule is not None and weighing.rule[0] == "constant"
     wanted = np.ones(4) if constant else np.array(shares)
-    if left > _NEAR or _alike(got / wanted):
+    if left > NEAR or _alike(got / wanted):
         return passed
     weigh, right = (", ".join(f"{x:.3g}" for x in some) for some in (got, shares))
     evidence += f" Of four micro-batches each weighs {weigh}; right is {right}."
-    cleared = bool((np.abs(got[:2] / given[:2]) < _NEAR * np.abs(got[-1] / given[-1])).any())
+    cleared = bool((np.abs(got[:2] / given[:2]) < NEAR * np.abs(got[-1] / given[-1])).any())
     tokens = [held(one, False)["tokens"] for one in four]
     return _failed(evidence, "cleared" if cleared else _named_by(got, constant, tokens))
 
@@ -513,7 +310,7 @@ def next_update(checked: CheckedBatch, weighing: Weighing, step: Callable | None
     mine = [parts[dist.get_rank()]] if parted else parts
     if not parameters:
         return
-    first, *later = _run_each(checked, parameters, [mine] * _UPDATES, step)
+    first, *later = run_each(checked, parameters, [mine] * _UPDATES, step)
     if any(update.searches or not bool(update.applied.isfinite().all()) for update in (first, *later)):
         yield Finding(question, NOT_ASKED, "What step applies is not known: see accumulation.")
         return
@@ -524,9 +321,9 @@ def next_update(checked: CheckedBatch, weighing: Weighing, step: Callable | None
     for update in later:
         if not update.stale:
             continue
-        evidence += f"; {update.stale} of {update.came} parameters still had the gradient of the one before"
+        evidence += f"; {update.stale} of {update.reached} parameters still had the gradient of the one before"
         fresh = not any(mine is its for mine in first.optimizers for its in update.optimizers)
-        if fresh and update.stale == update.came:
+        if fresh and update.stale == update.reached:
             why = "step makes a new optimizer in each call, and does not say what clears gradients between updates."
             yield Finding(
                 question, NOT_ASKED, f"{evidence}, but {why} Make the optimizer once, and let step clear them."
@@ -539,7 +336,7 @@ def next_update(checked: CheckedBatch, weighing: Weighing, step: Callable | None
     evidence += (
         f"; the gradients that its optimizer applied differ from those of the first by {apart:.2g} of their size"
     )
-    if apart <= _NEAR:
+    if apart <= NEAR:
         yield Finding(question, PASSED, f"{evidence}.")
         return
     if not parted and not checked.called.share_rows:
@@ -547,7 +344,7 @@ def next_update(checked: CheckedBatch, weighing: Weighing, step: Callable | None
         other = max(later, key=lambda update: float((update.applied - first.applied).norm()))
         before, after = (_weights(alone, update.applied) for update in (first, other))
         made = torch.stack(alone, 1) @ torch.from_numpy(after)
-        if float((other.applied - made).norm()) <= _NEAR * float(size) and not _alike(after / before):
+        if float((other.applied - made).norm()) <= NEAR * float(size) and not _alike(after / before):
             evidence += f": micro-batches weigh {after[0]:.3g} and {after[1]:.3g}, and {before[0]:.3g} and "
             yield Finding.failed(question, f"{evidence}{before[1]:.3g} in the first.", "other update")
             return
@@ -570,7 +367,7 @@ def without_labels(checked: CheckedBatch, step: Callable | None) -> Iterator[Fin
 
     handle = checked.called.module.register_forward_hook(keep)
     try:
-        update = _run(checked, parameters, [checked.collate(rows[:2])], step)
+        update = run(checked, parameters, [checked.collate(rows[:2])], step)
     except Exception as error:  # whatever a step raises, it is that it does not take this update
         evidence += f"; in an update of them step raised {type(error.__cause__ or error).__name__}."
         yield Finding.failed(question, evidence, "unlabeled")
@@ -590,7 +387,7 @@ def _of_parameters(update: Tensor, parameters: list[nn.Parameter]) -> np.ndarray
     return np.array([bool(part.any()) for part in update.split(sizes)])
 
 
-def _lost(update: _Update, parameters: list[nn.Parameter]) -> np.ndarray:
+def _lost(update: Update, parameters: list[nn.Parameter]) -> np.ndarray:
     """Which parameters got gradients of which nothing is applied; shape (parameters,)."""
     sizes, least = [some(p, None).numel() for p in parameters], 1e-6 * float(update.delivered.norm())
     came = np.array([float(part.norm()) > least for part in update.delivered.split(sizes)])
@@ -603,10 +400,10 @@ def _weights(alone: Sequence[Tensor], update: Tensor) -> np.ndarray:
 
 
 def _named_by(got: np.ndarray, constant: bool, tokens: Sequence[int]) -> str:
-    if min(abs(got)) < _NEAR * max(abs(got)):
+    if min(abs(got)) < NEAR * max(abs(got)):
         return "left out"
     if _alike(got * tokens if constant else got):
-        return "sum of means" if abs(got[0] - 1) < _NEAR and not constant else "mean of means"
+        return "sum of means" if abs(got[0] - 1) < NEAR and not constant else "mean of means"
     return "other weights"
 
 
@@ -615,7 +412,7 @@ def _alike(values: np.ndarray) -> bool:
 
 
 def _near(mine: Any, others: Any) -> bool:
-    return np.allclose(mine, others, rtol=_NEAR)
+    return np.allclose(mine, others, rtol=NEAR)
 
 
 def _failed(evidence: str, name: str, **values: Any) -> Finding:
