@@ -1,5 +1,6 @@
 """A batch that a collator made: what moves what in it, what each sequence is alone, and which field changes that."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
@@ -151,8 +152,21 @@ class CheckedBatch(CalledBatch):
 
     @cached_property
     def own_moves(self) -> np.ndarray:
-        """`moves` in the batch as it is."""
-        return self.moves(self.batch)
+        """`moves` in the batch as it is.
+
+        Tokens by which a model seems to tell sequences apart are left from here on: with others in their place borders
+        go, and each sequence moves the next. So it seems where a move stays without them, or where nothing else shows
+        one: a layer that mixes in the token before is seen by gradients, or by what a sequence is alone.
+        """
+        moves, ends = self.moves(self.batch), _ends(self.few)
+        if not ends or self.leak(moves, None) is None:
+            return moves
+        self.called.ends = ends
+        without = self.moves(self.batch)
+        if self.leak(without, None) or not (self.leak(None, self.own_slopes) or self.differing()):
+            return without
+        self.called.ends = []
+        return moves
 
     @cached_property
     def own_slopes(self) -> np.ndarray | None:
@@ -407,6 +421,12 @@ class CheckedBatch(CalledBatch):
         firsts = set(np.unique(self.rows, return_index=True)[1].tolist())
         late = not self.blamed and set(self.differing()) == set(range(len(self.pieces))) - firsts != set()
         return late and not self.exchanged
+
+
+def _ends(rows: list[dict]) -> list[int]:
+    """Tokens that at least half of the sequences begin with, or end in."""
+    counts = [Counter(int(row["input_ids"][at]) for row in rows) for at in (0, -1)]
+    return sorted({token for count in counts for token, times in count.items() if times >= max(2, len(rows) / 2)})
 
 
 def _put(value: Tensor, slots: np.ndarray, part: Tensor) -> Tensor:
