@@ -15,7 +15,7 @@ from packlib.tools.check.collated_batch import CheckedBatch
 from packlib.tools.check.findings import INCONCLUSIVE, NOT_ASKED, PASSED, Finding
 from packlib.tools.check.slot_gradients import Loss, labeled
 from packlib.tools.check.watched_steps import NEAR, Update, frozen, run, run_each
-from packlib.tools.check.weighing import Weighing, held
+from packlib.tools.check.weighing import Weighing, amounts
 
 _NOISY = 0.3  # how far noise may move a weight
 _NO_GRADIENT = (
@@ -85,8 +85,8 @@ def _of_one_size(checked: CheckedBatch) -> list[Loss]:
 
 def _given_the_count(checked: CheckedBatch, weighing: Weighing, parts: Sequence[Loss]) -> Finding:
     """Whether a model that is told the labels of the update divides by them, as transformers' Trainer expects."""
-    count = torch.tensor(sum(held(part, False)["tokens"] for part in parts))
-    evidence, shares = _held(weighing, parts), weighing.shares(parts)
+    count = torch.tensor(sum(amounts(part, False)["tokens"] for part in parts))
+    evidence, shares = _sizes(weighing, parts), weighing.shares(parts)
     takes = inspect.signature(getattr(checked.called.model, "forward", checked.called.model)).parameters
     counted = [checked.called.runs({**part.batch, "num_items_in_batch": count}) for part in parts]
     values = [None if seen is None or seen.loss is None else float(seen.loss.detach()) for seen in counted]
@@ -99,10 +99,10 @@ def _given_the_count(checked: CheckedBatch, weighing: Weighing, parts: Sequence[
     return Finding("accumulation", NOT_ASKED, f"{evidence} What your trainer does is not known: pass step.")
 
 
-def _held(weighing: Weighing, parts: Sequence[Loss]) -> str:
+def _sizes(weighing: Weighing, parts: Sequence[Loss]) -> str:
     name, by_labels = weighing.rule or ("token", False)
     what = {"sequence": "sequences", "group": "groups"}.get(name, "tokens")
-    counts = [str(held(part, by_labels)[what]) for part in parts]
+    counts = [str(amounts(part, by_labels)[what]) for part in parts]
     return f"Micro-batches hold {' and '.join(counts)} {what.replace('tokens', 'labels')}."
 
 
@@ -121,7 +121,7 @@ def _stepped(
         parted: whether each rank gets one of them.
         still: whether the model is kept from training.
     """
-    batches, shares, evidence = [part.batch for part in parts], weighing.shares(parts), _held(weighing, parts)
+    batches, shares, evidence = [part.batch for part in parts], weighing.shares(parts), _sizes(weighing, parts)
     alone = [checked.called.parameter_slope(batch, parameters) for batch in batches]
     if checked.called.share_rows:
         for gradient in alone:
@@ -198,7 +198,7 @@ def _stepped(
         free = run(checked, parameters, mine, step, damped=_DAMPED)
         ratio, other = (float(one.applied.norm() / one.delivered.norm().clamp(min=1e-300)) for one in (update, free))
         if _near(ratio, other):
-            counts = [sum(held(part, False)[name] for part in parts) for name in ("tokens", "sequences")]
+            counts = [sum(amounts(part, False)[name] for part in parts) for name in ("tokens", "sequences")]
             if not (constant and any(_near(got / given * count, 1) for count in counts)):
                 return _failed(evidence, "scaled after", how=f"{ratio:.3g}")
         got = _weights(alone, free.applied) / _DAMPED
@@ -211,7 +211,7 @@ def _stepped(
         if left > weighing.limit:  # more than a scale is other than it should be
             return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_NO_GRADIENT}")
         return _failed(evidence, "times", how=f"{got[0] / shares[0]:.3g}")
-    name = _named_by(got, constant, [held(part, False)["tokens"] for part in parts])
+    name = _named_by(got, constant, [amounts(part, False)["tokens"] for part in parts])
     if name == "mean of means" and _by_number(checked, weighing):
         return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_FIXED_SIZE}")
     return _failed(evidence, name)
@@ -294,7 +294,7 @@ def _of_four(
     weigh, right = (", ".join(f"{x:.3g}" for x in some) for some in (got, shares))
     evidence += f" Of four micro-batches each weighs {weigh}; right is {right}."
     cleared = bool((np.abs(got[:2] / given[:2]) < NEAR * np.abs(got[-1] / given[-1])).any())
-    tokens = [held(one, False)["tokens"] for one in four]
+    tokens = [amounts(one, False)["tokens"] for one in four]
     return _failed(evidence, "cleared" if cleared else _named_by(got, constant, tokens))
 
 

@@ -19,7 +19,7 @@ from packlib.tools.check.slot_gradients import Loss
 REDUCTIONS = "token", "sequence", "group", "constant"
 
 
-def held(loss: Loss, by_labels: bool, unit: int | None = None) -> dict[str, int]:
+def amounts(loss: Loss, by_labels: bool, unit: int | None = None) -> dict[str, int]:
     """What a batch has of what a loss may be divided by.
 
     How many "tokens" are predicted, and of how many "sequences" and "groups"; its "length", "rows" and "slots"; and the
@@ -44,21 +44,26 @@ def held(loss: Loss, by_labels: bool, unit: int | None = None) -> dict[str, int]
 
 Rule = Callable[[dict[str, int]], float]
 RULES: dict[str, Rule] = {  # what a token, or a sequence, of a unit weighs
-    "token": lambda held: 1 / held["tokens"],
-    "sequence": lambda held: 1 / held["sequences"],
-    "group": lambda held: 1 / held["groups"],
-    "constant": lambda held: 1,
-    "length": lambda held: 1 / held["length"],
+    "token": lambda has: 1 / has["tokens"],
+    "sequence": lambda has: 1 / has["sequences"],
+    "group": lambda has: 1 / has["groups"],
+    "constant": lambda has: 1,
+    "length": lambda has: 1 / has["length"],
 }
 FAULTS: dict[str, Rule] = {
-    "pack mean": lambda held: 1 / held["rows"] / held["in the row"],
-    "slot mean": lambda held: 1 / held["slots"],
-    "multiplied by the number of rows": lambda held: held["rows"] / held["tokens"],
-    "divided by the number of rows": lambda held: 1 / held["tokens"] / held["rows"],
-    "multiplied by the number of slots": lambda held: held["slots"] / held["tokens"],
-    "multiplied by the number of sequences": lambda held: held["sequences"] / held["tokens"],
-    "divided by the number of sequences": lambda held: 1 / held["tokens"] / held["sequences"],
+    "pack mean": lambda has: 1 / has["rows"] / has["in the row"],
+    "slot mean": lambda has: 1 / has["slots"],
+    "multiplied by the number of rows": lambda has: has["rows"] / has["tokens"],
+    "divided by the number of rows": lambda has: 1 / has["tokens"] / has["rows"],
+    "multiplied by the number of slots": lambda has: has["slots"] / has["tokens"],
+    "multiplied by the number of sequences": lambda has: has["sequences"] / has["tokens"],
+    "divided by the number of sequences": lambda has: 1 / has["tokens"] / has["sequences"],
 }
+
+
+def _by(rule: Rule, loss: Loss, alone: Loss, by_labels: bool, unit: int) -> float:
+    """How many times what it weighs alone a unit weighs in a batch, by a rule."""
+    return rule(amounts(loss, by_labels, unit)) / rule(amounts(alone, by_labels, unit))
 
 
 class Weighed:
@@ -158,10 +163,7 @@ class Weighing:
             return False
         near = self.near if self.by_gradient else max(1e-5, 8 * self.checked.rounding)
         for batch in self.batches:
-            wanted = {
-                unit: rule(held(batch.loss, by_labels, unit)) / rule(held(alone, by_labels, unit))
-                for unit, alone in batch.alone.items()
-            }
+            wanted = {unit: _by(rule, batch.loss, alone, by_labels, unit) for unit, alone in batch.alone.items()}
             pairs = [(weight, wanted[unit]) for unit, weight in batch.weight.items()]
             if not self.by_gradient:
                 total = sum(wanted[unit] * (its.value or 0) for unit, its in batch.alone.items())
@@ -193,9 +195,12 @@ class Weighing:
             return None
         weights = [{unit: times[0] for unit, times in of_batch.items()} for of_batch in found]  # type: ignore[index]
         for name, rule in (RULES | FAULTS).items():
-            if all(abs(weights[at][unit] / rule(held(batch.loss, True, unit)) * rule(held(alone, True, unit)) - 1)
-                   <= self.near for at, batch in enumerate(self.batches)
-                   for unit, alone in batch.alone.items()):  # fmt: skip
+            apart = [
+                abs(weights[at][unit] / _by(rule, batch.loss, alone, True, unit) - 1)
+                for at, batch in enumerate(self.batches)
+                for unit, alone in batch.alone.items()
+            ]
+            if max(apart) <= self.near:
                 return name
         return "own" if self._steady(weights) else None
 
@@ -213,6 +218,6 @@ class Weighing:
         if name == "own":
             totals = [sum(self.whole.weight[self.checked.unit_of[p.sequence]] for p in part.pieces) for part in parts]
             return [total / sum(totals) for total in totals]
-        counts, rule = [held(part, by_labels) for part in parts], RULES[name]
+        counts, rule = [amounts(part, by_labels) for part in parts], RULES[name]
         whole = {what: sum(mine[what] for mine in counts) for what in counts[0]}
         return [rule(whole) / rule(mine) for mine in counts]
