@@ -33,6 +33,11 @@ _FIXED_SIZE = (
     "Each weighs the same: right in padded batches of a fixed size. In a smaller one, as at the end of an epoch, each "
     "sequence weighs more; whether your loader makes one is not known (dataloader_drop_last=True makes none)."
 )
+_TOO_FEW = (
+    "No optimizer steps in step with so few micro-batches, and one does with four times as many: those that are left "
+    "over at the end of a pass are never applied, or with the next pass. Let step make an update of all that it gets, "
+    "as its loop should at the end."
+)
 _UNHELD = "give them to an optimizer, or freeze them (requires_grad=False) if they are not to learn."
 _DAMPING = 2.0**-12  # what gradients are multiplied with so that no bound clips them
 
@@ -65,11 +70,22 @@ class _Asked:
     def tokens(self) -> list[int]:
         return [held(part, False)["tokens"] for part in self.parts]
 
-    def update(self, damping: float = 1.0) -> RecordedUpdate:
-        """Call the step with the micro-batches, or with that of this rank."""
+    @property
+    def own_batches(self) -> list[dict]:
+        """The micro-batches, or that of this rank."""
         batches = [part.batch for part in self.parts]
-        own = [batches[dist.get_rank()]] if self.parted else batches
-        return record_update(self.checked, self.parameters, own, self.step, damping, self.still)
+        return [batches[dist.get_rank()]] if self.parted else batches
+
+    def update(self, damping: float = 1.0, times: int = 1) -> RecordedUpdate:
+        """Call the step with the micro-batches, each so many times."""
+        return record_update(self.checked, self.parameters, self.own_batches * times, self.step, damping, self.still)
+
+    def steps_with_more(self) -> bool:
+        """Return whether an optimizer steps with four times the micro-batches; False if step takes no more."""
+        try:
+            return self.update(times=4).steps > 0
+        except ValueError:
+            return False
 
     def gradients(self) -> list[Tensor]:
         """Compute the gradient of each micro-batch alone."""
@@ -189,6 +205,8 @@ def _weigh(asked: _Asked) -> Finding:
     evidence = _micro_batches_hold(asked.weighing, asked.parts)
     gradients = asked.gradients()
     update = asked.update()
+    if not update.steps and asked.steps_with_more():
+        return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_TOO_FEW}")
     if update.searches:
         why = "An optimizer computes gradients more than once in a step (a closure), each of other weights."
         return Finding("accumulation", INCONCLUSIVE, f"{evidence} {why}")

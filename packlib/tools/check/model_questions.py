@@ -275,7 +275,21 @@ def sameness(checked: CheckedBatch, why: Why | None) -> Finding:
         return Finding.failed(question, evidence, "images")
     padded = checked.own_slopes is not None and checked.own_slopes[:, checked.padding].max(initial=0) > EXACT
     above = why or padded or checked.late_alone or POSITIONS in checked.blamed
-    return Finding.failed(question, evidence, "above" if above else "otherwise")
+    if above:
+        return Finding.failed(question, evidence, "above")
+    if checked.exchanged:
+        return Finding.failed(question, evidence, "exchanged", name=checked.exchanged)
+    number = min(differing, key=lambda number: -len(checked.pieces[number].slots))
+    within = checked.seen_within(number)
+    for cause, less, more in (("sees less", 0, 1), ("sees more", 1, 0)) if within is not None else ():
+        if (within[more] >= within[less]).all() and (within[more] > within[less]).any():  # type: ignore[index]
+            here, alone = (f"{own[0].sum()} and {own[1].sum()}" for own in within)  # type: ignore[union-attr]
+            length = len(checked.pieces[number].slots)
+            evidence += (
+                f" In the pack the first and the last of {length} tokens depend on {here} of them, alone on {alone}."
+            )
+            return Finding.failed(question, evidence, cause)
+    return Finding.failed(question, evidence, "otherwise")
 
 
 def _from_images_on(checked: CheckedBatch, differing: dict[int, float]) -> bool:
