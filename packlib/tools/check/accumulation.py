@@ -22,7 +22,7 @@ from packlib.tools.check.recorded_updates import (
     weights_in,
 )
 from packlib.tools.check.slot_gradients import Loss
-from packlib.tools.check.weighing import Weighing, held
+from packlib.tools.check.weighing import Weighing, amounts
 
 _NOISY = 0.3  # how far noise may move a weight
 _NO_GRADIENT = (
@@ -68,7 +68,7 @@ class _Asked:
 
     @property
     def tokens(self) -> list[int]:
-        return [held(part, False)["tokens"] for part in self.parts]
+        return [amounts(part, False)["tokens"] for part in self.parts]
 
     @property
     def own_batches(self) -> list[dict]:
@@ -179,8 +179,8 @@ def _of_one_size(checked: CheckedBatch) -> list[Loss]:
 
 def _given_the_count(checked: CheckedBatch, weighing: Weighing, parts: Sequence[Loss]) -> Finding:
     """Ask whether a model that is told the labels of the update divides by them, as transformers' Trainer expects."""
-    count = torch.tensor(sum(held(part, False)["tokens"] for part in parts))
-    evidence, shares = _micro_batches_hold(weighing, parts), weighing.shares(parts)
+    count = torch.tensor(sum(amounts(part, False)["tokens"] for part in parts))
+    evidence, shares = _sizes(weighing, parts), weighing.shares(parts)
     takes = inspect.signature(getattr(checked.called.model, "forward", checked.called.model)).parameters
     counted = [checked.called.runs({**part.batch, "num_items_in_batch": count}) for part in parts]
     values = [None if seen is None or seen.loss is None else float(seen.loss.detach()) for seen in counted]
@@ -193,16 +193,16 @@ def _given_the_count(checked: CheckedBatch, weighing: Weighing, parts: Sequence[
     return Finding("accumulation", NOT_ASKED, f"{evidence} What your trainer does is not known: pass step.")
 
 
-def _micro_batches_hold(weighing: Weighing, parts: Sequence[Loss]) -> str:
+def _sizes(weighing: Weighing, parts: Sequence[Loss]) -> str:
     name, by_labels = weighing.rule or ("token", False)
     what = {"sequence": "sequences", "group": "groups"}.get(name, "tokens")
-    counts = [str(held(part, by_labels)[what]) for part in parts]
+    counts = [str(amounts(part, by_labels)[what]) for part in parts]
     return f"Micro-batches hold {' and '.join(counts)} {what.replace('tokens', 'labels')}."
 
 
 def _weigh(asked: _Asked) -> Finding:
     """Find what each micro-batch weighs in the update that the step applies, and answer by the first that can."""
-    evidence = _micro_batches_hold(asked.weighing, asked.parts)
+    evidence = _sizes(asked.weighing, asked.parts)
     gradients = asked.gradients()
     update = asked.update()
     if not update.steps and asked.steps_with_more():
@@ -354,7 +354,7 @@ def _changed_before_the_step(asked: _Asked, measured: _Measured) -> Finding | No
 
 def _divided_by_a_count(asked: _Asked, scale: np.ndarray) -> bool:
     """Return whether a trainer divides the gradients of a sum by the tokens, or the sequences, of the update."""
-    counts = [sum(held(part, False)[name] for part in asked.parts) for name in ("tokens", "sequences")]
+    counts = [sum(amounts(part, False)[name] for part in asked.parts) for name in ("tokens", "sequences")]
     return any(near(scale * count, 1) for count in counts)
 
 
