@@ -155,15 +155,15 @@ class CheckedBatch(CalledBatch):
         """`moves` in the batch as it is.
 
         Tokens by which a model seems to tell sequences apart are left from here on: with others in their place borders
-        go, and each sequence moves the next. So it seems where a move stays without them, or where nothing else shows
-        one: a layer that mixes in the token before is seen by gradients, or by what a sequence is alone.
+        go, and each sequence moves the next. So it seems where a move stays without them, or where each sequence is
+        what it is alone: a layer that mixes in the token before, of which the end alone comes through, changes that.
         """
         moves, ends = self.moves(self.batch), _ends(self.few)
         if not ends or self.leak(moves, None) is None:
             return moves
         self.called.ends = ends
         without = self.moves(self.batch)
-        if self.leak(without, None) or not (self.leak(None, self.own_slopes) or self.differing()):
+        if self.leak(without, None) or not self.differing():
             return without
         self.called.ends = []
         return moves

@@ -280,3 +280,18 @@ def test_what_the_place_in_a_batch_weighs_is_no_weight_of_the_sequence():
     """Of two sequences only the same two in the other order tell these apart."""
     found = check_packing(ByNumber("by sequence"), fourth.in_one_row, reports.SHORT[:2])
     assert found["mean"].verdict == "failed" and "company" in found["mean"].cause, found
+
+
+class Wide(fourth.Narrow):
+    """A window of 4 tokens that a sequence alone gets, and packs do not."""
+
+    def _attention(self, part, x, segments, same, wrong):
+        if len(segments.unique()) == 1:
+            return super()._attention(part, x, segments, same, wrong)
+        return Tiny._attention(self, part, x, segments, same, wrong)
+
+
+def test_a_window_that_a_sequence_alone_gets_is_named():
+    found = check_packing(Wide(everywhere=True), dense(slots=80, **SEGMENTS), reports.SHORT)
+    assert "see more tokens in a pack than alone" in found["same as alone"].cause, found
+    assert "In the pack the first and the last of 20 tokens depend on 1 and 20" in found["same as alone"].evidence
