@@ -397,10 +397,10 @@ class CheckedBatch(CalledBatch):
         return ""
 
     def seen_within(self, number: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """Which tokens of its sequence the first and the last token of a piece depend on, in the batch and alone.
+        """How much the first and the last token of a piece depend on each of its sequence, in the batch and alone.
 
         Returns:
-            Two of shape (2, tokens); None if gradients do not say.
+            Two of shape (2, tokens), relative to the largest; None if gradients do not say.
         """
         piece, alone = self.pieces[number], self.alone[number]
         again = None if alone is None else self.called.runs(alone.batch)
@@ -412,7 +412,7 @@ class CheckedBatch(CalledBatch):
             depends = gradients(self.called, seen.outputs, seen.embeddings, ids, ends)
             if depends is None:
                 return None
-            found.append((depends > EXACT * depends.amax(1, keepdim=True)).numpy()[:, slots])
+            found.append((depends / depends.amax(1, keepdim=True)).numpy()[:, slots])
         return found[0], found[1]
 
     @cached_property

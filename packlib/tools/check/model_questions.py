@@ -281,14 +281,16 @@ def sameness(checked: CheckedBatch, why: Why | None) -> Finding:
         return Finding.failed(question, evidence, "exchanged", name=checked.exchanged)
     number = min(differing, key=lambda number: -len(checked.pieces[number].slots))
     within = checked.seen_within(number)
-    for cause, less, more in (("sees less", 0, 1), ("sees more", 1, 0)) if within is not None else ():
-        if (within[more] >= within[less]).all() and (within[more] > within[less]).any():  # type: ignore[index]
-            here, alone = (f"{own[0].sum()} and {own[1].sum()}" for own in within)  # type: ignore[union-attr]
-            length = len(checked.pieces[number].slots)
-            evidence += (
-                f" In the pack the first and the last of {length} tokens depend on {here} of them, alone on {alone}."
-            )
-            return Finding.failed(question, evidence, cause)
+    if within is not None:
+        here, alone = within
+        hidden_here = bool(((here == 0) & (alone > EXACT)).any())  # a sharper softmax leaves more than 0
+        hidden_alone = bool(((alone == 0) & (here > EXACT)).any())
+        if hidden_here != hidden_alone:
+            in_pack, on_its_own = (f"{(own[0] > 0).sum()} and {(own[1] > 0).sum()}" for own in within)
+            tokens = len(checked.pieces[number].slots)
+            evidence += f" In the pack the first and the last of {tokens} tokens depend on {in_pack} of them, "
+            evidence += f"alone on {on_its_own}."
+            return Finding.failed(question, evidence, "sees less" if hidden_here else "sees more")
     return Finding.failed(question, evidence, "otherwise")
 
 
