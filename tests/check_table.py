@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import check_beyond as beyond
+import check_fourth as fourth
 import check_kinds as kinds
 import check_later as later
 import check_public as public
@@ -19,7 +20,16 @@ from packlib.tools.check import PackingCheck, check_packing
 
 TABLE = Path(__file__).parent / "tools" / "check" / "set_ups.csv"
 COLUMNS = "kind", "made", "report", "set_up", "exact", "failed", "inconclusive", "not_asked", "cpu_seconds"
-RIGHT = {**reports.RIGHT, **later.RIGHT, **beyond.RIGHT, **public.RIGHT, **kinds.RIGHT, **second.RIGHT, **third.RIGHT}
+RIGHT = {
+    **reports.RIGHT,
+    **later.RIGHT,
+    **beyond.RIGHT,
+    **public.RIGHT,
+    **kinds.RIGHT,
+    **second.RIGHT,
+    **third.RIGHT,
+    **fourth.RIGHT,
+}
 FAULTS = {
     **reports.FAULTS,
     **later.FAULTS,
@@ -28,10 +38,11 @@ FAULTS = {
     **kinds.FAULTS,
     **second.FAULTS,
     **third.FAULTS,
+    **fourth.FAULTS,
 }
 OPEN = {
     **later.MISSED,
-    **{name: case[0] for name, case in (kinds.OPEN | second.OPEN | third.OPEN).items()},
+    **{name: case[0] for name, case in (kinds.OPEN | second.OPEN | third.OPEN | fourth.OPEN).items()},
 }  # missed, or inconclusive
 REPORTS = {  # of set-ups whose names say less
     "axolotl 1375": "axolotl-ai-cloud/axolotl#1375",
@@ -59,7 +70,7 @@ def checked(case: tuple) -> PackingCheck:
 
 def row(kind: str, name: str, found: PackingCheck) -> dict[str, str]:
     """A line of the table, but for the time that it took."""
-    files = later, public, kinds, second, third
+    files = later, public, kinds, second, third, fourth
     after = set(OPEN).union(*((file.RIGHT | file.FAULTS).keys() for file in files))
     changed = {name for file in files for name in file.CHANGED}
     made = "after the code" if name in after - changed else "with it"

@@ -3,7 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -25,12 +25,12 @@ from packlib.tools.auditing.last_labels import with_last_tokens
 from packlib.tools.auditing.names import MASKS, NEMO, columns_asked
 from packlib.tools.auditing.packed_files import MEGATRON, PackedData, open_packed
 from packlib.tools.auditing.packing_audit import PackingAudit, PlannedUpdates
-from packlib.tools.auditing.second_budget import second_budget_of
-from packlib.tools.auditing.source_comparison import PackedSequences, compare
+from packlib.tools.auditing.second_budget import SecondBudget, second_budget_of
+from packlib.tools.auditing.source_comparison import PackedSequences, SourceComparison, compare
 from packlib.tools.rows.loss_masks import UNTRAINED, MaskWord, mask_option, mask_words, unknown_column
 from packlib.tools.rows.row_sources import ArrowRows
 from packlib.tools.rows.second_budget import column_and_budget
-from packlib.work import Work
+from packlib.work import Waiting, Work
 
 _NO_WAITS = "How long ranks wait is unknown: that takes the lengths in each pack, and packs for a whole update."
 
@@ -114,80 +114,153 @@ def audit(
     rule = None if overlong == "error" else overlong
     if rule and source is None:
         raise ValueError(f"overlong must be left out without a source, not {shown(overlong)}.")
-    asked, words = columns_asked(columns), mask_words(masks)
+    asked = columns_asked(columns)
+    words = mask_words(masks)
+
     packed = open_packed(data, asked, words)
     joined = packed.kind == MEGATRON
-    pair = None if second_budget is None else second_budget_of(data, *column_and_budget(second_budget))
-    if pair is not None:
-        packed = packed._replace(unread=tuple(name for name in packed.unread if name != pair.column))
     if joined and top is None:
         raise ValueError("max_length must be given for Megatron's .idx, which is cut when it is loaded, not left out.")
+    second = None if second_budget is None else second_budget_of(data, *column_and_budget(second_budget))
+    if second is not None:
+        packed = packed._replace(unread=tuple(name for name in packed.unread if name != second.column))
     opened = None if source is None else OpenSource(source, column, asked, words, packed.columns)
-    there = {*packed.columns.values(), *packed.unread}
-    everywhere = there | (set() if opened is None else opened.there)
-    if there and (missing := [name for name in words if name not in everywhere]):
-        both = packed.name if opened is None else f"{packed.name} and of its source"
-        raise unknown_column(missing[0], words[missing[0]], both, sorted(everywhere))
+    _refuse_unknown_masks(words, packed, opened)
+
     kept = opened is not None and opened.has_tokens and packed.tokens
-    given, work = top is not None, (work or Work.decoder()) if ranks > 1 and not joined else None
-    seen = _Seen(packed, None if joined else top, wanted(progress), work, kept, {**MASKS, **words})
+    cost = (work or Work.decoder()) if ranks > 1 and not joined else None
+    seen = _Seen(packed, None if joined else top, wanted(progress), cost, kept, {**MASKS, **words})
     longest = seen.longest if top is None or seen.longest == top + 1 else top
     read = None if opened is None else opened.read(kept, rule, longest, seen.token_counts is not None)
     if read is not None and packed.kind == NEMO:
         read = replace(read, lengths=_without_one(read.lengths))
-    top = top or seen.widest
-    packs = (seen.tokens - 1) // top if joined and seen.tokens else seen.packs
+    slots = top or seen.widest
+    packs, tokens = seen.packs, seen.tokens
+    if joined and seen.tokens:
+        packs = (seen.tokens - 1) // slots
+        tokens = packs * slots
     if packs < 1 or not seen.tokens:
         raise ValueError(f"{packed.name} must fill a pack, not hold {seen.packs:,} rows with {seen.tokens:,} tokens.")
-    tokens = packs * top if joined else seen.tokens
+
     held = None if opened is None or read is None else seen.sequences_beside(opened, read)
     lengths = None if read is None else _without_one(read.lengths) if held and held.last_labels else read.lengths
-    bound, lpfhp, problems, notes = -(-tokens // top), None, seen.problems(top), seen.notes(lengths)
-    unknown = seen.unknown(held is not None and held.contents is not None)
+    findings = _Findings(
+        seen.problems(slots), seen.unknown(held is not None and held.contents is not None), seen.notes(lengths)
+    )
     if joined:
-        notes.append(
-            f"Megatron joins the sequences in an order of its own and cuts that every {top:,} tokens, which leaves "
+        findings.notes.append(
+            f"Megatron joins the sequences in an order of its own and cuts that every {slots:,} tokens, which leaves "
             f"{seen.tokens - tokens:,} tokens out. The file does not say which sequences are cut."
         )
-    elif seen.counts is not None:
-        histogram = LengthHistogram(seen.counts, max_length=max(top, len(seen.counts) - 1))
-        histogram = histogram.with_max_length(top, "truncate")
-        bound = direct_bound(histogram.counts, depth)
-        lpfhp = plan(histogram, method="lpfhp", max_sequences_per_pack=depth).num_packs
-        more = "that lpfhp makes of the same sequences"
-        if pair is not None:
-            problems += pair.problems
-            bound = max(bound, pair.lower_bound)
-            if pair.lpfhp_packs > lpfhp:
-                lpfhp, more = pair.lpfhp_packs, f"that lpfhp makes where {shown(pair.column)} is the only budget"
-        if packs > lpfhp * (1 + tolerance):
-            alone = " Nothing is packed: each pack holds one sequence." * (seen.deepest == 1)
-            more = f"{percent(packs / lpfhp - 1)} more than the {lpfhp:,} {more}"
-            problems.append(f"There are {packs:,} packs, {more}.{alone}")
-    against = updates = waiting = balanced = None
+    bound, lpfhp = -(-tokens // slots), None
+    if seen.counts is not None and not joined:
+        bound, lpfhp = _packs_needed(seen, packs, slots, depth, second, tolerance, findings)
     if opened is None or read is None or held is None:
-        notes.append("What was lost, cut or repeated before packing is unknown without a source.")
+        against = None
+        findings.notes.append("What was lost, cut or repeated before packing is unknown without a source.")
     else:
-        against = compare(read, held)
-        shifted, one_sided, not_compared = _labels_beside(opened, read, seen, held, against.labels is not None)
-        problems += against.problems + shifted
-        unknown += against.unknown + one_sided
-        notes += against.notes + _of_rows(held, seen) + not_compared
-        if opened.unread:
-            notes.append(f"Not looked at: the columns {listed(opened.unread)} of the source.")
+        against = _beside_the_source(opened, read, seen, held, findings)
+    updates = waiting = balanced = None
     if batch_size is not None:
         loaded = batch_size * ranks
         rows = loaded * gradient_accumulation_steps
         updates = PlannedUpdates.of(packs, seen.sequences, rows, loaded * (ranks > 1), steps)
-        problems += updates.problems
-        said = _NO_WAITS
-        if seen.work and work and (found := waiting_of(np.concatenate(seen.work), ranks, rows // ranks, work)):
-            waiting, balanced, said = found
-        notes += [said] * (ranks > 1)
+        findings.problems += updates.problems
+        if ranks > 1:
+            waiting, balanced, said = _waits(seen, cost, ranks, rows // ranks)
+            findings.notes.append(said)
     return PackingAudit(
-        packed.name, packed.kind, packs, seen.sequences, tokens, None if joined else seen.deepest, top,
-        given, bound, lpfhp, against, updates, waiting, balanced, tuple(problems), tuple(unknown), tuple(notes),
-    )  # fmt: skip
+        name=packed.name,
+        borders=packed.kind,
+        packs=packs,
+        sequences=seen.sequences,
+        tokens=tokens,
+        deepest=None if joined else seen.deepest,
+        max_length=slots,
+        given=top is not None,
+        lower_bound=bound,
+        lpfhp_packs=lpfhp,
+        source=against,
+        updates=updates,
+        waiting=waiting,
+        balanced=balanced,
+        problems=tuple(findings.problems),
+        unknown=tuple(findings.unknown),
+        notes=tuple(findings.notes),
+    )
+
+
+@dataclass
+class _Findings:
+    """Sentences about the packs, as an audit returns them."""
+
+    problems: list[str]
+    unknown: list[str]
+    notes: list[str]
+
+
+def _refuse_unknown_masks(words: Mapping[str, MaskWord], packed: PackedData, source: OpenSource | None) -> None:
+    """Refuse a mask whose column neither the packs nor their source have."""
+    columns = {*packed.columns.values(), *packed.unread}
+    if not columns:
+        return
+    where = packed.name
+    if source is not None:
+        columns |= source.there
+        where = f"{packed.name} and of its source"
+    for name, word in words.items():
+        if name not in columns:
+            raise unknown_column(name, word, where, sorted(columns))
+
+
+def _packs_needed(
+    seen: "_Seen",
+    packs: int,
+    max_length: int,
+    depth: int | None,
+    second: SecondBudget | None,
+    tolerance: float,
+    findings: _Findings,
+) -> tuple[int, int]:
+    """Return how many packs the sequences need at least, and how many `lpfhp` makes; say if there are far more."""
+    assert seen.counts is not None
+    histogram = LengthHistogram(seen.counts, max_length=max(max_length, len(seen.counts) - 1))
+    histogram = histogram.with_max_length(max_length, "truncate")
+    bound = direct_bound(histogram.counts, depth)
+    lpfhp = plan(histogram, method="lpfhp", max_sequences_per_pack=depth).num_packs
+    which = "that lpfhp makes of the same sequences"
+    if second is not None:
+        findings.problems += second.problems
+        bound = max(bound, second.lower_bound)
+        if second.lpfhp_packs > lpfhp:
+            lpfhp, which = second.lpfhp_packs, f"that lpfhp makes where {shown(second.column)} is the only budget"
+    if packs > lpfhp * (1 + tolerance):
+        alone = " Nothing is packed: each pack holds one sequence." * (seen.deepest == 1)
+        more = f"{percent(packs / lpfhp - 1)} more than the {lpfhp:,} {which}"
+        findings.problems.append(f"There are {packs:,} packs, {more}.{alone}")
+    return bound, lpfhp
+
+
+def _beside_the_source(
+    opened: OpenSource, read: ReadSource, seen: "_Seen", held: PackedSequences, findings: _Findings
+) -> SourceComparison:
+    """Compare sequences and labels with those of the source."""
+    against = compare(read, held)
+    shifted, one_sided, not_compared = _labels_beside(opened, read, seen, held, against.labels is not None)
+    findings.problems += against.problems + shifted
+    findings.unknown += against.unknown + one_sided
+    findings.notes += against.notes + _of_rows(held, seen) + not_compared
+    if opened.unread:
+        findings.notes.append(f"Not looked at: the columns {listed(opened.unread)} of the source.")
+    return against
+
+
+def _waits(
+    seen: "_Seen", work: Work | None, ranks: int, packs_of_a_rank: int
+) -> tuple[Waiting | None, float | None, str]:
+    """Return how long ranks wait, as the packs come and balanced, and a sentence about that."""
+    waits = waiting_of(np.concatenate(seen.work), ranks, packs_of_a_rank, work) if seen.work and work else None
+    return waits or (None, None, _NO_WAITS)
 
 
 class _Seen:

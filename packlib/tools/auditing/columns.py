@@ -15,6 +15,7 @@ from packlib.tools.rows.row_columns import IGNORED
 
 OTHER_LABELS = "Labels are neither the tokens of their row nor the next ones"
 Columns = dict[str, tuple[np.ndarray, np.ndarray]]  # how many numbers each row has, and all of them
+_BY_SLOT = ("position_ids", "attention_mask", *SEGMENTS, "input_ids")  # columns with a number for each slot
 
 
 class MeasuredRows(NamedTuple):
@@ -55,7 +56,7 @@ class _Sequences(NamedTuple):
 
 
 def read_rows(kinds: list[str], columns: Columns, at: int, masks: Mapping[str, str], kept: bool) -> MeasuredRows:
-    """The sequences of some rows, the first of which is row `at` of the file, by the first of `kinds`.
+    """Return the sequences of some rows, the first of which is row `at` of the file, by the first of `kinds`.
 
     Args:
         masks: the columns that are masks of the loss, with the word for what each means.
@@ -64,102 +65,303 @@ def read_rows(kinds: list[str], columns: Columns, at: int, masks: Mapping[str, s
     Raises:
         ValueError: naming a row in which a column of bounds cannot be right.
     """
-    kind, wrong = kinds[0], dict[str, np.ndarray]()
+    rows = _RowReader(kinds[0], columns, at, masks)
+    return rows.bare(kept) if kinds[0] == "input_ids" else rows.divided(kinds, kept)
 
-    def say(sentence: str, rows: np.ndarray) -> None:
+
+class _RowReader:
+    """Some rows of packs, read column by column.
+
+    Attributes:
+        kind: the column that tells where sequences begin.
+        at: the number of the first row in its file.
+        sizes: slots of each row, shape (rows,); None where no column has a number for each slot.
+        ids: the tokens of all rows.
+        short: columns that have not as many numbers as `input_ids`; they are not read.
+        real: which slots the attention mask says are no padding; None where it does not say.
+        asked: which labels are trained on; None without labels.
+        surely_real: which slots are no padding, since they have a label or are trained on; None where nothing says so.
+        counts, wrong: of `MeasuredRows`, as they are found.
+    """
+
+    def __init__(self, kind: str, columns: Columns, at: int, masks: Mapping[str, str]) -> None:
+        self.kind = kind
+        self.columns = columns
+        self.at = at
+        self.masks = {name: word for name, word in masks.items() if name in columns}
+        self.wrong = dict[str, np.ndarray]()
+        self.ids = columns["input_ids"][1] if "input_ids" in columns else np.empty(0)
+        self.sizes = self._sizes()
+        self.short = self._short_columns()
+        self.real = self._real_slots()
+        self.counts = {
+            name: int(np.count_nonzero(trained_tokens(word, columns[name][1], np.empty(0, int))))
+            for name, word in self.masks.items()
+        }
+        has_ids = self.sizes is not None and len(self.ids) == self.sizes.sum()
+        has_labels = "labels" in columns and "labels" not in self.short
+        self.asked = asked_labels(columns, self.short) if has_ids and has_labels else None
+        self.surely_real = self._surely_real() if has_ids else None
+
+    def say(self, sentence: str, rows: np.ndarray) -> None:
+        """Keep a sentence that is true of these rows."""
         if rows.any():
-            wrong[sentence] = at + np.flatnonzero(rows)
+            self.wrong[sentence] = self.at + np.flatnonzero(rows)
 
-    sizes, ids = columns.get("input_ids", (None, np.empty(0)))
-    mask = columns.get("attention_mask")
-    by_slot = ("position_ids", "attention_mask", *SEGMENTS, "input_ids")
-    if kind in by_slot:
-        for name, given in (("input_ids", sizes), ("attention_mask", None if mask is None else mask[0])):
-            _refuse([] if given is None else given != columns[kind][0], at, f"has not as many {name} as {kind}")
-        sizes = columns[kind][0]
-    by_token = [name for name in ("labels", *masks, "token_type_ids", *by_slot[:-1]) if name in columns]
-    for name in by_token if sizes is not None else ():
-        say(f"{name} has not as many numbers as input_ids", columns[name][0] != sizes)
-    short = {sentence.split()[0] for sentence in wrong}
-    real = None if mask is None or sizes is None or (mask[0] != sizes).any() else mask[1] != 0
-    counts = {
-        name: int(np.count_nonzero(trained_tokens(word, columns[name][1], np.empty(0, int))))
-        for name, word in masks.items()
-        if name in columns
-    }
-    asked = None  # which labels are trained on
-    if sizes is not None and len(ids) == sizes.sum() and "labels" in columns and "labels" not in short:
-        asked = asked_labels(columns, short)
-    no_padding = [] if asked is None else [asked]  # slots that are surely none
-    if sizes is not None and len(ids) == sizes.sum():
-        no_padding += [
-            columns[name][1] != 0
-            for name, word in masks.items()
-            if name in columns and word != "prompt" and name not in short
+    def refuse(self, rows: Any, what: str) -> None:
+        _refuse(rows, self.at, what)
+
+    def _sizes(self) -> np.ndarray | None:
+        sizes = self.columns["input_ids"][0] if "input_ids" in self.columns else None
+        if self.kind not in _BY_SLOT:
+            return sizes
+        own_sizes = self.columns[self.kind][0]
+        for name in ("input_ids", "attention_mask"):
+            if name in self.columns:
+                differ = self.columns[name][0] != own_sizes
+                self.refuse(differ, f"has not as many {name} as {self.kind}")
+        return own_sizes
+
+    def _short_columns(self) -> set[str]:
+        if self.sizes is None:
+            return set()
+        by_token = ("labels", *self.masks, "token_type_ids", *_BY_SLOT[:-1])
+        for name in by_token:
+            if name in self.columns:
+                self.say(f"{name} has not as many numbers as input_ids", self.columns[name][0] != self.sizes)
+        return {sentence.split()[0] for sentence in self.wrong}
+
+    def _real_slots(self) -> np.ndarray | None:
+        if "attention_mask" not in self.columns or self.sizes is None:
+            return None
+        sizes, mask = self.columns["attention_mask"]
+        return None if (sizes != self.sizes).any() else mask != 0
+
+    def _surely_real(self) -> np.ndarray | None:
+        by_labels = [] if self.asked is None else [self.asked]
+        by_masks = [
+            self.columns[name][1] != 0
+            for name, word in self.masks.items()
+            if word != "prompt" and name not in self.short
         ]
-    trains = np.logical_or.reduce(no_padding) if len(no_padding) > 1 else next(iter(no_padding), None)
-    if kind == "input_ids":
-        widths = columns[kind][0]
-        used = widths - padding_at_ends(widths, ids, trains) if real is None else sums(real, widths)
-        padding, counts["may be padding"] = _runs_at_ends(widths, ids) if real is None else (0, 0)
-        alone = _Sequences(np.cumsum(widths) - widths, widths, np.ones_like(widths))
-        trained = _trained(columns, masks, short, asked, sizes, ids, alone, kind, counts, say)
+        return np.logical_or.reduce(by_labels + by_masks) if by_labels or by_masks else None
+
+    def bare(self, kept: bool) -> MeasuredRows:
+        """Read rows in which nothing tells where sequences begin."""
+        widths = self.columns["input_ids"][0]
+        if self.real is None:
+            used = widths - padding_at_ends(widths, self.ids, self.surely_real)
+            padding, may_be_padding = _runs_at_ends(widths, self.ids)
+        else:
+            used = sums(self.real, widths)
+            padding, may_be_padding = 0, 0
+        self.counts["may be padding"] = may_be_padding
+        whole_rows = _Sequences(np.cumsum(widths) - widths, widths, np.ones_like(widths))
+        trained = self.trained(whole_rows)
         if trained:
-            counts |= _untrained(trained, alone)
-            del counts["sequences"], counts["idle sequences"]
+            of_rows = _untrained(trained, whole_rows)
+            self.counts |= {name: of_rows[name] for name in ("rows", "idle rows")}
         bare = None
         if kept:
             next_labels = None
-            if asked is not None and counts["ahead"] > counts["in place"]:
-                next_labels = np.where(asked, columns["labels"][1], IGNORED)
-            bare = _bare(ids, widths, used, trained, next_labels, real)
-            bare = bare._replace(padding=(padding, counts["may be padding"]), first_row=at)
-        return MeasuredRows(None, np.zeros_like(used), used, widths, wrong=wrong, bare=bare, counts=counts)
-    if real is not None and kind != "attention_mask" and mask is not None and mask[1].max(initial=0) > 1:
-        kinds = [*kinds, "attention_mask"]  # it numbers the sequences, as LLaMA-Factory has it
-    kinds = [name for name in kinds if name != "input_ids" and name not in short]
-    mine = _sequences(kind, columns, sizes, real, ids, trains, at)
-    used = sums(mine.lengths, mine.depths)
-    widths = used if kind == NEMO or sizes is None else sizes
-    _refuse(used > widths, at, f"has more tokens by its {kind} than input_ids")
-    whole = mine.lengths + (kind == NEMO)
-    gaps = sizes is not None and bool(whole.sum() < sizes.sum())
-    slots = ranges(mine.starts, whole) if gaps else None
-    sequences = {kind: mine}
-    for name in kinds[1:]:
-        other = _sequences(name, columns, sizes, real, ids, trains, at)
-        if NEMO not in (name, kind):
-            differ = _differ(mine, other)
-            by_slots = real is None and name in by_slot and len(ids) > 0 and differ.any()
-            if by_slots and sizes is not None and slots is not None:  # their padding may look like a sequence
-                where = _all_but_padding(sizes, ids, slots)
-                other = _sequences(name, columns, sizes, where, ids, trains, at)
-                differ = _differ(mine, other)
-            say(f"{kind} and {name} tell other sequences", differ)
-        sequences[name] = other
-    for name, its in sequences.items():
-        if name in SEGMENTS or name == "attention_mask":
-            say(f"{name} give two sequences of the row the same number", _again(its, columns[name][1]))
-    if real is not None and kind != NEMO:
-        say(f"attention_mask has not as many tokens as {kind}", sums(real, widths) != used)
-    trained = _trained(columns, masks, short, asked, sizes, ids, mine._replace(lengths=whole), kind, counts, say)
-    ends = _labels_at_ends(columns, asked, mine, counts) if kind != NEMO else None
-    contents = None
-    if sizes is not None and (trained or kept):
+            if self.asked is not None and self.counts["ahead"] > self.counts["in place"]:
+                next_labels = np.where(self.asked, self.columns["labels"][1], IGNORED)
+            bare = _bare(self.ids, widths, used, trained, next_labels, self.real)
+            bare = bare._replace(padding=(padding, may_be_padding), first_row=self.at)
+        return MeasuredRows(None, np.zeros_like(used), used, widths, wrong=self.wrong, bare=bare, counts=self.counts)
+
+    def divided(self, kinds: list[str], kept: bool) -> MeasuredRows:
+        """Read rows whose sequences are told by the first of `kinds`, and see whether the others tell the same."""
+        kind, sizes = self.kind, self.sizes
+        sequences = self.sequences(kind, self.real)
+        used = sums(sequences.lengths, sequences.depths)
+        widths = used if kind == NEMO or sizes is None else sizes
+        self.refuse(used > widths, f"has more tokens by its {kind} than input_ids")
+        with_ends = sequences._replace(lengths=sequences.lengths + (kind == NEMO))
+        gaps = sizes is not None and bool(with_ends.lengths.sum() < sizes.sum())
+        slots = ranges(with_ends.starts, with_ends.lengths) if gaps else None
+
+        by_column = {kind: sequences} | self._compare_columns(kinds, sequences, slots)
+        for name, told in by_column.items():
+            if name in SEGMENTS or name == "attention_mask":
+                twice = _again(told, self.columns[name][1])
+                self.say(f"{name} give two sequences of the row the same number", twice)
+        if self.real is not None and kind != NEMO:
+            self.say(f"attention_mask has not as many tokens as {kind}", sums(self.real, widths) != used)
+
+        trained = self.trained(with_ends)
+        ends = None if kind == NEMO else _labels_at_ends(self.columns, self.asked, sequences, self.counts)
+        contents = None
+        if sizes is not None and (trained or kept):
+            contents = self._contents(with_ends, slots, trained, ends, kept)
+        firsts = by_column["position_ids"].firsts if "position_ids" in by_column else None
+        return MeasuredRows(
+            sequences.lengths, sequences.depths, used, widths, firsts, self.wrong, contents, counts=self.counts
+        )
+
+    def _compare_columns(
+        self, kinds: list[str], sequences: _Sequences, slots: np.ndarray | None
+    ) -> dict[str, _Sequences]:
+        """Read the sequences by the other columns that tell them, and say where they tell others."""
+        mask = self.columns.get("attention_mask")
+        numbers = self.real is not None and mask is not None and mask[1].max(initial=0) > 1
+        if numbers and self.kind != "attention_mask":  # it numbers the sequences, as LLaMA-Factory has it
+            kinds = [*kinds, "attention_mask"]
+        by_column = {}
+        for name in kinds:
+            if name in (self.kind, "input_ids") or name in self.short:
+                continue
+            told = self.sequences(name, self.real)
+            if NEMO not in (name, self.kind):
+                differ = _differ(sequences, told)
+                by_slots = self.real is None and name in _BY_SLOT and len(self.ids) > 0 and differ.any()
+                if by_slots and self.sizes is not None and slots is not None:  # their padding may look like a sequence
+                    told = self.sequences(name, _all_but_padding(self.sizes, self.ids, slots))
+                    differ = _differ(sequences, told)
+                self.say(f"{self.kind} and {name} tell other sequences", differ)
+            by_column[name] = told
+        return by_column
+
+    def _contents(
+        self,
+        sequences: _Sequences,
+        slots: np.ndarray | None,
+        trained: dict[str, np.ndarray],
+        ends: np.ndarray | None,
+        kept: bool,
+    ) -> Chunk | None:
+        """Count what trains on nothing, and return what the sequences hold, without the gaps between them."""
+        ids = self.ids
         if slots is not None:
-            ids, trained = ids[slots] if len(ids) else ids, {name: its[slots] for name, its in trained.items()}
+            ids = ids[slots] if len(ids) else ids
+            trained = {name: of_slots[slots] for name, of_slots in trained.items()}
         if trained:
-            counts |= _untrained(trained, mine._replace(lengths=whole, starts=np.cumsum(whole) - whole))
-        if kept:
-            row_begins = np.cumsum(sizes) - sizes
-            contents = chunk_of(ids, whole, trained)._replace(
-                starts=(mine.starts - np.repeat(row_begins, mine.depths)).astype(np.int32),
-                depths=mine.depths.astype(np.int32),
-                first_row=at,
-                ends=ends,
-            )
-    firsts = sequences["position_ids"].firsts if "position_ids" in sequences else None
-    return MeasuredRows(mine.lengths, mine.depths, used, widths, firsts, wrong, contents, counts=counts)
+            without_gaps = np.cumsum(sequences.lengths) - sequences.lengths
+            self.counts |= _untrained(trained, sequences._replace(starts=without_gaps))
+        if not kept or self.sizes is None:
+            return None
+        row_begins = np.cumsum(self.sizes) - self.sizes
+        return chunk_of(ids, sequences.lengths, trained)._replace(
+            starts=(sequences.starts - np.repeat(row_begins, sequences.depths)).astype(np.int32),
+            depths=sequences.depths.astype(np.int32),
+            first_row=self.at,
+            ends=ends,
+        )
+
+    def trained(self, sequences: _Sequences) -> dict[str, np.ndarray]:
+        """Find which slots hold a token that is trained on, by column; count and say what `labels_trained` finds."""
+        trained = dict[str, np.ndarray]()
+        if self.sizes is None:
+            return trained
+        filled = sequences.lengths > 0
+        begins = sequences.starts[filled]
+        if self.asked is not None:
+            ends = (sequences.starts + sequences.lengths - 1)[filled]
+            trained["labels"], numbers, others = labels_trained(self.asked, self.columns, begins, ends)
+            self.counts |= numbers | {"over borders": _over_borders(self.asked, self.sizes, begins, numbers)}
+            self.say(OTHER_LABELS, others)
+        masks = self.masks
+        if self.kind == NEMO and "loss_mask" in masks:
+            masks = {**masks, "loss_mask": "next"}
+        return trained | trained_by_masks(self.columns, masks, begins, self.short)
+
+    def sequences(self, name: str, real: np.ndarray | None) -> _Sequences:
+        """Return the sequences that one column tells, without padding.
+
+        Args:
+            real: which slots are no padding, if that is known.
+        """
+        by_runs = name == "position_ids" or _is_numbered(name)
+        told = self._runs(name, real) if by_runs else self._between_bounds(name, real)
+        if name == "position_ids" and real is None and len(self.ids) and len(told.lengths):
+            return self._positions_without_padding(told)
+        keep = self._no_padding(name, real, told)
+        return told if keep is None or keep.all() else _only(told, keep)
+
+    def _runs(self, name: str, real: np.ndarray | None) -> _Sequences:
+        """Return runs of positions that count up by one, or of equal numbers."""
+        sizes, values = self.columns[name]
+        slots = np.arange(len(values))
+        if real is not None:
+            slots = np.flatnonzero(real)
+            sizes, values = sums(real, sizes), values[slots]
+        begins = np.ones(len(values), bool)
+        step = values.dtype.type(name == "position_ids")
+        np.not_equal(values[1:], values[:-1] + step, out=begins[1:])
+        begins[(np.cumsum(sizes) - sizes)[sizes > 0]] = True
+        where = np.flatnonzero(begins)
+        return _Sequences(slots[where], np.diff(where, append=len(values)), sums(begins, sizes), values[where])
+
+    def _between_bounds(self, name: str, real: np.ndarray | None) -> _Sequences:
+        """Return the sequences of a column of lengths, or of bounds."""
+        sizes, values = self.columns[name]
+        if name == "seq_lengths":
+            lengths, depths = values.astype(np.int64), sizes
+        else:
+            lengths, depths = _between(name, sizes, values.astype(np.int64), self.sizes, self.at)
+        if lengths.min(initial=1) < 1:
+            self.refuse(sums(lengths < 0, depths) > 0, f"has a sequence of fewer than 0 tokens by its {name}")
+            lengths, depths = lengths[lengths > 0], sums(lengths > 0, depths)
+        starts = np.empty(0, np.int64) if self.sizes is None else self._starts(name, real, lengths, depths)
+        return _Sequences(starts, lengths, depths)
+
+    def _starts(self, name: str, real: np.ndarray | None, lengths: np.ndarray, depths: np.ndarray) -> np.ndarray:
+        """Return the first slot of each sequence: they follow one another, unless bounds or a mask tell gaps."""
+        assert self.sizes is not None
+        if beside := _padded_beside(name, self.columns):
+            return _padded_starts(beside, self.columns, lengths, depths, self.sizes, self.at)
+        if real is not None and name != NEMO and (sums(lengths, depths) == sums(real, self.sizes)).all():
+            return np.append(np.flatnonzero(real), len(real))[np.cumsum(lengths) - lengths]
+        with_ends = lengths + (name == NEMO)
+        free = self.sizes - sums(with_ends, depths)  # slots at the end of each row
+        return np.cumsum(with_ends) - with_ends + np.repeat(np.cumsum(free) - free, depths)
+
+    def _no_padding(self, name: str, real: np.ndarray | None, told: _Sequences) -> np.ndarray | None:
+        """Return which of the sequences are no padding; None if nothing is said about that."""
+        if real is not None:
+            if not name.startswith("cu_"):
+                return None
+            real_before = np.concatenate([[0], np.cumsum(real)])
+            ends = np.minimum(told.starts + told.lengths, len(real))
+            return real_before[ends] > real_before[np.minimum(told.starts, len(real))]
+        if _is_numbered(name) and told.firsts is not None:
+            return ~_blank(told.firsts, told.depths)
+        if not len(self.ids) or not len(told.lengths) or name == NEMO or _padded_beside(name, self.columns):
+            return None
+        row_sizes = self.columns["input_ids"][0]
+        of_one_size = bool((row_sizes == row_sizes[0]).all())
+        to_the_end = bool((sums(told.lengths, told.depths) == row_sizes).all())
+        return ~self._padding(told, of_one_size) if of_one_size and to_the_end else None
+
+    def _positions_without_padding(self, told: _Sequences) -> _Sequences:
+        """Return sequences by positions: those of padding go, and padding that counts on is cut from the last ones."""
+        row_sizes = self.columns["input_ids"][0]
+        keep = ~self._padding(told, bool((row_sizes == row_sizes[0]).all()))
+        tails = padding_at_ends(row_sizes, self.ids, self.surely_real, told.starts + told.lengths - 1)
+        row_ends = np.repeat(np.cumsum(row_sizes) - tails, told.depths)
+        cut = told._replace(lengths=np.clip(row_ends - told.starts, 0, told.lengths))
+        return _only(cut, keep & (cut.lengths > 0))
+
+    def _padding(self, told: _Sequences, of_one_size: bool) -> np.ndarray:
+        row_sizes = self.columns["input_ids"][0]
+        row_begins = np.cumsum(row_sizes) - row_sizes
+        return _padding(row_begins, told.lengths, told.depths, self.ids, self.surely_real, of_one_size)
+
+
+def _is_numbered(name: str) -> bool:
+    """Return whether a column has the number of its sequence for each slot."""
+    return name in SEGMENTS or name == "attention_mask"
+
+
+def _only(sequences: _Sequences, keep: np.ndarray) -> _Sequences:
+    """Return some of the sequences."""
+    starts, lengths, depths, firsts = sequences
+    return _Sequences(
+        starts[keep] if len(starts) else starts,
+        lengths[keep],
+        sums(keep, depths),
+        None if firsts is None else firsts[keep],
+    )
 
 
 def _bare(
@@ -205,33 +407,6 @@ def _all_but_padding(sizes: np.ndarray, ids: np.ndarray, used: np.ndarray) -> np
     np.minimum.at(lowest, row, ids[unused])
     np.maximum.at(highest, row, ids[unused])
     return ~(unused & np.repeat(lowest == highest, sizes))
-
-
-def _trained(
-    columns: Columns,
-    masks: Mapping[str, str],
-    short: set[str],
-    asked: np.ndarray | None,
-    sizes: np.ndarray | None,
-    ids: np.ndarray,
-    sequences: _Sequences,
-    kind: str,
-    counts: dict[str, int],
-    say: Any,
-) -> dict[str, np.ndarray]:
-    """Mark the slots whose token is trained on, by column; count and say what `labels_trained` finds."""
-    found = dict[str, np.ndarray]()
-    if sizes is None:
-        return found
-    begins = sequences.starts[sequences.lengths > 0]
-    if asked is not None:
-        ends = (sequences.starts + sequences.lengths - 1)[sequences.lengths > 0]
-        found["labels"], numbers, others = labels_trained(asked, columns, begins, ends)
-        counts |= numbers | {"over borders": _over_borders(asked, sizes, begins, numbers)}
-        say(OTHER_LABELS, others)
-    if kind == NEMO and "loss_mask" in masks:
-        masks = {**masks, "loss_mask": "next"}
-    return found | trained_by_masks(columns, masks, begins, short)
 
 
 def _over_borders(asked: np.ndarray, sizes: np.ndarray, begins: np.ndarray, numbers: Mapping[str, int]) -> int:
@@ -290,70 +465,6 @@ def _any(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     if some.any():
         found[some] = np.logical_or.reduceat(values, (np.cumsum(sizes) - sizes)[some])
     return found
-
-
-def _sequences(
-    kind: str,
-    columns: Columns,
-    widths: np.ndarray | None,
-    real: np.ndarray | None,
-    ids: np.ndarray,
-    trains: np.ndarray | None,
-    at: int,
-) -> _Sequences:
-    """The sequences that one column tells, without padding."""
-    sizes, values = columns[kind]
-    firsts, numbered = None, kind in SEGMENTS or kind == "attention_mask"
-    if kind == "position_ids" or numbered:
-        slots = np.arange(len(values)) if real is None else np.flatnonzero(real)
-        if real is not None:
-            sizes, values = sums(real, sizes), values[slots]
-        begins = np.ones(len(values), bool)
-        step = values.dtype.type(kind == "position_ids")
-        np.not_equal(values[1:], values[:-1] + step, out=begins[1:])
-        begins[(np.cumsum(sizes) - sizes)[sizes > 0]] = True
-        where = np.flatnonzero(begins)
-        starts, lengths, depths = slots[where], np.diff(where, append=len(values)), sums(begins, sizes)
-        firsts = values[where]
-    else:
-        if kind == "seq_lengths":
-            lengths, depths = values.astype(np.int64), sizes
-        else:
-            lengths, depths = _between(kind, sizes, values.astype(np.int64), widths, at)
-        if lengths.min(initial=1) < 1:
-            _refuse(sums(lengths < 0, depths) > 0, at, f"has a sequence of fewer than 0 tokens by its {kind}")
-            lengths, depths = lengths[lengths > 0], sums(lengths > 0, depths)
-        starts = np.empty(0, np.int64)
-        if widths is not None:
-            whole = lengths + (kind == NEMO)
-            free = widths - sums(whole, depths)  # slots at the end of each row
-            starts = np.cumsum(whole) - whole + np.repeat(np.cumsum(free) - free, depths)
-            if beside := _padded_beside(kind, columns):
-                starts = _padded_starts(beside, columns, lengths, depths, widths, at)
-            elif real is not None and kind != NEMO and (sums(lengths, depths) == sums(real, widths)).all():
-                starts = np.append(np.flatnonzero(real), len(real))[np.cumsum(lengths) - lengths]
-    keep = np.ones(len(lengths), bool)
-    if real is None and numbered:
-        keep = ~_blank(values[where], depths)
-    elif real is None and len(ids) and len(lengths) and kind != NEMO and not _padded_beside(kind, columns):
-        row_sizes = columns["input_ids"][0]
-        of_one_size = bool((row_sizes == row_sizes[0]).all())
-        to_the_end = bool((sums(lengths, depths) == row_sizes).all())
-        if kind == "position_ids" or (of_one_size and to_the_end):
-            keep = ~_padding(np.cumsum(row_sizes) - row_sizes, lengths, depths, ids, trains, of_one_size)
-        if kind == "position_ids":
-            tails = padding_at_ends(row_sizes, ids, trains, starts + lengths - 1)
-            last = np.repeat(np.cumsum(row_sizes) - tails, depths)
-            lengths = np.clip(last - starts, 0, lengths)
-            keep &= lengths > 0
-    elif real is not None and kind.startswith("cu_"):
-        seen = np.concatenate([[0], np.cumsum(real)])
-        keep = seen[np.minimum(starts + lengths, len(real))] > seen[np.minimum(starts, len(real))]
-    if not keep.all():
-        lengths, depths = lengths[keep], sums(keep, depths)
-        starts = starts[keep] if len(starts) else starts
-        firsts = None if firsts is None else firsts[keep]
-    return _Sequences(starts, lengths, depths, firsts)
 
 
 def _blank(values: np.ndarray, depths: np.ndarray) -> np.ndarray:

@@ -93,7 +93,7 @@ class CalledModel:
         self.module = model if isinstance(model, nn.Module) else nn.Module()
         self.trains = model is self.module and model.training
         self.keep = sorted({*keep, *placeholders(self.module)})
-        self.ends: list[int] = []  # tokens that begin or end sequences, by which a model may tell them apart
+        self.ends: list[int] = []  # tokens that begin or end sequences, by which the model tells them apart
         self.device = next((p.device for p in self.module.parameters()), None)
         if any(p.is_meta for p in self.module.parameters()):
             raise ValueError(

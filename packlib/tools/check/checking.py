@@ -1,6 +1,5 @@
 """Is it exact? A model and a collator are asked by calls alone whether a pack changes what a sequence gets."""
 
-from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -12,6 +11,7 @@ import numpy as np
 from packlib.arguments import no_frame, one_of, shown, whole_number
 from packlib.bars import progress_bar, wanted
 from packlib.collectives import lost_ranks_named
+from packlib.tools.check.accumulation import accumulation
 from packlib.tools.check.called_model import CalledModel, Refused, ranks
 from packlib.tools.check.causes import why_leaks
 from packlib.tools.check.choosing import choose
@@ -20,10 +20,10 @@ from packlib.tools.check.findings import FAILED, Finding, PackingCheck
 from packlib.tools.check.group_questions import shared_prompt_findings
 from packlib.tools.check.loss_questions import loss_questions
 from packlib.tools.check.model_questions import determinism, isolation, lacking, padding, positions, sameness, tokens
+from packlib.tools.check.next_update import next_update, without_labels
 from packlib.tools.check.places import is_own
 from packlib.tools.check.training_noise import training
 from packlib.tools.check.tree_questions import tree_findings
-from packlib.tools.check.update import accumulation, next_update, without_labels
 from packlib.tools.check.weighing import REDUCTIONS, Weighing
 from packlib.tools.check.whole_sequences import whole_sequences
 
@@ -83,7 +83,7 @@ def check_packing(
             Parameters and gradients are put back; what your optimizer remembers is not. Dropout is off in it. On two
             ranks each gets one micro-batch, and a model in DistributedDataParallel is handed over as it is.
         keep: tokens that are never changed, such as placeholders of images. Those that the model's config names
-            (`image_token_id`, …) are kept anyway.
+            (`image_token_id`, …) are kept anyway, and so are end tokens by which the model tells sequences apart.
         ranks_share: what several ranks share. "batches": each has micro-batches of its own. "rows": the slots of each
             row lie on all of them, as in context or sequence parallelism. Then each rank calls the model with the whole
             batch, of which the model takes its part, and gets `.logits` and `.loss` of the whole rows; the step of each
@@ -134,7 +134,6 @@ def check_packing(
         return PackingCheck(tuple(findings(called, collate, rows)))
     _refuse_packed_rows(rows)
     rows = _different(rows, ids, group)
-    called.ends = _ends(rows)
     with called.mode(train=False):
         few, whole, note = choose(lambda some: collated(called, collate, some), rows, group, max_tokens)
 
@@ -222,12 +221,6 @@ def _refuse_packed_rows(rows: list[dict[str, Any]]) -> None:
                 f"Row {at} of sequences holds {several} sequences, as its seq_lengths or position_ids say: give single "
                 "sequences, and let collate pack them, as lambda rows: collate(list(pack_dataset(rows, 128))) does."
             )
-
-
-def _ends(rows: list[dict]) -> list[int]:
-    """Tokens that at least half of the sequences begin with, or end in: with others there, borders would be lost."""
-    counts = [Counter(int(row["input_ids"][at]) for row in rows) for at in (0, -1)]
-    return sorted({token for count in counts for token, times in count.items() if times >= max(2, len(rows) / 2)})
 
 
 def _different(rows: list[dict], tokens: list[np.ndarray], group: str | None) -> list[dict]:

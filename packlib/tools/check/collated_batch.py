@@ -1,5 +1,6 @@
 """A batch that a collator made: what moves what in it, what each sequence is alone, and which field changes that."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
@@ -151,8 +152,21 @@ class CheckedBatch(CalledBatch):
 
     @cached_property
     def own_moves(self) -> np.ndarray:
-        """`moves` in the batch as it is."""
-        return self.moves(self.batch)
+        """`moves` in the batch as it is.
+
+        Tokens by which a model seems to tell sequences apart are left from here on: with others in their place borders
+        go, and each sequence moves the next. So it seems where a move stays without them, or where each sequence is
+        what it is alone: a layer that mixes in the token before, of which the end alone comes through, changes that.
+        """
+        moves, ends = self.moves(self.batch), _ends(self.few)
+        if not ends or self.leak(moves, None) is None:
+            return moves
+        self.called.ends = ends
+        without = self.moves(self.batch)
+        if self.leak(without, None) or not self.differing():
+            return without
+        self.called.ends = []
+        return moves
 
     @cached_property
     def own_slopes(self) -> np.ndarray | None:
@@ -365,10 +379,54 @@ class CheckedBatch(CalledBatch):
         return None
 
     @cached_property
+    def exchanged(self) -> str:
+        """The name of a field with a value for each sequence, if a sequence gets that of another one; else nothing."""
+        for name, value in self.batch.items():
+            each = isinstance(value, Tensor) and value.dim() > 0 and len(value) == len(self.pieces) > 1
+            if not each or name == "input_ids" or has_slots(value, self.ids) or is_mask(value, self.ids):
+                continue
+            for number in range(len(value)):
+                other = value.clone()
+                other[number] = value[number - 1]
+                seen = self.called.runs({**self.batch, name: other})
+                if seen is None:
+                    continue
+                change = self.apart(seen.outputs, self.seen.outputs)
+                if any(change[piece.slots].max() > self.limit for at, piece in enumerate(self.pieces) if at != number):
+                    return name
+        return ""
+
+    def seen_within(self, number: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """How much the first and the last token of a piece depend on each of its sequence, in the batch and alone.
+
+        Returns:
+            Two of shape (2, tokens), relative to the largest; None if gradients do not say.
+        """
+        piece, alone = self.pieces[number], self.alone[number]
+        again = None if alone is None else self.called.runs(alone.batch)
+        if alone is None or again is None:
+            return None
+        found = []
+        for seen, ids, slots in ((self.seen, self.ids, piece.slots), (again, alone.batch["input_ids"], alone.slots)):
+            ends = [slots[:1], slots[-1:]]
+            depends = gradients(self.called, seen.outputs, seen.embeddings, ids, ends)
+            if depends is None:
+                return None
+            found.append((depends / depends.amax(1, keepdim=True)).numpy()[:, slots])
+        return found[0], found[1]
+
+    @cached_property
     def late_alone(self) -> bool:
         """Return True if exactly the pieces that do not begin a row differ, while no field of the batch is to blame."""
         firsts = set(np.unique(self.rows, return_index=True)[1].tolist())
-        return not self.blamed and set(self.differing()) == set(range(len(self.pieces))) - firsts != set()
+        late = not self.blamed and set(self.differing()) == set(range(len(self.pieces))) - firsts != set()
+        return late and not self.exchanged
+
+
+def _ends(rows: list[dict]) -> list[int]:
+    """Tokens that at least half of the sequences begin with, or end in."""
+    counts = [Counter(int(row["input_ids"][at]) for row in rows) for at in (0, -1)]
+    return sorted({token for count in counts for token, times in count.items() if times >= max(2, len(rows) / 2)})
 
 
 def _put(value: Tensor, slots: np.ndarray, part: Tensor) -> Tensor:

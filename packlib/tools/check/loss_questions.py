@@ -7,7 +7,7 @@ import torch
 
 from packlib.batches import IGNORED
 from packlib.tools.check.collated_batch import CheckedBatch
-from packlib.tools.check.findings import FAILED, INCONCLUSIVE, PASSED, Finding
+from packlib.tools.check.findings import FAILED, INCONCLUSIVE, NOT_ASKED, PASSED, Finding
 from packlib.tools.check.locating import has_slots, is_mask
 from packlib.tools.check.slot_gradients import SHIFTS, Loss
 from packlib.tools.check.weighing import FAULTS, Weighing
@@ -17,6 +17,8 @@ _WORDS = {
     "constant": "a sum, or one over a constant", "length": "a mean over all tokens, prompts too",
     "own": "a mean with weights of its own",
 }  # fmt: skip
+
+_FARTHEST = 9  # how far ahead heads may predict
 
 
 def loss_questions(checked: CheckedBatch, weighing: Weighing, leaks: bool) -> Iterator[Finding]:
@@ -47,6 +49,8 @@ def loss_questions(checked: CheckedBatch, weighing: Weighing, leaks: bool) -> It
         why = "The loss has no gradient with respect to the scores that the model returns."
         found = [Finding(question, INCONCLUSIVE, why) for question in ("targets at borders", "labels")]
     yield from found
+    if loss.further:
+        yield _further_heads(weighing)
     yield _mean(weighing, any(finding.verdict == FAILED for finding in found), leaks)
 
 
@@ -71,6 +75,32 @@ def _borders(weighing: Weighing) -> Finding:
         ["rolled"] if (to < slots)[leaked].all() else ["leaked", "shifted twice"] if loss.shift == 2 else ["leaked"]
     )
     return Finding.failed("targets at borders", f"{evidence}: {share:.2g} of the loss.", names)
+
+
+def _further_heads(weighing: Weighing) -> Finding:
+    """A head that predicts several tokens ahead is asked at the end of a sequence for what lies beyond it."""
+    loss, question, said = weighing.whole.loss, "further heads", list[str]()
+    ids, last = weighing.checked.ids.flatten().cpu().numpy(), len(loss.owner) - 1
+    beyond, leaked = 0, 0
+    for target in loss.further:
+        asked = (target != IGNORED) & (loss.owner >= 0)
+        hits = {shift: int((asked & (loss.ahead(loss.token, shift) == target)).sum()) for shift in range(1, _FARTHEST)}
+        shift = max(hits, key=lambda shift: hits[shift])
+        if hits[shift] <= asked.sum() / 2:
+            continue
+        over = asked & (loss.ahead(loss.token, shift) == IGNORED)
+        beyond += int(over.sum())
+        to = np.minimum(np.arange(last + 1) + shift, last)
+        leaked += int((over & (loss.owner[to] >= 0) & (ids[to] == target)).sum())
+        said.append(f"{shift} ahead")
+    if not said:
+        why = "Outputs as wide as the scores have a part in the loss, and what they are to predict is unknown."
+        return Finding(question, NOT_ASKED, why)
+    evidence = f"{len(said)} besides the scores ({', '.join(said)}) are asked {beyond} times for what lies beyond a "
+    evidence += f"sequence, {leaked} times for a token of the next."
+    if not beyond:
+        return Finding(question, PASSED, evidence)
+    return Finding.failed(question, evidence, "leaked ahead" if leaked > beyond / 2 else "ends ahead")
 
 
 def _labels(weighing: Weighing) -> Finding:
@@ -240,7 +270,8 @@ def _mean(weighing: Weighing, spoiled: bool, leaks: bool) -> Finding:
                 evidence += f": a part of the loss that does not pass through the scores is a {rule}"
                 return Finding.failed("mean", f"{evidence}.", "aside mean", how=rule)
             if rule is not None:
-                evidence += f": a part of the loss that does not pass through the scores is {_WORDS[rule]} of its own"
+                by = _WORDS[rule] + " of its own" * (rule != "own")
+                evidence += f": a part of the loss that does not pass through the scores is {by}"
                 return Finding("mean", PASSED, f"{evidence}.")
             if _within_rows(weighing):
                 return Finding.failed("mean", f"{evidence}.", "row balance")

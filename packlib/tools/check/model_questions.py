@@ -275,7 +275,23 @@ def sameness(checked: CheckedBatch, why: Why | None) -> Finding:
         return Finding.failed(question, evidence, "images")
     padded = checked.own_slopes is not None and checked.own_slopes[:, checked.padding].max(initial=0) > EXACT
     above = why or padded or checked.late_alone or POSITIONS in checked.blamed
-    return Finding.failed(question, evidence, "above" if above else "otherwise")
+    if above:
+        return Finding.failed(question, evidence, "above")
+    if checked.exchanged:
+        return Finding.failed(question, evidence, "exchanged", name=checked.exchanged)
+    number = min(differing, key=lambda number: -len(checked.pieces[number].slots))
+    within = checked.seen_within(number)
+    if within is not None:
+        here, alone = within
+        hidden_here = bool(((here == 0) & (alone > EXACT)).any())  # a sharper softmax leaves more than 0
+        hidden_alone = bool(((alone == 0) & (here > EXACT)).any())
+        if hidden_here != hidden_alone:
+            in_pack, on_its_own = (f"{(own[0] > 0).sum()} and {(own[1] > 0).sum()}" for own in within)
+            tokens = len(checked.pieces[number].slots)
+            evidence += f" In the pack the first and the last of {tokens} tokens depend on {in_pack} of them, "
+            evidence += f"alone on {on_its_own}."
+            return Finding.failed(question, evidence, "sees less" if hidden_here else "sees more")
+    return Finding.failed(question, evidence, "otherwise")
 
 
 def _from_images_on(checked: CheckedBatch, differing: dict[int, float]) -> bool:

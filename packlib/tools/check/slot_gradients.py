@@ -6,6 +6,7 @@ loss without it, such as a distillation, it is still known which slots it depend
 """
 
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -39,6 +40,7 @@ class Loss:
         pull: shape (N, width), the gradient with respect to the embeddings.
         steepest: the largest slope of a score.
         beside: the share of the loss, or of its gradient, that does not pass through the scores.
+        further: a `target` for each further head, as of one that predicts several tokens ahead.
 
     Args:
         seen: the call of the model, if there was one.
@@ -63,9 +65,11 @@ class Loss:
         self.value = None if seen.loss is None else float(seen.loss.detach())
         self.target, self.factor = np.full(slots, IGNORED), np.zeros(slots)
         self.touched, self.predicted = np.zeros(slots, bool), np.zeros(slots, bool)
+        self.further: list[np.ndarray] = []
         if seen.loss is None or not seen.loss.requires_grad:
             return
         self.pull = self._pull(seen, seen.loss, None)
+        self.further = self._of_further_heads(seen)
         if found := seen.slope():
             scores, slope = (x.detach().flatten(0, -2) for x in found)
             self._read(checked.called.summed(slope), scores, seen.at.cpu().numpy())  # each rank has its part of it
@@ -94,29 +98,50 @@ class Loss:
         kept = [self.checked.called.summed(row.detach().double().cpu()) for row in rows if row is not None]
         return torch.cat(kept, 1) if kept else None
 
+    def _of_further_heads(self, seen: ModelCall) -> list[np.ndarray]:
+        """What is asked of other outputs as wide as the scores, if each of their slopes has the form above."""
+        heads, width = list[Tensor](), seen.scores.shape[-1]
+        for _, _, made in [] if self.checked.called.share_rows else seen.parts:
+            scores = by_slot(made, self.batch["input_ids"])
+            own = scores is not None and scores.shape[1] == width and made.requires_grad
+            if own and not any(made is head for head in heads):
+                heads.append(made)
+        targets = []
+        for head in heads:
+            scores = by_slot(head, self.batch["input_ids"])
+            if scores.numel() == seen.scores.numel() and torch.equal(scores.flatten(), seen.scores.flatten()):  # type: ignore[union-attr]
+                continue
+            (found,) = torch.autograd.grad(seen.loss, head, retain_graph=True, allow_unused=True)  # type: ignore[arg-type]
+            slope = None if found is None else by_slot(found, self.batch["input_ids"])
+            asked = None if slope is None else _asked(slope.detach(), scores.detach(), self._near)  # type: ignore[union-attr]
+            if asked is not None and len(asked.rows) and asked.fits.all():
+                target = np.full(len(self.owner), IGNORED)
+                target[asked.rows] = asked.target
+                targets.append(target)
+        return targets
+
+    @property
+    def _near(self) -> float:
+        """How far, relative to its size, a slope may be from the form above."""
+        return 0.1 if self.checked.rounding > 1e-4 else 1e-3
+
     def _read(self, slope: Tensor, scores: Tensor, at: np.ndarray) -> None:
-        size = slope.abs().amax(1).double().cpu().numpy()
-        kind = torch.promote_types(scores.dtype, torch.float32)
-        self.steepest = float(size.max(initial=0))
-        rows = np.flatnonzero(size > 1e-7 * size.max(initial=0))
-        if not len(rows):
+        found = _asked(slope, scores, self._near)
+        self.steepest = float(found.size.max(initial=0))
+        if not len(found.rows):
             return
-        parts = [_form(slope[part].to(kind), scores[part].to(kind)) for part in np.array_split(
-            rows, -(-len(rows) // _AT_ONCE))]  # fmt: skip
-        target, lone, factor, off, entropy = (torch.cat(column).cpu().numpy() for column in zip(*parts, strict=True))
-        near = 0.1 if self.checked.rounding > 1e-4 else 1e-3
-        fits = off <= near * size[rows]
-        self.touched[at[rows]] = True
-        self.certain = bool(fits.all())
-        asked = np.ones(len(rows), bool)
+        slots = at[found.rows]
+        self.touched[slots] = True
+        self.certain = bool(found.fits.all())
+        asked = np.ones(len(slots), bool)
         if self.certain:
-            self.factor[at[rows]] = factor
-            asked = np.abs(factor) > _FAINT * size[rows]
-            self.beside = abs(1 - float(factor @ entropy) / (self.value or np.inf))
-        self.known = bool((fits | lone)[asked].all())
-        self.predicted[at[rows[asked]]] = True
+            self.factor[slots] = found.factor
+            asked = np.abs(found.factor) > _FAINT * found.size
+            self.beside = abs(1 - float(found.factor @ found.entropy) / (self.value or np.inf))
+        self.known = bool((found.fits | found.lone)[asked].all())
+        self.predicted[slots[asked]] = True
         if self.known:
-            self.target[at[rows[asked]]] = target[asked]
+            self.target[slots[asked]] = found.target[asked]
 
     @property
     def concerned(self) -> np.ndarray:
@@ -190,6 +215,37 @@ def labeled(row: dict) -> bool:
         return bool((np.asarray(row["labels"]) != IGNORED).any())
     trained = trained_in_row(row, len(row["input_ids"]))
     return trained is None or bool(trained.any())
+
+
+class _Asked(NamedTuple):
+    """The rows of scores that a loss depends on, the size of their slopes, and of each what `_form` says.
+
+    `fits` says whether a slope has the form.
+    """
+
+    rows: np.ndarray
+    size: np.ndarray
+    target: np.ndarray
+    lone: np.ndarray
+    factor: np.ndarray
+    fits: np.ndarray
+    entropy: np.ndarray
+
+
+def _asked(slope: Tensor, scores: Tensor, near: float) -> _Asked:
+    """What a loss with this gradient asks of rows of scores.
+
+    Args:
+        near: how far a slope may be from the form, relative to its size.
+    """
+    size = slope.abs().amax(1).double().cpu().numpy()
+    rows = np.flatnonzero(size > 1e-7 * size.max(initial=0))
+    kind = torch.promote_types(scores.dtype, torch.float32)
+    some = np.array_split(rows, -(-len(rows) // _AT_ONCE)) if len(rows) else []
+    parts = [_form(slope[part].to(kind), scores[part].to(kind)) for part in some]
+    columns = [torch.cat(column).cpu().numpy() for column in zip(*parts, strict=True)] or [np.empty(0)] * 5
+    target, lone, factor, off, entropy = columns
+    return _Asked(rows, size[rows], target, lone, factor, off <= near * size[rows], entropy)
 
 
 def _form(slope: Tensor, scores: Tensor) -> tuple[Tensor, ...]:

@@ -19,7 +19,7 @@ from packlib.tools.check.slot_gradients import Loss
 REDUCTIONS = "token", "sequence", "group", "constant"
 
 
-def held(loss: Loss, by_labels: bool, unit: int | None = None) -> dict[str, int]:
+def amounts(loss: Loss, by_labels: bool, unit: int | None = None) -> dict[str, int]:
     """Count everything in a batch that a loss may be divided by.
 
     How many "tokens" are predicted, and of how many "sequences" and "groups"; its "length", "rows" and "slots"; and the
@@ -44,21 +44,26 @@ def held(loss: Loss, by_labels: bool, unit: int | None = None) -> dict[str, int]
 
 Rule = Callable[[dict[str, int]], float]
 RULES: dict[str, Rule] = {  # what a token, or a sequence, of a unit weighs
-    "token": lambda held: 1 / held["tokens"],
-    "sequence": lambda held: 1 / held["sequences"],
-    "group": lambda held: 1 / held["groups"],
-    "constant": lambda held: 1,
-    "length": lambda held: 1 / held["length"],
+    "token": lambda has: 1 / has["tokens"],
+    "sequence": lambda has: 1 / has["sequences"],
+    "group": lambda has: 1 / has["groups"],
+    "constant": lambda has: 1,
+    "length": lambda has: 1 / has["length"],
 }
 FAULTS: dict[str, Rule] = {
-    "pack mean": lambda held: 1 / held["rows"] / held["in the row"],
-    "slot mean": lambda held: 1 / held["slots"],
-    "multiplied by the number of rows": lambda held: held["rows"] / held["tokens"],
-    "divided by the number of rows": lambda held: 1 / held["tokens"] / held["rows"],
-    "multiplied by the number of slots": lambda held: held["slots"] / held["tokens"],
-    "multiplied by the number of sequences": lambda held: held["sequences"] / held["tokens"],
-    "divided by the number of sequences": lambda held: 1 / held["tokens"] / held["sequences"],
+    "pack mean": lambda has: 1 / has["rows"] / has["in the row"],
+    "slot mean": lambda has: 1 / has["slots"],
+    "multiplied by the number of rows": lambda has: has["rows"] / has["tokens"],
+    "divided by the number of rows": lambda has: 1 / has["tokens"] / has["rows"],
+    "multiplied by the number of slots": lambda has: has["slots"] / has["tokens"],
+    "multiplied by the number of sequences": lambda has: has["sequences"] / has["tokens"],
+    "divided by the number of sequences": lambda has: 1 / has["tokens"] / has["sequences"],
 }
+
+
+def _by(rule: Rule, loss: Loss, alone: Loss, by_labels: bool, unit: int) -> float:
+    """How many times what it weighs alone a unit weighs in a batch, by a rule."""
+    return rule(amounts(loss, by_labels, unit)) / rule(amounts(alone, by_labels, unit))
 
 
 class Weighed:
@@ -150,17 +155,15 @@ class Weighing:
             ways = itertools.product(names, (True, False))
             if found := {name: by_labels for name, by_labels in ways if self._fits(rules[name], by_labels)}:
                 return found
-        return {"own": False} if self.by_gradient and self._steady() else {}
+        own = self.by_gradient and self._steady([batch.weight for batch in self.batches])
+        return {"own": False} if own else {}
 
     def _fits(self, rule: Rule, by_labels: bool) -> bool:
         if not self.by_gradient and not by_labels:
             return False
         near = self.near if self.by_gradient else max(1e-5, 8 * self.checked.rounding)
         for batch in self.batches:
-            wanted = {
-                unit: rule(held(batch.loss, by_labels, unit)) / rule(held(alone, by_labels, unit))
-                for unit, alone in batch.alone.items()
-            }
+            wanted = {unit: _by(rule, batch.loss, alone, by_labels, unit) for unit, alone in batch.alone.items()}
             pairs = [(weight, wanted[unit]) for unit, weight in batch.weight.items()]
             if not self.by_gradient:
                 total = sum(wanted[unit] * (its.value or 0) for unit, its in batch.alone.items())
@@ -169,12 +172,16 @@ class Weighing:
                 return False
         return True
 
-    def _steady(self) -> bool:
-        """Return True if each unit has a weight of its own, with which each batch is a mean."""
-        own = self.whole.weight
-        for batch in self.batches:
-            total = sum(own[unit] for unit in batch.weight if unit in own)
-            pairs = [(weight * total, own[unit]) for unit, weight in batch.weight.items() if unit in own]
+    def _steady(self, weights: Sequence[dict[int, float]]) -> bool:
+        """Return True if each unit has a weight of its own, with which each batch is a mean.
+
+        Args:
+            weights: of the units of each batch, the whole one first.
+        """
+        own = weights[0]
+        for of_batch in weights:
+            total = sum(own[unit] for unit in of_batch if unit in own)
+            pairs = [(weight * total, own[unit]) for unit, weight in of_batch.items() if unit in own]
             if any(abs(mine - its) > self.near * abs(its) for mine, its in pairs):
                 return False
         return abs(sum(own.values()) - 1) <= self.near
@@ -182,18 +189,20 @@ class Weighing:
     @cached_property
     def aside_rule(self) -> str | None:
         """The rule of what does not pass through the scores, where no sequence changes another's; None if none fits."""
-        found = [
-            (batch, unit, _times(batch.loss, alone, "aside"), held(alone, True, unit))
-            for batch in self.batches
-            for unit, alone in batch.alone.items()
-        ]
-        if any(times is None or times[1] > 10 * self.limit for _, _, times, _ in found):
+        found = [{unit: _times(batch.loss, alone, "aside") for unit, alone in batch.alone.items()}
+                 for batch in self.batches]  # fmt: skip
+        if any(times is None or times[1] > 10 * self.limit for of_batch in found for times in of_batch.values()):
             return None
+        weights = [{unit: times[0] for unit, times in of_batch.items()} for of_batch in found]  # type: ignore[index]
         for name, rule in (RULES | FAULTS).items():
-            wanted = [rule(held(batch.loss, True, unit)) / rule(alone) for batch, unit, _, alone in found]
-            if all(abs(times[0] / its - 1) <= self.near for (_, _, times, _), its in zip(found, wanted, strict=True)):  # type: ignore[index]
+            apart = [
+                abs(weights[at][unit] / _by(rule, batch.loss, alone, True, unit) - 1)
+                for at, batch in enumerate(self.batches)
+                for unit, alone in batch.alone.items()
+            ]
+            if max(apart) <= self.near:
                 return name
-        return None
+        return "own" if self._steady(weights) else None
 
     @property
     def rule(self) -> tuple[str, bool] | None:
@@ -209,6 +218,6 @@ class Weighing:
         if name == "own":
             totals = [sum(self.whole.weight[self.checked.unit_of[p.sequence]] for p in part.pieces) for part in parts]
             return [total / sum(totals) for total in totals]
-        counts, rule = [held(part, by_labels) for part in parts], RULES[name]
+        counts, rule = [amounts(part, by_labels) for part in parts], RULES[name]
         whole = {what: sum(mine[what] for mine in counts) for what in counts[0]}
         return [rule(whole) / rule(mine) for mine in counts]

@@ -18,7 +18,7 @@ from packlib.tools.check.findings import FAILED, INCONCLUSIVE, NOT_ASKED, PASSED
 from packlib.tools.check.locating import POSITIONS, Piece, has_slots
 from packlib.tools.check.loss_questions import labels_of
 from packlib.tools.check.slot_gradients import Loss
-from packlib.tools.check.weighing import RULES, Weighing, held
+from packlib.tools.check.weighing import RULES, Weighing, amounts
 from packlib.tools.rows.loss_masks import trained_in_row
 
 QUESTION = "whole sequences"
@@ -139,7 +139,7 @@ def _of_loss(weighing: Weighing, whole: CheckedBatch) -> list[Finding]:
     if rule is None or not (few.certain and loss.certain):
         return []
     by_labels = weighing.fitting[rule]
-    wanted = RULES[rule](held(loss, by_labels)) / RULES[rule](held(few, by_labels))
+    wanted = RULES[rule](amounts(loss, by_labels)) / RULES[rule](amounts(few, by_labels))
     apart = []
     for at, row in enumerate(weighing.checked.few):
         mine = _factors(loss, next((number for number, one in enumerate(whole.few) if one is row), -1))

@@ -6,6 +6,7 @@ import re
 import check_beyond as beyond
 import check_fourth as fourth
 import check_kinds as kinds
+import check_later as later
 import check_reports as reports
 import check_second as second
 import check_table as table
@@ -45,7 +46,7 @@ def test_a_fault_is_found_and_its_cause_named(name):
 def test_the_table_shows_what_is_missed(name):
     found = table.checked(table.OPEN[name]())
     assert table.row("missed", name, found) == LINES[name]
-    _, question, words = (kinds.OPEN | second.OPEN | third.OPEN).get(
+    _, question, words = (kinds.OPEN | second.OPEN | third.OPEN | fourth.OPEN).get(
         name, (None, "next update", "a new optimizer in each call")
     )
     assert words in found[question].evidence, found
@@ -251,6 +252,10 @@ def test_ends_stay_where_borders_are_looked_for_in_tokens():
     assert (
         "some sequences of a row are kept apart and others are not" in found["isolation from earlier sequences"].cause
     )
+    shift, collate, _ = later.FAULTS["RWKV, a token shift over the border"][0]()
+    for model in (shift, without_gradients(shift)):  # which only the last token of a sequence comes through
+        seen = check_packing(model, collate, later.ENDED)["isolation from earlier sequences"]
+        assert "a token shift" in seen.cause, seen
     few = [{"input_ids": [2, 7, 7][:length] + [2] * (length - 3)} for length in (4, 5, 6, 7)]
     leaking = check_packing(without_gradients(Tiny("attention", fault="attention")), dense(**SEGMENTS), few)
     assert leaking["isolation from earlier sequences"].verdict == "failed", leaking
@@ -275,3 +280,18 @@ def test_what_the_place_in_a_batch_weighs_is_no_weight_of_the_sequence():
     """Of two sequences only the same two in the other order tell these apart."""
     found = check_packing(ByNumber("by sequence"), fourth.in_one_row, reports.SHORT[:2])
     assert found["mean"].verdict == "failed" and "company" in found["mean"].cause, found
+
+
+class Wide(fourth.Narrow):
+    """A window of 4 tokens that a sequence alone gets, and packs do not."""
+
+    def _attention(self, part, x, segments, same, wrong):
+        if len(segments.unique()) == 1:
+            return super()._attention(part, x, segments, same, wrong)
+        return Tiny._attention(self, part, x, segments, same, wrong)
+
+
+def test_a_window_that_a_sequence_alone_gets_is_named():
+    found = check_packing(Wide(everywhere=True), dense(slots=80, **SEGMENTS), reports.SHORT)
+    assert "see more tokens in a pack than alone" in found["same as alone"].cause, found
+    assert "In the pack the first and the last of 20 tokens depend on 1 and 20" in found["same as alone"].evidence

@@ -1,0 +1,443 @@
+"""Do micro-batches add up to the update that they make together? What the optimizer applies is weighed."""
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from packlib.tools.check.called_model import ranks, some
+from packlib.tools.check.collated_batch import CheckedBatch
+from packlib.tools.check.findings import INCONCLUSIVE, NOT_ASKED, PASSED, Finding
+from packlib.tools.check.recorded_updates import (
+    NEAR,
+    RecordedUpdate,
+    all_near,
+    frozen_parameters,
+    near,
+    record_update,
+    weights_in,
+)
+from packlib.tools.check.slot_gradients import Loss
+from packlib.tools.check.weighing import Weighing, amounts
+
+_NOISY = 0.3  # how far noise may move a weight
+_NO_GRADIENT = (
+    "The rest of the update is no gradient of theirs, as where noise is drawn, a part is detached, or the trainer's "
+    "loss is not the model's (label smoothing): pass it as loss."
+)
+_FIXED_SIZE = (
+    "Each weighs the same: right in padded batches of a fixed size. In a smaller one, as at the end of an epoch, each "
+    "sequence weighs more; whether your loader makes one is not known (dataloader_drop_last=True makes none)."
+)
+_TOO_FEW = (
+    "No optimizer steps in step with so few micro-batches, and one does with four times as many: those that are left "
+    "over at the end of a pass are never applied, or with the next pass. Let step make an update of all that it gets, "
+    "as its loop should at the end."
+)
+_UNHELD = "give them to an optimizer, or freeze them (requires_grad=False) if they are not to learn."
+_DAMPING = 2.0**-12  # what gradients are multiplied with so that no bound clips them
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A trainer's step, and the micro-batches of which it is to make one update.
+
+    Attributes:
+        parts: the loss of each micro-batch.
+        parameters: those that are looked at.
+        parted: whether each rank gets one of the micro-batches.
+        still: whether the model is kept from training, in which it may draw noise.
+    """
+
+    checked: CheckedBatch
+    weighing: Weighing
+    step: Callable
+    parts: Sequence[Loss]
+    parameters: list[nn.Parameter]
+    parted: bool
+    still: bool = False
+
+    @property
+    def constant(self) -> bool:
+        """Whether a token weighs the same in each batch: then a scale that all have in common does no harm."""
+        return self.weighing.rule is not None and self.weighing.rule[0] == "constant"
+
+    @property
+    def tokens(self) -> list[int]:
+        return [amounts(part, False)["tokens"] for part in self.parts]
+
+    @property
+    def own_batches(self) -> list[dict]:
+        """The micro-batches, or that of this rank."""
+        batches = [part.batch for part in self.parts]
+        return [batches[dist.get_rank()]] if self.parted else batches
+
+    def update(self, damping: float = 1.0, times: int = 1) -> RecordedUpdate:
+        """Call the step with the micro-batches, each so many times."""
+        return record_update(self.checked, self.parameters, self.own_batches * times, self.step, damping, self.still)
+
+    def steps_with_more(self) -> bool:
+        """Return whether an optimizer steps with four times the micro-batches; False if step takes no more."""
+        try:
+            return self.update(times=4).steps > 0
+        except ValueError:
+            return False
+
+    def gradients(self) -> list[Tensor]:
+        """Compute the gradient of each micro-batch alone."""
+        gradients = [self.checked.called.parameter_slope(part.batch, self.parameters) for part in self.parts]
+        if self.checked.called.share_rows:
+            for gradient in gradients:
+                dist.all_reduce(gradient)
+            gradients = [gradient / ranks() for gradient in gradients]
+        return gradients
+
+
+@dataclass
+class _Measured:
+    """What each micro-batch weighs in an update.
+
+    Attributes:
+        update: what the step did.
+        gradients: of each micro-batch alone.
+        shares: what each should weigh.
+        delivered: what each weighs in what the backward passes gave.
+        applied: what the optimizer applied, before single values were clipped.
+        weights: what each micro-batch weighs in it.
+        evidence: what is said of it; each question adds what it saw.
+    """
+
+    update: RecordedUpdate
+    gradients: list[Tensor]
+    shares: Sequence[float]
+    delivered: np.ndarray
+    applied: Tensor
+    weights: np.ndarray
+    evidence: str
+
+    def __post_init__(self) -> None:
+        self.rest = self.applied - torch.stack(self.gradients, 1) @ torch.from_numpy(self.weights)
+        self.relative_rest = self.relative(self.rest)
+
+    def relative(self, part: Tensor) -> float:
+        """Return the size of a part of the update, relative to what was applied."""
+        return float(part.norm() / self.applied.norm().clamp(min=1e-300))
+
+
+def accumulation(checked: CheckedBatch, weighing: Weighing, step: Callable | None) -> Iterator[Finding]:
+    """Ask whether two micro-batches of different sizes are added up to one mean, or at least two of one size."""
+    question = "accumulation"
+    parts = [batch.loss for batch in weighing.batches[2:]]
+    parted = ranks() > 1 and not checked.called.share_rows
+    if not weighing.whole.loss.value:
+        yield Finding(question, INCONCLUSIVE, "There is no loss of two micro-batches.")
+        return
+    if weighing.rule is None:
+        yield Finding(question, INCONCLUSIVE, "What a micro-batch should weigh is not known: see mean.")
+        return
+    if step is None and parted:
+        yield Finding(question, NOT_ASKED, "What your trainer does on several ranks is not known: pass step.")
+        return
+    if step is None:
+        yield _given_the_count(checked, weighing, parts)
+        return
+    if parted and ranks() > 2:
+        yield Finding(question, INCONCLUSIVE, f"There are two micro-batches, and {ranks()} ranks: take two.")
+        return
+    parameters = [p for p in checked.called.module.parameters() if p.requires_grad]
+    if not parameters:
+        yield Finding(question, NOT_ASKED, "No parameter of model requires a gradient.")
+        return
+    asked = _Asked(checked, weighing, step, parts, parameters, parted)
+    of_two_sizes = _weigh(asked)
+    if of_two_sizes.verdict != INCONCLUSIVE or not _by_number(checked, weighing):
+        yield of_two_sizes
+        return
+    of_one_size = _weigh(replace(asked, parts=_of_one_size(checked)))
+    yield of_one_size
+    if of_one_size.verdict == PASSED:
+        yield Finding("smaller micro-batches", NOT_ASKED, of_two_sizes.evidence)
+
+
+def _by_number(checked: CheckedBatch, weighing: Weighing) -> bool:
+    """Return whether a batch weighs by the number of its sequences, or groups, of which loaders take a fixed number."""
+    one_a_row = len(set(checked.rows.tolist())) == len(checked.pieces)
+    return one_a_row and weighing.rule is not None and weighing.rule[0] in ("sequence", "group")
+
+
+def _of_one_size(checked: CheckedBatch) -> list[Loss]:
+    """Make two micro-batches of the same number of sequences, or groups: the short ones and the long ones."""
+    tokens = {unit: sum(len(row["input_ids"]) for row in checked.of_units([unit])) for unit in set(checked.unit_of)}
+    units = sorted(tokens, key=lambda unit: tokens[unit])
+    half = len(units) // 2
+    return [Loss(checked, checked.collate(checked.of_units(some))) for some in (units[half : 2 * half], units[:half])]
+
+
+def _given_the_count(checked: CheckedBatch, weighing: Weighing, parts: Sequence[Loss]) -> Finding:
+    """Ask whether a model that is told the labels of the update divides by them, as transformers' Trainer expects."""
+    count = torch.tensor(sum(amounts(part, False)["tokens"] for part in parts))
+    evidence, shares = _sizes(weighing, parts), weighing.shares(parts)
+    takes = inspect.signature(getattr(checked.called.model, "forward", checked.called.model)).parameters
+    counted = [checked.called.runs({**part.batch, "num_items_in_batch": count}) for part in parts]
+    values = [None if seen is None or seen.loss is None else float(seen.loss.detach()) for seen in counted]
+    if None not in values and weighing.rule == ("token", False):
+        got = [(value or 0.0) / (part.value or np.inf) for value, part in zip(values, parts, strict=True)]
+        if np.allclose(got, shares, rtol=0.02):
+            return Finding("accumulation", PASSED, f"{evidence} Given num_items_in_batch, the model divides by it.")
+        if "num_items_in_batch" in takes:
+            return _failed(f"{evidence} It takes num_items_in_batch to no effect.", "mean of means")
+    return Finding("accumulation", NOT_ASKED, f"{evidence} What your trainer does is not known: pass step.")
+
+
+def _sizes(weighing: Weighing, parts: Sequence[Loss]) -> str:
+    name, by_labels = weighing.rule or ("token", False)
+    what = {"sequence": "sequences", "group": "groups"}.get(name, "tokens")
+    counts = [str(amounts(part, by_labels)[what]) for part in parts]
+    return f"Micro-batches hold {' and '.join(counts)} {what.replace('tokens', 'labels')}."
+
+
+def _weigh(asked: _Asked) -> Finding:
+    """Find what each micro-batch weighs in the update that the step applies, and answer by the first that can."""
+    evidence = _sizes(asked.weighing, asked.parts)
+    gradients = asked.gradients()
+    update = asked.update()
+    if not update.steps and asked.steps_with_more():
+        return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_TOO_FEW}")
+    if update.searches:
+        why = "An optimizer computes gradients more than once in a step (a closure), each of other weights."
+        return Finding("accumulation", INCONCLUSIVE, f"{evidence} {why}")
+    if not update.is_finite():
+        return _failed(evidence, "nan update")
+    measured = _measure(asked, gradients, update, evidence)
+    return (
+        _fault_of_the_update(asked, measured)
+        or _lost_gradients(asked, measured)
+        or _beside_the_scores(asked, measured)
+        or _noise(asked, measured)
+        or _right_weights(asked, measured)
+        or _changed_before_the_step(asked, measured)
+        or _other_weights(asked, measured)
+    )
+
+
+def _measure(asked: _Asked, gradients: list[Tensor], update: RecordedUpdate, evidence: str) -> _Measured:
+    shares = asked.weighing.shares(asked.parts)
+    largest = update.applied.abs().max()
+    clipped = torch.allclose(update.applied, update.delivered.clamp(-largest, largest), rtol=1e-4, atol=0)
+    # the sum is right or wrong before it is clipped
+    applied = update.delivered if clipped and largest > 0 else update.applied
+    weights = weights_in(applied, gradients)
+    evidence += (
+        f" In the step they weigh {weights[0]:.3g} and {weights[1]:.3g}; right is {shares[0]:.3g} and {shares[1]:.3g}."
+    )
+    if ranks() > 1:
+        evidence += f" They lie on {ranks()} ranks."
+    return _Measured(update, gradients, shares, weights_in(update.delivered, gradients), applied, weights, evidence)
+
+
+def _fault_of_the_update(asked: _Asked, measured: _Measured) -> Finding | None:
+    """Answer if the update is wrong whatever micro-batches weigh in it."""
+    update, evidence = measured.update, measured.evidence
+    if not update.alike:
+        return _failed(evidence, "ranks")
+    if update.steps > 1:
+        return _failed(f"{evidence} The optimizer steps {update.steps} times.", "each updates")
+    if not update.applied.any():
+        return _failed(evidence, "nothing")
+    if update.moved:
+        return _failed(f"{evidence} Other values had {update.moved} of {len(asked.parameters)} parameters.", "moved")
+    if update.drifted:
+        of_all = len(frozen_parameters(asked.checked.called.module, asked.parameters))
+        evidence += f" Other values had {update.drifted} of {of_all} frozen parameters in a later micro-batch."
+        return _failed(evidence, "moved")
+    return None
+
+
+def _lost_gradients(asked: _Asked, measured: _Measured) -> Finding | None:
+    """Answer if parameters got gradients of which nothing is applied."""
+    update, count = measured.update, len(asked.parameters)
+    if not update.steps:
+        return None
+    least = 1e-6 * float(update.delivered.norm())
+    arrived = np.array([float(part.norm()) > least for part in _by_parameter(update.delivered, asked.parameters)])
+    lost = arrived & ~_applied_to(update.applied, asked.parameters)
+    if (lost & update.held).any():
+        return _failed(measured.evidence, "lost gradients", count=int((lost & update.held).sum()), of_all=count)
+    if not lost.any():
+        return None
+    kept = [p for p, is_lost in zip(asked.parameters, lost, strict=True) if not is_lost]
+    of_kept = _weigh(replace(asked, parameters=kept))  # what the optimizers have is asked about all the same
+    if of_kept.verdict != PASSED:
+        return of_kept
+    unheld = f"No optimizer that steps has {lost.sum()} of {count} parameters that get gradients: {_UNHELD}"
+    return Finding("accumulation", INCONCLUSIVE, f"{of_kept.evidence} {unheld}")
+
+
+def _beside_the_scores(asked: _Asked, measured: _Measured) -> Finding | None:
+    """Answer by what micro-batches weigh through their scores and besides them, as by a router's loss."""
+    aside, pull = asked.weighing.whole.loss.aside, asked.weighing.whole.loss.pull
+    if aside is None or pull is None or float(aside.norm()) < 1e-3 * float(pull.norm()):
+        return None
+    called = asked.checked.called
+    if called.share_rows:
+        return None
+    through = [called.parameter_slope(part.batch, asked.parameters, through=True) for part in asked.parts]
+    besides = [whole - scores for whole, scores in zip(measured.gradients, through, strict=True)]
+    weights = weights_in(measured.update.delivered, [*through, *besides])
+    explained = torch.stack([*through, *besides], 1) @ torch.from_numpy(weights)
+    if float((measured.update.delivered - explained).norm()) > 10 * asked.weighing.limit * float(explained.norm()):
+        return None
+    of_scores, of_besides = weights[:2], weights[2:]
+    measured.evidence += f" What does not pass through the scores weighs {of_besides[0]:.3g} and {of_besides[1]:.3g}."
+    if near(of_besides, 1) and not near(of_besides, measured.shares):
+        return _failed(measured.evidence, "aside alike")
+    if near(of_scores, measured.shares) and near(sum(of_besides), 1):
+        return Finding("accumulation", PASSED, measured.evidence)
+    return None
+
+
+def _noise(asked: _Asked, measured: _Measured) -> Finding | None:
+    """If noise that is drawn in training may be the rest of the update, answer with the model kept from training."""
+    if measured.relative_rest <= NEAR or asked.still:
+        return None
+    quiet = replace(asked, still=True).update().applied
+    if torch.equal(quiet, measured.update.applied):
+        return None
+    if not np.allclose(measured.weights, weights_in(quiet, measured.gradients), rtol=_NOISY):
+        return None
+    of_still = _weigh(replace(asked, still=True))
+    return replace(of_still, evidence=f"{of_still.evidence} The model was kept from training, where it draws noise.")
+
+
+def _right_weights(asked: _Asked, measured: _Measured) -> Finding | None:
+    """Answer if each micro-batch weighs what it should."""
+    if not near(measured.weights, measured.shares):
+        return None
+    applied_to = _applied_to(measured.applied, asked.parameters)
+    count = len(asked.parameters) - int(applied_to.sum())
+    if count:
+        measured.evidence += f" The optimizer applied nothing to {count} of {len(asked.parameters)} parameters."
+    numbers = np.repeat(applied_to, [some(p, None).numel() for p in asked.parameters])
+    if measured.relative(measured.rest[torch.from_numpy(numbers)]) > NEAR:
+        return Finding("accumulation", INCONCLUSIVE, f"{measured.evidence} {_NO_GRADIENT}")
+    return _of_four(asked, measured.evidence)
+
+
+def _changed_before_the_step(asked: _Asked, measured: _Measured) -> Finding | None:
+    """Answer if gradients were changed between backward passes and the optimizer, but for one clipping of all.
+
+    Clipping is told by gradients so small that no bound clips them; what micro-batches weigh then is what counts.
+    """
+    weights, delivered = measured.weights, measured.delivered
+    if near(weights, delivered):
+        return None
+    measured.evidence += f" Backward passes gave {delivered[0]:.3g} and {delivered[1]:.3g}."
+    if abs(weights[0] / delivered[0]) < NEAR * abs(weights[1] / delivered[1]):
+        return _failed(measured.evidence, "cleared")
+    if measured.relative_rest > NEAR or not near(*(weights / delivered)):
+        return _failed(measured.evidence, "between")
+    unclipped = asked.update(_DAMPING)
+    ratio, unclipped_ratio = (
+        float(update.applied.norm() / update.delivered.norm().clamp(min=1e-300))
+        for update in (measured.update, unclipped)
+    )
+    if near(ratio, unclipped_ratio) and not (asked.constant and _divided_by_a_count(asked, weights / delivered)):
+        return _failed(measured.evidence, "scaled after", how=f"{ratio:.3g}")
+    measured.weights = weights_in(unclipped.applied, measured.gradients) / _DAMPING
+    measured.evidence += f" They are clipped to a norm of {measured.update.applied.norm():.3g}."
+    return None
+
+
+def _divided_by_a_count(asked: _Asked, scale: np.ndarray) -> bool:
+    """Return whether a trainer divides the gradients of a sum by the tokens, or the sequences, of the update."""
+    counts = [sum(amounts(part, False)[name] for part in asked.parts) for name in ("tokens", "sequences")]
+    return any(near(scale * count, 1) for count in counts)
+
+
+def _other_weights(asked: _Asked, measured: _Measured) -> Finding:
+    """Answer by what micro-batches weigh, after all else was asked."""
+    weights, shares, evidence = measured.weights, measured.shares, measured.evidence
+    if measured.relative_rest > NEAR:
+        return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_NO_GRADIENT}")
+    if near(weights, shares) or (asked.constant and near(*weights)):
+        return _of_four(asked, evidence)
+    if near(weights / np.array(shares), [weights[0] / shares[0]] * 2) and not asked.constant:
+        if measured.relative_rest > asked.weighing.limit:  # more than a scale is other than it should be
+            return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_NO_GRADIENT}")
+        return _failed(evidence, "times", how=f"{weights[0] / shares[0]:.3g}")
+    name = _named_by(weights, asked.constant, asked.tokens)
+    if name == "mean of means" and _by_number(asked.checked, asked.weighing):
+        return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_FIXED_SIZE}")
+    return _failed(evidence, name)
+
+
+def _of_four(asked: _Asked, evidence: str) -> Finding:
+    """Let two micro-batches pass, if those in two parts each, four in all, do not weigh otherwise.
+
+    A step that takes no four, steps after two of them, or divides by 2 is one for two micro-batches: nothing is said.
+    """
+    passed = Finding("accumulation", PASSED, evidence)
+    four = _halved(asked)
+    if not four or not all(part.predicted.any() for part in four):
+        return passed
+    asked = replace(asked, parts=four)
+    gradients = asked.gradients()
+    try:
+        update = asked.update()
+    except ValueError:  # it takes two
+        return passed
+    if update.steps != 1 or not update.applied.any():
+        return passed
+    weights, delivered = weights_in(update.applied, gradients), weights_in(update.delivered, gradients)
+    explained = torch.stack(gradients, 1) @ torch.from_numpy(weights)
+    relative_rest = float((update.applied - explained).norm() / update.applied.norm())
+    shares = np.array(asked.weighing.shares(four))
+    if relative_rest > NEAR or all_near(weights / (np.ones(4) if asked.constant else shares)):
+        return passed
+    weigh, right = (", ".join(f"{x:.3g}" for x in values) for values in (weights, shares))
+    evidence += f" Of four micro-batches each weighs {weigh}; right is {right}."
+    survives = np.abs(weights / delivered)
+    if bool((survives[:2] < NEAR * survives[-1]).any()):
+        return _failed(evidence, "cleared")
+    return _failed(evidence, _named_by(weights, asked.constant, asked.tokens))
+
+
+def _halved(asked: _Asked) -> list[Loss]:
+    """Cut each of two micro-batches in two; none if there is nothing to cut, or each rank has its own."""
+    checked = asked.checked
+    units = [list(dict.fromkeys(checked.unit_of[piece.sequence] for piece in part.pieces)) for part in asked.parts]
+    if ranks() > 1 or min(map(len, units)) < 2:
+        return []
+    if _by_number(checked, asked.weighing) and len(units[0]) == len(units[1]):  # four of one size, as the two are
+        cut = len(units[0]) // 2
+        units = [of_part[: 2 * cut] for of_part in units]
+    else:
+        cut = min(map(len, units)) // 3 or 1
+    halves = [half for of_part in units for half in (of_part[:cut], of_part[cut:])]
+    return [Loss(checked, checked.collate(checked.of_units(half))) for half in halves]
+
+
+def _by_parameter(update: Tensor, parameters: list[nn.Parameter]) -> tuple[Tensor, ...]:
+    """Split an update into the numbers of each parameter."""
+    return update.split([some(p, None).numel() for p in parameters])
+
+
+def _applied_to(applied: Tensor, parameters: list[nn.Parameter]) -> np.ndarray:
+    """Return to which parameters something was applied; shape (parameters,)."""
+    return np.array([bool(part.any()) for part in _by_parameter(applied, parameters)])
+
+
+def _named_by(weights: np.ndarray, constant: bool, tokens: Sequence[int]) -> str:
+    if min(abs(weights)) < NEAR * max(abs(weights)):
+        return "left out"
+    if all_near(weights * tokens if constant else weights):
+        return "sum of means" if abs(weights[0] - 1) < NEAR and not constant else "mean of means"
+    return "other weights"
+
+
+def _failed(evidence: str, name: str, **values: object) -> Finding:
+    return Finding.failed("accumulation", evidence, name, **values)

@@ -1,0 +1,285 @@
+"""What backward passes deliver and what optimizers apply, while a trainer's step is called: hooks write it down."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from packlib.tools.check.called_model import keeping_modes, ranks, some
+from packlib.tools.check.collated_batch import CheckedBatch, in_one_sentence
+from packlib.tools.check.training_noise import WithoutDropout, without_training
+
+NEAR = 0.05  # what two weights may differ by, as a share, and still be called equal
+
+
+def near(mine: Any, others: Any) -> bool:
+    return np.allclose(mine, others, rtol=NEAR)
+
+
+def all_near(values: np.ndarray) -> bool:
+    return near(values, np.full(len(values), values.mean()))
+
+
+def weights_in(update: Tensor, gradients: Sequence[Tensor]) -> np.ndarray:
+    """Return how many times an update holds each of these gradients, by least squares."""
+    return torch.linalg.lstsq(torch.stack([*gradients], 1), update[:, None]).solution[:, 0].numpy()
+
+
+@dataclass(frozen=True)
+class RecordedUpdate:
+    """What one call of a step did. Of each parameter some numbers are looked at (`some`), one after the other.
+
+    Attributes:
+        delivered: the sum of what backward passes gave, on average over ranks.
+        applied: what the optimizer took; what is left at the end if there was no optimizer.
+        steps: the optimizer steps of a parameter.
+        alike: whether all ranks applied the same.
+        reached: how many parameters a gradient came to.
+        stale: how many of them still had that of the update before.
+        optimizers: those that stepped.
+        held: shape (parameters,), whether one of them has the parameter.
+        moved: how many parameters were other ones already when the first optimizer that has them stepped.
+        drifted: how many frozen ones, as those of a teacher, were other ones when a later micro-batch was computed.
+        searches: whether an optimizer computed gradients more than once in a step, by a closure.
+    """
+
+    delivered: Tensor
+    applied: Tensor
+    steps: int
+    alike: bool
+    reached: int
+    stale: int
+    optimizers: list[torch.optim.Optimizer]
+    held: np.ndarray
+    moved: int
+    drifted: int
+    searches: bool
+
+    def is_finite(self) -> bool:
+        return bool(self.delivered.isfinite().all() and self.applied.isfinite().all())
+
+
+def record_update(
+    checked: CheckedBatch,
+    parameters: list[nn.Parameter],
+    batches: list[dict],
+    step: Callable,
+    damping: float = 1.0,
+    still: bool = False,
+) -> RecordedUpdate:
+    """Call the step once, and leave parameters and gradients as they were.
+
+    Args:
+        damping: what each gradient is multiplied with as it arrives.
+        still: whether the model is kept from training, in which it may draw noise.
+    """
+    with without_training() if still else nullcontext():
+        return record_updates(checked, parameters, [batches], step, damping)[0]
+
+
+def record_updates(
+    checked: CheckedBatch,
+    parameters: list[nn.Parameter],
+    updates: Sequence[list[dict]],
+    step: Callable,
+    damping: float = 1.0,
+) -> list[RecordedUpdate]:
+    """Call the step for one update after another, each with the parameters and buffers of the first.
+
+    Gradients are left from one update to the next. In the end they are what they were, as the parameters are.
+    """
+    module = checked.called.module
+    recorder = _Recorder(module, parameters, damping)
+    recorded = []
+    with _put_back(module, parameters) as put_back, recorder.hooks():
+        for p in parameters:
+            p.grad = None
+        for batches in updates:
+            recorder.begin()
+            checked.called.reseed()
+            said = (
+                f"step failed when it was called as step(model, batches) with a list of {len(batches)} micro-batches"
+            )
+            with in_one_sentence(said), keeping_modes(module), WithoutDropout():
+                step(checked.called.outer, deepcopy(batches))
+            recorded.append(recorder.update())
+            put_back()
+    return [_over_ranks(update, recorder.sharded) for update in recorded] if ranks() > 1 else recorded
+
+
+def frozen_parameters(module: nn.Module, parameters: Sequence[nn.Parameter]) -> list[nn.Parameter]:
+    """Return what does not learn, as the parameters of a teacher that a step moves; none if they are far more.
+
+    Frozen weights below adapters are far more: no step moves these, and copies of them would fill the memory.
+    """
+    frozen = [p for p in module.parameters() if not p.requires_grad]
+    many = sum(p.numel() for p in frozen) > 3 * sum(p.numel() for p in parameters)
+    return [] if many else frozen
+
+
+@contextmanager
+def _put_back(module: nn.Module, parameters: list[nn.Parameter]) -> Iterator[Callable[[], None]]:
+    """Put values and gradients back in the end, and give a function that puts the values back in between."""
+    tensors = (*parameters, *frozen_parameters(module, parameters), *module.buffers())
+    values = [x.detach().clone() for x in tensors]
+    gradients = [p.grad for p in parameters]
+
+    @torch.no_grad()
+    def put_values_back() -> None:
+        for x, value in zip(tensors, values, strict=True):
+            x.copy_(value)
+
+    try:
+        yield put_values_back
+    finally:
+        put_values_back()
+        for p, gradient in zip(parameters, gradients, strict=True):
+            p.grad = gradient
+
+
+class _Recorder:
+    """Writes down, by hooks of parameters and optimizers, what comes to parameters and what optimizers take."""
+
+    def __init__(self, module: nn.Module, parameters: list[nn.Parameter], damping: float) -> None:
+        self.module = module
+        self.parameters = parameters
+        self.damping = damping
+        self.sharded = any(isinstance(p, DTensor) for p in parameters)
+        self.first_values = {p: p.detach().clone() for p in parameters}
+        self.first_frozen = {p: p.detach().clone() for p in frozen_parameters(module, parameters)}
+        self.first_sums = dict[nn.Parameter, Tensor]()  # of sharded parameters: what came first in the first update
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin an update: forget the one before, but for the gradients that it left."""
+        self.delivered = {p: some(p, None) for p in self.parameters}
+        self.taken: dict[nn.Parameter, list[Tensor]] = {p: [] for p in self.parameters}
+        self.left_before = {p: some(p, p.grad) for p in self.parameters} if self.sharded else {}
+        self.reached = set[nn.Parameter]()
+        self.stale = set[nn.Parameter]()
+        self.moved_of_held = dict[nn.Parameter, bool]()
+        self.drifted = set[nn.Parameter]()
+        self.optimizers = list[torch.optim.Optimizer]()
+        self.searches = False
+
+    @contextmanager
+    def hooks(self) -> Iterator[None]:
+        """Write down while this lasts."""
+        handles = [
+            register_optimizer_step_pre_hook(self._before_step),
+            self.module.register_forward_pre_hook(self._compare_frozen),
+        ]
+        if self.sharded:
+            handles += [p.register_post_accumulate_grad_hook(self._sum_changed) for p in self.parameters]
+        else:
+            if self.damping != 1:
+                handles += [p.register_hook(lambda gradient: gradient * self.damping) for p in self.parameters]
+            handles += [p.register_hook(partial(self._gradient_came, p)) for p in self.parameters]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def update(self) -> RecordedUpdate:
+        """Return what was written down since the update began."""
+        steps = max(map(len, self.taken.values()), default=0)
+        applied = []
+        for p in self.parameters:
+            if self.taken[p]:
+                applied.append(self.taken[p][0])
+            else:
+                applied.append(some(p, None if steps else p.grad))
+        return RecordedUpdate(
+            delivered=torch.cat([*self.delivered.values()]),
+            applied=torch.cat(applied),
+            steps=steps,
+            alike=True,
+            reached=len(self.reached),
+            stale=len(self.stale),
+            optimizers=self.optimizers,
+            held=np.array([p in self.moved_of_held for p in self.parameters]),
+            moved=sum(self.moved_of_held.values()),
+            drifted=len(self.drifted),
+            searches=self.searches,
+        )
+
+    def _gradient_came(self, p: nn.Parameter, gradient: Tensor) -> None:
+        self._reach(p)
+        self.delivered[p].add_(some(p, gradient))
+
+    def _sum_changed(self, p: nn.Parameter) -> None:
+        """Write down the gradient of a sharded parameter, of which only the sum with what it still has is seen."""
+        total = some(p, p.grad)
+        if p not in self.reached:
+            first_sum = self.first_sums.setdefault(p, total)
+            left = self.left_before[p]
+            tolerance = NEAR * float(total.abs().max())
+            if bool(left.any()) and torch.allclose(total, first_sum + left, rtol=0, atol=tolerance):
+                self.stale.add(p)
+        self.reached.add(p)
+        p.grad.mul_(self.damping)  # type: ignore[union-attr]
+        self.delivered[p].add_(some(p, p.grad))
+
+    def _reach(self, p: nn.Parameter) -> None:
+        """Write down whether a parameter still has a gradient when its first one comes."""
+        if p not in self.reached and p.grad is not None and bool(some(p, p.grad).any()):
+            self.stale.add(p)
+        self.reached.add(p)
+
+    def _compare_frozen(self, module: nn.Module, given: tuple) -> None:
+        """Write down which frozen parameters are other ones as a micro-batch is computed."""
+        self.drifted.update(p for p, value in self.first_frozen.items() if not torch.equal(p, value))
+
+    def _before_step(self, optimizer: torch.optim.Optimizer, given: tuple, named: dict) -> tuple[tuple, dict] | None:
+        """Take what an optimizer applies; if it computes that by a closure, when the closure has returned."""
+        closure = given[1] if len(given) > 1 else named.get("closure")
+        if closure is None:
+            self._take(optimizer)
+            return None
+        calls = 0
+
+        def watched() -> Any:
+            nonlocal calls
+            calls += 1
+            loss = closure()
+            if calls == 1:
+                self._take(optimizer)
+            else:
+                self.searches = True
+            return loss
+
+        return given[:1], named | {"closure": watched}
+
+    def _take(self, optimizer: torch.optim.Optimizer) -> None:
+        self.optimizers.append(optimizer)
+        for p in (p for group in optimizer.param_groups for p in group["params"]):
+            if p not in self.taken:
+                continue
+            self.moved_of_held.setdefault(p, not torch.equal(p, self.first_values[p]))
+            if p.grad is not None:
+                self._reach(p)
+                self.taken[p].append(some(p, p.grad))
+
+
+def _over_ranks(update: RecordedUpdate, sharded: bool) -> RecordedUpdate:
+    """Return the mean over ranks of what was delivered, and whether all ranks applied the same."""
+    delivered = update.delivered
+    if not sharded:  # what arrives at a sharded parameter is the mean over the ranks already
+        dist.all_reduce(delivered)
+        delivered /= ranks()
+    applied_by_rank = [torch.empty_like(update.applied) for _ in range(ranks())]
+    dist.all_gather(applied_by_rank, update.applied)
+    alike = all(near(applied, applied_by_rank[0]) for applied in applied_by_rank)
+    stale = torch.tensor(update.stale)
+    dist.all_reduce(stale, dist.ReduceOp.MAX)
+    return replace(update, delivered=delivered, alike=alike, stale=int(stale))
