@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import click
 
-from packlib.checks import listed, one_line, percent
+from packlib.arguments import listed, one_line, percent
 from packlib.files import atomic_path, delivery, output_path
 from packlib.lengths import available, load
 from packlib.lengths.overlong import CUT_RULES, OVERLONG
@@ -351,7 +351,7 @@ def _pack(
 
 
 def _of_two_budgets(second: dict[str, Any]) -> str:
-    """How far both budgets are used, and which is scarcer."""
+    """Say how much of both budgets is used, and which is scarcer."""
     name, by_tokens, by_second = one_line(second["column"]), second["tokens_at_least"], second["at_least"]
     scarcer = f"{name} are scarcer" if by_second > by_tokens else "tokens are scarcer"
     if by_second == by_tokens:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from packlib.checks import listed, percent
+from packlib.arguments import listed, percent
 from packlib.tools.auditing.contents import TOGETHER, Contents
 from packlib.tools.auditing.multisets import in_pairs, without_partner
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from packlib.checks import percent
+from packlib.arguments import percent
 from packlib.tools.auditing.audited_source import Cut, ReadSource
 from packlib.tools.auditing.bare_rows import TokensBeside
 from packlib.tools.auditing.contents import Contents
