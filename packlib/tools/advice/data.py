@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from packlib.arguments import listed, one_line, one_of
-from packlib.files import at_home, named
+from packlib.files import arrow_errors, at_home, named, naming
 from packlib.lengths import LengthHistogram, available, load
-from packlib.lengths.own_files import refuse_counts_beside
+from packlib.lengths.own_files import json_rows, open_lines, refuse_counts_beside
 from packlib.tools.advice.labels import Labels
 from packlib.tools.rows.loss_masks import LOSS_MASKS, MaskWord, mask_words, may_be_a_mask
 from packlib.tools.rows.row_columns import BORDERS, IGNORED, ColumnReader, is_list, refuse_gaps, with_labels
@@ -106,8 +106,16 @@ def uncut(
 def _has_rows(path: Path) -> bool:
     """Return True if rows with columns are meant, and not a file of lengths."""
     is_pattern = glob.has_magic(str(path)) and not os.path.lexists(path)
-    is_rows = format_of(path) is not None and path.suffix.lower() != ".json"
+    is_rows = format_of(path) is not None and path.suffix.lower() != ".json" and not _begins_with_a_number(path)
     return path.is_dir() or is_rows or is_pattern
+
+
+def _begins_with_a_number(path: Path) -> bool:
+    """Whether the first of the lines of a file of JSON lines is a whole number, as in a file of lengths."""
+    if format_of(path) != "lines" or not path.is_file():
+        return False
+    with naming(path, "file of JSON lines") as path, arrow_errors(), open_lines(path) as file:
+        return isinstance(next((row for _, row in json_rows(file)), None), int)
 
 
 class _Rows:
@@ -224,9 +232,13 @@ def _like_masks(batch: pa.RecordBatch | None, tokens: str) -> list[str]:
 def _column(path: Path, column: str | None, names: list[str]) -> str:
     """The column that holds the tokens, or the lengths."""
     if column is not None:
-        return one_of(f"the column of {named(path)}", column, names)
-    if _TOKENS in names:
-        return _TOKENS
+        column = one_of(f"the column of {named(path)}", column, names)
+    elif _TOKENS in names:
+        column = _TOKENS
+    if column is not None and (count := names.count(column)) > 1:
+        raise ValueError(f"{named(path)} has {count} columns named {column}; one is needed.")
+    if column is not None:
+        return column
     if len(names) == 1 and names[0] not in SOURCES:
         return names[0]
     if not names:

@@ -59,11 +59,12 @@ def decide(found: Findings) -> tuple[Decision, ...]:
 
 def _pack(found: Findings) -> Decision:
     today, saved = found.today, found.today.slots - found.slots
+    takes = "takes" if found.plan.num_packs == 1 else "take"
     return Decision(
         "Your batches",
         f"Pack them: {share_of(saved, today.slots)} fewer slots, {large(found.slots)} instead of {large(today.slots)}",
         f"For one pass, {today.as_subject} take {large(today.slots)} slots{_assumed(found)}, and "
-        f"{plural(found.plan.num_packs, 'pack')} of {found.row_length:,} take {large(found.slots)}.",
+        f"{plural(found.plan.num_packs, 'pack')} of {found.row_length:,} {takes} {large(found.slots)}.",
         _other_habit(found),
     )
 
@@ -563,7 +564,8 @@ def notes(found: Findings) -> tuple[str, ...]:
             "something once for each sequence, such as BERT's pooler."
         )
     if found.whole.kind != "measured":
-        said.append(f"The lengths are a {found.whole.kind}: count your own before you rely on the last digit.")
+        kind = "a reconstruction" if found.whole.kind == "reconstruction" else found.whole.kind
+        said.append(f"The lengths are {kind}: count your own before you rely on the last digit.")
     return tuple(filter(None, said))
 
 

@@ -1,7 +1,7 @@
 """The files of packs or of a source, as tables that are read in batches: Parquet, JSON lines, Arrow, or a data set."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from io import TextIOWrapper
 from pathlib import Path
@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from packlib.files import arrow_errors, named, naming, parse_json
-from packlib.lengths.own_files import parquet_batches, parquet_file
+from packlib.files import arrow_errors, named, naming
+from packlib.lengths.own_files import json_rows, parquet_batches, parquet_file
 from packlib.tools.rows.row_sources import batches, of_rows, opened
 
 _ROWS = 4096  # of JSON lines that are read at once
 _PARQUET, _ARROW_FILE, _ARROW_STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
-_COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}  # as Arrow names them
+_COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\x50\x2a\x4d\x18": "zstd"}  # the last by pzstd
 _LINES = (".jsonl", ".ndjson")
 
 
@@ -136,17 +136,7 @@ def _arrow(path: Path) -> Table:
 def _json_lines(path: Path, compression: str | None) -> Table:
     def read(names: list[str] | None) -> Iterator[pa.RecordBatch]:
         with TextIOWrapper(pa.input_stream(os.fspath(path), compression), encoding="utf-8-sig") as file:
-            yield from of_rows(_rows(file), _ROWS, names)
+            yield from of_rows((row for _, row in json_rows(file)), _ROWS, names)
 
     first = next(read(None), None)
     return Table(named(path), pa.schema([]) if first is None else first.schema, None, read)
-
-
-def _rows(file: Iterable[str]) -> Iterator[Any]:
-    """The rows of JSON lines; blank lines are none."""
-    for number, line in enumerate(file, start=1):
-        if line.strip():
-            try:
-                yield parse_json(line)
-            except ValueError as error:
-                raise ValueError(f"Line {number}: {error}") from None

@@ -118,14 +118,23 @@ class Caller:
         arguments = [str(value) for value in (*whose, epoch)] + ["state"] * (state is not None)
         what = f"make({', '.join(arguments)})" + f" of rank {rank} of {ranks}" * self.asks_process
         with _as_rank(rank, ranks) if self.asks_process else nullcontext():
-            return self._one_pass(what, (*whose, epoch), state, save, done)
+            return self._one_pass(what, ranks, (*whose, epoch), state, save, done)
 
     def _one_pass(
-        self, what: str, arguments: tuple[int, ...], state: bytes | None, save: Collection[int], done: int
+        self,
+        what: str,
+        ranks: int,
+        arguments: tuple[int, ...],
+        state: bytes | None,
+        save: Collection[int],
+        done: int,
     ) -> OnePass:
         with self._guarded(what, what):
             given = () if state is None else (pickle.loads(state),)
             loader, saves = _made(self.make(*arguments, *given), what)
+        if ranks > 1:
+            _refuse_dispatched(loader, what)
+        with self._guarded(what, what):
             batches = iter(loader)
         steps, labels = list[tuple[int, ...]](), list[tuple[int, ...]]()
         states, unsaved, ended = dict[int, bytes](), "", False
@@ -224,6 +233,15 @@ def _made(made: Any, what: str) -> tuple[Any, Any]:
             f", not {shown(made)}."
         )
     return loader, saves
+
+
+def _refuse_dispatched(loader: Any, what: str) -> None:
+    """Raise a LoaderRaisedError for a loader of accelerate whose ranks get their batches from rank 0."""
+    if any(kind.__name__ == "DataLoaderDispatcher" for kind in type(loader).__mro__):
+        raise LoaderRaisedError(
+            f"{what} returned a loader of accelerate with dispatch_batches=True, whose ranks must run at the same "
+            "time: check it with ranks=1 (--ranks 1)."
+        )
 
 
 @contextmanager

@@ -138,7 +138,9 @@ def _files(path: str | os.PathLike[str], leave_out: Path | None) -> list[Path]:
     Those in the folder `leave_out` are left out, and what a run has in its hidden folder of work.
     """
     if Path(path).is_dir():
-        found = [one for one in Path(path).rglob("*") if _is_data(one) and one.is_file()]
+        named_so = [one for one in Path(path).rglob("*") if _is_data(one)]
+        _refuse_broken_links(named_so)
+        found = [one for one in named_so if one.is_file()]
         _refuse_partitions(Path(path), found)
         where = (
             f"The folder {named(path)} holds no .parquet, no .jsonl and no .arrow file, and save_to_disk did not write "
@@ -155,6 +157,13 @@ def _files(path: str | os.PathLike[str], leave_out: Path | None) -> list[Path]:
     if not found:
         raise FileNotFoundError(where)
     return sorted(found)
+
+
+def _refuse_broken_links(files: Iterable[Path]) -> None:
+    """Raise a FileNotFoundError for a link that leads nowhere: the rows of its file would be missing unseen."""
+    for file in files:
+        if file.is_symlink() and not file.exists():
+            raise FileNotFoundError(f"{named(file)} is a link that leads nowhere.")
 
 
 def _refuse_partitions(folder: Path, files: Iterable[Path]) -> None:
@@ -363,6 +372,10 @@ def of_rows(
         first += len(some)
         try:
             yield pa.RecordBatch.from_pylist(some)
+        except UnicodeEncodeError as error:  # half of a pair of surrogates, which JSON can hold
+            name = next(name for name in some[0] if not _fits(some, name))
+            said = one_line(str(error), 200)
+            raise ValueError(f"{holder} has a text in the column {shown(name)} that is no Unicode: {said}.") from None
         except (pa.ArrowException, OverflowError) as error:  # the latter of a number beyond 64 bits
             said = one_line(str(error), 200)
             where = next((f" in the column {shown(name)}" for name in some[0] if not _fits(some, name)), "")
@@ -374,7 +387,7 @@ def _fits(rows: list[dict[str, Any]], name: str) -> bool:
     """Return True if the values of a column fit into one array."""
     try:
         pa.array([row[name] for row in rows])
-    except (pa.ArrowException, OverflowError):
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError):
         return False
     return True
 

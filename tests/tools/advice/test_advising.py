@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -95,6 +96,7 @@ EDGES = {  # lengths, maximum, and whether there is something to gain
     "rows of 1": ([1] * 9, 1, False),
     "just over half": ([33] * 4000, 64, False),
     "three lengths": ([5, 9, 700], 700, True),
+    "one pack": ([5, 7, 3], 16, True),
     "a row that holds many updates": ([50, 60] * 2000, 100_000, True),
 }
 
@@ -111,6 +113,9 @@ def test_odd_data_gets_sound_advice(name, overlong):
     for text in (*(text for one in found.decisions for text in one[2:]), *found.notes):
         assert text.endswith((".", ". There is nothing to choose.")) and ".." not in text
         assert "1 sequences" not in text and "1 packs" not in text
+        assert not re.search(
+            r"(?<![\d,.])1 (pack|sequence|label|token|update)\b( of [\d,]+)? (take|have|are|were)\b", text
+        )
     assert all(math.isfinite(value) for value in found.numbers.values())
     if name == "a row that holds many updates":
         known = advise(lengths, top, overlong=overlong, batch_size=32, accumulation=8)
@@ -217,6 +222,16 @@ def test_rate_and_betas_change_for_much_only():
     near = advise(lengths, 1024, recipe=Recipe(20, 1e-3, 10_000), keep_max_length=True)
     assert 0.02 < abs(near.update.off) < 0.1 and near.packed_recipe.betas == (0.9, 0.999)
     assert "so learning rate and betas stay" in about(near, "Packs per update").reason
+
+
+def test_lengths_that_nobody_measured_are_called_so():
+    assert any(
+        note.startswith("The lengths are synthetic: count your own") for note in advise("log-normal", 512).notes
+    )
+    drawn = LengthHistogram.from_lengths(CHATS)
+    rebuilt = LengthHistogram(drawn.counts, kind="reconstruction")
+    assert any(note.startswith("The lengths are a reconstruction: ") for note in advise(rebuilt, 6000).notes)
+    assert not any("The lengths are" in note for note in advise(CHATS, 6000).notes)
 
 
 def test_nothing_is_invented():

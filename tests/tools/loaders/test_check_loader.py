@@ -9,6 +9,7 @@ import sys
 import time
 from collections import UserDict
 
+import accelerate.data_loader
 import numpy as np
 import pandas
 import pytest
@@ -465,6 +466,24 @@ def test_what_hangs_after_a_stop_is_a_failure():
 
     found = check_loader(make, time_limit=1)
     assert found["stop"].verdict == "failed" and "did not return within 1 seconds" in found["stop"].evidence
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_a_loader_that_rank_0_reads_for_all_is_checked_on_one_rank(split):
+    """In one process, each rank would be handed out what is meant for all."""
+
+    def dispatched(rank, ranks, epoch):
+        loader = accelerate.data_loader.prepare_data_loader(
+            DataLoader(ROWS, 4, shuffle=True, collate_fn=padded), num_processes=ranks, process_index=rank,
+            use_seedable_sampler=True, data_seed=0, dispatch_batches=True, split_batches=split, put_on_device=True,
+            device=torch.device("cpu"),
+        )  # fmt: skip
+        loader.set_epoch(epoch)
+        return loader
+
+    assert check_loader(dispatched, ranks=1, source=ROWS).passed
+    with pytest.raises(ValueError, match=r"make\(0, 2, 0\) returned .* dispatch_batches=True.*--ranks 1\)\.$"):
+        check_loader(dispatched, ranks=2)
 
 
 def test_bad_input_gets_one_sentence():
