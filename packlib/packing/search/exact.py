@@ -30,6 +30,7 @@ _SLACK = PRICE_OF_A_PACK >> 28  # a pack must be worth so much more than it cost
 _CLOSE = 1e-6  # of a pack: the same in solutions of the rest, which are less exact
 _STEP = 2e-9  # seconds of the exact knapsack
 _STEPS_A_COMPARISON = 2  # of lengths, in reading packs from its table
+_STEPS_A_LENGTH, _STEPS_A_SLOT = 5000, 10  # of making a plan of a solution: for each length, and slot of a row
 FEW = 1000  # strategies are looked for, and packs are listed, for at most so many sequences
 _FACTOR = 1000  # the largest by which a price multiplies the common denominator
 
@@ -206,6 +207,7 @@ class ExactProgram:
         Returns:
             How often each pack is used, and the counts that find no place.
         """
+        self.deadline.spend(_STEPS_A_LENGTH * len(self.lengths) + _STEPS_A_SLOT * self.top)
         planned = ((flat(strategy), int(n)) for strategy, n in zip(self.program.strategies, repeats, strict=True) if n)
         filled = fill_places(list(planned), left)[0]
         spare, price_of = self.spare(target), self.price_of_each(self.prices)
