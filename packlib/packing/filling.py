@@ -1,5 +1,7 @@
 """Fill planned places with real sequences."""
 
+import itertools
+
 import numpy as np
 
 from packlib.packing.greedy import EqualPacks
@@ -18,13 +20,12 @@ def fill_places(strategies: list[EqualPacks], counts: np.ndarray) -> tuple[list[
     Returns:
         The strategies as filled, and the counts of the sequences that found no place.
     """
-    left = counts.tolist()
-    waiting: list[list] = [[] for _ in left]  # waiting[k]: packs whose longest open place has length k
-    for places, packs in strategies:
-        if packs:
-            places = tuple(sorted(places, reverse=True))
-            waiting[places[0]].append(((), places, packs))
-    filled = []
+    occurring = np.flatnonzero(counts)
+    left = dict(zip(occurring.tolist(), counts[occurring].tolist(), strict=True))
+    lengths = sorted({*left, *itertools.chain.from_iterable(places for places, _ in strategies)}, reverse=True)
+    # by length: the packs whose longest open place has it, as what they took, their open places, and how many they are
+    waiting: dict[int, list[tuple[tuple[int, ...], tuple[int, ...], int]]] = {length: [] for length in lengths}
+    filled = list[EqualPacks]()
 
     def put_back(taken: tuple[int, ...], places: tuple[int, ...], packs: int) -> None:
         if places:
@@ -32,21 +33,27 @@ def fill_places(strategies: list[EqualPacks], counts: np.ndarray) -> tuple[list[
         elif taken:
             filled.append((taken, packs))
 
-    for length in range(len(left) - 1, 0, -1):
+    for places, packs in strategies:
+        if packs:
+            put_back((), tuple(sorted(places, reverse=True)), packs)
+    for at, length in enumerate(lengths):
         shorter = None
         while waiting[length]:
             taken, places, packs = waiting[length].pop()
             same = places.count(length)  # deep packs have thousands: all of them at once
-            full = min(same, left[length] // packs)
+            there = left.get(length, 0)
+            full = min(same, there // packs)
             if full:
-                left[length] -= full * packs
+                left[length] = there - full * packs
                 put_back(taken + (length,) * full, places[full:], packs)
                 continue
-            now, left[length] = left[length], 0
-            if now:
-                put_back((*taken, length), places[1:], now)
+            if there:
+                left[length] = 0
+                put_back((*taken, length), places[1:], there)
             if shorter is None:
-                shorter = next((other for other in range(length - 1, 0, -1) if left[other]), 0)
+                shorter = next((other for other in lengths[at + 1 :] if left.get(other)), 0)
             places = places[same:] + ((shorter,) * same if shorter else ())
-            put_back(taken, tuple(sorted(places, reverse=True)), packs - now)
-    return filled, np.array(left)
+            put_back(taken, tuple(sorted(places, reverse=True)), packs - there)
+    rest = np.zeros_like(counts)
+    rest[occurring] = [left[length] for length in occurring.tolist()]
+    return filled, rest

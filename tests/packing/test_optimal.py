@@ -15,8 +15,9 @@ from packing_cases import DEPTHS, fewest_by_integer_program, histograms
 from tqdm import tqdm
 
 from packlib.lengths import LengthHistogram, load, log_normal
-from packlib.packing import PRICE_OF_A_PACK, plan
+from packlib.packing import PRICE_OF_A_PACK, PackingPlan, plan
 from packlib.packing.filling import fill_places
+from packlib.packing.proofs import Prices, Sums
 from packlib.packing.search.best import Best
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.exact import ExactProgram
@@ -317,3 +318,29 @@ def test_a_search_is_not_silent_on_a_terminal(options, patience, seen, monkeypat
     plan(load("squad"), method="optimal", max_sequences_per_pack=3, **options)
     printed = capsys.readouterr().err
     assert ("planning" in printed and "above the best" in printed) == seen
+
+
+def long_rows_of_few_lengths(seed, lengths, sequences, top, longest):
+    draw = np.random.default_rng(seed)
+    lengths = np.unique(draw.integers(top // 200 if longest < 0.5 else top // 20, int(top * longest), lengths))
+    return LengthHistogram.from_lengths(np.concatenate([lengths, draw.choice(lengths, sequences - len(lengths))]), top)
+
+
+def test_exact_prices_of_a_few_hundred_lengths_in_very_long_rows_are_used_and_checked():
+    """Tables of 10^8 to 10^9 additions: the sums prove a pack less, and the fast methods need two more."""
+    histogram = long_rows_of_few_lengths(1, 301, 1101, 340_000, longest=0.7)
+    made = plan(histogram, method="optimal")
+    assert made.gap == 0 and isinstance(made.proof, Prices)
+    assert Sums.strongest(histogram.counts, None).bound(histogram.counts, None) == made.num_packs - 1
+    assert PackingPlan.from_json(made.to_json()).verify().num_packs == made.num_packs
+    assert plan(histogram, method="lpfhp").num_packs == made.num_packs + 2
+
+
+def test_long_rows_of_few_lengths_take_a_search_no_longer_than_others():
+    """Here rounding once took time by the slots of a row, which no steps counted: 43 CPU seconds for two."""
+    histogram = long_rows_of_few_lengths(1, 250, 5000, 131_072, longest=0.3)
+    started = time.process_time()
+    made = plan(histogram, max_sequences_per_pack=20)
+    assert time.process_time() - started < 10
+    best = plan(histogram, method="optimal", max_sequences_per_pack=20, rounds=60)
+    assert best.gap == 0 and best.num_packs <= made.num_packs

@@ -23,9 +23,10 @@ from packlib.packing.search.relaxed_knapsack import relaxed_best
 # Prices are multiples of 2^-38 packs: 20 bits lose a few packs on millions of sequences.
 PRICE_OF_A_PACK = 1 << 38
 
-# Lengths x capacity x depth above which a relaxed knapsack takes the place of the exact one.
-EXACT_STEPS = 10**8
-_FEW = 300
+# Additions (lengths x slots x depth) above which a relaxed knapsack takes the place of the exact one: some 0.2 seconds,
+# or two with few lengths. The relaxed bound is weak where lengths are far apart.
+EXACT_STEPS, _STEPS_OF_FEW = 10**8, 10**9
+FEW_LENGTHS = 1100
 _MOST_WORTH = 1 << 60  # of a pack: sums stay within 64 bits
 _MOST_SLOTS = _MOST_WORTH // PRICE_OF_A_PACK  # of a row, so that no prices are too high
 _MOST_ENTRIES = 1 << 27  # of its table, a gigabyte
@@ -66,13 +67,14 @@ def certified_bound(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pa
     return -(-exact_dot(counts[occurs], prices[occurs]) // best)
 
 
-def needs_relaxation(counts: np.ndarray, max_sequences_per_pack: int | None, steps: int = EXACT_STEPS) -> bool:
+def needs_relaxation(counts: np.ndarray, max_sequences_per_pack: int | None, steps: int | None = None) -> bool:
     """Return True if the exact knapsack takes more additions than `steps`, or a table of over a gigabyte.
 
-    With few lengths it may take ten times `EXACT_STEPS`, for the relaxed bound is weak where these are far apart.
+    By default it may take as many as the check of a plan by its prices: 10^8, or 10^9 with few lengths. A search uses
+    the exact knapsack only where this check does, so that the prices that it finds prove as much in the check.
     """
     lengths, slots, layers = exact_size(counts, max_sequences_per_pack)
-    most = 10 * EXACT_STEPS if lengths <= _FEW else steps
+    most = (_STEPS_OF_FEW if lengths <= FEW_LENGTHS else EXACT_STEPS) if steps is None else steps
     return lengths * slots * layers > most or slots > _MOST_SLOTS or slots * layers > _MOST_ENTRIES
 
 

@@ -87,7 +87,7 @@ class Dives:
         exact = self.exact
         if left.sum() > _LEFT * exact.counts.sum():
             return
-        spare, price_of = exact.spare(target), exact.by_length(exact.prices, 0).tolist()
+        spare, price_of = exact.spare(target), exact.price_of_each(exact.prices)
         strategies = exact.program.strategies
         few = [
             pack

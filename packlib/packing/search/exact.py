@@ -9,7 +9,7 @@ can really be filled: none uses a length more often than it occurs.
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 
 import numpy as np
@@ -30,6 +30,7 @@ _SLACK = PRICE_OF_A_PACK >> 28  # a pack must be worth so much more than it cost
 _CLOSE = 1e-6  # of a pack: the same in solutions of the rest, which are less exact
 _STEP = 2e-9  # seconds of the exact knapsack
 _STEPS_A_COMPARISON = 2  # of lengths, in reading packs from its table
+_STEPS_A_LENGTH, _STEPS_A_SLOT = 5000, 10  # of making a plan of a solution: for each length, and slot of a row
 FEW = 1000  # strategies are looked for, and packs are listed, for at most so many sequences
 _FACTOR = 1000  # the largest by which a price multiplies the common denominator
 
@@ -111,7 +112,7 @@ class ExactProgram:
         """Add the best packs at these prices that are worth more than they cost at the solution's own."""
         if self.time_left() < self.knapsack_seconds:
             return None
-        packs, own_price_of = self.packs_with_each(self.price(prices)), self.by_length(own, NOT_FOR_SALE).tolist()
+        packs, own_price_of = self.packs_with_each(self.price(prices)), self.price_of_each(own)
         return self.program.add(p for p in packs if value_of(p, own_price_of) > PRICE_OF_A_PACK + _SLACK)
 
     def packs_with_each(self, knapsack: Knapsack) -> list[Multiset]:
@@ -159,14 +160,19 @@ class ExactProgram:
         while self.time_left() > 0 and self.solve(self.counts):
             prices = self.program.middle_prices()
             knapsack = self.price(prices)
-            price_of = self.by_length(prices, NOT_FOR_SALE).tolist()
+            price_of = self.price_of_each(prices)
             packs = self.packs_with_each(knapsack)
             if not self.program.add(p for p in packs if value_of(p, price_of) > PRICE_OF_A_PACK * (1 + _CLOSE)):
                 self.prices, self.pack_worth = prices, knapsack.best
                 self.worth = exact_dot(self.counts[self.lengths], prices)
                 return
 
+    def price_of_each(self, prices: np.ndarray) -> dict[int, int]:
+        """Return the price of each length that occurs; rows may be far longer than they have different lengths."""
+        return dict(zip(self.lengths.tolist(), prices.tolist(), strict=True))
+
     def by_length(self, prices: np.ndarray, others: int) -> np.ndarray:
+        """Return a table of prices, with `others` for lengths that do not occur; int64, shape (top + 1,)."""
         table = np.full(self.top + 1, others)
         table[self.lengths] = prices
         return table
@@ -182,10 +188,10 @@ class ExactProgram:
 
     def add_fillable(self, left: np.ndarray) -> int:
         """Add strategies that help, with no more sequences of a length than are left; return how many."""
-        price_of = self.by_length(self.program.prices, 0)
+        prices = self.program.prices
         self.deadline.spend(self.fillable_steps(left))
-        found, prices = fillable_packs(left, price_of, self.limit), price_of.tolist()
-        return self.program.add(pack for pack in found if value_of(pack, prices) > PRICE_OF_A_PACK * (1 + _CLOSE))
+        found, price_of = fillable_packs(left, self.by_length(prices, 0), self.limit), self.price_of_each(prices)
+        return self.program.add(pack for pack in found if value_of(pack, price_of) > PRICE_OF_A_PACK * (1 + _CLOSE))
 
     # Rounding
 
@@ -201,9 +207,10 @@ class ExactProgram:
         Returns:
             How often each pack is used, and the counts that find no place.
         """
+        self.deadline.spend(_STEPS_A_LENGTH * len(self.lengths) + _STEPS_A_SLOT * self.top)
         planned = ((flat(strategy), int(n)) for strategy, n in zip(self.program.strategies, repeats, strict=True) if n)
         filled = fill_places(list(planned), left)[0]
-        spare, price_of = self.spare(target), self.by_length(self.prices, 0).tolist()
+        spare, price_of = self.spare(target), self.price_of_each(self.prices)
         taken = Counter[tuple[int, ...]]()
         left = left.copy()
         for lengths, packs in filled:
@@ -229,5 +236,5 @@ class ExactProgram:
         self.best.report(stage, len(self.program.strategies))
 
 
-def value_of(pack: Multiset, price_of: list[int]) -> int:
+def value_of(pack: Multiset, price_of: Mapping[int, int]) -> int:
     return sum(price_of[length] * copies for length, copies in pack)

@@ -1,8 +1,8 @@
 """Packing with a proof: `optimal`, the steps of a search and their order.
 
 1. Start (`starts.py`): the plans of the fast methods, and the bound of sums.
-2. If tables of all slots are small, search exactly: columns and bounds by a linear program (`exact.py`), rounding by
-   dives (`dives.py`), and a list of all packs that matter (`listing.py`).
+2. If tables of all slots are small, or have few lengths and one layer, search exactly: columns and bounds by a linear
+   program (`exact.py`), rounding by dives (`dives.py`), and a list of all packs that matter (`listing.py`).
 3. Otherwise fill a few packs at a time again (`refilling.py`). If that gains nothing for a while, prove more: by exact
    prices, if their tables are affordable, or else by prices of a few lengths and with a plan after them
    (`long_bound.py`). Then refill again, and last round what the exact prices found.
@@ -23,7 +23,7 @@ from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.greedy import EqualPacks
 from packlib.packing.proofs import Proof
 from packlib.packing.search.best import Best
-from packlib.packing.search.bound import EXACT_STEPS, needs_relaxation
+from packlib.packing.search.bound import EXACT_STEPS, FEW_LENGTHS, exact_size, needs_relaxation
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.dives import Dives
 from packlib.packing.search.exact import FEW, SMALL, ExactProgram
@@ -33,9 +33,9 @@ from packlib.packing.search.progress import Callback, shown
 from packlib.packing.search.refilling import refill
 from packlib.packing.search.starts import start
 
-# Different lengths are the rows of the linear program, and the time to solve it grows with their square. With few of
-# them a table of ten times as many steps is small, too; with more than the most, only sums and a few lengths prove.
-_FEW_LENGTHS, _MOST_LENGTHS = 1100, 2100
+# Different lengths are the rows of the linear program, and the time to solve it grows with their square: with more than
+# the most, only sums and the prices of a few lengths prove. With few of them a larger table is small, too.
+_MOST_LENGTHS = 2100
 # Steps of exact prices where tables are large: about a second before refilling goes on, and twenty at the end.
 _FIRST_STEPS, _LAST_STEPS = 5 * 10**8, 10**10
 _DIVES, _FIRST_DIVES = 400, 12  # attempts at rounding; so many come before packs are listed
@@ -93,13 +93,16 @@ def search(best: Best, known: Mapping[str, list[EqualPacks]] | None = None) -> N
     """
     counts, limit = best.histogram.counts, best.limit
     lengths = np.count_nonzero(counts)
-    small_tables = not needs_relaxation(counts, limit, EXACT_STEPS if lengths <= _FEW_LENGTHS else SMALL)
+    few_lengths, (_, _, layers) = lengths <= FEW_LENGTHS, exact_size(counts, limit)
+    small_tables = not needs_relaxation(counts, limit, EXACT_STEPS if few_lengths else SMALL)
     affordable_tables = lengths <= _MOST_LENGTHS and not needs_relaxation(counts, limit)
+    # With few lengths in rows of many slots refilling has little to choose from, and one layer is soon filled.
+    exact_first = small_tables or (affordable_tables and few_lengths and layers == 1)
 
-    plans = start(best, small_tables, known)
+    plans = start(best, exact_first, known)
     if best.done():
         return
-    if small_tables:
+    if exact_first:
         exact = ExactProgram(best, plans)
         if prove_exactly(exact):
             round_exactly(exact)
