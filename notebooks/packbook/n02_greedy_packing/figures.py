@@ -121,7 +121,9 @@ def show_empty(empty: Mapping[str, float], depth: int) -> None:
     name_rows(ax, list(empty), above=0.6, below=0.6)
     ax.set(xlabel="empty slots, %", xlim=(0, 115 * max(empty.values())))
     ax.tick_params(axis="y", length=0)
-    ax.set_title(f"At most {depth} in a pack: {percent(empty[least])} of the slots empty, or {percent(empty[most])}")
+    ax.set_title(
+        f"At most {depth} in a pack: {least} leaves {percent(empty[least])} empty, {most} {percent(empty[most])}"
+    )
     listed = "; ".join(f"{way} {percent(share)}" for way, share in empty.items())
     show(fig, alt=f"Empty slots if a pack holds at most {depth} sequences: {listed}.", name="empty-at-depth")
 
