@@ -8,7 +8,7 @@ import numpy as np
 
 from packbook.parameters import ParameterError
 from packbook.results import keep
-from packlib.checks import one_of, percent, whole_number
+from packlib.arguments import one_of, percent, whole_number
 from packlib.lengths import LengthHistogram
 from packlib.tools.advice import Advice, Today
 from packlib.tools.advice.row_lengths import LOSSY
