@@ -142,8 +142,8 @@ class TreeRows(Ragged):
     def __repr__(self) -> str:
         return (
             f"TreeRows({len(self.sequences):,} sequences of {len(self.trees.roots):,} trees in {len(self):,} rows of "
-            f"{self.max_length}, at least {self.lower_bound:,} needed, {self.split_trees:,} trees in several rows, "
-            f"{self.unshared_tokens / self.tokens:.2f} times fewer tokens than with nothing shared)"
+            f"{self.max_length}, at least {self.lower_bound:,} needed, {self.split_trees:,} of the trees in several "
+            f"rows, {self.tokens:,} tokens instead of {self.unshared_tokens:,} with nothing shared)"
         )
 
 

@@ -1,5 +1,6 @@
 """What smaller chapters compute, against enumeration, packs, the published counts, or the check itself."""
 
+from dataclasses import replace
 from itertools import product
 from math import log, prod
 
@@ -11,13 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy
 
+from packbook.figures import new_figure
 from packbook.n03_nnls_packing import runs as least_squares
 from packbook.n04_optimal_packing import runs as optimal_packing
 from packbook.n06_unpacking_losses import lab
+from packbook.n07_hyperparameters import runs as adjusted
 from packbook.n07_hyperparameters.exercises import end_updates
 from packbook.n14_whole_documents.runs import expected_losses
 from packbook.n15_fine_tuning import exercises as fine_tuning
 from packbook.n15_fine_tuning import runs as weights
+from packbook.n15_fine_tuning.figures import draw_weights
 from packbook.n16_shared_prompts.lesson import SharedTree
 from packbook.n16_shared_prompts.runs import times_fewer
 from packbook.records import recorded
@@ -27,7 +31,7 @@ from packlib.batches import PackedBatch
 from packlib.lengths import available, load
 from packlib.packing import PRICE_OF_A_PACK, group_trees, pack_tree_lengths, plan
 from packlib.packing.search.knapsack import NOT_FOR_SALE, solve_knapsack
-from packlib.training import UpdateStream
+from packlib.training import Recipe, UpdateStream
 
 
 def test_the_prose_of_notebook_03_says_what_was_recorded():
@@ -96,9 +100,10 @@ def test_the_check_finds_the_four_faults_and_no_other():
     assert "Micro-batches hold 6 and 2 sequences" in weighed and "right is 0.75 and 0.25" in weighed
 
 
-def test_nothing_is_told_before_the_faults_are_named():
+def test_nothing_is_told_before_the_faults_are_named(capsys):
     for named in (..., "isolation", lab.FAULTS[:3], [*lab.FAULTS, "padding"]):
-        assert lab.confirm(named, None, None, [], None, None).startswith("Name the four faults first")
+        assert lab.confirm(named, None, None, [], None, None) is None
+        assert capsys.readouterr().out.startswith("Name the four faults first")
     assert lab.not_the_four("mask").startswith("mask: not among tokens, isolation,")
 
 
@@ -126,6 +131,33 @@ def enumerated(p, m):
 @pytest.mark.parametrize("m", [1, 2, 3, 5])
 def test_the_cost_of_a_cut_is_what_enumeration_gives(p, m):
     assert expected_losses(p, m) == pytest.approx(enumerated(p, m), abs=1e-12)
+
+
+def test_notebook_07_explains_an_update_and_a_schedule_for_any_factor():
+    before = Recipe(micro_batch=4, gradient_accumulation_steps=2, learning_rate=1e-3, total_sequences=800)
+    same, packed = (replace(before, packing_factor=factor) for factor in (1.0, 2.5))
+    assert adjusted.update_in_words(before, same).endswith("And a row holds about one sequence, as before.")
+    assert "now holds 20.0 sequences instead of 8, and the same data last for 40 updates" in (
+        adjusted.update_in_words(before, packed)
+    )
+    assert "the data ended before the warm-up did" in adjusted.how_the_schedule_ends(56, 18, rising=True)
+    assert "ends nearly as planned" in adjusted.how_the_schedule_ends(0, 1, rising=False)
+    assert "took 2.05 times as many sequences" in adjusted.how_the_schedule_ends(57, 2.05, rising=False)
+
+
+def test_every_bar_of_notebook_15_that_has_room_says_its_weight():
+    fig, ax = new_figure()
+    draw_weights(ax, weights.LENGTHS, weights.GROUPS, weights.PARTS, weights.CONSTANT, weights.WAYS)
+    fig.canvas.draw()
+    bars, names = ax.patches, ax.texts
+    said = 0
+    for bar in bars:
+        box = bar.get_window_extent()
+        (inside,) = [one for one in names if box.contains(*one.get_window_extent().get_points().mean(0))]
+        words = inside.get_window_extent()
+        assert box.x0 < words.x0 and words.x1 < box.x1, f"{inside.get_text()} is wider than its bar"
+        said += inside.get_text()[1:] == f" {bar.get_width():.0f}"
+    assert said == len(bars) == 30, "each of the six answers, five ways"
 
 
 def test_a_shared_prompt_saves_what_rows_hold():

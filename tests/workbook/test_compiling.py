@@ -3,6 +3,7 @@
 import copy
 from itertools import combinations
 
+import nbformat
 import numpy as np
 import pytest
 import torch
@@ -17,6 +18,7 @@ from packbook.n10_compilation.buckets import (
     edges_and_counts,
 )
 from packbook.n10_compilation.runs import Numbered, blank_batch, compile_for_shapes, onset
+from packbook.run.running import notebooks
 from packlib.lengths import LengthHistogram
 
 
@@ -79,6 +81,16 @@ def test_all_shapes_are_compiled_at_once_beyond_the_limit_and_train_as_before():
     assert len(backend.operations) == len(lengths)
     for ours, theirs in zip(model.parameters(), eager.parameters(), strict=True):
         assert torch.allclose(ours.grad, theirs.grad, rtol=0, atol=1e-12)
+
+
+def test_notebook_10_shows_the_error_that_it_promises():
+    cells = nbformat.read(notebooks()["10_compilation"], as_version=4).cells
+    (shown,) = [cell for cell in cells if cell.cell_type == "code" and "fail_on_recompile" in cell.source]
+    printed = shown.outputs[0].text.splitlines()
+    assert "past the limit: no error" in printed
+    assert (
+        "with one graph: RuntimeError: Detected recompile when torch.compile stance is 'fail_on_recompile'." in printed
+    )
 
 
 def test_what_would_compile_again_fails_loudly():

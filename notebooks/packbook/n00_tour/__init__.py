@@ -1,4 +1,4 @@
-"""Notebook 00: the whole in ten minutes, on real text."""
+"""Notebook 00: the whole on real text, in one sitting."""
 
 from packbook.parameters import Choice, Parameters, Whole
 from packlib.installed import late

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from packbook.figures import INK, new_figure, percent, plain_ticks, series, show
+from packbook.figures import INK, OKABE_ITO, name_rows, new_figure, percent, plain_ticks, series, show
 from packbook.n02_greedy_packing.runs import (
     GREEDY_RULES,
     PUBLISHED_PACKS,
@@ -109,6 +109,23 @@ def show_completion(lengths: Sequence[int], slots: int, completed: Sequence[Pack
     alt = f"After {first}, {space} of {slots} slots are left. Two that complete the row: {', '.join(pairs)}. "
     alt += f"Completing rows: {in_words(completed)}. Least space: {in_words(least)}."
     show(fig, alt=alt, name="completed-rows")
+
+
+def show_empty(empty: Mapping[str, float], depth: int) -> None:
+    """The share of the slots that each way leaves empty at a depth limit, and the least of them in another color."""
+    fig, ax = new_figure()
+    least, most = min(empty, key=empty.__getitem__), max(empty, key=empty.__getitem__)
+    for row, (way, share) in enumerate(empty.items()):
+        ax.barh(row, 100 * share, 0.6, color=OKABE_ITO[0] if way == least else "#8c8c8c")
+        ax.text(100 * share, row, f" {percent(share)}", va="center")
+    name_rows(ax, list(empty), above=0.6, below=0.6)
+    ax.set(xlabel="empty slots, %", xlim=(0, 115 * max(empty.values())))
+    ax.tick_params(axis="y", length=0)
+    ax.set_title(
+        f"At most {depth} in a pack: {least} leaves {percent(empty[least])} empty, {most} {percent(empty[most])}"
+    )
+    listed = "; ".join(f"{way} {percent(share)}" for way, share in empty.items())
+    show(fig, alt=f"Empty slots if a pack holds at most {depth} sequences: {listed}.", name="empty-at-depth")
 
 
 def show_steps(lengths: Sequence[int], slots: int, rule: str) -> None:

@@ -38,7 +38,7 @@ def show_matrix(strategies: Sequence[Sequence[int]], matrix: np.ndarray) -> None
     """Full packs, and beside them the matrix that counts their lengths."""
     fig, (left, right) = new_figure(1, 2)
     draw_packs(left, strategies, len(matrix), labels=[str(n) for n in range(1, len(strategies) + 1)])
-    left.set(title=f"{len(strategies)} packs are full …", ylabel="strategy")
+    left.set(title=f"The {len(strategies)} full packs", ylabel="strategy")
     right.imshow(matrix, cmap="Blues", vmax=2 * matrix.max(), aspect="auto")
     for row, column in np.ndindex(matrix.shape):
         right.text(column, row, str(int(matrix[row, column]) or "·"), ha="center", va="center", color=INK)
@@ -46,7 +46,7 @@ def show_matrix(strategies: Sequence[Sequence[int]], matrix: np.ndarray) -> None
     right.set_yticks(range(len(matrix)), [str(n + 1) for n in range(len(matrix))])
     right.tick_params(length=0)
     right.spines[:].set_visible(False)
-    right.set(title=f"… and make {len(strategies)} columns", xlabel="strategy", ylabel="length")
+    right.set(title=f"The same packs as {len(strategies)} columns", xlabel="strategy", ylabel="length")
     listed = ", ".join("+".join(map(str, s)) for s in strategies)
     alt = (
         f"The {len(strategies)} full packs of {len(matrix)} slots and at most three sequences: {listed}; beside them "

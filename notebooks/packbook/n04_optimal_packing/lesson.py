@@ -83,9 +83,10 @@ class GapExplorer(Explorer):
             if gap == 0
             else f"at most {gap:,} above the best, {percent(gap / best.lower_bound, 3)}"
         )
+        made = f"{mine.num_packs:,} pack{'s' * (mine.num_packs > 1)}"
         return fig, (
             f"{shown_name(best.histogram)}, maximum {top}, {spoken(depth or None)}: {METHOD_NAMES[method]} makes "
-            f"{mine.num_packs:,} packs, {said}; efficiency {percent(mine.efficiency, 2)}. The pack used most has "
+            f"{made}, {said}; efficiency {percent(mine.efficiency, 2)}. The pack used most has "
             f"{' + '.join(map(str, mine.strategies[used[0]][:6]))}{' + …' if mine.sizes[used[0]] > 6 else ''}."
         )
 

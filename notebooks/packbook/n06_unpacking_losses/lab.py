@@ -81,8 +81,9 @@ def not_the_four(named: Any) -> str | None:
 
 def confirm(
     named: Any, model: Callable, collate: Callable, sequences: list, loss: Callable, step: Callable
-) -> PackingCheck | str:
-    """What `check_packing` finds in the trainer, once all its faults are named."""
+) -> PackingCheck | None:
+    """What `check_packing` finds in the trainer, once all its faults are named; else a line says so."""
     if named is ... or not_the_four(named):
-        return "Name the four faults first; then packlib check says what it finds."
+        print("Name the four faults first; then packlib check says what it finds.")
+        return None
     return check_packing(model, collate, sequences, reduction="sequence", loss=loss, step=step)

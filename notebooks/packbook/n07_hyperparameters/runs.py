@@ -36,7 +36,7 @@ def what_changes(before: Recipe, after: Recipe) -> str:
 
 def signed(share: float) -> str:
     """A change in percent with its sign: "+2.5 %" or "−25.0 %"."""
-    return f"{100 * share:+.1f} %".replace("-", "−")
+    return f"{100 * share:+,.1f} %".replace("-", "−")
 
 
 def advice_on_rounding(off: float) -> str:
@@ -49,8 +49,28 @@ def advice_on_rounding(off: float) -> str:
     return f"{left}: choose the micro-batch as well, or end updates at a number of sequences."
 
 
-def how_the_schedule_ends(share: float, factor: float) -> str:
-    """Why the rate ends where it does, if the schedule counts updates and the batch was kept."""
+def update_in_words(before: Recipe, after: Recipe) -> str:
+    """How many rows and sequences an update has before and after the data were packed."""
+    rows = f"The code still counts rows: {after.global_batch:,}, as before."
+    if what_changes(before, after) == "nothing":
+        return f"{rows} And a row holds about one sequence, as before."
+    return (
+        f"{rows} On average an update now holds {after.sequences_per_update:,.1f} sequences instead of "
+        f"{before.sequences_per_update:,.0f}, and the same data last for {after.total_steps:,} updates instead of "
+        f"{before.total_steps:,}."
+    )
+
+
+def how_the_schedule_ends(share: float, factor: float, rising: bool) -> str:
+    """Why the rate ends where it does, if the schedule counts updates and the batch was kept.
+
+    Args:
+        share: of the highest rate, in percent.
+        factor: packing factor.
+        rising: True if the data ended before the warm-up did.
+    """
+    if rising:
+        return "The schedule waits for updates that never come: the data ended before the warm-up did."
     if share < 1:
         return "A row holds about one sequence, as before, so the schedule ends nearly as planned."
     return (

@@ -56,15 +56,18 @@ def verdicts(norms: Swept, long: Runs, at_own_rate: Runs) -> list[tuple[str, str
     seconds = at_end(long, "cpu_seconds")
     times = [interval(100 * (seconds[arm] / seconds["no warm-up"] - 1)) for arm in arms]
     said = {"higher": "more", "lower": "less", "inconclusive": "inconclusive"}
-    at_own = ", ".join(f"{one.mean:+.2f} ± {one.half:.2f}: {in_words(one)}" for one in losses)
+    at_own = " and ".join(f"{one.mean:+.2f} ± {one.half:.2f} ({in_words(one)})" for one in losses)
     reached = " and ".join(f"{one.mean:.0f} ± {one.half:.0f} %" for one in shares)
-    taken = ", ".join(f"{one.mean:+.1f} ± {one.half:.1f} %: {said[in_words(one)]}" for one in times)
+    taken = " and ".join(f"{one.mean:+.1f} ± {one.half:.1f} % ({said[in_words(one)]})" for one in times)
     stable = "yes" if largest < of_full / 2 else "not seen"
     return [
         (
             "larger rates are stable",
-            f"{stable}: norms up to {largest:.1f} at all rates, full rows up to {of_full:.1f}",
+            f"{stable}: the largest gradient norm is {largest:.1f} over all rates, and {of_full:.1f} for full rows",
         ),
-        ("the loss is lower", f"at their own rate {at_own}; the loss of full rows after {reached} of the bytes"),
-        ("it takes less time", f"processor time for the same bytes: {taken}"),
+        (
+            "the loss is lower",
+            f"at their own best rates: {at_own}; they reach the loss of full rows after {reached} of the bytes",
+        ),
+        ("it takes less time", f"processor time for the same number of bytes: {taken}"),
     ]

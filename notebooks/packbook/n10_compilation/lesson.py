@@ -97,8 +97,8 @@ class ShapesExplorer(Explorer):
         right.set(xlabel=f"length in {dataset}, tokens", ylabel="slots: tokens, padding in gray", yticks=[])
         right.set_title(f"{shapes} shape{'s' * (shapes > 1)}: {percent(chosen.padding_fraction)} padding", fontsize=13)
         return fig, (
-            f"{dataset} ({histogram.kind}), {buckets} lengths asked for, multiples of {multiple}, chosen as "
-            f"{LOOKS[method].name}: {shapes} shapes {', '.join(map(str, chosen.lengths))}; "
+            f"{dataset} ({histogram.kind}), lengths asked for: {buckets}, multiples of {multiple}, chosen as "
+            f"{LOOKS[method].name}: shapes {', '.join(map(str, chosen.lengths))}; "
             f"{percent(chosen.padding_fraction, 2)} padding, about {seconds} s to compile. "
             f"Lengths of your own, {', '.join(map(str, typed.lengths))}: {percent(typed.padding_fraction, 2)} padding. "
             f"Packed: 1 shape, {percent(self.packed[dataset], 2)} padding."

@@ -167,8 +167,7 @@ def show_updates(advice: Advice, factor: float, most: int, mine: tuple[int, int]
     ax.text(max(sizes) + 0.4, 2, "within 2 % ", ha="right", va="bottom")
     ax.legend(loc="upper right")
     near = [size for size, value in zip(sizes, off, strict=True) if abs(value) <= 2]
-    sizes_in_words = f"{len(sizes)} micro batches" if len(sizes) > 1 else "1 micro batch"
-    title = f"{len(near)} of {sizes_in_words} come within 2 % of today's sequences per update"
+    title = f"Micro batches within 2 % of today's sequences per update: {len(near)} of {len(sizes)}"
     ax.set_title(title)
     where = "" if inside else ", outside of the picture"
     told = f"Yours are {mine[0]:,} × {mine[1]:,} packs, {own:+,.1f} %{where}."
@@ -178,7 +177,7 @@ def show_updates(advice: Advice, factor: float, most: int, mine: tuple[int, int]
 def _ranges(sizes: list[int]) -> str:
     """Numbers in words, neighbors as a range."""
     if not sizes:
-        return "None does."
+        return "None is."
     starts = [sizes[0], *(b for a, b in pairwise(sizes) if b > a + 1)]
     ends = [*(a for a, b in pairwise(sizes) if b > a + 1), sizes[-1]]
     said = ", ".join(f"{a:,}" if a == b else f"{a:,} to {b:,}" for a, b in zip(starts, ends, strict=True))

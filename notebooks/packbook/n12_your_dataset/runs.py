@@ -119,14 +119,15 @@ def today_in_words(today: Today, tokens: int) -> str:
         )
     if today.habit == "maximum":
         return f"Today each sequence takes a row of full length, and {full} of the slots hold tokens."
-    if today.batch_size == 1:
+    size = min(today.batch_size, today.rows)
+    if size == 1:
         return "Today a batch holds one sequence, so it has no padding at all, but it keeps a device less busy."
     if today.habit == "sorted":
         return f"Sorted batches hold sequences of nearly one length, so {full} of their slots hold tokens."
     if today.habit in ("buckets", "megabatches"):
         near = "one range of lengths" if today.habit == "buckets" else "a sorted window"
         return f"A batch takes its sequences from {near}, so {full} of its slots hold tokens."
-    wide = f"A random batch is as wide as the longest of its {today.batch_size} sequences"
+    wide = f"A random batch is as wide as the longest of its {size} sequences"
     return f"{wide}: {full} of the slots hold tokens."
 
 

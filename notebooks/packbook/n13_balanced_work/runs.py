@@ -8,6 +8,8 @@ from packlib.lengths.synthetic import log_normal
 from packlib.packing import Packs, plan
 from packlib.work import Work, balance
 
+SAME = 0.001  # shares of waiting that differ by less are equal
+
 
 def long_tail(number: int, max_length: int, seed: int) -> np.ndarray:
     """Synthetic lengths: the logarithm has mean 7 and standard deviation 1.3, as in the recorded benchmark."""
@@ -31,6 +33,15 @@ def random_waiting(packs: Packs, ranks: int, packs_per_rank: int, work: Work, se
     order = np.random.default_rng(seed).permutation(len(packs))
     steps = dealt(work.of(packs), order, ranks, packs_per_rank)
     return float(1 - steps.mean(axis=1).sum() / steps.max(axis=1).sum())
+
+
+def fewer_in_words(then: float, now: float) -> str:
+    """Why half of the ranks wait as they do, from their shares of waiting and those of all ranks."""
+    if then < now - SAME:
+        return (
+            "The more ranks take part, the more likely it is that one of them holds a pack with a very long sequence."
+        )
+    return "Here the packs of a step differ so little that fewer ranks do not wait less."
 
 
 def least_of(times: Mapping[str, float], within: float) -> str:

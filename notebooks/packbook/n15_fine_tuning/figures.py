@@ -74,7 +74,7 @@ def draw_weights(
         for at, (begin, share) in enumerate(zip(np.cumsum(shares) - shares, shares, strict=True)):
             shade = parts[at] % 2
             ax.barh(row, share, 0.66, left=begin, color=SHADES[shade], edgecolor="white", linewidth=2)
-            text = f"{ascii_uppercase[at]} {share:.0f}" if share > 7 else ascii_uppercase[at] if share > 2.5 else ""
+            text = f"{ascii_uppercase[at]} {share:.0f}" if share > 5 else ascii_uppercase[at] if share > 2.5 else ""
             look = {"color": INK if shade else "white", "fontweight": "bold"}
             ax.text(begin + share / 2, row, text, ha="center", va="center", fontsize=12, **look)
         ax.text(102, row, f"{weights.sum():.2f}", va="center")

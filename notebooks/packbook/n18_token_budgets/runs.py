@@ -33,10 +33,10 @@ def what_one_shape_costs(cost: dict[str, float]) -> str:
     ascending, at_random = 100 * cost["ascending"], 100 * cost["random"]
     shares = f"{ascending:.1f} % of the slots in ascending order, {at_random:.1f} % in random order"
     if costlier(cost) == "equal":
-        return f"It is {shares}: these lengths are so alike that the order does not matter."
+        return f"The padding for one shape is {shares}: these lengths are so alike that the order does not matter."
     return (
-        f"It is {shares}. Four neighbors of a sorted list have about one length, so one shape hardly adds to them; in "
-        "random order the widest of four batches is far from the others."
+        f"The padding for one shape is {shares}. Four neighbors of a sorted list have about one length, so one shape "
+        "hardly adds to them; in random order the widest of four batches is far from the others."
     )
 
 
