@@ -256,7 +256,7 @@ def test_ends_stay_where_borders_are_looked_for_in_tokens():
     for model in (shift, without_gradients(shift)):  # which only the last token of a sequence comes through
         seen = check_packing(model, collate, later.ENDED)["isolation from earlier sequences"]
         assert "a token shift" in seen.cause, seen
-    few = [{"input_ids": [2, 7, 7][:length] + [2] * (length - 3)} for length in (4, 5, 6, 7)]
+    few = [{"input_ids": [2] * twos + [7] * sevens} for twos, sevens in ((2, 3), (3, 2), (4, 1), (1, 5))]
     leaking = check_packing(without_gradients(Tiny("attention", fault="attention")), dense(**SEGMENTS), few)
     assert leaking["isolation from earlier sequences"].verdict == "failed", leaking
 
