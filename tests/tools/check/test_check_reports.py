@@ -295,3 +295,16 @@ def test_a_window_that_a_sequence_alone_gets_is_named():
     found = check_packing(Wide(everywhere=True), dense(slots=80, **SEGMENTS), reports.SHORT)
     assert "see more tokens in a pack than alone" in found["same as alone"].cause, found
     assert "In the pack the first and the last of 20 tokens depend on 1 and 20" in found["same as alone"].evidence
+
+
+def test_a_target_of_a_further_head_in_the_next_sequence_is_named():
+    found = table.checked(table.FAULTS["NVIDIA/Megatron-LM#1661, two tokens ahead over borders"][0]())["further heads"]
+    assert (
+        "is asked for tokens of the next sequence" in found.cause
+        and "4 times for a token of the next" in found.evidence
+    )
+
+
+def test_the_scores_themselves_are_no_further_head():
+    found = check_packing(Tiny("attention"), dense(**SEGMENTS), reports.SHORT)
+    assert "further heads" not in {one.question for one in found.findings}, found
