@@ -80,11 +80,8 @@ class CalledBatch:
 
     def moved(self, batch: dict, slots: np.ndarray) -> dict:
         """The batch with other tokens at these slots, of those that it holds; placeholders and ends stay."""
-        held = self.ids.flatten()[np.flatnonzero(self.owner >= 0)].unique()
-        for stay in ([*self.called.keep, *self.called.ends], self.called.keep):
-            pool = held[~torch.isin(held, torch.tensor(stay, dtype=held.dtype, device=held.device))]
-            if len(pool) > 1:
-                break
+        stay, pool = [*self.called.keep, *self.called.ends], self.ids.flatten()[self.owner.ravel() >= 0].unique()
+        pool = pool[~torch.isin(pool, torch.tensor(stay, dtype=pool.dtype, device=pool.device))]
         flat = batch["input_ids"].flatten().clone()
         slots = slots[~np.isin(flat.cpu().numpy()[slots], stay)]
         flat[slots] = pool[(torch.searchsorted(pool, flat[slots]) + 1) % len(pool)]

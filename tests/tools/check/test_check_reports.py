@@ -256,7 +256,7 @@ def test_ends_stay_where_borders_are_looked_for_in_tokens():
     for model in (shift, without_gradients(shift)):  # which only the last token of a sequence comes through
         seen = check_packing(model, collate, later.ENDED)["isolation from earlier sequences"]
         assert "a token shift" in seen.cause, seen
-    few = [{"input_ids": [2, 7, 7][:length] + [2] * (length - 3)} for length in (4, 5, 6, 7)]
+    few = [{"input_ids": [2] * twos + [7] * sevens} for twos, sevens in ((2, 3), (3, 2), (4, 1), (1, 5))]
     leaking = check_packing(without_gradients(Tiny("attention", fault="attention")), dense(**SEGMENTS), few)
     assert leaking["isolation from earlier sequences"].verdict == "failed", leaking
 
@@ -295,3 +295,16 @@ def test_a_window_that_a_sequence_alone_gets_is_named():
     found = check_packing(Wide(everywhere=True), dense(slots=80, **SEGMENTS), reports.SHORT)
     assert "see more tokens in a pack than alone" in found["same as alone"].cause, found
     assert "In the pack the first and the last of 20 tokens depend on 1 and 20" in found["same as alone"].evidence
+
+
+def test_a_target_of_a_further_head_in_the_next_sequence_is_named():
+    found = table.checked(table.FAULTS["NVIDIA/Megatron-LM#1661, two tokens ahead over borders"][0]())["further heads"]
+    assert (
+        "is asked for tokens of the next sequence" in found.cause
+        and "4 times for a token of the next" in found.evidence
+    )
+
+
+def test_the_scores_themselves_are_no_further_head():
+    found = check_packing(Tiny("attention"), dense(**SEGMENTS), reports.SHORT)
+    assert "further heads" not in {one.question for one in found.findings}, found
