@@ -17,7 +17,7 @@ import pyarrow as pa
 from benchmarks.table import in_turn, record
 from packlib import pack_dataset
 from packlib.lengths import load, log_normal
-from packlib.packing.search.bound import direct_bound
+from packlib.packing.search.sums import direct_bound
 
 
 def data_set(lengths: np.ndarray, folder: Path) -> datasets.Dataset:

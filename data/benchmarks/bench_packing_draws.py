@@ -15,7 +15,7 @@ from benchmarks.bench_packing import drawn, long_rows, nnls_on
 from benchmarks.table import Growing, in_new_process, timed
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import plan
-from packlib.packing.search.bound import direct_bound
+from packlib.packing.search.sums import direct_bound
 
 COLUMNS = (
     "family", "seed", "rows", "depth", "T", "direct bound", "best bound", "lpfhp", "lpt", "optimal in T", "seconds",

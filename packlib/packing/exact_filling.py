@@ -169,7 +169,7 @@ class _LengthsLeft:
         return ()
 
     def triple(self, space: int) -> tuple[int, ...]:
-        """Three that fill a space, with the longest one that can be in such a triple, of the first few tried."""
+        """Find three that fill a space, with the longest one that can be in such a triple, of the first few tried."""
         candidates = up_to(space, self.lengths)
         for _ in range(_TRIPLES):
             first = highest(candidates)

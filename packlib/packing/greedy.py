@@ -14,6 +14,11 @@ from packlib.lengths.histogram import LengthHistogram
 EqualPacks = tuple[tuple[int, ...], int]  # the lengths in each pack, and how many such packs
 
 
+def number_of_packs(strategies: list[EqualPacks]) -> int:
+    """Count the packs of all strategies."""
+    return sum(packs for _, packs in strategies)
+
+
 @dataclass
 class OpenPacks:
     """Groups of equal packs, by the space that is left in them, newest last."""

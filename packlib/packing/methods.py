@@ -18,7 +18,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, Protocol
 
-from packlib.checks import depth_limit, one_of, shown, whole_number
+from packlib.arguments import depth_limit, one_of, shown, whole_number
 from packlib.lengths.counting import MAX_LENGTH, refuse_tables
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.baselines import next_fit, unpacked
@@ -163,7 +163,7 @@ def _near_plan(
     progress: bool | Callable[[Progress], bool | None] | None,
     on_interrupt: Literal["return", "raise"],
 ) -> PackingPlan:
-    """The plan of "auto": arguments as of `plan`."""
+    """Make the plan of "auto"; arguments as of `plan`."""
     plans = fast_plans(histogram, limit)
     if not is_near(plans[-1]):
         known = {made.method: list(zip(made.strategies, made.repeats.tolist(), strict=True)) for made in plans}

@@ -25,11 +25,12 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from packlib.checks import one_of, shown, whole_number
+from packlib.arguments import one_of, shown, whole_number
 from packlib.files import has_exactly
 from packlib.lengths.counting import MAX_LENGTH, as_int64
-from packlib.packing.search.bound import PRICE_OF_A_PACK, best_sums, certified_bound, exact_dot
+from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound, exact_dot
 from packlib.packing.search.knapsack import common_divisor
+from packlib.packing.search.sums import best_sums
 from packlib.packing.search.whole_packs import ruled_out
 
 SharedBy = Literal["tokens", "sequences"]
@@ -195,6 +196,6 @@ def check_proof(proof: Any) -> Proof:
 
 
 def _space(counts: np.ndarray) -> int:
-    """The tokens that a pack can hold: lengths are multiples of their common divisor, and so is what a pack holds."""
+    """Return the tokens that a pack can hold: a multiple of the common divisor of the lengths."""
     unit = common_divisor(np.flatnonzero(counts))
     return (len(counts) - 1) // unit * unit

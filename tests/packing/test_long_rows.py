@@ -12,13 +12,14 @@ from packlib.lengths import LengthHistogram
 from packlib.packing import plan
 from packlib.packing.search import relaxed_knapsack
 from packlib.packing.search.best import Best
-from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound, direct_bound, exact_dot, needs_relaxation
+from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound, exact_dot, needs_relaxation
 from packlib.packing.search.breakpoint_program import BreakpointProgram, choose_breakpoints
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.knapsack import NOT_FOR_SALE, solve_knapsack
 from packlib.packing.search.long_bound import prove_long_rows
 from packlib.packing.search.long_packs import follow
 from packlib.packing.search.relaxed_knapsack import relaxed_best
+from packlib.packing.search.sums import direct_bound
 
 
 def drawn(kind, top, sequences, seed=0):

@@ -13,7 +13,7 @@ from packing_cases import DEPTHS, FAST, fewest_packs, histograms
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import METHODS, PRICE_OF_A_PACK, PackingPlan, certified_bound, plan
 from packlib.packing.proofs import Prices, PricesAndList, Sums
-from packlib.packing.search.bound import direct_bound
+from packlib.packing.search.sums import direct_bound
 
 LISTED = plan([44] * 2 + [33] * 3 + [12] * 6, max_length=132)  # a list of packs shows that three are needed
 

@@ -12,7 +12,8 @@ from packing_cases import DEPTHS, fewest_by_integer_program, fewest_packs, histo
 from packlib.lengths import LengthHistogram
 from packlib.packing import plan
 from packlib.packing.exact_filling import fill_exactly
-from packlib.packing.search.best import Best, number_of_packs
+from packlib.packing.greedy import number_of_packs
+from packlib.packing.search.best import Best
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.refilling import Refilling, refill
 

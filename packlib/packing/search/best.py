@@ -1,11 +1,11 @@
 """The best plan and the best bound so far: what all steps of a search share."""
 
 from packlib.lengths.histogram import LengthHistogram
-from packlib.packing.greedy import EqualPacks
+from packlib.packing.greedy import EqualPacks, number_of_packs
 from packlib.packing.proofs import Proof
-from packlib.packing.search.bound import direct_bound
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.progress import Callback, Progress
+from packlib.packing.search.sums import direct_bound
 
 
 class Best:
@@ -58,7 +58,3 @@ class Best:
             now = Progress(stage, strategies, self.num_packs, self.lower_bound, self.deadline.seconds())
             if self._progress(now) is False:
                 self.deadline.stop()
-
-
-def number_of_packs(strategies: list[EqualPacks]) -> int:
-    return sum(packs for _, packs in strategies)

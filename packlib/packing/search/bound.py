@@ -6,18 +6,17 @@ holds. A plan with n packs holds every sequence once, so all its packs together 
 at most p, so n * p >= sum(h * u). Every plan therefore has at least sum(h * u) / p packs, rounded up.
 
 That is weak duality of the packing linear program (Gilmore and Gomory, A Linear Programming Approach to the
-Cutting-Stock Problem, 1961). It holds for any prices; good ones come from `optimal.py`. `knapsack.py` finds p as the
-best of all packs, and for long rows `relaxed_knapsack.py` finds a p that may be too large, which makes the bound lower
-but not false. Prices, p and the division are integers, so no rounding error can make it false either.
+Cutting-Stock Problem, 1961). It holds for any prices; good ones come from the linear programs of `exact.py` and
+`breakpoint_program.py`. `knapsack.py` finds p as the best of all packs, and for long rows `relaxed_knapsack.py` finds a
+p that may be too large, which makes the bound lower but not false. Prices, p and the division are integers, so no
+rounding error can make it false either.
 A plan's bound may be one pack higher, where a list of packs proves that; `whole_packs.py` has this step, which relies
 on HiGHS in floating point. `packlib.packing.proofs` names all that proves the bound of a plan.
 """
 
-from typing import Literal
-
 import numpy as np
 
-from packlib.checks import depth_limit, shown
+from packlib.arguments import depth_limit, shown
 from packlib.packing.search.knapsack import NOT_FOR_SALE, common_divisor, solve_knapsack
 from packlib.packing.search.relaxed_knapsack import relaxed_best
 
@@ -78,7 +77,7 @@ def needs_relaxation(counts: np.ndarray, max_sequences_per_pack: int | None, ste
 
 
 def exact_size(counts: np.ndarray, max_sequences_per_pack: int | None) -> tuple[int, int, int]:
-    """The lengths, slots and layers of the exact knapsack; their product is its additions."""
+    """Count the lengths, slots and layers of the exact knapsack; their product is its additions."""
     lengths = np.flatnonzero(counts)
     unit = common_divisor(lengths)
     slots = (len(counts) - 1) // unit
@@ -87,46 +86,6 @@ def exact_size(counts: np.ndarray, max_sequences_per_pack: int | None) -> tuple[
     return len(lengths), slots + 1, layers
 
 
-def direct_bound(counts: np.ndarray, max_sequences_per_pack: int | None) -> int:
-    """The number of packs that sums alone prove to be needed; arguments as in `best_sums`."""
-    return best_sums(counts, max_sequences_per_pack)[0]
-
-
-def best_sums(
-    counts: np.ndarray, max_sequences_per_pack: int | None
-) -> tuple[int, Literal["tokens", "sequences"], int]:
-    """The best of what sums prove, over all that they can leave out: three kinds of prices, all at once.
-
-    For a length `short` up to half a pack, a sequence longer than max_length - short costs a pack, for no sequence of
-    `short` tokens or more fits beside it, and one under `short` costs nothing. The others pay by the token, or all the
-    same where there is a depth limit. Last, each sequence of more than half a pack costs a pack. Without a depth
-    limit this is the bound L2 of Martello and Toth (Discrete Applied Mathematics 28, 1990).
-
-    Args:
-        counts, max_sequences_per_pack: as in `certified_bound`.
-
-    Returns:
-        The number of packs, and what proves it: `shared_by` and `shortest` of `packlib.packing.proofs.Sums`. Of proofs
-        that are as good, tokens come before sequences, and a lower `shortest` before a higher one.
-    """
-    unit = common_divisor(np.flatnonzero(counts))
-    counts = counts[::unit]  # a pack fills a multiple of it
-    top = len(counts) - 1
-    # of at least so many tokens; no overflow, for a histogram's tokens fit in 64 bits
-    sequences, tokens = (np.cumsum(n[::-1])[::-1] for n in (counts, counts * np.arange(top + 1)))
-    short = np.arange(1, top // 2 + 1)
-    alone = sequences[top - short + 1]
-    by_tokens = alone - (tokens[top - short + 1] - tokens[short]) // top  # minus a floor rounds up
-    over_half = sequences[top // 2 + 1]
-    found: list[tuple[np.ndarray, Literal["tokens", "sequences"]]] = [(np.append(by_tokens, over_half), "tokens")]
-    if max_sequences_per_pack is not None:
-        depth = min(max_sequences_per_pack, int(sequences[0]))  # a limit need not fit in 64 bits
-        found.append((alone - (alone - sequences[short]) // depth, "sequences"))
-    bounds, shared_by = max(found, key=lambda one: int(one[0].max(initial=0)))
-    # lengths are multiples of the unit, so this leaves out just the same ones
-    return int(bounds.max()), shared_by, int(bounds.argmax()) * unit + 1
-
-
 def exact_dot(counts: np.ndarray, values: np.ndarray) -> int:
-    """The sum of counts times values, exactly: Python's integers cannot overflow."""
+    """Add up counts times values, exactly: Python's integers cannot overflow."""
     return sum(n * value for n, value in zip(counts.tolist(), values.tolist(), strict=True))

@@ -26,7 +26,7 @@ _GAP = 1e-5  # of the linear program, when it is solved well enough
 
 
 def choose_breakpoints(counts: np.ndarray, slots: int, series: int, each: bool) -> np.ndarray:
-    """Where prices may bend, in slots of a pack, ascending; int64.
+    """Choose where prices may bend, in slots of a pack, ascending; int64.
 
     Lengths with as many sequences and tokens between them; lengths even in the logarithm; those that leave room for so
     many of the shortest; and a step at each length above which a pack takes one fewer. Few lengths are all breakpoints,
@@ -86,7 +86,7 @@ class BreakpointProgram:
         self._add([((point, n),) for point, n in zip(self.breakpoints.tolist(), copies.tolist(), strict=True)])
 
     def _parts(self, lengths: np.ndarray, copies: np.ndarray) -> np.ndarray:
-        """How many sequences count as each breakpoint; float64.
+        """Count the sequences that each breakpoint stands for; float64.
 
         One below the first or above the last, by less than a slot, lies on the line through that and the next.
         """
@@ -127,7 +127,7 @@ class BreakpointProgram:
         return solved or self._near
 
     def _price(self, prices: np.ndarray) -> tuple[list[Multiset], int]:
-        """The best packs with each breakpoint and with a length between each two, and what the best is worth."""
+        """Find the best packs with each breakpoint and with a length between each two, and what the best is worth."""
         values = np.full(self.slots + 1, NOT_FOR_SALE)
         values[self.breakpoints] = prices
         knapsack = solve_knapsack(values, self.limit)
@@ -151,7 +151,7 @@ class BreakpointProgram:
         return self.master.add(columns)
 
     def table(self) -> np.ndarray:
-        """The prices of all lengths, exactly linear between the breakpoints, so that they have few bends; int64."""
+        """Return prices of all lengths, exactly linear between the breakpoints, so that they have few bends; int64."""
         breakpoints = np.append(0, np.rint(self.breakpoints * self.unit).astype(np.int64))
         widths = np.diff(breakpoints)
         slopes = np.maximum(np.diff(self.prices, prepend=0), 0) // widths

@@ -1,4 +1,4 @@
-"""How long a search may go on."""
+"""The end of a search: so many seconds, rounds or steps."""
 
 import math
 import time
@@ -26,11 +26,11 @@ class Deadline:
         self._rounds, self._steps = rounds, steps
 
     def seconds(self) -> float:
-        """Since it was made."""
+        """Return the seconds since it was made."""
         return time.perf_counter() - self.started
 
     def seconds_left(self) -> float:
-        """0 or less if the search must end."""
+        """Return the seconds that are left; 0 or less if the search must end."""
         if self._rounds <= 0 or self._steps <= 0:
             return 0.0
         left = math.inf if math.isinf(self._seconds) else self._seconds - self.seconds()

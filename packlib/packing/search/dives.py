@@ -71,7 +71,7 @@ class Dives:
             exact.keep(chosen, left)
 
     def _rounded(self, noise: np.random.Generator, most: float) -> np.ndarray:
-        """The last solution rounded down; if that is nothing, some of the largest fractions are 1."""
+        """Round the last solution down; if that leaves nothing, some of the largest fractions become 1."""
         usage, rounded = self.exact.program.usage, self.exact.program.whole_usage
         if not rounded.any():
             up = max(1, np.count_nonzero(usage > 0.5) // 5)

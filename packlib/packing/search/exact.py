@@ -25,7 +25,7 @@ from packlib.packing.search.knapsack import NOT_FOR_SALE, Knapsack, Multiset, fi
 from packlib.packing.search.master import MasterProblem
 from packlib.packing.search.whole_packs import flat
 
-SMALL = 10**7  # steps of a knapsack that takes moments
+SMALL = 10**7  # steps of a knapsack that takes some 20 ms
 _SLACK = PRICE_OF_A_PACK >> 28  # a pack must be worth so much more than it costs
 _CLOSE = 1e-6  # of a pack: the same in solutions of the rest, which are less exact
 _STEP = 2e-9  # seconds of the exact knapsack
@@ -44,6 +44,8 @@ class ExactProgram:
         prices, worth, pack_worth: the prices of `lengths` that prove most, what all sequences together are worth, and
             what the best pack is worth, in units of which a pack costs 2^38; only `prove` and `center_prices` change
             them.
+        knapsack_seconds: that the last knapsack took. A step ends while the deadline leaves time for one more, which
+            the check of the plan solves.
     """
 
     def __init__(self, best: Best, known: Iterable[list[EqualPacks]]) -> None:
@@ -51,8 +53,7 @@ class ExactProgram:
         self.counts, self.top, self.limit = best.histogram.counts, best.histogram.max_length, best.limit
         self.lengths = np.flatnonzero(self.counts)
         self.knapsack_steps = math.prod(exact_size(self.counts, self.limit))
-        # what the knapsack takes, a guess at first; the check of the plan solves one more
-        self.knapsack_seconds = self.knapsack_steps * _STEP
+        self.knapsack_seconds = self.knapsack_steps * _STEP  # a guess, until the first one was measured
         self.program = MasterProblem(self.counts)
         self.program.add(tuple(Counter(lengths).items()) for plan in known for lengths, _ in plan)
         # Prices by the token are always sound: they prove the area bound. So is one price for every sequence.
@@ -84,12 +85,12 @@ class ExactProgram:
         Returns:
             False if the deadline was first.
         """
-        self._met = False
+        self._met = False  # whether the program meets the lower bound
         solutions = self._solutions(to_the_end)
         return generate_columns(solutions, lambda: self.prices, self._add_priced) or self._met
 
     def _solutions(self, to_the_end: bool) -> Iterator[np.ndarray]:
-        """The prices of the linear program, solved again and again, until it meets the bound or the time is up.
+        """Yield the prices of the linear program, solved again and again, until it meets the bound or the time is up.
 
         Few sequences of many lengths begin with strategies for which there are enough of them, which are fewer.
         """
@@ -114,7 +115,7 @@ class ExactProgram:
         return self.program.add(p for p in packs if value_of(p, own_price_of) > PRICE_OF_A_PACK + _SLACK)
 
     def packs_with_each(self, knapsack: Knapsack) -> list[Multiset]:
-        """For each length the best pack that holds it; the steps of reading them from the table are counted."""
+        """Read from the table, for each length, the best pack that holds it, and count the steps of reading."""
         self.deadline.spend(_STEPS_A_COMPARISON * len(self.lengths) ** 2 * len(knapsack.beside))
         return knapsack.packs_with(self.lengths)
 
@@ -173,7 +174,7 @@ class ExactProgram:
     # Few sequences
 
     def few(self, left: np.ndarray) -> bool:
-        """Whether strategies of these sequences alone are looked for."""
+        """Return whether strategies of these sequences alone are looked for."""
         return left.sum() <= FEW and self.fillable_steps(left) <= SMALL
 
     def fillable_steps(self, left: np.ndarray) -> int:
@@ -189,7 +190,7 @@ class ExactProgram:
     # Rounding
 
     def spare(self, packs: int) -> int:
-        """What a plan of so many packs can waste in all, by the prices of the best bound."""
+        """Return what a plan of so many packs can waste in all, by the prices of the best bound."""
         return packs * self.pack_worth - self.worth
 
     def take(self, repeats: np.ndarray, left: np.ndarray, target: int) -> tuple[Counter[tuple[int, ...]], np.ndarray]:

@@ -48,7 +48,7 @@ class _Groups:
         return _Groups(self.tokens[:, which], self.max_length)
 
     def cheapest_cuts(self, worths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What the cheapest cut of each group is worth, shape (groups,), and its parts by level, (groups, levels + 1).
+        """Find the cheapest cut of each group: its worth (groups,), and its parts by level (groups, levels + 1).
 
         Args:
             worths: of a part, by its level; int64, shape (levels + 1,), ascending.
@@ -87,7 +87,7 @@ class _Groups:
         return cost, found
 
     def _most_parts(self, worths: np.ndarray, lowest: np.ndarray) -> np.ndarray:
-        """How many parts a cheapest cut of each group has at most, if none is below its lowest level; int64.
+        """Count the most parts that a cheapest cut of each group has, if none is below its lowest level; int64.
 
         There are no more than branches. Parts of the lowest level that hold everything are enough, and so are parts
         that are worth as much as a whole cut into equal parts, unless parts of the lowest level are worth nothing.
@@ -107,7 +107,7 @@ class _Groups:
 def group_bound(
     shared: np.ndarray, branches: np.ndarray, shortest: np.ndarray, most: np.ndarray, max_length: int
 ) -> int:
-    """The number of rows that groups need at least, by the proof above.
+    """Compute the number of rows that groups need at least, by the proof above.
 
     Args:
         shared: tokens that stand once for all branches of a group in a row; int64, shape (groups,).
@@ -149,7 +149,7 @@ class _Worths:
         self._master, self._most, self._any_row = _Master(groups), 0.0, True
 
     def solutions(self) -> Iterator[np.ndarray]:
-        """The worths to look between: at first the center alone, since the program has no rows yet."""
+        """Yield the worths to look between: at first the center alone, since the program has no rows yet."""
         yield self.center
         self._any_row = False
         for _ in range(_ROUNDS - 1):

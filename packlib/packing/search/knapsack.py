@@ -45,42 +45,65 @@ class Knapsack:
 
     @property
     def best(self) -> int:
-        """The value of the best pack."""
+        """Return the value of the best pack."""
         return int((self.values + self.beside[-1, -1 - self.lengths // self.unit]).max())
 
     def packs_with(self, lengths: np.ndarray) -> list[Multiset]:
-        """For each of `lengths` the best pack that holds it."""
+        """Read from the table, for each of `lengths`, the best pack that holds it.
+
+        All packs are read together. A round finds one length that each best value is made of, and goes on with the
+        space beside it, until what is left is worth nothing.
+        """
         packs = [Counter([length]) for length in lengths.tolist()]
-        sizes = self.lengths // self.unit
+        open_packs = np.arange(len(packs))
         space, depth = self.beside.shape[1] - 1 - lengths // self.unit, len(self.beside) - 1
-        open_packs = np.arange(len(lengths))
         while len(open_packs):
-            row, before = self.beside[depth], self.beside[max(depth - 1, 0)]
+            row, one_fewer = self.beside[depth], self.beside[max(depth - 1, 0)]
             worth = row[space]
             space = np.searchsorted(row, worth)  # the fewest slots that are worth as much
-            at, takes = np.zeros(len(space), np.int64), np.zeros(len(space), bool)
-            for first in range(0, len(space), _BACK_AT_ONCE):
-                some = slice(first, first + _BACK_AT_ONCE)
-                left = space[some, None] - sizes
-                reached = np.where(left >= 0, before[left], NOT_FOR_SALE) + self.values
-                fits = reached == worth[some, None]
-                at[some] = fits.argmax(axis=1)
-                takes[some] = (worth[some] > 0) & fits.any(axis=1)  # or else f[k - 1] is as good
-            copies = takes.astype(np.int64)
+            at, copies = self._parts_of(worth, space, one_fewer)
             if len(self.beside) == 1:  # as many at once as are worth it: there may be thousands
-                copies = takes * (space // sizes[at])
-                while (less := row[space - copies * sizes[at]] + copies * self.values[at] < worth).any():
-                    copies[less] = (copies[less] + 1) // 2
-            taken = (open_packs[takes].tolist(), self.lengths[at[takes]].tolist(), copies[takes].tolist())
-            for pack, length, n in zip(*taken, strict=True):
+                copies *= self._most_copies(worth, space, at, row)
+            taken = copies > 0
+            for pack, length, n in zip(
+                open_packs[taken].tolist(), self.lengths[at[taken]].tolist(), copies[taken].tolist(), strict=True
+            ):
                 packs[pack][length] += n
-            space = space - copies * sizes[at]
+            space = space - copies * (self.lengths // self.unit)[at]
             open_packs, space = open_packs[worth > 0], space[worth > 0]
             depth = max(depth - 1, 0)
         return [tuple(sorted(pack.items(), reverse=True)) for pack in packs]
 
+    def _parts_of(self, worth: np.ndarray, space: np.ndarray, one_fewer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Find for each best value a length that it is made of.
+
+        Args:
+            worth, space: the values, and the slots in which they are reached.
+            one_fewer: the row of the table for one sequence fewer; no length is needed where it is worth as much.
+
+        Returns:
+            The places in `lengths`, and how many sequences are taken: 1, or 0 where none is.
+        """
+        sizes = self.lengths // self.unit
+        at, found = np.zeros(len(space), np.int64), np.zeros(len(space), bool)
+        for first in range(0, len(space), _BACK_AT_ONCE):
+            some = slice(first, first + _BACK_AT_ONCE)
+            left = space[some, None] - sizes
+            reached = np.where(left >= 0, one_fewer[left], NOT_FOR_SALE) + self.values
+            equal = reached == worth[some, None]
+            at[some], found[some] = equal.argmax(axis=1), equal.any(axis=1)
+        return at, (found & (worth > 0)).astype(np.int64)
+
+    def _most_copies(self, worth: np.ndarray, space: np.ndarray, at: np.ndarray, row: np.ndarray) -> np.ndarray:
+        """Count how many copies of the length at each place a best value can be made of, found by halving."""
+        sizes, values = (self.lengths // self.unit)[at], self.values[at]
+        copies = space // sizes
+        while (too_many := row[space - copies * sizes] + copies * values < worth).any():
+            copies[too_many] = (copies[too_many] + 1) // 2
+        return copies
+
     def packs_worth(self, least: int, counts: np.ndarray, most: int) -> list[Multiset] | None:
-        """Every pack of these sequences that is worth at least so much, or None if that takes too long.
+        """List every pack of these sequences that is worth at least so much; return None if that takes too long.
 
         Packs grow by one sequence at a time, from long to short, as long as the table says that they can still come to
         be worth enough.
@@ -141,13 +164,13 @@ def solve_knapsack(values: np.ndarray, max_sequences_per_pack: int | None) -> Kn
 
 
 def fillable(packs: Iterable[Multiset], counts: np.ndarray) -> list[bool]:
-    """Which packs hold no more sequences of a length than there are."""
+    """Return for each pack whether it holds no more sequences of a length than there are."""
     there = counts.tolist()
     return [all(copies <= there[length] for length, copies in pack) for pack in packs]
 
 
 def fillable_packs(counts: np.ndarray, values: np.ndarray, max_sequences_per_pack: int | None) -> list[Multiset]:
-    """For each length the most valuable pack of which it is the shortest, with no more copies than there are.
+    """Find, for each length, the most valuable pack of which it is the shortest, with no more copies than there are.
 
     With `f[i][k][c]` the best value of at most k of the i longest sequences in c slots, the shortest one's pack is
     worth its own value and `f` of what is longer; k falls away where no depth limit binds.
@@ -179,14 +202,14 @@ def fillable_packs(counts: np.ndarray, values: np.ndarray, max_sequences_per_pac
 
 
 def common_divisor(lengths: np.ndarray) -> int:
-    """The greatest number that divides all of these lengths; a pack fills a multiple of it."""
+    """Return the greatest number that divides all of these lengths; a pack fills a multiple of it."""
     return int(np.gcd.reduce(lengths))
 
 
 def up_to(most: int, sizes: np.ndarray, values: np.ndarray, slots: int) -> np.ndarray:
-    """The best value of at most 0, 1, … `most` sequences of these ascending sizes; int64, shape (most + 1, slots + 1).
+    """Find the best value of at most 0, 1, … `most` sequences in each space; int64, shape (most + 1, slots + 1).
 
-    The shortest of k sequences takes at most `slots // k` slots, so no longer one needs to come last.
+    The sizes ascend. The shortest of k sequences takes at most `slots // k` slots, so no longer one needs to come last.
     """
     table, reached = np.zeros((most + 1, slots + 1), np.int64), np.empty(slots + 1, np.int64)
     for k, (before, now) in enumerate(pairwise(table), 1):
@@ -199,7 +222,7 @@ def up_to(most: int, sizes: np.ndarray, values: np.ndarray, slots: int) -> np.nd
 
 
 def _unlimited(sizes: np.ndarray, values: np.ndarray, slots: int) -> np.ndarray:
-    """The best value of any number of sequences; 1, 2, 4, … more copies of a length make every number of them."""
+    """Find the best value of any number of sequences; 1, 2, 4, … more copies of a length make every number of them."""
     best, reached = np.zeros(slots + 1, np.int64), np.empty(slots + 1, np.int64)
     for size, value in zip(sizes.tolist(), values.tolist(), strict=True):
         while size <= slots:

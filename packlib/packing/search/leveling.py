@@ -34,7 +34,7 @@ class Filled(NamedTuple):
     left: int
 
     def strategies(self, begun: list[EqualPacks]) -> list[EqualPacks]:
-        """The groups of packs with sequences; `begun[i]` is what the i-th group held before, the first one nothing."""
+        """List the groups of packs that hold sequences; `begun[i]` is what group i held before, and group 0 nothing."""
         (taken, before), filled = (array.tolist() for array in self.taken), list[EqualPacks]()
         for origin, at, packs in zip(self.origins.tolist(), self.last.tolist(), self.packs.tolist(), strict=True):
             lengths = list[int]()
@@ -54,51 +54,143 @@ def fill_evenly(counts: np.ndarray, space: np.ndarray, places: np.ndarray, packs
         space, places, packs: the groups of equal packs to fill: how many tokens and sequences each pack still takes,
             and how many packs there are; int64.
     """
-    lengths = np.flatnonzero(counts)[::-1]
-    counts, origins, last = counts[lengths], np.arange(len(packs)), np.full(len(packs), -1)
-    chains, size, left = [(np.zeros(0, np.int64), np.zeros(0, np.int64))], 0, 0
-    ends, done, tokens = np.cumsum(counts), 0, int(counts @ lengths)
-    while done < ends[-1]:
-        first = int(np.searchsorted(ends, done, side="right"))
-        longest = int(lengths[first])
-        able = np.flatnonzero((packs > 0) & (places > 0) & (space >= longest))
-        if not len(able):  # the next that fits
-            most = int(space[(packs > 0) & (places > 0)].max(initial=0))
-            fits = int(np.searchsorted(-lengths, -most))
-            tokens -= int(np.diff(ends[first:fits], prepend=done) @ lengths[first:fits])
-            left, done = left + int(ends[fits - 1]) - done, int(ends[fits - 1])
+    groups, waiting = _Groups(space, places, packs), _Waiting(counts)
+    left = 0
+    while waiting.sequences:
+        able = np.flatnonzero((groups.packs > 0) & (groups.places > 0) & (groups.space >= waiting.longest))
+        if not len(able):
+            left += waiting.skip_to(groups.most_space())
             continue
-        mean = tokens / (ends[-1] - done)
-        key = space[able] - places[able] * mean
+        key = groups.space[able] - groups.places[able] * waiting.mean
         order = np.argsort(-key, kind="stable")
         able, key = able[order], key[order]
-        upto = np.cumsum(packs[able])
-        near = upto[np.searchsorted(-key, longest - mean - key[0], side="right") - 1]
-        alike = ends[np.searchsorted(-lengths, -_STEP * longest, side="right") - 1] - done
-        now = int(min(max(near, -(-upto[-1] // _AT_ONCE)), alike))
-        # Lay the groups and the sequences beside each other: a group that more than one length meets is split.
-        upto = np.minimum(upto[: np.searchsorted(upto, now) + 1], now)
-        until = int(np.searchsorted(ends, done + now)) + 1
-        given = np.minimum(ends[first:until] - done, now)
-        cuts = np.union1d(upto, given)
-        group, taken = able[np.searchsorted(upto, cuts)], lengths[first + np.searchsorted(given, cuts)]
-        number = np.diff(cuts, prepend=0)
-        # the packs of the last group that have nothing to take are a group too
-        rest = int(packs[able[: len(upto)]].sum()) - now
-        if rest:
-            group, taken, number = np.append(group, group[-1]), np.append(taken, 0), np.append(number, rest)
-        split = np.append(False, group[1:] == group[:-1])
+        groups.give(able, *waiting.take(_number_at_once(groups.packs[able], key, waiting)))
+    taken, before = (np.concatenate(column) for column in zip(*groups.chains, strict=True))
+    return Filled(groups.packs, groups.origins, groups.last, (taken, before), left)
+
+
+def _number_at_once(packs: np.ndarray, key: np.ndarray, waiting: "_Waiting") -> int:
+    """Choose how many packs take a sequence in this round, those with the highest keys.
+
+    A pack that takes the longest sequence lowers its key by what that is longer than the mean. All packs whose keys are
+    at least the lowered key of the first one take a sequence in the same round. A round gives one to a part of all
+    packs at least, as far as lengths are alike.
+    """
+    upto = np.cumsum(packs)
+    near = upto[np.searchsorted(-key, waiting.longest - waiting.mean - key[0], side="right") - 1]
+    return int(min(max(near, -(-upto[-1] // _AT_ONCE)), waiting.alike()))
+
+
+class _Waiting:
+    """The sequences that were neither given nor left out, from long to short.
+
+    Attributes:
+        lengths: the lengths that occur, descending; int64.
+        ends: how many sequences are as long as each of them or longer; int64.
+        done, tokens: how many sequences do not wait any more, and the tokens of those that do.
+    """
+
+    def __init__(self, counts: np.ndarray) -> None:
+        self.lengths = np.flatnonzero(counts)[::-1]
+        of_length = counts[self.lengths]
+        self.ends, self.done, self.tokens = np.cumsum(of_length), 0, int(of_length @ self.lengths)
+
+    @property
+    def sequences(self) -> int:
+        return int(self.ends[-1]) - self.done
+
+    @property
+    def longest(self) -> int:
+        return int(self.lengths[self._first()])
+
+    @property
+    def mean(self) -> float:
+        return self.tokens / self.sequences
+
+    def _first(self) -> int:
+        return int(np.searchsorted(self.ends, self.done, side="right"))
+
+    def alike(self) -> int:
+        """Count the sequences that are nearly as long as the longest."""
+        shorter = np.searchsorted(-self.lengths, -_STEP * self.longest, side="right")
+        return int(self.ends[shorter - 1]) - self.done
+
+    def skip_to(self, most: int) -> int:
+        """Leave out the sequences of more than `most` tokens; return how many."""
+        first, fits = self._first(), int(np.searchsorted(-self.lengths, -most))
+        left_out = np.diff(self.ends[first:fits], prepend=self.done)
+        self.tokens -= int(left_out @ self.lengths[first:fits])
+        self.done = int(self.ends[fits - 1])
+        return int(left_out.sum())
+
+    def take(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """Take the longest; return their lengths, and how many sequences are as long as each of them or longer."""
+        first, last = self._first(), int(np.searchsorted(self.ends, self.done + number))
+        lengths, upto = self.lengths[first : last + 1], np.minimum(self.ends[first : last + 1] - self.done, number)
+        self.tokens -= int(np.diff(upto, prepend=0) @ lengths)
+        self.done += number
+        return lengths, upto
+
+
+class _Groups:
+    """The groups of equal packs while they are filled; `space`, `places` and `packs` are those of `fill_evenly`.
+
+    Attributes:
+        origins, last: as in `Filled`.
+        chains: the parts of `taken` in `Filled`, one for each round.
+    """
+
+    def __init__(self, space: np.ndarray, places: np.ndarray, packs: np.ndarray) -> None:
+        # changes are made in place
+        self.space, self.places, self.packs = space.copy(), places.copy(), packs.copy()
+        self.origins, self.last = np.arange(len(packs)), np.full(len(packs), -1)
+        self.chains = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
+        self._taken = 0  # lengths in all chains
+
+    def most_space(self) -> int:
+        """Return the space of the pack with the most of it, among those with a place."""
+        return int(self.space[(self.packs > 0) & (self.places > 0)].max(initial=0))
+
+    def give(self, able: np.ndarray, lengths: np.ndarray, given: np.ndarray) -> None:
+        """Give sequences to the packs of these groups, one each, until all are given.
+
+        The packs of the groups and the sequences are laid beside each other: a group that meets more than one length is
+        split.
+
+        Args:
+            able: the groups, those that come first take the longest sequences.
+            lengths, given: the lengths, descending, and how many sequences are as long as each or longer; int64.
+        """
+        upto = np.cumsum(self.packs[able])
+        able = able[: np.searchsorted(upto, given[-1]) + 1]
+        upto = np.minimum(upto[: len(able)], given[-1])
+        ends = np.union1d(upto, given)
+        group, taken = able[np.searchsorted(upto, ends)], lengths[np.searchsorted(given, ends)]
+        number = np.diff(ends, prepend=0)
+        idle = int(self.packs[able].sum() - given[-1])  # packs of the last group, for which nothing is left
+        if idle:
+            group, taken, number = np.append(group, group[-1]), np.append(taken, 0), np.append(number, idle)
+        at = self._split(group)
+        self.space[at] -= taken
+        self.places[at] -= taken > 0
+        self.packs[at] = number
+        self._remember(at[taken > 0], taken[taken > 0])
+
+    def _split(self, group: np.ndarray) -> np.ndarray:
+        """Make a new group of each part of a group but its first; return where each part is."""
+        again = np.append(False, group[1:] == group[:-1])
         at = group.copy()
-        at[split] = len(packs) + np.arange(np.count_nonzero(split))
-        space, places, packs, origins, last = (
-            np.append(x, x[group[split]]) for x in (space, places, packs, origins, last)
-        )
-        space[at] -= taken
-        places[at] -= taken > 0
-        packs[at] = number
-        at, taken, number = at[taken > 0], taken[taken > 0], number[taken > 0]
-        chains.append((taken, last[at]))
-        last[at] = size + np.arange(len(at))
-        size, tokens, done = size + len(at), tokens - int(taken @ number), done + now
-    of, before = (np.concatenate(column) for column in zip(*chains, strict=True))
-    return Filled(packs, origins, last, (of, before), left)
+        at[again] = len(self.packs) + np.arange(np.count_nonzero(again))
+        copied = group[again]
+        self.space = np.append(self.space, self.space[copied])
+        self.places = np.append(self.places, self.places[copied])
+        self.packs = np.append(self.packs, self.packs[copied])
+        self.origins = np.append(self.origins, self.origins[copied])
+        self.last = np.append(self.last, self.last[copied])
+        return at
+
+    def _remember(self, at: np.ndarray, taken: np.ndarray) -> None:
+        """Write down what these groups took."""
+        self.chains.append((taken, self.last[at]))
+        self.last[at] = self._taken + np.arange(len(at))
+        self._taken += len(at)

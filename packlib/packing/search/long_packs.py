@@ -19,7 +19,7 @@ _FIRST = 1 << 40  # spaces less this come before all ranks of packs that want mo
 
 
 def whole_packs(program: BreakpointProgram) -> tuple[list[tuple[int, ...]], np.ndarray, np.ndarray]:
-    """The last solution in whole packs: their long sequences in slots, how many short ones, how many packs."""
+    """Round the last solution to whole packs: their long sequences in slots, how many short ones, how many packs."""
     merged: dict[tuple[int, ...], np.ndarray] = {}
     for column, packs in zip(program.master.strategies, program.master.usage.tolist(), strict=True):
         if packs > 1e-9:

@@ -8,14 +8,15 @@ Problem (2001). As in MULTIFIT (Coffman, Garey, Johnson, 1978), a search finds h
 
 import math
 import time
+from typing import NamedTuple
 
 import numpy as np
 
 from packlib.lengths.histogram import LengthHistogram
-from packlib.packing.greedy import EqualPacks, OpenPacks, best_fit, from_long_to_short
-from packlib.packing.search.bound import direct_bound
+from packlib.packing.greedy import EqualPacks, OpenPacks, best_fit, from_long_to_short, number_of_packs
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.leveling import fill_evenly
+from packlib.packing.search.sums import direct_bound
 
 _SCARCE = 1.05  # best fit stops once the sequences left average so many times what each place of an empty pack has
 _NEAR = 1000  # the search ends within this part of the packs
@@ -39,44 +40,80 @@ def lpt(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -
 
 
 def lpt_until(deadline: Deadline, histogram: LengthHistogram, max_sequences_per_pack: int | None) -> list[EqualPacks]:
-    """The same with a deadline, which can leave out what comes after LPFHP. Trials but the first are counted there."""
-    started, before = time.thread_time(), None  # a busy machine's pauses say nothing of a trial
-    top, limit = histogram.max_length, min(max_sequences_per_pack or histogram.num_sequences, histogram.num_sequences)
+    """Do the same with a deadline, which can leave out what comes after LPFHP. It counts all trials but the first."""
+    started = time.thread_time()  # a busy machine's pauses say nothing of a trial
+    best, begun = _best_fit(histogram, max_sequences_per_pack)
+    if begun is None:
+        return best
+    seconds = time.thread_time() - started
+    found = _fewest_packs(deadline, histogram, max_sequences_per_pack, begun, number_of_packs(best), seconds)
+    return found or best
+
+
+class _Begun(NamedTuple):
+    """The packs of best fit at the moment when places become scarce.
+
+    Attributes:
+        closed: the packs that take no more.
+        open_groups: the groups of equal packs that take more, after a group of empty packs, of which there are none.
+        space: of a pack of each group of `open_groups`; int64.
+        left: `left[l]` sequences of length l are in no pack yet; int64.
+    """
+
+    closed: list[EqualPacks]
+    open_groups: list[EqualPacks]
+    space: np.ndarray
+    left: np.ndarray
+
+
+def _best_fit(
+    histogram: LengthHistogram, max_sequences_per_pack: int | None
+) -> tuple[list[EqualPacks], _Begun | None]:
+    """Make the plan of LPFHP, and keep its packs at the moment when places become scarce; None if they never do."""
+    top, limit = histogram.max_length, _most_sequences(histogram, max_sequences_per_pack)
     tokens, sequences, left = histogram.num_tokens, histogram.num_sequences, histogram.counts.copy()
-    packs = OpenPacks(limit)
+    packs, begun = OpenPacks(limit), None
     for length, n in from_long_to_short(histogram):
-        if before is None and tokens * limit <= _SCARCE * top * sequences:
-            before = (
-                list(packs.closed),
-                packs.still_open(),
-                left.copy(),
-            )  # the full ones, those that are open, the rest
+        if begun is None and tokens * limit <= _SCARCE * top * sequences:
+            opened = packs.still_open()
+            space = np.array([top] + [space for space, _ in opened])
+            begun = _Begun(list(packs.closed), [((), 0), *(group for _, group in opened)], space, left.copy())
         best_fit(packs, length, n, top)
         tokens, sequences, left[length] = tokens - n * length, sequences - n, 0
-    best, bound = packs.equal_packs(), direct_bound(histogram.counts, max_sequences_per_pack)
-    if before is None:
-        return best
+    return packs.equal_packs(), begun
 
-    # Fill as few packs evenly as a search finds to be enough, if they are fewer than those of best fit. The fewer
-    # sequences find no pack, the less does one more pack help: a line through two trials ends before the number that
-    # is enough.
-    closed, still_open, left = before
-    groups = [((), 0), *(group for _, group in still_open)]
-    space = np.array([top] + [space for space, _ in still_open])
-    places = limit - np.array([len(lengths) for lengths, _ in groups])
-    number = np.array([n for _, n in groups])
-    opened = sum(n for _, n in closed + groups)
-    seconds = time.thread_time() - started  # that a trial may take: those of best fit, and then those of the last
-    too_few, enough, near = max(bound, opened) - 1, sum(n for _, n in best), max(1, bound // _NEAR)
+
+def _fewest_packs(
+    deadline: Deadline,
+    histogram: LengthHistogram,
+    max_sequences_per_pack: int | None,
+    begun: _Begun,
+    enough: int,
+    seconds: float,
+) -> list[EqualPacks] | None:
+    """Search for the fewest packs that, filled evenly, hold everything; return them, or None if best fit has no more.
+
+    The fewer sequences find no pack, the less does one more pack help: a line through two trials ends before the number
+    that is enough.
+
+    Args:
+        enough: packs of best fit.
+        seconds: that best fit took; a trial is not begun if the last took longer than there is time left.
+    """
+    limit, lengths = _most_sequences(histogram, max_sequences_per_pack), int(np.count_nonzero(histogram.counts))
+    places = limit - np.array([len(group) for group, _ in begun.open_groups])
+    number = np.array([n for _, n in begun.open_groups])
+    opened = number_of_packs(begun.closed) + number_of_packs(begun.open_groups)
+    bound = direct_bound(histogram.counts, max_sequences_per_pack)
+    too_few, near = max(bound, opened) - 1, max(1, bound // _NEAR)
     left_out = 0  # sequences that find no pack where there are too few
     gain, measured = float(limit * _EFFECT), False  # how many fewer are left out for one more pack
     tried, filled = too_few + 1, None
-    lengths = int(np.count_nonzero(histogram.counts))
     steps = 0  # of the next trial: those of the first are counted with LPFHP
     while enough - too_few > near and deadline.seconds_left() > seconds and deadline.allows(steps):
         number[0] = tried - opened
         started = time.thread_time()
-        trial = fill_evenly(left, space, places, number)
+        trial = fill_evenly(begun.left, begun.space, places, number)
         seconds = time.thread_time() - started
         deadline.spend(steps)
         steps = trial_steps(lengths)
@@ -90,7 +127,12 @@ def lpt_until(deadline: Deadline, histogram: LengthHistogram, max_sequences_per_
                 break
             gain *= 4
         tried = min(too_few + math.ceil(left_out / gain) + near // 2, enough - 1)
-    return best if filled is None else closed + filled.strategies(groups)
+    return None if filled is None else begun.closed + filled.strategies(begun.open_groups)
+
+
+def _most_sequences(histogram: LengthHistogram, max_sequences_per_pack: int | None) -> int:
+    """Return the most sequences that a pack can hold, by the limit and by how many there are."""
+    return min(max_sequences_per_pack or histogram.num_sequences, histogram.num_sequences)
 
 
 def trial_steps(lengths: int) -> int:

@@ -146,20 +146,20 @@ class MasterProblem:
 
     @property
     def usage(self) -> np.ndarray:
-        """How often the last solution uses each strategy; float64, shape (number of strategies,)."""
+        """Return how often the last solution uses each strategy; float64, shape (number of strategies,)."""
         return np.array(self._highs.getSolution().col_value)[len(self.lengths) - 1 :] * self.unit
 
     @property
     def whole_usage(self) -> np.ndarray:
-        """The usage rounded down; 4.99999 is 5, but in larger units less is better: what is left is solved again."""
+        """Round the usage down; 4.99999 is 5, but in larger units less is better: what is left is solved again."""
         return np.floor(np.maximum(self.usage + TOLERANCE * (1 if self.unit == 1 else -self.unit), 0.0))
 
     @property
     def prices_in_packs(self) -> np.ndarray:
-        """What the last solution says a sequence is worth, in packs; float64 from 0 to 1, one for each of `lengths`."""
+        """Return the prices of the last solution, in packs; float64 from 0 to 1, one for each of `lengths`."""
         return np.clip(np.array(self._highs.getSolution().row_dual), 0.0, 1.0)
 
     @property
     def prices(self) -> np.ndarray:
-        """The same as integers, in units of `PRICE_OF_A_PACK`; int64."""
+        """Return the same as integers, in units of `PRICE_OF_A_PACK`; int64."""
         return np.floor(self.prices_in_packs * PRICE_OF_A_PACK).astype(np.int64)

@@ -18,7 +18,7 @@ from typing import Literal
 
 import numpy as np
 
-from packlib.checks import number, whole_number
+from packlib.arguments import number, whole_number
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.greedy import EqualPacks
 from packlib.packing.proofs import Proof
@@ -33,11 +33,15 @@ from packlib.packing.search.progress import Callback, shown
 from packlib.packing.search.refilling import refill
 from packlib.packing.search.starts import start
 
-_FEW_LENGTHS = 1100  # of so many different lengths, and a table of ten times as many steps, all is small, too
-_MOST_LENGTHS = 2100  # an exact search is affordable once refilling has left a gap
-_FIRST_STEPS, _LAST_STEPS = 5 * 10**8, 10**10  # of exact prices where tables are large: before refilling, and after
+# Different lengths are the rows of the linear program, and the time to solve it grows with their square. With few of
+# them a table of ten times as many steps is small, too; with more than the most, only sums and a few lengths prove.
+_FEW_LENGTHS, _MOST_LENGTHS = 1100, 2100
+# Steps of exact prices where tables are large: about a second before refilling goes on, and twenty at the end.
+_FIRST_STEPS, _LAST_STEPS = 5 * 10**8, 10**10
 _DIVES, _FIRST_DIVES = 400, 12  # attempts at rounding; so many come before packs are listed
-_FIRST_PATIENCE, _PATIENCE = 5, 60  # rounds of refilling that save no pack: before more is proven, and at the end
+# Rounds of refilling that save no pack: before exact prices, before prices of a few lengths, which cost less than
+# exact ones, and at the end. Twice as many at the end saved no pack of 64 settings, and took 1.8 times as long.
+_FIRST_PATIENCE, _MORE_PATIENCE, _PATIENCE = 5, 20, 60
 
 
 def optimal(
@@ -50,7 +54,7 @@ def optimal(
     steps: float = math.inf,
     known: Mapping[str, list[EqualPacks]] | None = None,
 ) -> tuple[list[EqualPacks], Proof | None]:
-    """The fewest packs that are known, and the prices that prove how few there can be.
+    """Search for the fewest packs, and prove how few there can be.
 
     Args:
         max_sequences_per_pack: at most this many sequences a pack, or None.
@@ -83,21 +87,24 @@ def optimal(
 
 
 def search(best: Best, known: Mapping[str, list[EqualPacks]] | None = None) -> None:
-    """Go through the steps until the bound is met, the deadline, or nothing more is found; `known` as of `optimal`."""
+    """Go through the steps until the bound is met, the deadline, or nothing more is found; `known` as of `optimal`.
+
+    Each step returns when it can gain no more, and returns at once where the bound is met or the deadline is over.
+    """
     counts, limit = best.histogram.counts, best.limit
     lengths = np.count_nonzero(counts)
-    small = not needs_relaxation(counts, limit, EXACT_STEPS if lengths <= _FEW_LENGTHS else SMALL)
-    affordable = lengths <= _MOST_LENGTHS and not needs_relaxation(counts, limit)
+    small_tables = not needs_relaxation(counts, limit, EXACT_STEPS if lengths <= _FEW_LENGTHS else SMALL)
+    affordable_tables = lengths <= _MOST_LENGTHS and not needs_relaxation(counts, limit)
 
-    plans = start(best, small, known)
+    plans = start(best, small_tables, known)
     if best.done():
         return
-    if small:
+    if small_tables:
         exact = ExactProgram(best, plans)
         if prove_exactly(exact):
             round_exactly(exact)
         refill(best, _PATIENCE)
-    elif affordable:
+    elif affordable_tables:
         refill(best, _FIRST_PATIENCE)
         exact = ExactProgram(best, plans[:1])  # a program of thousands of rows is slow to leave many packs
         with best.deadline.at_most(_FIRST_STEPS):
@@ -107,7 +114,7 @@ def search(best: Best, known: Mapping[str, list[EqualPacks]] | None = None) -> N
             if prove_exactly(exact):
                 round_exactly(exact)
     else:
-        refill(best, _PATIENCE // 3)
+        refill(best, _MORE_PATIENCE)
         prove_long_rows(best)
         refill(best, _PATIENCE)
 

@@ -1,16 +1,16 @@
-"""What a search for a better plan says while it runs."""
+"""The progress of a search: what it says while it runs."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from packlib.arguments import percent
 from packlib.bars import progress_bar
-from packlib.checks import percent
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What is known after a round; given to the `progress` callback of `optimal`."""
+    """The state of a search after a round; given to the `progress` callback of `optimal`."""
 
     stage: str  # "pricing", "rounding" or "refilling"
     strategies: int
@@ -30,7 +30,7 @@ Callback = Callable[[Progress], bool | None] | None  # the search stops where it
 
 @contextmanager
 def shown(progress: bool | Callback) -> Iterator[Callback]:
-    """The function that a search calls after every round: that one, or one that draws a bar.
+    """Give the function that a search calls after every round: the given one, or one that draws a bar.
 
     The bar comes at once if `progress` is True, never if it is False. By default it comes on a terminal after two
     seconds.

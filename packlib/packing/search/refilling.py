@@ -27,6 +27,8 @@ _FEWEST, _MOST = 2, 6  # packs that are taken apart at a time
 _ROOMY = 0.9  # of these, those that are chosen by their free slots; the others are any
 _LONGEST_FIRST = 0.7  # of the packs, those that begin with the longest sequence; the others begin with any
 _IN_ORDER = 0.5  # of the packs, those for which longer sequences are preferred; for the others any are
+# The chance that a pack with free slots is taken apart: 4 times their share of the pack, and a twentieth.
+_BY_FREE_SLOTS, _AT_LEAST = 4, 20
 _LISTED = 500  # attempts until packs with free slots are listed again, at least
 _SCARCE = 0.9  # of all places, the share that is taken where a free place counts like its share of the slots
 _STEPS_AN_ATTEMPT = 20  # beside those of filling
@@ -74,7 +76,7 @@ class Refilling:
             taken = sum(map(len, self.packs)) / (len(self.packs) * max_sequences_per_pack)
             self._place = max_length // max_sequences_per_pack if taken > _SCARCE else 0
         self._free = [self._free_of(pack) for pack in self.packs]
-        self._roomy, self._listed = list[int](), 0  # packs with free slots, and the attempts until they are listed
+        self._roomy, self._until_listed = list[int](), 0  # packs with free slots; attempts until they are listed again
         self._random = random.Random(0)
 
     def attempt(self) -> bool:
@@ -84,44 +86,60 @@ class Refilling:
         before = sum(self._free[at] ** 2 for at in some)
         if not before:
             return False
+        filled = self._fill_packs(some)
+        if filled is None:
+            return False
+        saved = len(some) - len(filled)
+        after = sum(self._free_of(pack) ** 2 for pack in filled) + saved * self._free_of(()) ** 2
+        if after < before:
+            return False
+        self._replace(some, filled)
+        return saved > 0
+
+    def _fill_packs(self, some: list[int]) -> list[tuple[int, ...]] | None:
+        """Fill with the sequences of these packs as many packs or fewer; return them, or None if that is not enough."""
         pool = sorted([length for at in some for length in self.packs[at]], reverse=True)
         filled = list[tuple[int, ...]]()
         while pool and len(filled) < len(some):
             pack, pool = self._fill(pool)
             filled.append(pack)
-        free = [self._free_of(pack) for pack in filled]
-        saved = len(some) - len(filled)
-        if pool or sum(n * n for n in free) + saved * self._free_of(()) ** 2 < before:
-            return False
-        for at, pack, n in zip(some, filled, free, strict=False):
-            self.packs[at], self._free[at] = pack, n
+        return None if pool else filled
+
+    def _replace(self, some: list[int], filled: list[tuple[int, ...]]) -> None:
+        """Put the packs that were filled in place of those that were taken apart."""
+        for at, pack in zip(some, filled, strict=False):
+            self.packs[at], self._free[at] = pack, self._free_of(pack)
         for at in sorted(some[len(filled) :], reverse=True):  # the last pack takes the place of a saved one
             self.packs[at], self._free[at] = self.packs[-1], self._free[-1]
             self.packs.pop()
             self._free.pop()
-        return saved > 0
 
     def _free_of(self, pack: tuple[int, ...]) -> int:
-        """The slots that a pack leaves free; where places are scarce, its free places count, too."""
+        """Count the slots that a pack leaves free; where places are scarce, its free places count, too."""
         free_places = self._limit - len(pack) if self._limit else 0
         return self._max_length - sum(pack) + self._place * free_places
 
     def _choose(self) -> list[int]:
         """Choose packs to take apart: some because they have free slots, the others by chance."""
-        draw, number = self._random, len(self.packs)
-        if self._listed <= 0:
+        random, number = self._random.random, len(self.packs)
+        if self._until_listed <= 0:
             self._roomy = [at for at, free in enumerate(self._free) if free]
-            self._listed = max(_LISTED, number // 100)
-        self._listed -= 1
-        wanted, some = min(_FEWEST + int(draw.random() * (_MOST - _FEWEST + 1)), number), dict[int, None]()
+            self._until_listed = max(_LISTED, number // 100)
+        self._until_listed -= 1
+        wanted, some = min(_FEWEST + int(random() * (_MOST - _FEWEST + 1)), number), dict[int, None]()
         while len(some) < wanted:
-            at = int(draw.random() * number)
-            if draw.random() < _ROOMY and self._roomy:
-                at = self._roomy[int(draw.random() * len(self._roomy))]
-                if at >= number or draw.random() * self._max_length > 4 * self._free[at] + self._max_length // 20:
+            at = int(random() * number)
+            if random() < _ROOMY and self._roomy:
+                at = self._roomy[int(random() * len(self._roomy))]
+                # a pack that was saved since is not there any more
+                if at >= number or not self._is_taken(self._free[at], random()):
                     continue
             some[at] = None
         return list(some)
+
+    def _is_taken(self, free: int, chance: float) -> bool:
+        """Return whether a pack with free slots is taken apart: always with a quarter free, seldom with a few."""
+        return chance * self._max_length <= _BY_FREE_SLOTS * free + self._max_length // _AT_LEAST
 
     def _fill(self, pool: list[int]) -> tuple[tuple[int, ...], list[int]]:
         """Fill a pack from these sequences (from long to short); return it, and the sequences that are left."""
@@ -142,13 +160,13 @@ class Refilling:
         return tuple(pack), pool
 
     def _fullest(self, lengths: list[int], space: int) -> list[int]:
-        """Which of these sequences fill the space best, by their places in the list."""
+        """Choose which of these sequences fill the space best, by their places in the list."""
         sums = sums_up_to(space, lengths)
         self.steps += len(sums) * (1 + space // _SLOTS_A_STEP)
         return chosen_for(highest(sums[-1]), lengths, sums)[0]
 
     def _fullest_of_few(self, lengths: list[int], space: int, places: int) -> list[int]:
-        """The same where no more than so many sequences may be chosen."""
+        """Do the same where no more than so many sequences may be chosen."""
         sums = [1] + [0] * places  # of each number of sequences
         before = [sums]
         for length in lengths:

@@ -45,7 +45,7 @@ class ConcaveHull(NamedTuple):
 
     @classmethod
     def of(cls, lengths: np.ndarray, prices: np.ndarray) -> "ConcaveHull":
-        """The hull over these points (int64, ascending lengths from 1 up)."""
+        """Make the hull over these points (int64, ascending lengths from 1 up)."""
         bends: list[tuple[int, int]] = [(0, 0)]
         for x, y in zip(lengths.tolist(), prices.tolist(), strict=True):
             if y <= bends[-1][1]:
@@ -62,18 +62,18 @@ class ConcaveHull(NamedTuple):
         return cls(at, np.array(heights, np.int64), np.array([*slopes, 0], np.int64))
 
     def worth(self, most: int, space: np.ndarray) -> np.ndarray:
-        """What at most so many short sequences can be worth that have so much space in all; int64, as `space`."""
+        """Return what up to so many short sequences are worth at most, with so much space in all; int64, as `space`."""
         at = np.searchsorted(self.lengths * most, space, side="right") - 1
         return most * self.prices[at] + self.slopes[at] * (space - most * self.lengths[at])
 
 
 def _rises_no_faster(a: tuple[int, int], b: tuple[int, int], c: tuple[int, int]) -> bool:
-    """Whether b lies on or under the line from a to c."""
+    """Return whether b lies on or under the line from a to c."""
     return (b[1] - a[1]) * (c[0] - a[0]) <= (c[1] - a[1]) * (b[0] - a[0])
 
 
 def relaxed_best(prices: np.ndarray, occurs: np.ndarray, max_sequences_per_pack: int | None) -> int:
-    """At least the value of the best pack, and little more.
+    """Return at least the value of the best pack, and little more.
 
     Args:
         prices: what a sequence of each length is worth, at least 0; int64, shape (capacity + 1,). A price of a length
@@ -87,13 +87,13 @@ def relaxed_best(prices: np.ndarray, occurs: np.ndarray, max_sequences_per_pack:
 
 
 def deepest(occurs: np.ndarray, max_sequences_per_pack: int | None) -> int:
-    """The most sequences that a pack can hold."""
+    """Return the most sequences that a pack can hold."""
     limit = (len(occurs) - 1) // int(np.flatnonzero(occurs)[0])
     return min(limit, max_sequences_per_pack or limit)
 
 
 def _relaxed_best(prices: np.ndarray, occurs: np.ndarray, limit: int, first: int, layers: int) -> int:
-    """The same where sequences of `first` tokens or more are long, and a pack holds at most `layers` of them."""
+    """Do the same where sequences of `first` tokens or more are long, and a pack holds at most `layers` of them."""
     capacity = len(prices) - 1
     used = np.flatnonzero(occurs)
     short, long = used[used < first], used[used >= first]
@@ -125,7 +125,7 @@ def _relaxed_best(prices: np.ndarray, occurs: np.ndarray, limit: int, first: int
 
 
 def _one_per_weight(weights: np.ndarray, prices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The highest price of each weight (ascending weights), without those that a lighter one beats."""
+    """Return the highest price of each weight (ascending weights), without those that a lighter one beats."""
     kept, starts = np.unique(weights, return_index=True)
     best = np.maximum.reduceat(prices, starts) if len(prices) else prices
     better = best > np.concatenate([[-1], np.maximum.accumulate(best)[:-1]])[: len(best)]

@@ -14,17 +14,19 @@ from packlib.packing.search.lpt import lpt_until, trial_steps
 _BEST_FIT, _EVEN, _EXACT, _EXACT_A_SLOT = 2000, 3000, 5000, 0.25
 
 
-def start(best: Best, small: bool, known: Mapping[str, list[EqualPacks]] | None = None) -> list[list[EqualPacks]]:
+def start(
+    best: Best, small_tables: bool, known: Mapping[str, list[EqualPacks]] | None = None
+) -> list[list[EqualPacks]]:
     """Offer the plans of the fast methods, until one meets the bound; return all that were made.
 
     Best fit is always made, the others where so many steps are left as they take. All that are made are counted.
 
     Args:
-        small: whether the exact search takes moments: then `lpt`, which may take longer, is left out.
+        small_tables: whether the exact search takes moments: then `lpt`, which may take longer, is left out.
         known: plans by "lpfhp" and "exact_filling" that were made already.
     """
     made = list[list[EqualPacks]]()
-    for name, steps, make in _fast_methods(best, small):
+    for name, steps, make in _fast_methods(best, small_tables):
         if made and not best.deadline.allows(steps):
             continue
         best.deadline.spend(steps)
@@ -41,8 +43,8 @@ def exact_filling_steps(histogram: LengthHistogram) -> float:
     return int(np.count_nonzero(histogram.counts)) * (_EXACT + _EXACT_A_SLOT * histogram.max_length)
 
 
-def _fast_methods(best: Best, small: bool) -> Iterator[tuple[str, float, Callable[[], list[EqualPacks]]]]:
-    """The name of each method, about how many steps it takes, and what makes its plan."""
+def _fast_methods(best: Best, small_tables: bool) -> Iterator[tuple[str, float, Callable[[], list[EqualPacks]]]]:
+    """Yield the name of each method, about how many steps it takes, and what makes its plan."""
     histogram, limit = best.histogram, best.limit
     lengths, exact_steps = int(np.count_nonzero(histogram.counts)), exact_filling_steps(histogram)
     yield "lpfhp", _BEST_FIT * lengths, lambda: lpfhp(histogram, limit)
@@ -50,6 +52,6 @@ def _fast_methods(best: Best, small: bool) -> Iterator[tuple[str, float, Callabl
     if limit is not None:
         yield "spread evenly", _EVEN * lengths, lambda: spread_evenly(histogram, limit, best.lower_bound)
         yield "exact filling, evenly", exact_steps, lambda: fill_exactly(histogram, limit, evenly=True)
-        if not small:
+        if not small_tables:
             # its trials, which are the most of it, are counted as they are made
             yield "lpt", trial_steps(lengths), lambda: lpt_until(best.deadline, histogram, limit)

@@ -21,7 +21,7 @@ from packlib.packing.trees import ROOT, Trees
 
 @dataclass(frozen=True)
 class Copies:
-    """What no packing avoids.
+    """Copies that no packing avoids.
 
     Attributes:
         rows: for each node, how many rows it stands in at least; int64, shape (number of nodes,).
@@ -81,7 +81,7 @@ def tree_bound(trees: Trees, max_length: int, by_worth: bool = True) -> int:
 
 
 def _through(trees: Trees) -> np.ndarray:
-    """The slots from the root through each node, as a row that holds it has them; int64, shape (number of nodes,)."""
+    """Count the slots from the root through each node, as a row that holds it has them; int64, shape (nodes,)."""
     through = trees.slots.copy()
     for node, parent in enumerate(trees.parents.tolist()):
         if parent != ROOT:

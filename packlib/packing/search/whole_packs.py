@@ -60,7 +60,7 @@ def flat(pack: Multiset) -> tuple[int, ...]:
 
 
 def ruled_out(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pack: int | None, packs: int) -> bool:
-    """Whether a list of the packs that matter shows that so many packs are not enough.
+    """Return whether a list of the packs that matter shows that so many packs are not enough.
 
     The list is made with integers; that no choice of it is left is what HiGHS says, in floats.
 

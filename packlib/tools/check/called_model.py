@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from packlib.checks import listed, one_line, shown
+from packlib.arguments import listed, one_line, shown
 from packlib.tools.check.places import place_of
 
 _PLACEHOLDER = re.compile(r"(image|video|vision|audio|boi|eoi|boa|eoa).*token_(id|index)$")
@@ -356,10 +356,10 @@ def ranks() -> int:
 
 
 def some(parameter: Tensor, gradient: Tensor | None) -> Tensor:
-    """Some numbers of the gradient of a parameter, spread over it; zeros if there is no gradient."""
+    """A copy of some numbers of the gradient of a parameter, spread over it; zeros if there is no gradient."""
     whole = torch.zeros_like(parameter) if gradient is None else gradient.detach()
     flat = (whole.full_tensor() if isinstance(whole, DTensor) else whole).flatten()
-    return flat[:: max(1, flat.numel() // _MOST)].double().cpu()
+    return flat[:: max(1, flat.numel() // _MOST)].to("cpu", torch.float64, copy=True)
 
 
 def by_slot(values: Tensor, ids: Tensor) -> Tensor | None:

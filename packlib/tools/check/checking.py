@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from packlib.arguments import no_frame, one_of, shown, whole_number
 from packlib.bars import progress_bar, wanted
-from packlib.checks import no_frame, one_of, shown, whole_number
 from packlib.collectives import lost_ranks_named
 from packlib.tools.check.called_model import CalledModel, Refused, ranks
 from packlib.tools.check.causes import why_leaks

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from packlib.checks import shown
+from packlib.arguments import shown
 from packlib.tools.check.called_model import EXACT, CalledModel, Refused, gradients
 from packlib.tools.check.choosing import Shape, shape_of
 from packlib.tools.check.locating import MASK, POSITIONS, Piece, has_slots, is_mask, locate, owners, restarting

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from packlib.checks import in_html
+from packlib.arguments import in_html
 from packlib.files import write_text
 
 PASSED, FAILED, INCONCLUSIVE, NOT_ASKED = "passed", "failed", "inconclusive", "not asked"

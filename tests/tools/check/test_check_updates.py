@@ -122,6 +122,21 @@ def stepping_means(model, batches):
     torch.optim.SGD(model.parameters(), lr=0.1).step()
 
 
+def zeroing_in_place(model, batches):
+    """A right update after which gradients are zeros in the same memory."""
+    for batch in batches:
+        (model(**batch)["loss"] * count([batch]) / count(batches)).backward()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=False)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_gradients_that_are_zeros_after_the_step_were_applied_by_it(dtype):
+    found = checked((Tiny().to(dtype), dense(**SEGMENTS), SHORT, {"step": zeroing_in_place}))
+    assert found["accumulation"].verdict == found["next update"].verdict == "passed", found
+
+
 @pytest.mark.parametrize("each", [True, False])
 def test_a_teacher_that_a_step_moves_is_put_back(each):
     """It is no parameter that learns, and each update begins with the same one."""
