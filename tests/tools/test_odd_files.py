@@ -125,4 +125,4 @@ def test_a_report_reads_json_lines_of_lengths(lines, tmp_path, monkeypatch, caps
     monkeypatch.chdir(tmp_path)
     Path("lengths.jsonl").write_text(lines)
     assert cli.main("report lengths.jsonl --max-length 16 --no-progress --out out".split()) == 0
-    assert "1 pack of 12 take 12" in capsys.readouterr().out
+    assert "1 pack of 12 takes 12" in capsys.readouterr().out

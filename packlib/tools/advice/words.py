@@ -59,8 +59,13 @@ def longest(lengths: LengthHistogram) -> int:
     return int(lengths.counts.nonzero()[0][-1])
 
 
+def unbroken(text: str) -> str:
+    """A sentence whose numbers stay on one line with their percent sign."""
+    return text.replace(" %", "\N{NO-BREAK SPACE}%")
+
+
 _FILTERS = {
-    "share": share_of, "signed": signed, "plural": plural, "count": "{:,.0f}".format,
+    "share": share_of, "signed": signed, "plural": plural, "count": "{:,.0f}".format, "unbroken": unbroken,
 }  # fmt: skip
 
 
