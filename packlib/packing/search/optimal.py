@@ -92,7 +92,7 @@ def search(best: Best, known: Mapping[str, list[EqualPacks]] | None = None) -> N
     Each step returns when it can gain no more, and returns at once where the bound is met or the deadline is over.
     """
     counts, limit = best.histogram.counts, best.limit
-    lengths = np.count_nonzero(counts)
+    lengths = int(np.count_nonzero(counts))
     few_lengths, (_, _, layers) = lengths <= FEW_LENGTHS, exact_size(counts, limit)
     small_tables = not needs_relaxation(counts, limit, EXACT_STEPS if few_lengths else SMALL)
     affordable_tables = lengths <= _MOST_LENGTHS and not needs_relaxation(counts, limit)
