@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 from importlib import import_module
 
-from packlib.checks import shown
+from packlib.arguments import shown
 from packlib.installed import MissingExtraError, needed_by
 
 

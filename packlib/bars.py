@@ -3,7 +3,7 @@
 import sys
 from typing import Any
 
-from packlib.checks import flag
+from packlib.arguments import flag
 
 PATIENCE = 2  # seconds that work takes before a bar comes by itself
 

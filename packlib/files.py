@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from filelock import FileLock, Timeout
 
-from packlib.checks import one_line, one_of, shown
+from packlib.arguments import one_line, one_of, shown
 
 WORK = ".packlib.part"  # the hidden folder in which a run works, inside the folder that it writes to
 LOCK = ".packlib.lock"  # held while a run works there

@@ -1,7 +1,7 @@
 """Set-ups for `check_packing` of kinds that no other file has, after public reports; made before its code knew them.
 
 At first sight, at the defaults, the check failed 28 of the first 30 faulty ones, 21 of them with the right cause; one
-could not be told, and one was missed. All 15 right ones passed. `CHANGED` names those that its code was changed for.
+was inconclusive, and one was missed. All 15 right ones passed. `CHANGED` names those that its code was changed for.
 """
 
 import check_images as images
@@ -467,7 +467,7 @@ RIGHT = {
     "images whose positions run on": lambda: of_images(running),
 }  # fmt: skip
 
-# What cannot be told, and words of the evidence that says so
+# What is inconclusive, and words of the evidence that says so
 OPEN = {
     "paiml/entrenar#264, the second optimizer never steps": (
         lambda: of_two(forgotten=True), "accumulation", "No optimizer that steps has 7 of 21 parameters"),

@@ -18,7 +18,7 @@ import check_third as third
 from packlib.tools.check import PackingCheck, check_packing
 
 TABLE = Path(__file__).parent / "tools" / "check" / "set_ups.csv"
-COLUMNS = "kind", "made", "report", "set_up", "exact", "failed", "cannot_be_told", "not_asked", "cpu_seconds"
+COLUMNS = "kind", "made", "report", "set_up", "exact", "failed", "inconclusive", "not_asked", "cpu_seconds"
 RIGHT = {**reports.RIGHT, **later.RIGHT, **beyond.RIGHT, **public.RIGHT, **kinds.RIGHT, **second.RIGHT, **third.RIGHT}
 FAULTS = {
     **reports.FAULTS,
@@ -32,7 +32,7 @@ FAULTS = {
 OPEN = {
     **later.MISSED,
     **{name: case[0] for name, case in (kinds.OPEN | second.OPEN | third.OPEN).items()},
-}  # missed, or it cannot be told
+}  # missed, or inconclusive
 REPORTS = {  # of set-ups whose names say less
     "axolotl 1375": "axolotl-ai-cloud/axolotl#1375",
     "LlamaFactory 7754": "hiyouga/LlamaFactory#7754",
@@ -64,7 +64,7 @@ def row(kind: str, name: str, found: PackingCheck) -> dict[str, str]:
     changed = {name for file in files for name in file.CHANGED}
     made = "after the code" if name in after - changed else "with it"
     verdicts = {verdict: "; ".join(one.question for one in found.findings if one.verdict == verdict)
-                for verdict in ("failed", "cannot be told", "not asked")}  # fmt: skip
+                for verdict in ("failed", "inconclusive", "not asked")}  # fmt: skip
     return dict(
         zip(COLUMNS[:-1], (kind, made, report_of(name), name, str(found.exact), *verdicts.values()), strict=True)
     )

@@ -416,7 +416,7 @@ FAULTS = {
 }  # fmt: skip
 
 
-# What cannot be told, and the question that says so
+# What is inconclusive, and the question that says so
 OPEN = {
     "experts that are balanced": (lambda: flattened(Balanced()), "mean", "balances experts"),
     "no labels": (

@@ -32,7 +32,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.table import Growing, timed
-from packlib.checks import shown
+from packlib.arguments import shown
 from packlib.lengths import LengthHistogram, load
 from packlib.lengths.synthetic import protein_like, two_humped
 from packlib.packing import plan

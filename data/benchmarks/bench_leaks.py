@@ -215,7 +215,7 @@ def checks() -> Iterator[dict]:
         yield row | {
             "exact": {True: "yes", False: "no", None: "inconclusive"}[found.exact],
             "failed": named(found, "failed"),
-            "inconclusive": named(found, "cannot be told"),
+            "inconclusive": named(found, "inconclusive"),
             "audit": audited(made.packed),
             "date": datetime.date.today().isoformat(),
         }

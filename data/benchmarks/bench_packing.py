@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 from benchmarks.table import Growing, beside, in_new_process, in_turn, memory_of, record, timed
-from packlib.checks import one_of
+from packlib.arguments import one_of
 from packlib.lengths import LengthHistogram, load, log_normal
 from packlib.packing import plan
 from packlib.packing.nnls import nnls_problem

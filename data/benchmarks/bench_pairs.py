@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.table import record, timed
-from packlib.checks import one_of
+from packlib.arguments import one_of
 from packlib.packing import pack_pairs
 
 PAIRS = 100_000  # that are drawn; some recipes leave out those that no row holds

@@ -16,7 +16,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from packlib.checks import one_of
+from packlib.arguments import one_of
 from packlib.files import atomic_path
 from packlib.lengths import data_path
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.utils.checkpoint import get_device_states, set_device_states
 
-from packlib.checks import one_line
+from packlib.arguments import one_line
 from packlib.collectives import Collectives
 from packlib.files import WORK, named, naming, room_for, work_folder, write_text
 

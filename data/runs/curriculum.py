@@ -34,9 +34,9 @@ from transformers.utils import ModelOutput
 
 from packbook.shared.recorded_experiments import swept
 from packbook.shared.recorded_runs import best_rates
+from packlib.arguments import one_of, whole_number
 from packlib.batches import PackedBatch, SequenceLengthWarmup, VariableBatchLR
 from packlib.batches.variable_rate import RATE_RULES
-from packlib.checks import one_of, whole_number
 from runs import documents
 from runs.batchings import BATCHINGS, SEQUENCES, Update, batched_updates, batches, padded_loss
 from runs.recording import Runs, arguments, path_of

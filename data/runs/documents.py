@@ -24,8 +24,8 @@ import torch
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import GPT2Config, GPT2LMHeadModel
 
+from packlib.arguments import whole_number
 from packlib.batches import PackedBatch, TokenStore, collate
-from packlib.checks import whole_number
 from packlib.model import packed_output
 from packlib.packing import DocumentRows, document_rows
 from packlib.packing.ragged import ranges

@@ -18,9 +18,9 @@ from torch import Tensor, nn
 
 from packbook.shared.glosses import wordnet_texts
 from packbook.shared.wordnet import wordnet_store
+from packlib.arguments import one_of
 from packlib.batches import IGNORED, PackedBatch, TokenStore
 from packlib.batches.batch import sequence_of_slots
-from packlib.checks import one_of
 from packlib.model import PackedBert, Sums
 from packlib.model.losses import segment_sums
 from packlib.training import Recipe, adjust, evaluate

@@ -24,6 +24,7 @@ import torch
 from transformers import BertConfig, PreTrainedModel
 
 from packbook.shared.wordnet import wordnet_store
+from packlib.arguments import one_of
 from packlib.batches import (
     MlmMasking,
     PackingCollator,
@@ -33,7 +34,6 @@ from packlib.batches import (
     pack_loader,
     wordnet_tokenizer,
 )
-from packlib.checks import one_of
 from packlib.model import PackedBert
 from packlib.training import Recipe, evaluate
 from runs import documents

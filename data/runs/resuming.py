@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from packlib.arguments import flag, whole_number
 from packlib.batches import PackLoader
-from packlib.checks import flag, whole_number
 from packlib.collectives import lost_ranks_named
 from packlib.training import Recipe
 from packlib.training.loop import Training, show

@@ -15,7 +15,7 @@ What several chapters use is in `shared`, in files named for their idea; no chap
 
 from typing import TYPE_CHECKING
 
-from packlib.checks import percent as percent
+from packlib.arguments import percent as percent
 from packlib.installed import late
 
 if TYPE_CHECKING:

@@ -116,7 +116,7 @@ def _sweep(notebook: str, pairs: Pairs, out: Path, progress: bool, jobs: int, co
       packbook sweep 12 -p dataset docs.csv,chats.csv -p batch_size 32 --jobs 4 --out sweep
     """
     from packbook.run.sweep import grid, sweep
-    from packlib.checks import whole_number
+    from packlib.arguments import whole_number
 
     cells = grid(find_notebook(notebook), pairs)
     out, jobs = output_path(out, folder=True), whole_number("--jobs", jobs, 1)

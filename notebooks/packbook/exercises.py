@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, Literal
 
 from packbook.guesses import as_python
-from packlib.checks import escaped, one_of, shown
+from packlib.arguments import escaped, one_of, shown
 
 _BLANK = "Replace the dots with your answer, then run the cell again."
 

@@ -25,7 +25,7 @@ from matplotlib.figure import Figure
 
 from packbook.figures import img, picture, png, publish, styled
 from packbook.results import MEANING
-from packlib.checks import in_html
+from packlib.arguments import in_html
 
 _LOOK = {"style": {"description_width": "11em"}, "layout": {"width": "36em", "max_width": "98%"}}
 

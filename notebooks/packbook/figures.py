@@ -32,8 +32,8 @@ from PIL import Image
 from scipy.optimize import isotonic_regression
 
 from packbook.results import FIGURES_FOLDER, MEANING, display_as
-from packlib.checks import escaped
-from packlib.checks import percent as percent  # where chapters look for it
+from packlib.arguments import escaped
+from packlib.arguments import percent as percent  # where chapters look for it
 from packlib.files import atomic_path, write_text
 
 _STYLE = matplotlib.rc_params_from_file(Path(__file__).with_name("packlib.mplstyle"), use_default_template=False)

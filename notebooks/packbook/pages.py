@@ -12,7 +12,7 @@ from latex2mathml.converter import convert
 from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
-from packlib.checks import escaped, in_html
+from packlib.arguments import escaped, in_html
 
 _TAGS = re.compile(r"&lt;(/?(?:details|summary))&gt;")  # the HTML that a notebook's Markdown may hold
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from packlib.checks import flag, number, one_of, shown, whole_number
+from packlib.arguments import flag, number, one_of, shown, whole_number
 from packlib.lengths import available
 
 

@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from packbook.figures import INK
 from packbook.guesses import Judgment, judge_guess, same_word
 from packbook.results import display_as
-from packlib.checks import escaped, one_of
+from packlib.arguments import escaped, one_of
 
 
 @dataclass(frozen=True)

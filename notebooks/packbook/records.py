@@ -4,7 +4,7 @@ import csv
 from dataclasses import dataclass
 from typing import Any
 
-from packlib.checks import one_of
+from packlib.arguments import one_of
 from packlib.lengths import data_path
 
 FOLDERS = ("benchmarks", "runs")

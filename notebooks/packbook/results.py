@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from packbook.records import recorded
-from packlib.checks import shown
+from packlib.arguments import shown
 from packlib.files import write_text
 
 # environment variables: `keep` writes to the one, and figures are saved as SVG and PNG in the other

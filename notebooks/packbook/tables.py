@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from packlib.checks import in_html, one_line
+from packlib.arguments import in_html, one_line
 
 _LONGEST = 300  # letters in a cell
 

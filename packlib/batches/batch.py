@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from packlib.checks import escaped, in_html, percent, shown, whole_number
+from packlib.arguments import escaped, in_html, percent, shown, whole_number
 
 IGNORED = -100  # the label that no loss counts, as in PyTorch's cross entropy
 _BY_TOKEN = ("input_ids", "segment_ids", "position_ids", "token_type_ids", "labels")

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from packlib.arguments import instance, shown, whole_number
 from packlib.batches.batch import IGNORED, PackedBatch
 from packlib.batches.flat import row_lengths
 from packlib.batches.masking import MlmMasking
 from packlib.batches.tokens import TokenStore
-from packlib.checks import instance, shown, whole_number
 from packlib.lengths.counting import INT64_MAX, as_int64
 
 

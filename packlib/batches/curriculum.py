@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad as pad_tensor
 
+from packlib.arguments import flag, number, shown, whole_number
 from packlib.batches.batch import IGNORED
-from packlib.checks import flag, number, shown, whole_number
 from packlib.lengths.counting import INT64_MAX
 
 

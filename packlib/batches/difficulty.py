@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from packlib.checks import shown, sized
+from packlib.arguments import shown, sized
 
 
 class Samples(Protocol):

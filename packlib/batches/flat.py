@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from packlib.arguments import instance, shown, sized
 from packlib.batches.batch import IGNORED, PackedBatch
-from packlib.checks import instance, shown, sized
 from packlib.lengths.counting import as_int64, as_integers
 
 _READ = ("input_ids", "labels", "token_type_ids")  # of a row

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 from torch.utils.data import DataLoader, Dataset
 
+from packlib.arguments import instance, shown, sized, whole_number
 from packlib.batches.batch import PackedBatch
 from packlib.batches.collation import PackingCollator, collate
 from packlib.batches.samplers import PackSampler, PaddedShape, TokenBatchSampler
 from packlib.batches.token_budget import TokenBatches
 from packlib.batches.tokens import TokenStore
-from packlib.checks import instance, shown, sized, whole_number
 from packlib.lengths.counting import MAX_LENGTH
 from packlib.packing import Method, Packs, plan
 from packlib.work import Schedule

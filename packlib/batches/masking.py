@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from packlib.arguments import instance, number, whole_number
 from packlib.batches.batch import IGNORED
 from packlib.batches.tokens import TokenStore
-from packlib.checks import instance, number, whole_number
 from packlib.lengths.counting import as_integers
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 divided by the golden ratio, made odd

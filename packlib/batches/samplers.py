@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch.utils.data import Sampler
 
+from packlib.arguments import flag, shown, whole_number
 from packlib.batches.token_budget import TokenBatches
-from packlib.checks import flag, shown, whole_number
 from packlib.collectives import Collectives
 from packlib.work import Schedule
 

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from packlib.checks import flag, one_of, percent, whole_number
+from packlib.arguments import flag, one_of, percent, whole_number
 from packlib.lengths.counting import as_lengths
 from packlib.packing.ragged import Ragged
 

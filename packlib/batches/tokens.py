@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from packlib.arguments import no_frame, one_of, shown, whole_number
 from packlib.bars import progress_bar, wanted
 from packlib.batches.batch import IGNORED
-from packlib.checks import no_frame, one_of, shown, whole_number
 from packlib.files import naming
 from packlib.lengths.counting import INT64_MAX, as_integers
 from packlib.lengths.sources import tokenizer_path

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 from torch.optim import Optimizer
 
-from packlib.checks import number, one_of, shown, whole_number
+from packlib.arguments import number, one_of, shown, whole_number
 
 RateRule = Literal["linear", "sqrt", "none"]
 RATE_RULES: dict[RateRule, Callable[[float], float]] = {

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch.distributed as dist
 
-from packlib.checks import instance, whole_number
+from packlib.arguments import instance, whole_number
 from packlib.collectives import Collectives
 from packlib.lengths.counting import MAX_LENGTH, as_integers, as_lengths
 from packlib.lengths.histogram import LengthHistogram

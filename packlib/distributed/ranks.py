@@ -24,7 +24,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.elastic.multiprocessing.errors import record
 
-from packlib.checks import number, whole_number
+from packlib.arguments import number, whole_number
 from packlib.collectives import Collectives, RankError
 from packlib.distributed.watch import GRACE, await_reports
 from packlib.files import atomic_path

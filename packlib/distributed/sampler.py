@@ -7,8 +7,8 @@ import numpy as np
 import torch.distributed as dist
 from torch.utils.data import Sampler
 
+from packlib.arguments import flag, one_of, sized, whole_number
 from packlib.batches.difficulty import Samples, difficulties
-from packlib.checks import flag, one_of, sized, whole_number
 from packlib.collectives import Collectives
 from packlib.distributed.sorting import exact_sort, interleave, sort_rows
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch.distributed as dist
 from numpy.typing import ArrayLike
 
-from packlib.checks import as_floats, shown, whole_number
+from packlib.arguments import as_floats, shown, whole_number
 from packlib.collectives import Collectives
 
 INT64_MAX = np.iinfo(np.int64).max

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from packlib.checks import listed, shown
+from packlib.arguments import listed, shown
 from packlib.lengths.overlong import Overlong
 
 MAX_LENGTH = 1 << 24  # 17 million tokens: to plan longer rows would take over a gigabyte

@@ -10,7 +10,7 @@ from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
-from packlib.checks import escaped, in_html, one_line, one_of, percent, text, whole_number
+from packlib.arguments import escaped, in_html, one_line, one_of, percent, text, whole_number
 from packlib.files import atomic_path, has_exactly, naming, naming_text, parse_json, read_text, write_text
 from packlib.lengths.counting import (
     INT64_MAX,

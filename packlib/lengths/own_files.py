@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from packlib.checks import listed, one_line, one_of, shown
+from packlib.arguments import listed, one_line, one_of, shown
 from packlib.files import arrow_errors, enough_memory, named, naming, parse_json, regular_file
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, Place
 

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from packlib.checks import one_of
+from packlib.arguments import one_of
 from packlib.files import at_home
 from packlib.installed import checkout_path
 from packlib.lengths.histogram import LengthHistogram

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from packlib.checks import number, shown, whole_number
+from packlib.arguments import number, shown, whole_number
 from packlib.lengths.counting import MAX_LENGTH, apportion
 from packlib.lengths.histogram import LengthHistogram
 

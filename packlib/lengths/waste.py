@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from packlib.checks import one_of, percent, whole_number
+from packlib.arguments import one_of, percent, whole_number
 from packlib.lengths.histogram import LengthHistogram
 
 _FEW = 1024  # sequences in a batch: up to so many it takes less to look at them one after the other

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from transformers import AttentionInterface
 
+from packlib.arguments import one_of
 from packlib.batches.batch import reset_positions, segment_begins
-from packlib.checks import one_of
 
 BackendName = Literal["sdpa", "eager", "flex", "varlen"]
 Backend = BackendName | Literal["auto"]

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from packlib.arguments import one_of
 from packlib.batches import IGNORED
-from packlib.checks import one_of
 from packlib.model.output import PackedOutput
 
 Reduction = Literal["token", "sequence", "pack"]

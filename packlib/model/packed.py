@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from transformers import BertConfig, BertForPreTraining
 
+from packlib.arguments import one_of, whole_number
 from packlib.batches import IGNORED
 from packlib.batches.batch import reset_positions
-from packlib.checks import one_of, whole_number
 from packlib.model.attention import BACKENDS, CHOICES, Backend, attention_arguments, choose_backend, register_backends
 from packlib.model.losses import REDUCTIONS, Reduction, nsp_loss, token_loss
 from packlib.model.output import PackedOutput

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from packlib.arguments import whole_number
 from packlib.batches import pack_lengths, pack_loader, tokenize
-from packlib.checks import whole_number
 from packlib.model.packed import PackedBert
 
 

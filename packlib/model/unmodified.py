@@ -26,9 +26,9 @@ from transformers.masking_utils import (
     create_masks_for_generate,
 )
 
+from packlib.arguments import one_of
 from packlib.batches import IGNORED, FlatBatch, PackedBatch, flatten_packs
 from packlib.batches.batch import segment_begins
-from packlib.checks import one_of
 from packlib.model.attention import additive_mask
 from packlib.model.forms import FORMS, STATE, table
 from packlib.model.losses import token_loss

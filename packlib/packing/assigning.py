@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from packlib.checks import whole_number
+from packlib.arguments import whole_number
 from packlib.lengths.counting import as_lengths
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.packs import Packs

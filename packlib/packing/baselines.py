@@ -7,7 +7,7 @@ from collections import Counter
 
 import numpy as np
 
-from packlib.checks import whole_number
+from packlib.arguments import whole_number
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.greedy import EqualPacks, from_long_to_short
 

@@ -20,7 +20,7 @@ from typing import Literal
 
 import numpy as np
 
-from packlib.checks import one_of, percent, whole_number
+from packlib.arguments import one_of, percent, whole_number
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, as_int64, as_lengths
 from packlib.lengths.overlong import CutRule
 from packlib.packing.methods import plan

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from packlib.arguments import as_floats, shown
 from packlib.bars import progress_bar
-from packlib.checks import as_floats, shown
 
 _NOISE = 4 * 2.0**-52  # of the target's length: what rounding may leave along any column
 _DEPENDENT = 1e-10  # of a column's length: so little beside other columns is rounding

@@ -18,7 +18,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, Protocol
 
-from packlib.checks import depth_limit, one_of, shown, whole_number
+from packlib.arguments import depth_limit, one_of, shown, whole_number
 from packlib.lengths.counting import MAX_LENGTH, refuse_tables
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.baselines import next_fit, unpacked

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from packlib.checks import number, one_of, whole_number
+from packlib.arguments import number, one_of, whole_number
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.filling import fill_places
 from packlib.packing.greedy import EqualPacks, lpfhp

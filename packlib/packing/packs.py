@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from packlib.checks import percent, whole_number
+from packlib.arguments import percent, whole_number
 from packlib.files import naming
 from packlib.lengths.counting import MAX_LENGTH, as_integers
 from packlib.packing.arrays import map_arrays, save_arrays

@@ -19,7 +19,7 @@ from typing import Literal
 
 import numpy as np
 
-from packlib.checks import percent, whole_number
+from packlib.arguments import percent, whole_number
 from packlib.lengths.counting import MAX_LENGTH, as_int64
 from packlib.packing.methods import plan
 from packlib.packing.packs import Packs

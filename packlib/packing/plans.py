@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from packlib.checks import depth_limit, in_html, one_line, one_of, percent, shown, text, whole_number
+from packlib.arguments import depth_limit, in_html, one_line, one_of, percent, shown, text, whole_number
 from packlib.files import has_exactly, naming, naming_text, parse_json, read_text, write_text
 from packlib.lengths.counting import INT64_MAX, as_int64
 from packlib.lengths.histogram import LengthHistogram

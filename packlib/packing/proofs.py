@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from packlib.checks import one_of, shown, whole_number
+from packlib.arguments import one_of, shown, whole_number
 from packlib.files import has_exactly
 from packlib.lengths.counting import MAX_LENGTH, as_int64
 from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound, exact_dot

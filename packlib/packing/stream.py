@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from packlib.checks import depth_limit, whole_number
+from packlib.arguments import depth_limit, whole_number
 from packlib.packing.greedy import OpenPacks
 
 

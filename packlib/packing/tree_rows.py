@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from packlib.checks import whole_number
+from packlib.arguments import whole_number
 from packlib.lengths.counting import MAX_LENGTH
 from packlib.packing.ragged import Ragged
 from packlib.packing.search.tree_bound import tree_bound

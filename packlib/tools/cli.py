@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import click
 
-from packlib.checks import listed, one_line, percent
+from packlib.arguments import listed, one_line, percent
 from packlib.files import atomic_path, delivery, output_path
 from packlib.lengths import available, load
 from packlib.lengths.overlong import CUT_RULES, OVERLONG
@@ -338,7 +338,7 @@ def _pack(
         found = pack_parquet(data[0] if len(data) == 1 else data, out, top, plan=made, **values)
     if rank:
         return
-    said = "{num_packs:,} packs of {max_length:,} ({method}); none has fewer than {lower_bound:,} (proof: {proof})."
+    said = "{num_packs:,} packs of {max_length:,} ({method}); the proven minimum is {lower_bound:,} (proof: {proof})."
     said += " {sequences:,} sequences, {tokens:,} tokens; {overlong_sequences:,} were too long."
     columns = [f"{name}: {became}." for name, became in found["columns"].items()]
     if second := found.get("second_budget"):
@@ -351,7 +351,7 @@ def _pack(
 
 
 def _of_two_budgets(second: dict[str, Any]) -> str:
-    """How far both budgets are used, and which is scarcer."""
+    """Say how much of both budgets is used, and which is scarcer."""
     name, by_tokens, by_second = one_line(second["column"]), second["tokens_at_least"], second["at_least"]
     scarcer = f"{name} are scarcer" if by_second > by_tokens else "tokens are scarcer"
     if by_second == by_tokens:
@@ -382,7 +382,7 @@ def _pack_chat_trees(data: tuple[Path, ...], out: Path, top: int, script: bool, 
     options = {name: values[name] for name in taken}
     found = pack_chat_trees(data[0] if len(data) == 1 else data, out, top, **options)
     said = (
-        "{turns:,} turns of {chats:,} chats in {rows:,} rows of {max_length:,}; none has fewer than {lower_bound:,}."
+        "{turns:,} turns of {chats:,} chats in {rows:,} rows of {max_length:,}; the proven minimum is {lower_bound:,}."
     )
     tokens = "{tokens:,} tokens, {unshared_tokens:,} with nothing shared; a mask of pairs takes {mask_bytes:,} bytes."
     left = "{flat_chats:,} chats are no trees and kept flat; {dropped_turns:,} turns were too long, "

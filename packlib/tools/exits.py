@@ -15,7 +15,7 @@ from weakref import WeakSet
 import click
 from click.shell_completion import shell_complete
 
-from packlib.checks import one_line
+from packlib.arguments import one_line
 from packlib.files import named
 from packlib.installed import MissingExtraError, needed_by
 

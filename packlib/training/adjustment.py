@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 from typing import Literal, NamedTuple, get_args
 
-from packlib.checks import instance, one_of
+from packlib.arguments import instance, one_of
 from packlib.training.recipe import Recipe, check_factor
 
 How = Literal["accumulation", "batch", "betas", "linear_rate", "sqrt_rate"]

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from packlib.checks import flag, number
+from packlib.arguments import flag, number
 from packlib.training.recipe import Recipe, check_betas
 
 

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from packlib.arguments import flag, listed
 from packlib.bars import progress_bar, wanted
 from packlib.batches import PackedBatch, PackLoader
-from packlib.checks import flag, listed
 from packlib.collectives import Collectives, lost_ranks_named
 from packlib.training.lamb import make_optimizer
 from packlib.training.objective import Objective, default_objective

@@ -8,8 +8,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from packlib.arguments import one_of
 from packlib.batches import IGNORED, PackedBatch
-from packlib.checks import one_of
 from packlib.collectives import lost_ranks_named
 from packlib.model import (
     PackedBert,

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from packlib.checks import instance, one_of, shown, whole_number
+from packlib.arguments import instance, one_of, shown, whole_number
 
 HALVES = (torch.bfloat16, torch.float16)
 Rounding = Literal["stochastic", "nearest", "master"]

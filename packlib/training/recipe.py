@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, get_args
 
-from packlib.checks import in_html, number, one_of, shown, whole_number
+from packlib.arguments import in_html, number, one_of, shown, whole_number
 from packlib.files import naming, naming_text, parse_object, read_text, write_text
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH
 

@@ -5,7 +5,7 @@ import math
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from packlib.checks import number, whole_number
+from packlib.arguments import number, whole_number
 from packlib.training.recipe import Decay, Recipe, check_decay
 
 

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from packlib.checks import one_of, shown, whole_number
+from packlib.arguments import one_of, shown, whole_number
 from packlib.work.cost import LengthsOfPacks, Work, check_work
 from packlib.work.rank_groups import dealt
 

@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from packlib.checks import as_floats, number, shown, whole_number
+from packlib.arguments import as_floats, number, shown, whole_number
 from packlib.lengths.counting import as_lengths
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from packlib.checks import as_floats, shown, whole_number
+from packlib.arguments import as_floats, shown, whole_number
 from packlib.work.windows import least_times
 
 _DEALT = 1 << 20  # packs that are dealt at random, in all deals together: it bounds the time where packs are many

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from packlib.checks import one_of, whole_number
+from packlib.arguments import one_of, whole_number
 from packlib.lengths.counting import MAX_LENGTH, as_lengths
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.methods import plan

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from packlib.checks import percent, whole_number
+from packlib.arguments import percent, whole_number
 from packlib.lengths.counting import as_lengths
 from packlib.work.cost import Work, check_work
 

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from packlib.checks import percent, shown, whole_number
+from packlib.arguments import percent, shown, whole_number
 from packlib.packing.packs import Packs
 from packlib.packing.ragged import ranges
 from packlib.work.cost import Work, check_work

@@ -15,8 +15,8 @@ import pytest
 import torch
 from file_cases import bounded_memory
 
+from packlib.arguments import one_line
 from packlib.batches import TokenStore
-from packlib.checks import one_line
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import PackingPlan, Packs, arrays, plan
 from packlib.training import Recipe, adjust

@@ -12,7 +12,7 @@ from packbook.run.comparison import compared, table, write_csv
 from packbook.run.sweep import Outcome
 from packbook.shared.histograms import shown_name
 from packbook.tables import Points, Table
-from packlib.checks import escaped, in_html, one_line, one_of
+from packlib.arguments import escaped, in_html, one_line, one_of
 from packlib.lengths import LengthHistogram
 from packlib.packing import plan
 from packlib.tools.auditing import PackingAudit

@@ -100,6 +100,19 @@ def test_a_weekly_run_that_fails_opens_an_issue():
     ]
 
 
+def test_no_link_of_the_readme_is_dead_on_a_package_index(tmp_path):
+    release = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())
+    step = next(step for step in release["jobs"]["build"]["steps"] if "README" in step.get("name", ""))
+    (tmp_path / "README.md").write_text((ROOT / "README.md").read_text() + "[a](b.md#c) [d](#e)\n")
+    values = {"GITHUB_REPOSITORY": "someone/packing", "GITHUB_SHA": "0" * 40}
+    subprocess.run(["bash", "-e", "-c", step["run"]], cwd=tmp_path, env=os.environ | values, check=True)
+    links = re.findall(r"\]\(([^)]+)\)", (tmp_path / "README.md").read_text())
+    assert links[-2:] == [f"https://github.com/someone/packing/blob/{'0' * 40}/b.md#c", "#e"]
+    assert all(link.startswith("https://") for link in links[:-1])
+    picture = next(link for link in links if link.endswith("README.svg"))
+    assert picture == f"https://raw.githubusercontent.com/someone/packing/{'0' * 40}/README.svg"
+
+
 @pytest.mark.parametrize("path", WORKFLOWS, ids=[path.stem for path in WORKFLOWS])
 def test_a_workflow_is_valid(path):
     done = CliRunner().invoke(check_jsonschema.main, ["--builtin-schema", "vendor.github-workflows", str(path)])

@@ -22,7 +22,7 @@ from packbook.publish.website import browser_explorers
 from packbook.publish.website.browser_explorers import all_values, explorer_of, on_page
 from packbook.results import meanings
 from packbook.run.running import notebooks
-from packlib.checks import escaped
+from packlib.arguments import escaped
 
 
 @cache

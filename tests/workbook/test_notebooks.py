@@ -21,7 +21,7 @@ from packbook.publish.website.building import PAGES
 from packbook.results import meaning, questions_of
 from packbook.run.copies import make_copies
 from packbook.run.execution import WIDGET_VIEW, settle
-from packlib.checks import escaped
+from packlib.arguments import escaped
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "notebooks"

@@ -25,6 +25,7 @@ CASES = {  # lengths, and how they are trained on now
     "packed today": (NORMAL, {"max_length": 2048, "today": "packed", "overlong": "truncate"}),
     "two in a pack": (RNG.integers(5, 80, 2000), {"max_length": 512, "max_sequences_per_pack": 2, "today": "sorted"}),
     "one sequence": (np.array([7]), {"max_length": 16}),
+    "a short last batch": (NORMAL[:33], {"max_length": 2048, "today": "maximum"}),
     "packs take more": (RNG.integers(100, 384, 3000), {"max_length": 384, "batch_size": 16, "today": "sorted"}),
     "short, one by one": (RNG.integers(1, 10, 2000), {"max_length": 9, "batch_size": 1, "today": "buckets"}),
     "a trace of chats": (load("azure-chats", 1 << 17).expand(), {"max_length": 4096}),
@@ -116,6 +117,11 @@ def test_every_sentence_holds_for_the_data(told):
     before, after = (float(value.replace(",", "")) for value in rows["sequences per update"][:2])
     if before > 50 and abs(after / before - 1) > 0.03:
         assert f"have {after / before:.1f}"[:-1] in points
+    packs = int(rows["rows"][1].replace(",", ""))
+    in_today = packs if today == "packed" else len(lengths)
+    widest = row if today in ("maximum", "packed") else lengths.max()
+    largest, own_largest = min(size, in_today) * widest, min(size, packs) * row
+    assert ("so it may not fit" in points) == (own_largest > 1.02 * largest), (own_largest, largest)
     (bars,) = [text for text in texts if text.startswith("Slots of one pass: ")]
     saved = re.search(r"Your packs take (.*) slots (?:than|as) today's batches", bars)[1]
     assert ("save less than 2 %" in points) == saved.startswith("as many")

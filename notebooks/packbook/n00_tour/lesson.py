@@ -11,7 +11,7 @@ from packbook.guesses import said
 from packbook.n00_tour.figures import draw_rows
 from packbook.questions import Questions
 from packbook.shared.glosses import wordnet_texts
-from packlib.checks import shown, whole_number
+from packlib.arguments import shown, whole_number
 from packlib.packing import plan
 
 

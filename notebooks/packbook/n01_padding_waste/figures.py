@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from packbook.figures import INK, PADDING, name_rows, new_figure, percent, series, show
 from packbook.shared.habits import HABIT_NAMES
 from packbook.shared.histograms import shown_name
-from packlib.checks import one_line
+from packlib.arguments import one_line
 from packlib.lengths import LengthHistogram, padding_waste
 from packlib.lengths.waste import BatchingHabit
 

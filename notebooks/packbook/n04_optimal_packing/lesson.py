@@ -12,7 +12,7 @@ from packbook.questions import Questions
 from packbook.shared.above import draw_above
 from packbook.shared.histograms import choice_of_lengths, sets_to_explore, shown_name
 from packbook.shared.pack_drawings import draw_packs, spoken
-from packlib.checks import in_html
+from packlib.arguments import in_html
 from packlib.packing import Method, PackingPlan, plan
 from packlib.packing.search.progress import Progress
 

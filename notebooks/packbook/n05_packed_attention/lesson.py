@@ -13,8 +13,8 @@ from packbook.n05_packed_attention.runs import hidden_states
 from packbook.questions import Questions
 from packbook.shared.segments import STRANGER, draw_mask, spans, spoiled
 from packbook.shared.small_models import small_bert, small_gpt
+from packlib.arguments import shown, whole_number
 from packlib.batches import PackedBatch
-from packlib.checks import shown, whole_number
 from packlib.model.attention import allowed_pairs
 
 

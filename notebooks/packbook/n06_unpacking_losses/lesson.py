@@ -12,7 +12,7 @@ from packbook.figures import new_figure, percent
 from packbook.n06_unpacking_losses.figures import LOOKS, draw_weights
 from packbook.n06_unpacking_losses.runs import weights
 from packbook.questions import Questions
-from packlib.checks import shown, whole_number
+from packlib.arguments import shown, whole_number
 
 
 class MeansExplorer(Explorer):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from packlib.checks import one_of, whole_number
+from packlib.arguments import one_of, whole_number
 from packlib.lengths import LengthHistogram
 from packlib.lengths.counting import INT64_MAX
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from packbook.parameters import ParameterError
 from packbook.results import keep
-from packlib.checks import one_of, percent, whole_number
+from packlib.arguments import one_of, percent, whole_number
 from packlib.lengths import LengthHistogram
 from packlib.tools.advice import Advice, Today
 from packlib.tools.advice.row_lengths import LOSSY
@@ -29,7 +29,7 @@ class Bill(NamedTuple):
         slots: of one pass.
         beyond: share of the tokens that are beyond the rows: lost, or cut off into further pieces.
         per_update: sequences per update.
-        forward: slots in a forward pass.
+        forward: slots in the largest forward pass.
         updates: in one pass.
     """
 
@@ -39,7 +39,7 @@ class Bill(NamedTuple):
     slots: float
     beyond: float
     per_update: float
-    forward: float
+    forward: int
     updates: int
 
 
@@ -189,10 +189,17 @@ def compared(mine: Bill, advised: Bill, today: Bill, overlong: str) -> list[str]
         )
     if mine.forward > (1 + ALIKE) * today.forward:
         said.append(
-            f"Memory: a forward pass of yours has {_times(mine.forward, today.forward)} as many slots as an average "
-            "batch today, so it may not fit."
+            f"Memory: your largest forward pass has {_times(mine.forward, today.forward)} as many slots as today's "
+            f"largest, {mine.forward:,} instead of {today.forward:,}, so it may not fit."
         )
     return said
+
+
+def largest_batch(today: Today, histogram: LengthHistogram) -> int:
+    """Slots of the largest batch that today's way of making batches allows; the last may be smaller than others."""
+    longest = int(histogram.counts.nonzero()[0][-1])
+    width = longest if today.sized else histogram.max_length
+    return min(today.batch_size, today.rows) * width
 
 
 def whole_updates(packs: int, per_update: int) -> int:

@@ -90,13 +90,13 @@ check = Exercises(
             cases=[[1, [1]], [5, [3]], [1000, [10] * 8]],
             hint="the prompt without its last token, and then that token and the answer, for each answer.",
             slips={
-                "that brings a prompt for each answer; the row holds the prompt once.": (
+                "that counts a prompt for each answer; the row holds the prompt once.": (
                     lambda prompt, answers: sum(prompt + length for length in answers)
                 ),
                 "that has one head for all answers; each branch begins with one of its own.": (
                     lambda prompt, answers: prompt + sum(answers)
                 ),
-                "that keeps the prompt's last token at the end of the prompt too; it stands at the heads alone.": (
+                "that keeps the prompt's last token at the end of the prompt too; only the heads hold it.": (
                     lambda prompt, answers: prompt + sum(length + 1 for length in answers)
                 ),
             },
@@ -109,7 +109,7 @@ check = Exercises(
             draw=draw_tree,
             cases=[[[-1], [3]], [[-1, 0, 0], [4, 2, 3]], [[-1, 0, 1, 1, 0], [2, 1, 2, 1, 3]]],
             hint=(
-                "all that is below a node stands right behind it; go from the last node to the first, and let a parent "
+                "all that is below a node comes right behind it; go from the last node to the first, and let a parent "
                 "reach as far as its children."
             ),
             slips={
@@ -138,7 +138,7 @@ check = Exercises(
                 "it takes of the room that the path above it leaves."
             ),
             slips={
-                "that counts each node once; a node whose branches fill more than a row stands in several.": (
+                "that counts each node once; a node whose branches fill more than a row is in several rows.": (
                     lambda parents, slots, max_length: sum(slots)
                 ),
                 "what is below a node counts its copies too, so begin with the leaves.": one_copy_of_what_is_below,

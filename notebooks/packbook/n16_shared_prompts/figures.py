@@ -38,15 +38,18 @@ def show_positions(words: Sequence[str], columns: Mapping[str, Sequence[int]]) -
 
 
 def show_savings(fewer: float, mark: Callable[[Axes, str, str], None]) -> None:
-    """How many times fewer tokens groups take, over the length of the prompt; the groups of the question; the guess."""
+    """Tokens with a prompt for each answer, divided by those with a shared one, over its length; question and guess."""
     fig, ax = new_figure()
     curves = draw_savings(ax, 3000, (2, 4, 8, 16), 1 << 18)
     ax.plot(250, fewer, "o", color=INK)
     mark(ax, "short_prompts", "y")
     ax.annotate(f"250 tokens, 8 answers: {fewer:.2f}", (250, fewer), (0, 14), textcoords="offset points", ha="center")
-    ax.set_title("Only long prompts save much, at most as many times as answers")
+    ax.set_title("The longer the prompt beside its answers, the more sharing saves")
     ends = "; ".join(f"{n} answers {curve[0]:.2f} and {curve[-1]:.1f}" for n, curve in curves.items())
-    alt = "Times fewer tokens with answers of 3,000 tokens, for prompts of 16 and of 262,144 tokens"
+    alt = (
+        "Tokens with a prompt for each answer divided by those with a shared prompt, for answers of 3,000 tokens and "
+    )
+    alt += "prompts of 16 and of 262,144 tokens"
     show(fig, alt=f"{alt}: {ends}. A prompt of 250 tokens with 8 answers: {fewer:.2f}.", name="savings")
 
 
@@ -64,7 +67,7 @@ def show_chat(trees: Trees, ways: Mapping[str, Sequence[Sequence[int]]], max_len
     )
     said = "; ".join(f"{way} {len(rows)} rows with {twice[way]:,} tokens computed twice" for way, rows in ways.items())
     alt = f"A chat of {len(trees.lengths)} turns as an icicle: the history goes on below, and a turn hangs at each of "
-    alt += f"its pieces. Its rows of {max_length:,} tokens: {said}. No rows hold fewer than {least:,} tokens."
+    alt += f"its pieces. Its rows of {max_length:,} tokens: {said}. The proven minimum is {least:,} tokens."
     show(fig, alt=alt, name="chat")
 
 
@@ -73,7 +76,11 @@ def show_ways(counted: Mapping[str, int], rows: TreeRows) -> None:
     fig, ax = new_figure()
     draw_ways(ax, counted, rows.lower_bound)
     above = percent(len(rows) / rows.lower_bound - 1)
-    fig.suptitle(f"Split where it pays: {above} above what is proven to be needed")
+    least = f"the proven minimum of {rows.lower_bound:,}"
+    if len(rows) == rows.lower_bound:
+        fig.suptitle(f"Split where it pays, groups take {least} rows")
+    else:
+        fig.suptitle(f"Split where it pays, groups take {above} more rows than {least}")
     alt = "; ".join(f"{way} {number}" for way, number in counted.items())
     show(fig, alt=f"Rows of {rows.max_length:,} slots: {alt}; at least {rows.lower_bound}.", name="rows")
 
@@ -123,14 +130,14 @@ def draw_cuts(ax: Axes, trees: Trees, ways: Mapping[str, Sequence[Sequence[int]]
                 ax.vlines(begin, at - 0.42, at + 0.42, color=INK, linewidth=2)
         taken[way] = begin
     ax.axvline(least, color=INK, linestyle="--", linewidth=1.5)
-    ax.text(least, -0.75, f"no rows hold fewer than {least:,} ", ha="right", va="center", fontsize=11)
+    ax.text(least, -0.75, f"proven minimum {least:,} ", ha="right", va="center", fontsize=11)
     ax.set_yticks(range(len(ways)), list(ways), fontsize=11)
     ax.set(
         xlabel="tokens; a thick line ends a row", xlim=(0, 1.02 * max(taken.values())), ylim=(len(ways) - 0.5, -1.1)
     )
     ax.xaxis.set_major_formatter("{x:,.0f}")
     ax.tick_params(axis="y", length=0)
-    kinds = {"history": {"color": PROMPT}, "a turn": {"color": OKABE_ITO[0]}}
+    kinds = {"history": {"color": PROMPT}, "what only one turn has": {"color": OKABE_ITO[0]}}
     kinds |= {"computed twice": {"facecolor": TWICE, "edgecolor": "white", "hatch": "///"}}
     handles = [Patch(label=name, **look) for name, look in kinds.items()]
     ax.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.38), ncols=3, fontsize=11)
@@ -186,7 +193,7 @@ def draw_row(ax: Axes, words: Sequence[str], columns: Mapping[str, Sequence[int]
 
 
 def draw_savings(ax: Axes, answer_tokens: int, counts: Sequence[int], top: int) -> dict[int, np.ndarray]:
-    """How many times fewer tokens a group takes, over the length of its prompt, for each number of answers."""
+    """Tokens of unshared groups, divided by those of shared ones, over the prompt's length; a line for each number."""
     prompts = np.geomspace(16, top, 60)
     curves = {n: np.array([times_fewer(prompt, answer_tokens, n) for prompt in prompts]) for n in counts}
     lines = {}
@@ -197,13 +204,13 @@ def draw_savings(ax: Axes, answer_tokens: int, counts: Sequence[int], top: int) 
     ticks = [2**k for k in range(4, int(np.log2(top)) + 1, 2)]
     ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
     ax.minorticks_off()
-    ax.set(xlabel="tokens of the prompt", ylabel="times fewer tokens", ylim=(0, None))
+    ax.set(xlabel="tokens of the prompt", ylabel="tokens, unshared ÷ shared", ylim=(0, None))
     label_ends(lines)
     return curves
 
 
 def draw_ways(ax: Axes, counted: Mapping[str, int], bound: int) -> None:
-    """A bar for each way to lay groups into rows, and a line where fewer rows cannot be."""
+    """A bar for each way to lay groups into rows, and a line at the proven minimum."""
     colors = (PROMPT, OKABE_ITO[1], OKABE_ITO[0])
     for at, rows in enumerate(counted.values()):
         ax.barh(at, rows, height=0.6, color=colors[at])

@@ -100,7 +100,7 @@ def saved(trees: Trees) -> tuple[int, int]:
 
 
 def least_tokens(trees: Trees, max_length: int) -> int:
-    """The tokens that no rows for these trees are below, copies that cannot be avoided included."""
+    """The proven minimum of tokens in all rows for these trees, with the copies that every packing has."""
     return int(trees.slots @ forced_copies(trees, max_length).rows)
 
 

@@ -3,7 +3,7 @@
 import math
 
 from packbook.exercises import Exercise, Exercises
-from packlib.checks import percent
+from packlib.arguments import percent
 
 
 def cut_by_tokens(lengths, budget):

@@ -13,7 +13,7 @@ from packbook.records import recorded
 from packbook.run import running
 from packbook.shared import recorded_experiments as experiments
 from packbook.shared.recorded_runs import Interval, best_rates
-from packlib.checks import percent
+from packlib.arguments import percent
 from packlib.files import write_text
 from packlib.lengths import data_path
 from packlib.tools.exits import exit_code

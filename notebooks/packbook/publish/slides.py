@@ -22,7 +22,7 @@ from pygments.formatters import HtmlFormatter
 from packbook.pages import fill_template, markdown_to_html
 from packbook.publish.gallery import Picture, pictures_of
 from packbook.results import meaning
-from packlib.checks import escaped, one_of
+from packlib.arguments import escaped, one_of
 from packlib.files import naming, output_path, write_text
 from packlib.tools.exits import exit_code
 

@@ -24,7 +24,7 @@ from packbook.publish.slides import Slide, deck, headed, slides_of
 from packbook.publish.talk_figures import FIGURES
 from packbook.results import meanings
 from packbook.run.running import NOTEBOOKS, find_notebook, notebooks
-from packlib.checks import escaped, one_of
+from packlib.arguments import escaped, one_of
 from packlib.files import naming, output_path, write_text
 from packlib.installed import needed_by
 from packlib.tools.exits import exit_code

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from packbook.figures import OKABE_ITO, label_ends, new_figure, save
 from packbook.run.sweep import PICTURE, SUMMARY, Outcome
 from packbook.tables import Table
-from packlib.checks import one_line, one_of
+from packlib.arguments import one_line, one_of
 from packlib.files import atomic_path
 from packlib.tools.exits import sentence
 

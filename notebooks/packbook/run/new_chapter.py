@@ -15,7 +15,7 @@ import packbook
 from packbook.run import running
 from packbook.run.execution import run_in_place, write
 from packbook.run.minutes import update_pages
-from packlib.checks import shown
+from packlib.arguments import shown
 from packlib.files import write_text
 
 CHAPTERS = Path(packbook.__path__[0])

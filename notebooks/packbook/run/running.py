@@ -7,7 +7,7 @@ from typing import Any
 
 from packbook.parameters import Dataset, check_values, parameters_of
 from packbook.results import FIGURES_FOLDER, RESULTS_FOLDER
-from packlib.checks import one_of
+from packlib.arguments import one_of
 from packlib.files import Read, delivery
 from packlib.installed import ROOT, checkout_path
 from packlib.lengths import load

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from packbook.figures import name_rows, percent, series
-from packlib.checks import one_of, whole_number
+from packlib.arguments import one_of, whole_number
 from packlib.lengths.counting import as_lengths
 from packlib.lengths.waste import HABITS, BatchingHabit, bucket_bounds
 

@@ -7,7 +7,7 @@ import ipywidgets as widgets
 import numpy as np
 
 from packbook.explorers import choice
-from packlib.checks import one_line
+from packlib.arguments import one_line
 from packlib.lengths import LengthHistogram, load
 
 

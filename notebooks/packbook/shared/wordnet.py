@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from packbook.shared.glosses import wordnet_texts
+from packlib.arguments import whole_number
 from packlib.batches import (
     MlmMasking,
     PackedBatch,
@@ -18,7 +19,6 @@ from packlib.batches import (
     tokenize,
     wordnet_tokenizer,
 )
-from packlib.checks import whole_number
 from packlib.lengths import data_path, tokenizer_path
 
 

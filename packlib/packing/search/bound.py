@@ -16,7 +16,7 @@ on HiGHS in floating point. `packlib.packing.proofs` names all that proves the b
 
 import numpy as np
 
-from packlib.checks import depth_limit, shown
+from packlib.arguments import depth_limit, shown
 from packlib.packing.search.knapsack import NOT_FOR_SALE, common_divisor, solve_knapsack
 from packlib.packing.search.relaxed_knapsack import relaxed_best
 

@@ -18,7 +18,7 @@ from typing import Literal
 
 import numpy as np
 
-from packlib.checks import number, whole_number
+from packlib.arguments import number, whole_number
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.greedy import EqualPacks
 from packlib.packing.proofs import Proof

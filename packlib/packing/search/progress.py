@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from packlib.arguments import percent
 from packlib.bars import progress_bar
-from packlib.checks import percent
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ class Advice(Findings):
         return "\n".join([*lines, *filter(None, [self.loss])])
 
     def to_json(self) -> str:
-        """All that was found as JSON text.
+        """Return all findings as JSON text.
 
         It cannot be read back: the strategies of the plan are left out, which are in the plan's own JSON.
         """
@@ -81,7 +81,7 @@ class Advice(Findings):
         write_text(path, self.to_json() + "\n")
 
     def as_dict(self) -> dict[str, Any]:
-        """All that was found, as JSON can hold it."""
+        """Return all findings as values that JSON can hold."""
         h, best, update = self.whole, self.plan, self.update
         recipes = {"before": self.recipe, "after": self.packed_recipe}
         return {

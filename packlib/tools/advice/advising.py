@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from packlib.checks import depth_limit, flag, one_of, whole_number
+from packlib.arguments import depth_limit, flag, one_of, whole_number
 from packlib.lengths import LengthHistogram
 from packlib.lengths.counting import MAX_LENGTH
 from packlib.lengths.overlong import CUT_RULES, CutRule

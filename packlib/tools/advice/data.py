@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from packlib.checks import listed, one_line, one_of
+from packlib.arguments import listed, one_line, one_of
 from packlib.files import at_home, named
 from packlib.lengths import LengthHistogram, available, load
 from packlib.lengths.own_files import refuse_counts_beside
 from packlib.tools.advice.labels import Labels
 from packlib.tools.rows.loss_masks import LOSS_MASKS, MaskWord, mask_words, may_be_a_mask
-from packlib.tools.rows.row_columns import BORDERS, IGNORED, Columns, is_list, refuse_gaps, with_labels
+from packlib.tools.rows.row_columns import BORDERS, IGNORED, ColumnReader, is_list, refuse_gaps, with_labels
 from packlib.tools.rows.row_sources import batches, format_of, opened
 from packlib.tools.rows.second_budget import column_and_budget, refuse_above, refuse_other_numbers
 from packlib.tools.rows.tokenizing import SOURCES
@@ -28,7 +28,7 @@ _BESIDE = (*BORDERS, "attention_mask")  # columns that say which of the tokens a
 
 
 class Taken(NamedTuple):
-    """What the sequences take of a second budget, such as the patches of their images.
+    """Numbers of a second budget, such as the patches of images, with the tokens of each sequence.
 
     Attributes:
         column, budget: the column, and the most that a pack may hold of it.
@@ -145,7 +145,7 @@ class _Rows:
         self.labels = Labels() if says else None
 
     def lengths(self, progress: Callable[[str], None]) -> Iterator[np.ndarray]:
-        columns = Columns(self._tokenizer, masks=self._masks, second_budget=self._second_budget)
+        columns = ColumnReader(self._tokenizer, masks=self._masks, second_budget=self._second_budget)
         path, column, rows = self._path, self._column, 0
         for batch in batches(self._rows, self._read):
             if self._tokenizer is not None:
@@ -199,7 +199,7 @@ class _Rows:
         self._taken.append((lengths, of_each))
 
     def taken(self) -> Taken | None:
-        """What all sequences take of the second budget, once they were read."""
+        """Return each sequence's number of the second budget, after all were read; None without a second budget."""
         if self._second_budget is None:
             return None
         lengths, of_each = (np.concatenate(some).astype(np.int64) for some in zip(*self._taken, strict=True))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from packlib.checks import listed, one_of, shown, whole_number
+from packlib.arguments import listed, one_of, shown, whole_number
 from packlib.files import at_home, named, read_json
 from packlib.work import Work
 

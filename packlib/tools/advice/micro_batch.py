@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 
-from packlib.checks import whole_number
+from packlib.arguments import whole_number
 from packlib.training.adjustment import TOLERATED
 from packlib.training.recipe import Recipe
 

@@ -7,7 +7,7 @@ from packlib.tools.advice.data import Taken
 
 
 class SecondNeed(NamedTuple):
-    """What sequences need of a second budget.
+    """Packs that the sequences need by a second budget, and by their tokens.
 
     Attributes:
         column, budget: the column, and the most that a pack may hold of it.

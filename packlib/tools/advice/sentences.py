@@ -73,7 +73,7 @@ def _assumed(found: Findings) -> str:
 
 
 def _other_habit(found: Findings) -> str:
-    """Why not sort; or what random batches take, if batches are sorted today."""
+    """Compare the packs with sorted batches; with random ones, if batches are sorted today."""
     other = next((one for one in found.habits if one.habit == "sorted"), found.habits[0])
     slots = f"{other.as_subject} take {_than(other.slots, found.slots)} the packs, {large(other.slots)}"
     slots = f"{slots[0].upper()}{slots[1:]}."
@@ -124,7 +124,7 @@ def _the_packs(number: int) -> str:
 
 
 def _loss_of_now(found: Findings) -> str:
-    """What the rule for longer sequences does, where there are any."""
+    """Say how many tokens the rule for longer sequences affects; empty if no sequence is too long."""
     row = found.chosen
     if not row.overlong:
         return ""
@@ -135,7 +135,7 @@ def _loss_of_now(found: Findings) -> str:
 
 
 def _second_budget(found: Findings, need: SecondNeed) -> Decision:
-    """Which of two budgets is scarcer, and what that does to the other decisions, which count tokens."""
+    """Decide which of two budgets is scarcer, and say how many packs the other decisions, by tokens, leave out."""
     name = need.column
     each = f"{name} alone need at least {plural(need.lower_bound, 'pack')} of {need.budget:,}, and tokens alone "
     each += f"{need.by_tokens:,} of {found.row_length:,}."
@@ -248,7 +248,7 @@ def _longer_rows(found: Findings) -> str:
 
 
 def _suspect(found: Findings) -> str:
-    """Whether the data was cut before its lengths were counted."""
+    """Say what shows that the data was, or was not, cut before its lengths were counted; empty without a hint."""
     upstream, whole = found.upstream, found.whole
     if upstream is None:
         if not found.piled_up[1]:
@@ -431,7 +431,7 @@ def _fitted(found: Findings, update: PackedUpdate) -> Decision:
 
 
 def _recipe_stays(found: Findings, update: PackedUpdate) -> str:
-    """Whether learning rate and betas stay, which nobody but a recipe says."""
+    """Say if learning rate and betas stay or, where a recipe is known, what they become."""
     recipe, packed = found.recipe, found.packed_recipe
     if abs(update.off) <= MATTERS or recipe is None or packed is None:
         return (
@@ -465,7 +465,7 @@ def _the_last(packs: int) -> str:
 
 
 def _memory(found: Findings) -> str:
-    """What fits into the memory, or which batches were allowed without one."""
+    """Say how many packs fit into the memory or, if it is unknown, into today's slots per batch."""
     fit, memory, update = found.fit, found.memory, found.update
     if fit is None or memory is None:
         if update is None:
@@ -488,7 +488,7 @@ def _memory(found: Findings) -> str:
 
 
 def _one_device(found: Findings) -> str:
-    """What it takes where the devices of today do not hold the model."""
+    """Say what training takes if today's devices do not hold the model; empty if they do."""
     shape, fit = found.shape, found.fit
     if shape is None or fit is None or fit.shards <= found.devices:
         return ""

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from packlib.checks import one_of, whole_number
+from packlib.arguments import one_of, whole_number
 from packlib.lengths import LengthHistogram, padding_waste
 from packlib.lengths.waste import BUCKETS, WINDOW, BatchingHabit
 from packlib.packing import plan

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from packlib.checks import percent
+from packlib.arguments import percent
 from packlib.work import Waiting, Work, waiting
 from packlib.work.windows import deal_in_windows
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from packlib.checks import listed, no_frame, shown
+from packlib.arguments import listed, no_frame, shown
 from packlib.files import at_home, named
 from packlib.lengths import LengthHistogram, load
 from packlib.lengths.counting import as_lengths

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from packlib.arguments import depth_limit, listed, number, one_of, percent, shown, whole_number
 from packlib.bars import progress_bar, wanted
-from packlib.checks import depth_limit, listed, number, one_of, percent, shown, whole_number
 from packlib.lengths import LengthHistogram
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, count_lengths
 from packlib.lengths.overlong import OVERLONG, Overlong
@@ -207,7 +207,8 @@ class _Seen:
         self.token_counts = TokenCounts() if kept and packed.kind == "input_ids" else None
         self.wrong: dict[str, tuple[int, str]] = {}  # how many rows, and the first
         self.packs = self.empty = self.tokens = self.stored = self.widest = self.over = self.depths = self.depth = 0
-        self.marked, self.starts = Counter[str](), Counter[int]()  # `Rows.counts`; positions that sequences start at
+        self.marked = Counter[str]()  # `MeasuredRows.counts`
+        self.starts = Counter[int]()  # positions that sequences start at
         chunks = self._lengths(progress, work, kept)
         first = next(chunks, None)  # where no lengths are known, this goes through all rows
         self.counts = None if first is None else count_lengths(chain([first], chunks), None, "error")[0]

@@ -17,7 +17,7 @@ OTHER_LABELS = "Labels are neither the tokens of their row nor the next ones"
 Columns = dict[str, tuple[np.ndarray, np.ndarray]]  # how many numbers each row has, and all of them
 
 
-class Rows(NamedTuple):
+class MeasuredRows(NamedTuple):
     """Some packs.
 
     Attributes:
@@ -54,7 +54,7 @@ class _Sequences(NamedTuple):
     firsts: np.ndarray | None = None
 
 
-def read_rows(kinds: list[str], columns: Columns, at: int, masks: Mapping[str, str], kept: bool) -> Rows:
+def read_rows(kinds: list[str], columns: Columns, at: int, masks: Mapping[str, str], kept: bool) -> MeasuredRows:
     """The sequences of some rows, the first of which is row `at` of the file, by the first of `kinds`.
 
     Args:
@@ -114,7 +114,7 @@ def read_rows(kinds: list[str], columns: Columns, at: int, masks: Mapping[str, s
                 next_labels = np.where(asked, columns["labels"][1], IGNORED)
             bare = _bare(ids, widths, used, trained, next_labels, real)
             bare = bare._replace(padding=(padding, counts["may be padding"]), first_row=at)
-        return Rows(None, np.zeros_like(used), used, widths, wrong=wrong, bare=bare, counts=counts)
+        return MeasuredRows(None, np.zeros_like(used), used, widths, wrong=wrong, bare=bare, counts=counts)
     if real is not None and kind != "attention_mask" and mask is not None and mask[1].max(initial=0) > 1:
         kinds = [*kinds, "attention_mask"]  # it numbers the sequences, as LLaMA-Factory has it
     kinds = [name for name in kinds if name != "input_ids" and name not in short]
@@ -159,7 +159,7 @@ def read_rows(kinds: list[str], columns: Columns, at: int, masks: Mapping[str, s
                 ends=ends,
             )
     firsts = sequences["position_ids"].firsts if "position_ids" in sequences else None
-    return Rows(mine.lengths, mine.depths, used, widths, firsts, wrong, contents, counts=counts)
+    return MeasuredRows(mine.lengths, mine.depths, used, widths, firsts, wrong, contents, counts=counts)
 
 
 def _bare(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from packlib.checks import listed, percent
+from packlib.arguments import listed, percent
 from packlib.tools.auditing.contents import TOGETHER, Contents
 from packlib.tools.auditing.multisets import in_pairs, without_partner
 
@@ -65,21 +65,25 @@ def equal(source: Contents, packs: Contents) -> bool:
     return all(_equal(source.marked(name), packs.marked(column)) for column, name in _pairs(source, packs))
 
 
-def differences(source: Contents, packs: Contents) -> list[LabelDifference]:
+def differences(source: Contents, packs: Contents, not_whole: np.ndarray, extra: np.ndarray) -> list[LabelDifference]:
     """Compare which tokens are trained on, for sequences with equal tokens.
 
     A column of the packs must be that of the same name in the source, or what all columns of the source train on
     together. If the packs lack a column of the source, what all of theirs train on must be that too, since a mask that
     was dropped trains on what it hid.
+
+    Args:
+        not_whole, extra: the sequences of the source, and of the packs, that the other side lacks.
     """
     found = []
+    whole = np.delete(np.arange(len(source)), not_whole), np.delete(np.arange(len(packs)), extra)
     for column in packs.columns:
         names = [column] * (column in source.columns) + [TOGETHER]
-        pairs = {name: _differing(source, packs, name, column) for name in names}
+        pairs = {name: _differing(source, packs, whole, name, column) for name in names}
         least = min(names, key=lambda name: len(pairs[name][0]))
         found += _difference(source, packs, least, column, *pairs[least])
     if not found and (TOGETHER, TOGETHER) in _pairs(source, packs):
-        found += _difference(source, packs, TOGETHER, TOGETHER, *_differing(source, packs, TOGETHER, TOGETHER))
+        found += _difference(source, packs, TOGETHER, TOGETHER, *_differing(source, packs, whole, TOGETHER, TOGETHER))
     return found
 
 
@@ -94,9 +98,17 @@ def _equal(before: np.ndarray, after: np.ndarray) -> bool:
     return len(before) == len(after) and np.array_equal(np.sort(before), np.sort(after))
 
 
-def _differing(source: Contents, packs: Contents, of_source: str, column: str) -> tuple[np.ndarray, np.ndarray]:
-    """Sequences of the source and of the packs with equal tokens and other labels, in pairs."""
+def _differing(
+    source: Contents, packs: Contents, whole: tuple[np.ndarray, np.ndarray], of_source: str, column: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sequences of the source and of the packs with equal tokens and other labels, in pairs.
+
+    Args:
+        whole: the sequences of both with equal tokens, as many as there are pairs.
+    """
     before, after = source.marked(of_source), packs.marked(column)
+    if _equal(before[whole[0]], after[whole[1]]):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
     left, right = without_partner(before, after)
     one, other = in_pairs(source.tokens[left], packs.tokens[right])
     return left[one], right[other]

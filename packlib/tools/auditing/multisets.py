@@ -13,10 +13,22 @@ def in_pairs(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def without_partner(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the places in each list that are left where as many equal numbers as possible are paired."""
-    had, has, kinds = _kinds(one, other)
-    both = np.minimum(np.bincount(had, minlength=kinds), np.bincount(has, minlength=kinds))
-    return np.flatnonzero(_ranks(had) >= both[had]), np.flatnonzero(_ranks(has) >= both[has])
+    """Return the places in each list that are left where as many equal numbers as possible are paired.
+
+    The first of equal numbers are paired first.
+    """
+    one_order, other_order = (np.argsort(numbers, kind="stable") for numbers in (one, other))
+    one_sorted, other_sorted = one[one_order], other[other_order]
+    one_left = one_order[_beyond(one_sorted, other_sorted)]
+    other_left = other_order[_beyond(other_sorted, one_sorted)]
+    return np.sort(one_left), np.sort(other_left)
+
+
+def _beyond(numbers: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Whether each of the sorted `numbers` comes there more often, up to its place, than in the sorted `others`."""
+    rank = np.arange(len(numbers)) - np.searchsorted(numbers, numbers)
+    partners = np.searchsorted(others, numbers, side="right") - np.searchsorted(others, numbers)
+    return rank >= partners
 
 
 def _kinds(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:

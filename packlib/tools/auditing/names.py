@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from packlib.checks import listed, one_of, shown
+from packlib.arguments import listed, one_of, shown
 from packlib.tools.rows.loss_masks import LOSS_MASKS, MaskWord
 
 NEMO = "seq_start_id"

@@ -33,10 +33,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from packlib.checks import listed, no_frame, one_line, shown
+from packlib.arguments import listed, no_frame, one_line, shown
 from packlib.files import at_home, named, naming
 from packlib.lengths.own_files import npy_header, refuse_doubles
-from packlib.tools.auditing.columns import Columns, Rows, read_rows
+from packlib.tools.auditing.columns import Columns, MeasuredRows, read_rows
 from packlib.tools.auditing.names import KINDS, MASKS, NEMO, TREES, WEIGHTS, names_in, without_borders
 from packlib.tools.auditing.tables import Table, tables_of
 from packlib.tools.rows.row_columns import is_list, whole_numbers
@@ -64,7 +64,7 @@ class PackedData(NamedTuple):
     name: str
     kind: str
     num_rows: int | None
-    rows: Callable[[bool], Iterator[Rows]]
+    rows: Callable[[bool], Iterator[MeasuredRows]]
     tokens: bool = False
     unread: tuple[str, ...] = ()
     columns: Mapping[str, str] = {}
@@ -114,7 +114,7 @@ def _special(path: Path, columns: Mapping[str, str], masks: Mapping[str, Any]) -
     return found._replace(rows=lambda kept: _named_rows(path, found.rows(kept)))
 
 
-def _named_rows(path: Path, rows: Iterator[Rows]) -> Iterator[Rows]:
+def _named_rows(path: Path, rows: Iterator[MeasuredRows]) -> Iterator[MeasuredRows]:
     with naming(path, _PACKS):
         yield from rows
 
@@ -145,7 +145,7 @@ def _packed(name: str, tables: list[Table], columns: Mapping[str, str], masks: M
     unread = tuple(dict.fromkeys(other for other in names if other not in wanted.values()))
     loss = {its: words[its] for its in wanted if its in words}
 
-    def rows(kept: bool) -> Iterator[Rows]:
+    def rows(kept: bool) -> Iterator[MeasuredRows]:
         for table in tables:
             file, at = f" of {table.name}" * (len(tables) > 1), 0
             with table.naming():
@@ -162,7 +162,7 @@ def _packed(name: str, tables: list[Table], columns: Mapping[str, str], masks: M
 def _trees(name: str, tables: list[Table]) -> PackedData:
     """Rows in which sequences share tokens, as `lay_trees` makes them: the slot of its last token tells each path."""
 
-    def rows(kept: bool) -> Iterator[Rows]:
+    def rows(kept: bool) -> Iterator[MeasuredRows]:
         for table in tables:
             file, at = f" of {table.name}" * (len(tables) > 1), 0
             with table.naming():
@@ -179,7 +179,7 @@ def _trees(name: str, tables: list[Table]) -> PackedData:
                             f"{TREES[1]} among their slots."
                         )
                     alone = int((positions[begins + last] + 1).sum())
-                    yield Rows(None, paths, sizes, sizes, counts={"tokens of paths": alone}, file=file)
+                    yield MeasuredRows(None, paths, sizes, sizes, counts={"tokens of paths": alone}, file=file)
                     at += batch.num_rows
 
     return PackedData(name, TREES[1], _total(tables), rows)
@@ -287,10 +287,10 @@ def _megatron(path: Path, *_: Any) -> PackedData:
     return PackedData(named(path), MEGATRON, count, lambda _: _alone(lengths))
 
 
-def _alone(lengths: np.ndarray) -> Iterator[Rows]:
+def _alone(lengths: np.ndarray) -> Iterator[MeasuredRows]:
     for at in range(0, len(lengths), _ROWS):
         part = lengths[at : at + _ROWS].astype(np.int64)
-        yield Rows(part, np.ones_like(part), part, part)
+        yield MeasuredRows(part, np.ones_like(part), part, part)
 
 
 _MAGIC = {b"\x93NUMPY": _nemo, b"MMIDIDX": _megatron}

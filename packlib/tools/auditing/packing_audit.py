@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from packlib.checks import in_html, percent
+from packlib.arguments import in_html, percent
 from packlib.files import write_text
 from packlib.tools.auditing.source_comparison import SourceComparison
 from packlib.work import Waiting

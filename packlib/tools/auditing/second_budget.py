@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from packlib.checks import listed, shown
+from packlib.arguments import listed, shown
 from packlib.files import named
 from packlib.packing import plan
 from packlib.tools.auditing.tables import tables_of

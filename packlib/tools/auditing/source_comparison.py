@@ -5,11 +5,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from packlib.checks import percent
+from packlib.arguments import percent
 from packlib.tools.auditing.audited_source import Cut, ReadSource
 from packlib.tools.auditing.bare_rows import TokensBeside
 from packlib.tools.auditing.contents import Contents
 from packlib.tools.auditing.label_comparison import LabelDifference, differences, equal
+from packlib.tools.auditing.multisets import without_partner
 
 _NOTHING = "nothing was lost, cut or repeated"
 _AS_IF_CUT = {" were cut to it": "truncate", " pieces of it": "split", " were left out": "drop"}
@@ -195,27 +196,23 @@ def compare(source: ReadSource, packed: PackedSequences) -> SourceComparison:
         return SourceComparison(*totals, lost, missing, more, as_if, cut=source.cut)
     compared = source.contents.columns and packs.columns
     same = compared and equal(source.contents, packs)
-    not_whole, extra, again, first = (0, 0, 0, None) if same else _by_content(source.contents.tokens, packs.tokens)
+    none = np.empty(0, np.int64)
+    not_whole, extra = (none, none) if same else without_partner(source.contents.tokens, packs.tokens)
+    again = _repeats(source.contents.tokens, packs.tokens[extra])
+    first = source.contents.document(int(not_whole[0])) if len(not_whole) else None
     return SourceComparison(
-        *totals, lost, not_whole, extra, as_if, again,
-        first_missing=None if first is None else source.contents.document(first),
+        *totals, lost, len(not_whole), len(extra), as_if, again,
+        first_missing=first,
         cut=source.cut,
-        labels=None if not compared else () if same else tuple(differences(source.contents, packs)),
+        labels=None if not compared else () if same else tuple(differences(source.contents, packs, not_whole, extra)),
         by_token=by_token,
     )  # fmt: skip
 
 
-def _by_content(before: np.ndarray, after: np.ndarray) -> tuple[int, int, int, int | None]:
-    """How many of the source are whole in no pack, how many packed ones are more than the source has, and how many
-    of these come again; and the first of the source that is missing.
-    """
-    if len(before) == len(after) and np.array_equal(np.sort(before), np.sort(after)):
-        return 0, 0, 0, None
-    kinds, inverse = np.unique(np.concatenate([before, after]), return_inverse=True)
-    had, has = (np.bincount(part, minlength=len(kinds)) for part in (inverse[: len(before)], inverse[len(before) :]))
-    missing, more = np.maximum(had - has, 0), np.maximum(has - had, 0)
-    first = int((missing[inverse[: len(before)]] > 0).argmax()) if missing.any() else None
-    return int(missing.sum()), int(more.sum()), int(more[had > 0].sum()), first
+def _repeats(before: np.ndarray, more: np.ndarray) -> int:
+    """How many of the packed sequences `more` than the source has are in the source, too."""
+    known = np.sort(before)
+    return int(np.count_nonzero(np.searchsorted(known, more, side="right") > np.searchsorted(known, more)))
 
 
 def _as_if(before: np.ndarray, after: np.ndarray, top: int) -> str:

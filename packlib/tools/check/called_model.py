@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from packlib.checks import listed, one_line, shown
+from packlib.arguments import listed, one_line, shown
 from packlib.tools.check.places import place_of
 
 _PLACEHOLDER = re.compile(r"(image|video|vision|audio|boi|eoi|boa|eoa).*token_(id|index)$")
@@ -93,6 +93,7 @@ class CalledModel:
         self.module = model if isinstance(model, nn.Module) else nn.Module()
         self.trains = model is self.module and model.training
         self.keep = sorted({*keep, *placeholders(self.module)})
+        self.ends: list[int] = []  # tokens that begin or end sequences, by which a model may tell them apart
         self.device = next((p.device for p in self.module.parameters()), None)
         if any(p.is_meta for p in self.module.parameters()):
             raise ValueError(
@@ -104,20 +105,17 @@ class CalledModel:
     @contextmanager
     def mode(self, train: bool) -> Iterator[None]:
         """In here the model trains or evaluates, and random numbers are the check's own."""
-        modes = [(part, part.training) for part in self.module.modules()]
         buffers = [(buffer, buffer.clone()) for buffer in self.module.buffers()]  # such as a batch's statistics
         states = random.getstate(), np.random.get_state()  # noqa: NPY002
         threads, size = torch.get_num_threads(), sum(p.numel() for p in self.module.parameters())
         try:
             torch.set_num_threads(1 if size < 10**7 else threads)  # for a small model more only wait for one another
-            self.module.train(train)
             # compiled code runs as it is written: each shape, and each hook of a call, would be a graph of its own
             eager = torch.compiler.set_stance("force_eager") if self.compiled else nullcontext()
-            with torch.random.fork_rng(devices=[]), torch.enable_grad(), eager:
+            with keeping_modes(self.module), torch.random.fork_rng(devices=[]), torch.enable_grad(), eager:
+                self.module.train(train)
                 yield
         finally:
-            for part, training in modes:
-                part.training = training
             for buffer, value in buffers:
                 buffer.copy_(value)
             torch.set_num_threads(threads)
@@ -315,6 +313,17 @@ class CalledModel:
         return outputs, loss, rows[name], torch.arange(len(outputs))
 
 
+@contextmanager
+def keeping_modes(module: nn.Module) -> Iterator[None]:
+    """In the end each part of a model trains or evaluates as it did before."""
+    modes = [(part, part.training) for part in module.modules()]
+    try:
+        yield
+    finally:
+        for part, training in modes:
+            part.training = training
+
+
 def tensors(output: Any) -> dict[str, Tensor]:
     """The tensors of an output by name: of a mapping, a tuple, an object with attributes, or one tensor."""
     if isinstance(output, tuple | list):
@@ -347,10 +356,10 @@ def ranks() -> int:
 
 
 def some(parameter: Tensor, gradient: Tensor | None) -> Tensor:
-    """Some numbers of the gradient of a parameter, spread over it; zeros if there is no gradient."""
+    """A copy of some numbers of the gradient of a parameter, spread over it; zeros if there is no gradient."""
     whole = torch.zeros_like(parameter) if gradient is None else gradient.detach()
     flat = (whole.full_tensor() if isinstance(whole, DTensor) else whole).flatten()
-    return flat[:: max(1, flat.numel() // _MOST)].double().cpu()
+    return flat[:: max(1, flat.numel() // _MOST)].to("cpu", torch.float64, copy=True)
 
 
 def by_slot(values: Tensor, ids: Tensor) -> Tensor | None:

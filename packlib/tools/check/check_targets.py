@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from packlib.checks import listed, one_line, one_of, shown
+from packlib.arguments import listed, one_line, one_of, shown
 from packlib.files import named, read_json, regular_file
 from packlib.tools.check.places import is_own, place_of
 

@@ -1,5 +1,6 @@
 """Is it exact? A model and a collator are asked by calls alone whether a pack changes what a sequence gets."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -8,8 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from packlib.arguments import no_frame, one_of, shown, whole_number
 from packlib.bars import progress_bar, wanted
-from packlib.checks import no_frame, one_of, shown, whole_number
 from packlib.collectives import lost_ranks_named
 from packlib.tools.check.called_model import CalledModel, Refused, ranks
 from packlib.tools.check.causes import why_leaks
@@ -91,7 +92,7 @@ def check_packing(
 
     Returns:
         A finding for each question. `exact` is True if all that were asked passed, False if one failed, and None if
-        one "cannot be told", as without a loss. A question is not asked if its object is not there, as where no row
+        one is "inconclusive", as without a loss. A question is not asked if its object is not there, as where no row
         holds two sequences: `not_asked` has the reasons.
 
     Raises:
@@ -133,6 +134,7 @@ def check_packing(
         return PackingCheck(tuple(findings(called, collate, rows)))
     _refuse_packed_rows(rows)
     rows = _different(rows, ids, group)
+    called.ends = _ends(rows)
     with called.mode(train=False):
         few, whole, note = choose(lambda some: collated(called, collate, some), rows, group, max_tokens)
 
@@ -220,6 +222,12 @@ def _refuse_packed_rows(rows: list[dict[str, Any]]) -> None:
                 f"Row {at} of sequences holds {several} sequences, as its seq_lengths or position_ids say: give single "
                 "sequences, and let collate pack them, as lambda rows: collate(list(pack_dataset(rows, 128))) does."
             )
+
+
+def _ends(rows: list[dict]) -> list[int]:
+    """Tokens that at least half of the sequences begin with, or end in: with others there, borders would be lost."""
+    counts = [Counter(int(row["input_ids"][at]) for row in rows) for at in (0, -1)]
+    return sorted({token for count in counts for token, times in count.items() if times >= max(2, len(rows) / 2)})
 
 
 def _different(rows: list[dict], tokens: list[np.ndarray], group: str | None) -> list[dict]:

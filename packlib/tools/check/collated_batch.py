@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from packlib.checks import shown
+from packlib.arguments import shown
 from packlib.tools.check.called_model import EXACT, CalledModel, Refused, gradients
 from packlib.tools.check.choosing import Shape, shape_of
 from packlib.tools.check.locating import MASK, POSITIONS, Piece, has_slots, is_mask, locate, owners, restarting
@@ -78,11 +78,14 @@ class CalledBatch:
         return difference.square_().mean(1).double().sqrt() / self._size
 
     def moved(self, batch: dict, slots: np.ndarray) -> dict:
-        """The batch with other tokens at these slots, of those that it holds; placeholders stay."""
-        pool = self.ids.flatten()[np.flatnonzero(self.owner >= 0)].unique()
-        pool = pool[~torch.isin(pool, torch.tensor(self.called.keep, dtype=pool.dtype, device=pool.device))]
+        """The batch with other tokens at these slots, of those that it holds; placeholders and ends stay."""
+        held = self.ids.flatten()[np.flatnonzero(self.owner >= 0)].unique()
+        for stay in ([*self.called.keep, *self.called.ends], self.called.keep):
+            pool = held[~torch.isin(held, torch.tensor(stay, dtype=held.dtype, device=held.device))]
+            if len(pool) > 1:
+                break
         flat = batch["input_ids"].flatten().clone()
-        slots = slots[~np.isin(flat.cpu().numpy()[slots], self.called.keep)]
+        slots = slots[~np.isin(flat.cpu().numpy()[slots], stay)]
         flat[slots] = pool[(torch.searchsorted(pool, flat[slots]) + 1) % len(pool)]
         return {**batch, "input_ids": flat.view_as(batch["input_ids"])}
 

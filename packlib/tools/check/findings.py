@@ -10,10 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from packlib.checks import in_html
+from packlib.arguments import in_html
 from packlib.files import write_text
 
-PASSED, FAILED, UNKNOWN, NOT_ASKED = "passed", "failed", "cannot be told", "not asked"
+PASSED, FAILED, INCONCLUSIVE, NOT_ASKED = "passed", "failed", "inconclusive", "not asked"
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Finding:
 
     Attributes:
         question: what was asked, in a word or two.
-        verdict: "passed", "failed", "cannot be told", or "not asked" where that takes what is not there or not given.
+        verdict: "passed", "failed", "inconclusive", or "not asked" where that takes what is not there or not given.
         evidence: what was measured.
         cause: what most likely makes it fail; empty if it did not.
         remedy: what to do about it.
@@ -71,9 +71,9 @@ class PackingCheck:
 
     @property
     def exact(self) -> bool | None:
-        """Whether every question that was asked passed; False if one failed, None if one cannot be told."""
+        """Whether every question that was asked passed; False if one failed, None if one is inconclusive."""
         verdicts = {finding.verdict for finding in self.findings}
-        return False if FAILED in verdicts else None if UNKNOWN in verdicts else True
+        return False if FAILED in verdicts else None if INCONCLUSIVE in verdicts else True
 
     @property
     def not_asked(self) -> dict[str, str]:
@@ -95,8 +95,8 @@ class PackingCheck:
     @property
     def _summary(self) -> str:
         counts = Counter(finding.verdict for finding in self.findings)
-        said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in (PASSED, FAILED, UNKNOWN)) + "."
-        for verdict in (UNKNOWN, NOT_ASKED):
+        said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in (PASSED, FAILED, INCONCLUSIVE)) + "."
+        for verdict in (INCONCLUSIVE, NOT_ASKED):
             names = [finding.question for finding in self.findings if finding.verdict == verdict]
             said += f" {verdict.capitalize()}: {', '.join(names)}." * bool(names)
         return said

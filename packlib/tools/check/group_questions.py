@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 
 from packlib.tools.check.called_model import CalledModel
 from packlib.tools.check.collated_batch import CalledBatch, collated
-from packlib.tools.check.findings import PASSED, UNKNOWN, Finding
+from packlib.tools.check.findings import INCONCLUSIVE, PASSED, Finding
 from packlib.tools.check.locating import POSITIONS, locate
 
 _ANSWERS = 16  # that the model is called with
@@ -101,7 +101,7 @@ def _same_as_alone(checked: Groups, alone: dict[int, Tensor], moves: np.ndarray,
 def _loss(checked: Groups, alone: dict[int, Tensor]) -> Finding:
     """Whether the loss is that of all tokens of the answers, or leaves the first ones out."""
     if checked.seen.loss is None:
-        return Finding("loss", UNKNOWN, "The model returns no loss.")
+        return Finding("loss", INCONCLUSIVE, "The model returns no loss.")
     each = []
     for number, outputs in alone.items():
         prompt, answer = checked.behind[number]
@@ -118,7 +118,9 @@ def _loss(checked: Groups, alone: dict[int, Tensor]) -> Finding:
             "loss", f"The loss is {loss:.6g}: that of all tokens but the first ones.", "first tokens"
         )
     return Finding(
-        "loss", UNKNOWN, f"The loss is {loss:.6g}; the mean over all tokens of answers is {means.popitem()[1]:.6g}."
+        "loss",
+        INCONCLUSIVE,
+        f"The loss is {loss:.6g}; the mean over all tokens of answers is {means.popitem()[1]:.6g}.",
     )
 
 

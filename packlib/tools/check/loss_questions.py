@@ -7,7 +7,7 @@ import torch
 
 from packlib.batches import IGNORED
 from packlib.tools.check.collated_batch import CheckedBatch
-from packlib.tools.check.findings import FAILED, PASSED, UNKNOWN, Finding
+from packlib.tools.check.findings import FAILED, INCONCLUSIVE, PASSED, Finding
 from packlib.tools.check.locating import has_slots, is_mask
 from packlib.tools.check.slot_gradients import SHIFTS, Loss
 from packlib.tools.check.weighing import FAULTS, Weighing
@@ -28,24 +28,24 @@ def loss_questions(checked: CheckedBatch, weighing: Weighing, leaks: bool) -> It
     loss = weighing.whole.loss
     if loss.value is None:
         why = "The model returns no loss: give labels, or pass loss."
-        yield from (Finding(question, UNKNOWN, why) for question in ("targets at borders", "labels", "mean"))
+        yield from (Finding(question, INCONCLUSIVE, why) for question in ("targets at borders", "labels", "mean"))
         return
     if not np.isfinite(loss.value):
         said = f"The loss of a batch of {len(weighing.checked.few)} sequences is {loss.value}"
-        yield from (Finding(question, UNKNOWN, f"{said}.") for question in ("targets at borders", "labels"))
+        yield from (Finding(question, INCONCLUSIVE, f"{said}.") for question in ("targets at borders", "labels"))
         yield Finding.failed("mean", f"{said}.", "nan loss")
         return
     steep = loss.steepest * loss.touched.sum()  # a mean divides what rounding leaves, too
     if loss.touched.any() and max(abs(loss.value), steep) <= 4 * weighing.checked.rounding:
         why = f"The loss is 0 to rounding ({loss.value:.2g}), and so are its gradients: none shows what it asks for, "
         why += "as where a teacher or a reference equals the model. Give another one."
-        yield from (Finding(question, UNKNOWN, why) for question in ("targets at borders", "labels", "mean"))
+        yield from (Finding(question, INCONCLUSIVE, why) for question in ("targets at borders", "labels", "mean"))
         return
     if loss.touched.any():
         found = [_borders(weighing), _labels(weighing)]
     else:
         why = "The loss has no gradient with respect to the scores that the model returns."
-        found = [Finding(question, UNKNOWN, why) for question in ("targets at borders", "labels")]
+        found = [Finding(question, INCONCLUSIVE, why) for question in ("targets at borders", "labels")]
     yield from found
     yield _mean(weighing, any(finding.verdict == FAILED for finding in found), leaks)
 
@@ -98,7 +98,7 @@ def labels_of(loss: Loss, elsewhere: np.ndarray) -> Finding:
         f"Of {count} labels {lost} are lost and {wrong} are others; {prompts} tokens without a label and {padding} "
         f"slots of padding are predicted. "
     )
-    evidence += f"A token is asked for {SHIFTS[shift]}." if loss.known else "What a token is asked for cannot be told."
+    evidence += f"A token is asked for {SHIFTS[shift]}." if loss.known else "What a token is asked for is unknown."
     evidence += f" Of those that are lost {picked} are there in other batches of the same sequences." * bool(picked)
     evidence += f" The loss depends on the scores of {aside} slots without a label besides." * bool(aside)
     crosses = loss.certain and bool((loss.factor[asked] > 0).all())  # else an advantage or a clip may be the reason
@@ -121,7 +121,7 @@ def labels_of(loss: Loss, elsewhere: np.ndarray) -> Finding:
     if lost and not prompts:
         evidence = f"{count - lost} of {count} labels have a gradient; the other {lost} have none in any batch"
         return Finding("labels", PASSED, f"{evidence} (as with a clipped ratio, or an advantage of 0).")
-    return Finding("labels", UNKNOWN if prompts else PASSED, evidence)
+    return Finding("labels", INCONCLUSIVE if prompts else PASSED, evidence)
 
 
 def _learns_from_others(weighing: Weighing) -> bool:
@@ -203,7 +203,7 @@ def _mean(weighing: Weighing, spoiled: bool, leaks: bool) -> Finding:
     """
     checked, wanted, fitting = weighing.checked, weighing.wanted, [*weighing.fitting]
     if max(checked.loss_noise) > 256 * checked.rounding:
-        return Finding("mean", UNKNOWN, "The loss of one batch is another one each time: see determinism.")
+        return Finding("mean", INCONCLUSIVE, "The loss of one batch is another one each time: see determinism.")
     clean = not leaks and not checked.differing() and max(checked.noise) <= 256 * checked.rounding
     certain = all(batch.loss.certain for batch in weighing.batches)
     by = "gradients" if weighing.by_gradient else "losses"
@@ -218,9 +218,9 @@ def _mean(weighing: Weighing, spoiled: bool, leaks: bool) -> Finding:
         return Finding.failed("mean", f"{evidence}.", "weightless", count=count, of_all=of_all)
     if not fitting or fitting[0] in FAULTS:
         if not clean and not (weighing.by_gradient and certain):
-            return Finding("mean", UNKNOWN, f"{evidence}; the outputs of sequences differ too.")
+            return Finding("mean", INCONCLUSIVE, f"{evidence}; the outputs of sequences differ too.")
         if spoiled and not fitting:
-            return Finding("mean", UNKNOWN, f"{evidence}; other slots are asked than there are labels for.")
+            return Finding("mean", INCONCLUSIVE, f"{evidence}; other slots are asked than there are labels for.")
         name = next(iter(fitting), "company")
         names = name if name in ("pack mean", "slot mean", "company") else "scaled"
         names = "parts" if names == "company" and checked.called.share_rows else names
@@ -246,7 +246,7 @@ def _mean(weighing: Weighing, spoiled: bool, leaks: bool) -> Finding:
                 return Finding.failed("mean", f"{evidence}.", "row balance")
             share = f"{loss.beside:.2g} of the loss" if loss.certain and loss.value else "a part of the loss"
             evidence += f": {share} does not pass through the scores and depends on what shares a batch, as a loss "
-            return Finding("mean", UNKNOWN, f"{evidence}that balances experts does by design.")
+            return Finding("mean", INCONCLUSIVE, f"{evidence}that balances experts does by design.")
         return Finding.failed("mean", f"{evidence}.", "company")
     if wanted is not None and wanted not in fitting:
         return Finding.failed("mean", f"{evidence}.", "other mean", found=_WORDS[fitting[0]], wanted=wanted)
@@ -254,4 +254,4 @@ def _mean(weighing: Weighing, spoiled: bool, leaks: bool) -> Finding:
         evidence += f". The loss agrees and its gradients do not: those of parameters differ by {apart:.2g}"
         return Finding.failed("mean", f"{evidence}.", "gradients alone")
     alike = wanted is not None and {"token", "sequence"} <= set(fitting)
-    return Finding("mean", UNKNOWN if alike else PASSED, f"{evidence}.")
+    return Finding("mean", INCONCLUSIVE if alike else PASSED, f"{evidence}.")

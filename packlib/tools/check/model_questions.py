@@ -8,7 +8,7 @@ import torch
 from packlib.tools.check.called_model import EXACT
 from packlib.tools.check.causes import Why, additive, document_mask
 from packlib.tools.check.collated_batch import CheckedBatch, found_in
-from packlib.tools.check.findings import FAILED, NOT_ASKED, PASSED, UNKNOWN, Finding
+from packlib.tools.check.findings import FAILED, INCONCLUSIVE, NOT_ASKED, PASSED, Finding
 from packlib.tools.check.locating import MASK, POSITIONS, Piece, has_slots, is_mask, restarting
 
 
@@ -149,7 +149,7 @@ def padding(checked: CheckedBatch) -> Finding:
 def positions(checked: CheckedBatch, why: Why | None) -> Finding:
     if max(checked.noise) > 0.1:
         evidence = f"Calls that should be the same differ by {max(checked.noise):.2g}."
-        return Finding("positions", UNKNOWN, evidence)
+        return Finding("positions", INCONCLUSIVE, evidence)
     if (worst := _of_images(checked)) > checked.limit:
         evidence = f"With the positions that the model makes for its images, a sequence alone differs by {worst:.2g}."
         return Finding.failed("positions", evidence, "image positions")
@@ -159,21 +159,21 @@ def positions(checked: CheckedBatch, why: Why | None) -> Finding:
         return _wrong_positions(checked)
     batch = why.cured if why else checked.batch
     if batch is None:
-        return Finding("positions", UNKNOWN, "Sequences see others, and no change of the batch stops it.")
+        return Finding("positions", INCONCLUSIVE, "Sequences see others, and no change of the batch stops it.")
     if checked.bare and POSITIONS in checked.batch and (why or not checked.late_alone):
         return Finding("positions", PASSED, "Each sequence alone is the same with the position_ids of the batch.")
     given = {name: value for name, value in batch.items() if name != POSITIONS or name in checked.batch}
     differing = checked.differing(given)
     evidence = f"{len(differing)} of {len(checked.pieces)} sequences differ from what they are alone"
     if not differing:
-        unknown = "; where they begin cannot be told, as the model takes no tokens by themselves"
+        unknown = "; where they begin is unknown, as the model takes no tokens by themselves"
         return Finding("positions", PASSED, f"{evidence}{unknown * (not checked.bare)}.")
     if not checked.differing({**given, POSITIONS: restarting(checked.ids, checked.pieces, checked.start or 0)}):
         evidence += f", by {max(differing.values()):.2g}, and none with position_ids that restart."
         return Finding.failed("positions", evidence, "positions run on")
     if checked.late_alone:
         return Finding.failed("positions", f"{evidence}, and none that begins a row.", "own positions")
-    return Finding("positions", UNKNOWN, f"{evidence}, whatever position_ids they get.")
+    return Finding("positions", INCONCLUSIVE, f"{evidence}, whatever position_ids they get.")
 
 
 def _of_images(checked: CheckedBatch) -> float:
@@ -205,7 +205,7 @@ def _beside_images(checked: CheckedBatch, differing: dict[int, float]) -> Findin
         if not checked.differing({**checked.batch, POSITIONS: own}):
             evidence += ", and none with the position_ids that the collator gives it alone."
             return Finding.failed("positions", evidence, "image positions")
-    return Finding("positions", UNKNOWN, f"{evidence}, whatever position_ids they get: see same as alone.")
+    return Finding("positions", INCONCLUSIVE, f"{evidence}, whatever position_ids they get: see same as alone.")
 
 
 def _given(checked: CheckedBatch) -> list[np.ndarray]:
@@ -259,7 +259,7 @@ def sameness(checked: CheckedBatch, why: Why | None) -> Finding:
     question, differing = "same as alone", checked.differing()
     if max(checked.noise) > 0.1 or None in checked.alone:
         evidence = "The model takes no sequence alone, or gives it other outputs each time."
-        return Finding(question, UNKNOWN, evidence)
+        return Finding(question, INCONCLUSIVE, evidence)
     most = max(differing.values(), default=0.0)
     evidence = f"{len(differing)} of {len(checked.pieces)} sequences differ, by {most:.2g} of the outputs; "
     evidence += f"what is below {checked.limit:.2g} is noise or rounding."

@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from packlib.tools.check.called_model import by_slot, ranks
 from packlib.tools.check.collated_batch import CheckedBatch
-from packlib.tools.check.findings import NOT_ASKED, PASSED, UNKNOWN, Finding
+from packlib.tools.check.findings import INCONCLUSIVE, NOT_ASKED, PASSED, Finding
 
 _CALLS, _TIMES = 8, 4  # calls with a seed each, and how often they are made if the first ones find something
 _LARGER = np.log(1.5)  # of squares: twice as many slots in a row halve those of NEFTune
@@ -59,12 +59,11 @@ def training(checked: CheckedBatch) -> Iterator[Finding]:
         why = "model was given as it evaluates, so noise of training was not looked at: call model.train() first."
         yield Finding(question, NOT_ASKED, why)
         return
-    _ = checked.alone, checked.limit  # as the model evaluates
     with called.mode(train=True):
         seen = called.runs(checked.batch)
         again = [called.runs(checked.batch, reseed=reseed) for reseed in (True, False)]
         if seen is None or None in again:
-            yield Finding(question, UNKNOWN, "The model does not take the batch while it trains.")
+            yield Finding(question, INCONCLUSIVE, "The model does not take the batch while it trains.")
             return
         same, other = (float(checked.apart(one.outputs, seen.outputs).max()) for one in again)  # type: ignore[union-attr]
         evidence = (

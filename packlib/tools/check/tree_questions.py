@@ -18,7 +18,7 @@ from packlib.batches import IGNORED
 from packlib.packing.trees import ROOT, shared_trees
 from packlib.tools.check.called_model import CalledModel
 from packlib.tools.check.collated_batch import CalledBatch, collated
-from packlib.tools.check.findings import PASSED, UNKNOWN, Finding
+from packlib.tools.check.findings import INCONCLUSIVE, PASSED, Finding
 from packlib.tools.check.locating import POSITIONS, locate
 
 _PATHS = 24  # that the model is called with
@@ -135,7 +135,7 @@ def _same_as_alone(checked: Paths, alone: list[Tensor], moves: np.ndarray, leaks
 def _loss(checked: Paths, alone: list[Tensor]) -> Finding:
     """Whether the loss is that of all labels of all paths, or counts a label that paths share once."""
     if checked.seen.loss is None:
-        return Finding("loss", UNKNOWN, "The model returns no loss.")
+        return Finding("loss", INCONCLUSIVE, "The model returns no loss.")
     each, once = list[Tensor](), dict[tuple[int, int], Tensor]()
     for sequence, outputs in enumerate(alone):
         tokens, labels = torch.tensor(checked.paths[sequence]), torch.tensor(checked.labels[sequence])
@@ -149,7 +149,7 @@ def _loss(checked: Paths, alone: list[Tensor]) -> Finding:
     copies = Counter(piece.sequence for piece in checked.pieces)  # a node in two rows has its labels in both
     labeled = [losses for losses in each if len(losses)]
     if not labeled:
-        return Finding("loss", UNKNOWN, "No path has a label.")
+        return Finding("loss", INCONCLUSIVE, "No path has a label.")
     loss = checked.seen.loss.item()
 
     def is_it(mean: Tensor) -> bool:
@@ -169,7 +169,8 @@ def _loss(checked: Paths, alone: list[Tensor]) -> Finding:
     if is_it(of_once):
         evidence = f"The loss is {loss:.6g}: the mean with each label once; over all paths it is {mean.item():.6g}."
         return Finding.failed("loss", evidence, "shared labels")
-    return Finding("loss", UNKNOWN, f"The loss is {loss:.6g}; the mean over the labels of all paths is {mean:.6g}.")
+    evidence = f"The loss is {loss:.6g}; the mean over the labels of all paths is {mean:.6g}."
+    return Finding("loss", INCONCLUSIVE, evidence)
 
 
 def _all_labels(paths: Sequence[Sequence[int]]) -> list[list[int]]:

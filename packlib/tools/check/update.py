@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from packlib.tools.check.called_model import ranks, some, tensors
+from packlib.tools.check.called_model import keeping_modes, ranks, some, tensors
 from packlib.tools.check.collated_batch import CheckedBatch, in_one_sentence
-from packlib.tools.check.findings import NOT_ASKED, PASSED, UNKNOWN, Finding
+from packlib.tools.check.findings import INCONCLUSIVE, NOT_ASKED, PASSED, Finding
 from packlib.tools.check.slot_gradients import Loss, labeled
 from packlib.tools.check.training_noise import WithoutDropout, without_training
 from packlib.tools.check.weighing import Weighing, held
@@ -42,10 +42,10 @@ def accumulation(checked: CheckedBatch, weighing: Weighing, step: Callable | Non
     question = "accumulation"
     parts, parted = [batch.loss for batch in weighing.batches[2:]], ranks() > 1 and not checked.called.share_rows
     if not weighing.whole.loss.value:
-        yield Finding(question, UNKNOWN, "There is no loss of two micro-batches.")
+        yield Finding(question, INCONCLUSIVE, "There is no loss of two micro-batches.")
         return
     if weighing.rule is None:
-        yield Finding(question, UNKNOWN, "What a micro-batch should weigh is not known: see mean.")
+        yield Finding(question, INCONCLUSIVE, "What a micro-batch should weigh is not known: see mean.")
         return
     if step is None and parted:
         yield Finding(question, NOT_ASKED, "What your trainer does on several ranks is not known: pass step.")
@@ -54,14 +54,14 @@ def accumulation(checked: CheckedBatch, weighing: Weighing, step: Callable | Non
         yield _given_the_count(checked, weighing, parts)
         return
     if parted and ranks() > 2:
-        yield Finding(question, UNKNOWN, f"There are two micro-batches, and {ranks()} ranks: take two.")
+        yield Finding(question, INCONCLUSIVE, f"There are two micro-batches, and {ranks()} ranks: take two.")
         return
     parameters = [p for p in checked.called.module.parameters() if p.requires_grad]
     if not parameters:
         yield Finding(question, NOT_ASKED, "No parameter of model requires a gradient.")
         return
     found = _stepped(checked, weighing, parts, step, parted, parameters)
-    if found.verdict != UNKNOWN or not _by_number(checked, weighing):
+    if found.verdict != INCONCLUSIVE or not _by_number(checked, weighing):
         yield found
         return
     same = _stepped(checked, weighing, _of_one_size(checked), step, parted, parameters)
@@ -121,6 +121,7 @@ class _Update:
         optimizers: those that stepped.
         held: shape (parameters,), whether one of them has the parameter.
         moved: how many parameters were other ones already when the first optimizer that has them stepped.
+        drifted: how many frozen ones, as those of a teacher, were other ones when a later micro-batch was computed.
         searches: whether an optimizer computed gradients more than once in a step, by a closure.
     """
 
@@ -133,6 +134,7 @@ class _Update:
     optimizers: list[torch.optim.Optimizer]
     held: np.ndarray
     moved: int
+    drifted: int
     searches: bool
 
 
@@ -160,7 +162,7 @@ def _run_each(
     step: Callable,
     damped: float = 1.0,
 ) -> list[_Update]:
-    """Call the step for one update after another, each with the parameters of the first.
+    """Call the step for one update after another, each with the parameters and buffers of the first.
 
     Gradients are left from one to the next; in the end they are what they were, as the parameters are.
 
@@ -168,7 +170,9 @@ def _run_each(
         damped: what each gradient is multiplied with as it arrives.
     """
     before = [(p, p.detach().clone(), p.grad) for p in parameters]
-    modes = [(part, part.training) for part in checked.called.module.modules()]
+    frozen = _frozen(checked.called.module, parameters)
+    kept = [(x, x.detach().clone()) for x in (*frozen, *checked.called.module.buffers())]
+    drifted = set[Tensor]()
     sharded = any(isinstance(p, DTensor) for p in parameters)
     sums, taken, optimizers = dict[nn.Parameter, Tensor](), dict[nn.Parameter, list[Tensor]](), list[Any]()
     came, stale, holds = set[nn.Parameter](), set[nn.Parameter](), dict[nn.Parameter, bool]()
@@ -181,6 +185,10 @@ def _run_each(
         if p not in came and p.grad is not None and bool(some(p, p.grad).any()):
             stale.add(p)
         came.add(p)
+
+    def compare_frozen(module: nn.Module, given: tuple) -> None:
+        """Note which frozen parameters are other ones as a micro-batch is computed."""
+        drifted.update(x for x, value in kept[: len(frozen)] if not torch.equal(x, value))
 
     def before_step(optimizer: torch.optim.Optimizer, given: tuple, named: dict) -> tuple[tuple, dict] | None:
         """Take what an optimizer applies; if it computes that by a closure, when this has returned."""
@@ -225,7 +233,13 @@ def _run_each(
         p.grad.mul_(damped)  # type: ignore[union-attr]
         sums[p].add_(some(p, p.grad))
 
+    @torch.no_grad()
+    def put_back() -> None:
+        for x, value in (*((p, value) for p, value, _ in before), *kept):
+            x.copy_(value)
+
     handles = [register_optimizer_step_pre_hook(before_step)]
+    handles.append(checked.called.module.register_forward_pre_hook(compare_frozen))
     if sharded:
         handles += [p.register_post_accumulate_grad_hook(arrived) for p in parameters]
     else:
@@ -244,34 +258,28 @@ def _run_each(
             came.clear()
             stale.clear()
             holds.clear()
+            drifted.clear()
             optimizers.clear()
             searching.clear()
             checked.called.reseed()
             said = (
                 f"step failed when it was called as step(model, batches) with a list of {len(batches)} micro-batches"
             )
-            with in_one_sentence(said), WithoutDropout():
+            with in_one_sentence(said), keeping_modes(checked.called.module), WithoutDropout():
                 step(checked.called.outer, deepcopy(batches))
             steps = max(map(len, taken.values()), default=0)
             first = [taken[p][0] if taken[p] else some(p, None if steps else p.grad) for p in parameters]
             delivered, applied = torch.cat([*sums.values()]), torch.cat(first)
             held = np.array([p in holds for p in parameters])
             made.append(_Update(delivered, applied, steps, True, len(came), len(stale), [*optimizers], held,
-                                sum(holds.values()), bool(searching)))  # fmt: skip
-            with torch.no_grad():
-                for p, value, _ in before:
-                    p.copy_(value)
-            for part, trains in modes:
-                part.training = trains
+                                sum(holds.values()), len(drifted), bool(searching)))  # fmt: skip
+            put_back()
     finally:
         for handle in handles:
             handle.remove()
-        for part, trains in modes:
-            part.training = trains
-        with torch.no_grad():
-            for p, value, gradient in before:
-                p.copy_(value)
-                p.grad = gradient
+        put_back()
+        for p, _, gradient in before:
+            p.grad = gradient
     for update in made if ranks() > 1 else []:
         if sharded:  # what arrives is the mean over the ranks
             update.delivered *= ranks()
@@ -284,6 +292,16 @@ def _run_each(
         dist.all_reduce(most := torch.tensor(update.stale), dist.ReduceOp.MAX)
         update.stale = int(most)
     return made
+
+
+def _frozen(module: nn.Module, parameters: Sequence[nn.Parameter]) -> list[nn.Parameter]:
+    """Parameters that do not learn, as those of a teacher that a step moves; none if they are far more than learn.
+
+    Frozen weights below adapters are far more: no step moves these, and copies of them would fill the memory.
+    """
+    frozen = [p for p in module.parameters() if not p.requires_grad]
+    many = sum(p.numel() for p in frozen) > 3 * sum(p.numel() for p in parameters)
+    return [] if many else frozen
 
 
 def _stepped(
@@ -311,7 +329,7 @@ def _stepped(
     update = _run(checked, parameters, mine, step, still=still)
     if update.searches:
         why = "An optimizer computes gradients more than once in a step (a closure), each of other weights."
-        return Finding("accumulation", UNKNOWN, f"{evidence} {why}")
+        return Finding("accumulation", INCONCLUSIVE, f"{evidence} {why}")
     if not bool(update.delivered.isfinite().all() and update.applied.isfinite().all()):
         return _failed(evidence, "nan update")
     applied, most = update.applied, update.applied.abs().max()
@@ -330,6 +348,10 @@ def _stepped(
         return _failed(evidence, "nothing")
     if update.moved:
         return _failed(f"{evidence} Other values had {update.moved} of {len(parameters)} parameters.", "moved")
+    if update.drifted:
+        of_all = len(_frozen(checked.called.module, parameters))
+        evidence += f" Other values had {update.drifted} of {of_all} frozen parameters in a later micro-batch."
+        return _failed(evidence, "moved")
     lost = _lost(update, parameters) if update.steps else np.zeros(len(parameters), bool)
     if (lost & update.held).any():
         return _failed(evidence, "lost gradients", count=int((lost & update.held).sum()), of_all=len(parameters))
@@ -337,7 +359,7 @@ def _stepped(
         rest = [p for p, gone in zip(parameters, lost, strict=True) if not gone]
         found = _stepped(checked, weighing, parts, step, parted, rest, still)
         said = f"{found.evidence} No optimizer that steps has {lost.sum()} of {len(parameters)} parameters"
-        unheld = Finding(found.question, UNKNOWN, f"{said} that get gradients: {_UNHELD}")
+        unheld = Finding(found.question, INCONCLUSIVE, f"{said} that get gradients: {_UNHELD}")
         return unheld if found.verdict == PASSED else found
     beside = _beside_the_scores(checked, weighing, parts, parameters, alone, update)
     if beside is not None:
@@ -361,7 +383,7 @@ def _stepped(
             evidence += f" The optimizer applied nothing to {len(parameters) - count} of {len(parameters)} parameters."
         kept = torch.from_numpy(np.repeat(taken, [some(p, None).numel() for p in parameters]))
         if float((applied - made)[kept].norm() / applied.norm().clamp(min=1e-300)) > _NEAR:
-            return Finding("accumulation", UNKNOWN, f"{evidence} {_NO_GRADIENT}")
+            return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_NO_GRADIENT}")
         return _of_four(checked, weighing, parts, step, parameters, evidence)
     if not _near(got, given):
         evidence += f" Backward passes gave {given[0]:.3g} and {given[1]:.3g}."
@@ -378,16 +400,16 @@ def _stepped(
         got = _weights(alone, free.applied) / _DAMPED
         evidence += f" They are clipped to a norm of {update.applied.norm():.3g}."
     if left > _NEAR:
-        return Finding("accumulation", UNKNOWN, f"{evidence} {_NO_GRADIENT}")
+        return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_NO_GRADIENT}")
     if _near(got, shares) or (constant and _near(*got)):
         return _of_four(checked, weighing, parts, step, parameters, evidence)
     if _near(got / np.array(shares), [got[0] / shares[0]] * 2) and not constant:
         if left > weighing.limit:  # more than a scale is other than it should be
-            return Finding("accumulation", UNKNOWN, f"{evidence} {_NO_GRADIENT}")
+            return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_NO_GRADIENT}")
         return _failed(evidence, "times", how=f"{got[0] / shares[0]:.3g}")
     name = _named_by(got, constant, [held(part, False)["tokens"] for part in parts])
     if name == "mean of means" and _by_number(checked, weighing):
-        return Finding("accumulation", UNKNOWN, f"{evidence} {_FIXED_SIZE}")
+        return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_FIXED_SIZE}")
     return _failed(evidence, name)
 
 
@@ -512,7 +534,7 @@ def next_update(checked: CheckedBatch, weighing: Weighing, step: Callable | None
             evidence += f": micro-batches weigh {after[0]:.3g} and {after[1]:.3g}, and {before[0]:.3g} and "
             yield Finding.failed(question, f"{evidence}{before[1]:.3g} in the first.", "other update")
             return
-    yield Finding(question, UNKNOWN, f"{evidence}: step keeps a count or a state besides the gradients.")
+    yield Finding(question, INCONCLUSIVE, f"{evidence}: step keeps a count or a state besides the gradients.")
 
 
 def without_labels(checked: CheckedBatch, step: Callable | None) -> Iterator[Finding]:

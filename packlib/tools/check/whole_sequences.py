@@ -14,7 +14,7 @@ import torch
 from packlib.batches import IGNORED
 from packlib.tools.check.choosing import cut_apart
 from packlib.tools.check.collated_batch import CheckedBatch, found_in
-from packlib.tools.check.findings import FAILED, NOT_ASKED, PASSED, UNKNOWN, Finding
+from packlib.tools.check.findings import FAILED, INCONCLUSIVE, NOT_ASKED, PASSED, Finding
 from packlib.tools.check.locating import POSITIONS, Piece, has_slots
 from packlib.tools.check.loss_questions import labels_of
 from packlib.tools.check.slot_gradients import Loss
@@ -57,7 +57,7 @@ def whole_sequences(weighing: Weighing, group: str | None, most: int, ask: Ask) 
             continue
         break
     else:
-        return [Finding(QUESTION, UNKNOWN, refused)]
+        return [Finding(QUESTION, INCONCLUSIVE, refused)]
     said += f" of {whole.ids.numel():,} slots"
     if differing:
         return _why(whole, differing, said, ask)

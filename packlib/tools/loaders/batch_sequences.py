@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from packlib.arguments import listed, shown
 from packlib.batches.batch import IGNORED
-from packlib.checks import listed, shown
 from packlib.tools.auditing.columns import read_rows
 from packlib.tools.auditing.names import SEGMENTS
 from packlib.tools.rows.loss_masks import LOSS_MASKS, trained_tokens
@@ -83,7 +83,7 @@ class BatchReader:
         return [sequence for part in _parts(batch) for sequence in self._of_part(part)]
 
     def is_blank(self, batch: Any) -> bool:
-        """Whether a batch without a sequence has rows, of padding alone, as the last of a pipeline may be."""
+        """Return True if a batch without sequences has rows of padding alone, as a pipeline's last batch may."""
         return any(len(value) > 0 for part in _parts(batch) for value in part.values() if np.ndim(value) > 1)
 
     def of_source(self, rows: Iterable[Any]) -> Iterable[OneSequence]:
@@ -132,14 +132,14 @@ class BatchReader:
                 self.from_one.add(name)
 
     def _holds_padding_alone(self, part: dict[str, Any]) -> bool:
-        """Whether the column of borders says 0 everywhere, and elsewhere numbers sequences from 1."""
+        """Return True if the column of borders has zeros alone, where a loader numbers its sequences from 1."""
         kind = _border_column(part)
         if kind not in self.from_one or "attention_mask" in part:
             return False
         return not any(np.any(row) for row in part[kind])
 
     def _without_padding(self, column: str, values: np.ndarray) -> slice:
-        """Where a row has something else than what fills the rows of its column."""
+        """Return the slots of a row between the padding of its column at both ends."""
         if column not in self.pad_ids or values.ndim != 1:
             return slice(None)
         others = np.flatnonzero(values != self.pad_ids[column])
@@ -178,7 +178,7 @@ class BatchReader:
         return _bytes(values[self._without_padding(column, values)] if values.ndim else values)
 
     def _names(self, part: dict[str, Any], sizes: np.ndarray, pieces: list[tuple[int, Any]]) -> list[str] | None:
-        """What the id column calls each sequence: by sequence, by row, or by token."""
+        """Return the name of each sequence from the id column, which has one by sequence, by row or by token."""
         if self.id_column is None:
             return None
         if self.id_column not in part:
@@ -256,7 +256,7 @@ def _parts_of_list(batch: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def _are_columns(values: list[np.ndarray]) -> bool:
-    """Whether a list holds the columns of a batch, as of a `TensorDataset`, and not its samples, such as images."""
+    """Return True if a list has a batch's columns, as of a `TensorDataset`; False for samples, such as images."""
     same_rows = len({len(value) for value in values}) == 1 and any(value.ndim > 1 for value in values)
     alike = len({(value.shape, value.dtype) for value in values}) == 1
     return same_rows and (len(values) == 1 or not alike or values[0].dtype.kind in "iub")
@@ -299,7 +299,7 @@ def _plain(value: Any) -> Any:
 
 
 def _fills(rows: np.ndarray, times: int) -> list[int]:
-    """What rows begin or end with so many times or more, one number for each such end."""
+    """Return the number at each end of a row that has it `times` times there; rows of one number are left out."""
     wide = rows[(rows != rows[:, :1]).any(1)] if rows.shape[1] > 1 else rows[:0]
     ends, begins = wide[:, -times:], wide[:, :times]
     return [one for side in (ends, begins) for one in side[(side == side[:, :1]).all(1), 0].tolist()]
@@ -321,7 +321,7 @@ def _rows(tokens: Any) -> list[np.ndarray]:
 
 
 def _is_bare(part: dict[str, Any]) -> bool:
-    """Whether nothing but the tokens says what padding is."""
+    """Return True if nothing but the tokens tells which slots are padding."""
     return "attention_mask" not in part and _border_column(part) is None
 
 
@@ -404,7 +404,7 @@ def _labels_by_token(part: dict[str, Any], sizes: np.ndarray, flat: np.ndarray) 
 
 
 def _is_one_a_row(part: dict[str, Any], name: str, sizes: np.ndarray) -> bool:
-    """Whether the labels are one a row, for rows of one token."""
+    """Return True if each row is one token and has one label, not in a list."""
     return bool((sizes == 1).all()) and np.ndim(part[name]) == 1
 
 

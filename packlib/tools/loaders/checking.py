@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from packlib.checks import flag, no_frame, number, shown, text, whole_number
+from packlib.arguments import flag, no_frame, number, shown, text, whole_number
 from packlib.tools.check.findings import FAILED, NOT_ASKED, PASSED, Finding
 from packlib.tools.loaders.batch_sequences import BatchReader
 from packlib.tools.loaders.handed_out import Epoch, Reference, of_one_rank, of_source

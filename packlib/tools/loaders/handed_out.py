@@ -26,7 +26,7 @@ class Epoch:
 
     @property
     def ended(self) -> bool:
-        """Whether every rank came to the end of it."""
+        """Return True if every rank reached the end of the epoch."""
         return all(one.ended for one in self.passes)
 
     @property
@@ -46,13 +46,13 @@ def flat(steps: Iterable[tuple[int, ...]]) -> list[int]:
 
 
 def counted(orders: Iterable[Steps]) -> Counter[int]:
-    """How often each sequence is in the steps of all ranks."""
+    """Count each sequence in the steps of all ranks."""
     return Counter(number for steps in orders for step in steps for number in step)
 
 
 @dataclass
 class Reference:
-    """What an epoch should hold.
+    """The sequences that an epoch should have, and how often.
 
     Attributes:
         sentence: what that is taken from.
@@ -73,7 +73,7 @@ class Reference:
     half_known: bool = False
 
     def counts(self, orders: Iterable[Steps]) -> Counter[int]:
-        """How often each sequence of the reference is in the steps, those counted with it that are made from it."""
+        """Count each sequence of the reference in the steps, with the sequences that are made from it."""
         found: Counter[int] = Counter()
         for number, times in counted(orders).items():
             found[self.alias.get(number, number)] += times
@@ -84,7 +84,7 @@ class Reference:
         return sorted(self.expected, key=lambda number: names.rows.get(number, number))
 
     def seen(self, orders: Iterable[Steps], names: SequenceNames) -> np.ndarray:
-        """How often each sequence of the reference was handed out, in their order."""
+        """Return how often each sequence of the reference was handed out, in the reference's order."""
         found = self.counts(orders)
         return np.array([found[number] for number in self.positions(names)], np.int64)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from packlib.checks import in_html
+from packlib.arguments import in_html
 from packlib.files import write_text
 from packlib.tools.check.findings import FAILED, NOT_ASKED, PASSED, Finding
 
@@ -41,7 +41,7 @@ class LoaderCheck:
 
     @property
     def passed(self) -> bool | None:
-        """Whether every question that was asked passed; False if one failed, None if one is inconclusive."""
+        """Return True if every question that was asked passed; False if one failed, None if one is inconclusive."""
         verdicts = {finding.verdict for finding in self.findings}
         return False if FAILED in verdicts else None if INCONCLUSIVE in verdicts else True
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from packlib.checks import one_line, shown
+from packlib.arguments import one_line, shown
 from packlib.tools.loaders.batch_sequences import BatchReader
 from packlib.tools.loaders.sequence_names import SequenceNames
 
@@ -37,7 +37,7 @@ class LoaderRaisedError(ValueError):
 
 
 class OnePass(NamedTuple):
-    """What one rank was handed out in one epoch.
+    """The batches that one rank was handed out in one epoch.
 
     Attributes:
         steps: the numbers of the sequences in each batch.
@@ -76,16 +76,16 @@ class Caller:
 
     @property
     def takes_states(self) -> bool:
-        """Whether `make` has an argument for a state."""
+        """Return True if `make` has an argument for a state."""
         return self._takes(0, None) if self.asks_process else self._takes(0, 1, 0, None)
 
     @property
     def asks_process(self) -> bool:
-        """Whether `make` gets no rank, and asks the process that torchrun has started."""
+        """Return True if `make` takes no rank, and asks the process that torchrun has started."""
         return not self._takes(0, 1, 0) and self._takes(0)
 
     def _takes(self, *arguments: Any) -> bool:
-        """Whether `make` can be called so."""
+        """Return True if `make` can be called with these arguments."""
         try:
             inspect.signature(self.make).bind(*arguments)
         except TypeError:
@@ -206,7 +206,7 @@ class Caller:
 
 
 def _place(error: BaseException) -> str:
-    """Where code of the caller raised an error, such as " (my_data.py, line 7)"; empty if only installed code did."""
+    """Name the line of the caller that raised, such as " (my_data.py, line 7)"; empty if installed code did."""
     theirs = [
         frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_INSTALLED)
     ]

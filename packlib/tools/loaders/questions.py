@@ -140,7 +140,7 @@ def once(
 def _once_so_far(
     epoch: Epoch, reference: Reference, found: Counter, more: Counter, missing: Counter, names: SequenceNames
 ) -> Finding | None:
-    """What the first steps of an epoch that did not end tell of it; None if nothing."""
+    """Return the finding that the first steps of an unfinished epoch already allow; None if there is none."""
     known = [found[number] for number in reference.expected]
     if not reference.whole:
         again = {number: times for number, times in more.items() if reference.expected[number]}
@@ -155,7 +155,7 @@ def _once_so_far(
 
 
 def _rounds(times: list[int]) -> list[int]:
-    """How often a stream that begins again has handed out all, at least and at most; 0 if they differ by more than one.
+    """Return the fewest and the most times that a stream has handed out all; [0] if they differ by more than one.
 
     Args:
         times: how often each sequence came.
@@ -193,7 +193,7 @@ def _with_cause_of_repeats(said: str, epoch: Epoch, reference: Reference, more: 
 
 
 def _all_so_often(by_rank: list[Counter], reference: Reference) -> bool:
-    """Whether each rank has each of its sequences equally often."""
+    """Return True if each rank has all of its own sequences equally often, relative to the reference."""
     return all(
         len({times / reference.expected[number] for number, times in one.items() if reference.expected[number]}) <= 1
         for one in by_rank
@@ -356,7 +356,7 @@ def _labeled(epochs: Sequence[Epoch], reference: Reference) -> list[tuple[int, i
 
 
 def _changes_tokens(epochs: Sequence[Epoch]) -> bool:
-    """Whether some sequence has other tokens than when it came first."""
+    """Return True if a sequence came again with other tokens."""
     return any(OTHER_TOKENS in step for epoch in epochs for one in epoch.passes for step in one.labels)
 
 
@@ -375,7 +375,7 @@ def _differing(
 
 
 def _equal(labels: np.ndarray, right: np.ndarray, shift: int) -> bool:
-    """Whether labels are right; the first of a sequence is not looked at, since no token predicts it."""
+    """Return True if labels are right; the first of a sequence is not compared, since no token predicts it."""
     if len(right) == 1 == len(labels):
         return bool(labels[0] == right[0])
     size = min(len(labels), len(right))  # of a sequence that is cut
@@ -383,7 +383,7 @@ def _equal(labels: np.ndarray, right: np.ndarray, shift: int) -> bool:
 
 
 def _lost_and_added(moved: list[tuple[int, int]], right: dict[int, set[int]], names: SequenceNames) -> tuple[int, int]:
-    """How many labels of tokens are lost and added in these sequences."""
+    """Count the labels of tokens that are lost, and those that are added, in these sequences."""
     lost = added = 0
     for number, label in moved:
         have = names.labels[label] if label >= 0 else np.empty(0)
@@ -395,5 +395,5 @@ def _lost_and_added(moved: list[tuple[int, int]], right: dict[int, set[int]], na
 
 
 def same_steps(first: list[Steps], second: list[Steps]) -> bool:
-    """Whether all ranks are handed out the same in the same order, however it is cut into batches."""
+    """Return True if all ranks get the same sequences in the same order, however batches cut them."""
     return [flat(steps) for steps in first] == [flat(steps) for steps in second]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from packlib.checks import one_line
+from packlib.arguments import one_line
 from packlib.tools.loaders.batch_sequences import OneSequence
 
 NO_LABELS = -1

@@ -75,7 +75,7 @@ CAUSES = {
 
 
 class Rest(NamedTuple):
-    """What was handed out before and after one stop.
+    """The steps before and after one stop.
 
     Attributes:
         stop: steps before it.
@@ -154,7 +154,7 @@ def _wrong_rest(question: str, saved: Sequence[Epoch], rest: Rest, epoch: int, n
 
 
 def _cause_of(saved: Sequence[Epoch], rest: Rest, epoch: int) -> tuple[str, dict[str, object]]:
-    """Which fault gives exactly this rest."""
+    """Name the fault that gives exactly these steps after a stop."""
     got = [flat(steps) for steps in rest.got]
     if not any(got):
         return "nothing", {}
@@ -170,7 +170,7 @@ def _cause_of(saved: Sequence[Epoch], rest: Rest, epoch: int) -> tuple[str, dict
 def _cause_by_rank(
     saved: Sequence[Epoch], rest: Rest, got: list[list[int]], epoch: int
 ) -> tuple[str, dict[str, object]] | None:
-    """Which fault gives each rank exactly this rest, if the same number of ranks goes on; None if no such fault does.
+    """Name the fault that gives each rank exactly these steps, if the same number of ranks goes on; None if none does.
 
     Args:
         got: by rank, the sequences that came.
@@ -199,7 +199,7 @@ def _batches(count: int) -> str:
 
 
 def _begins(whole: list[int], part: list[int]) -> bool:
-    """Whether one list begins with the other, or both are equal."""
+    """Return True if `whole` begins with `part`, or equals it; False if `part` is empty."""
     return bool(part) and whole[: len(part)] == part
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from packlib.checks import percent
+from packlib.arguments import percent
 from packlib.packing.documents import CUTS
 
 

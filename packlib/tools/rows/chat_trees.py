@@ -24,9 +24,9 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from packlib.arguments import one_of, whole_number
 from packlib.bars import progress_bar, wanted
 from packlib.batches import IGNORED
-from packlib.checks import one_of, whole_number
 from packlib.files import WORK, atomic_path, enough_memory, output_path, room_for, work_folder, write_text
 from packlib.installed import __version__
 from packlib.packing import TreeRows, pack_trees

@@ -20,8 +20,8 @@ from torch.nn.functional import pad
 from torch.utils.data import SequentialSampler
 from transformers import PreTrainedModel
 
+from packlib.arguments import shown, whole_number
 from packlib.batches import FlatBatch, PackingCollator, flatten_rows
-from packlib.checks import shown, whole_number
 from packlib.model.unmodified import Form, Handover
 
 

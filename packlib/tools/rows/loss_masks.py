@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from packlib.checks import listed, one_of, shown
+from packlib.arguments import listed, one_of, shown
 from packlib.files import named
 
 MaskWord: TypeAlias = Literal["loss", "prompt", "next", "keep", "drop"]

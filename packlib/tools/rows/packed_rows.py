@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, cast, overload
 import numpy as np
 import pyarrow as pa
 
+from packlib.arguments import depth_limit, flag, one_of, shown, whole_number
 from packlib.bars import progress_bar, wanted
-from packlib.checks import depth_limit, flag, one_of, shown, whole_number
 from packlib.files import atomic_path, make_folders, named, output_path
 from packlib.installed import __version__, needed_by
 from packlib.lengths import LengthHistogram
@@ -27,7 +27,7 @@ from packlib.tools.rows.loss_masks import MaskWord, mask_words
 from packlib.tools.rows.row_columns import (
     LAYOUTS,
     NEMO_READS,
-    Columns,
+    ColumnReader,
     Layout,
     nemo_columns,
     with_labels,
@@ -184,7 +184,9 @@ def pack_dataset(
             drop_unlabeled=drop_unlabeled,
         )
     asked = method, max_sequences_per_pack, overlong, labels, seed, plan, window
-    packing = Packing(max_length, *asked, masks=masks, drop_unlabeled=drop_unlabeled, second_budget=second_budget)
+    packing = PackingOptions(
+        max_length, *asked, masks=masks, drop_unlabeled=drop_unlabeled, second_budget=second_budget
+    )
     columns = packing.columns(tokenizer)
     folder = output_path(cache_dir or Path(datasets.config.HF_DATASETS_CACHE) / "packlib", folder=True)
     make_folders(folder)
@@ -200,7 +202,7 @@ def pack_dataset(
     return datasets.Dataset.from_file(str(path), info=datasets.DatasetInfo(description=found))
 
 
-def read(dataset: Any, folder: Path, columns: Columns, progress: bool | None, shared: bool = False) -> Spool:
+def read(dataset: Any, folder: Path, columns: ColumnReader, progress: bool | None, shared: bool = False) -> Spool:
     """The sequences of what `opened` returned; `shared` says whether other processes read the `Spool` too."""
     spool = Spool(folder, shared)
     several = isinstance(dataset, list) and len(dataset) > 1
@@ -226,8 +228,8 @@ def _naming(origin: Origin | None) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Packing:
-    """What is asked for: see `pack_dataset`."""
+class PackingOptions:
+    """Options of `pack_dataset`, checked together when they are made."""
 
     max_length: int
     method: Method = "auto"
@@ -286,9 +288,9 @@ class Packing:
         if self.method != "auto" or self.max_sequences_per_pack is not None:
             raise ValueError("method and max_sequences_per_pack must be left out with a plan, which has both.")
 
-    def columns(self, tokenizer: Any) -> Columns:
+    def columns(self, tokenizer: Any) -> ColumnReader:
         """What reads the sequences that are packed."""
-        return Columns(
+        return ColumnReader(
             tokenizer,
             self.labels,
             self.max_length,
@@ -308,19 +310,19 @@ class Packing:
     def write(
         self,
         stored: StoredColumns,
-        columns: Columns,
+        columns: ColumnReader,
         path: Path,
         writer: Callable,
         progress: bool | None,
         new: bool = False,
     ) -> dict:
-        """Plan all, and write it to one file, as `PackedRows.write` does; returns what `PackedRows` found."""
+        """Plan all, and write it to one file, as `RowWriter.write` does; returns what `RowWriter` found."""
         rows = self.rows(stored, self.plan_of(stored, progress), columns)
         with rows.bar(len(rows.order), progress) as bar:
             rows.write(rows.order, path, writer, bar, new)
         return rows.found
 
-    def rows(self, stored: StoredColumns, made: PackingPlan | PairPacks, columns: Columns) -> "PackedRows":
+    def rows(self, stored: StoredColumns, made: PackingPlan | PairPacks, columns: ColumnReader) -> "RowWriter":
         """The rows of all packs, in their order."""
         lengths, became = stored.lengths, columns.finish()
         packs: Packs
@@ -352,7 +354,7 @@ class Packing:
             reads = (*NEMO_READS, *columns.masks)
             left = {name: "left out, as NeMo reads it from no file" for name in became if name not in reads}
             found["columns"] = became | left
-        return PackedRows(stored, packs, order, found, self.labels, self.layout)
+        return RowWriter(stored, packs, order, found, self.labels, self.layout)
 
     def _in_order(self, lengths: np.ndarray) -> Packs:
         """Packs as a `StreamPacker` closes them."""
@@ -379,7 +381,7 @@ class Packing:
 
 
 @dataclass(frozen=True, eq=False)
-class PackedRows:
+class RowWriter:
     """Rows that can be written, any of them in any file.
 
     Attributes:

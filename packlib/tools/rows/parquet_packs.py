@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
+from packlib.arguments import listed, shown, whole_number
 from packlib.bars import wanted
-from packlib.checks import listed, shown, whole_number
 from packlib.files import (
     LOCK,
     WORK,
@@ -30,8 +30,8 @@ from packlib.files import (
 )
 from packlib.installed import __version__
 from packlib.packing import PackingPlan, PairPacks
-from packlib.tools.rows.packed_rows import Packing, read
-from packlib.tools.rows.row_columns import Columns
+from packlib.tools.rows.packed_rows import PackingOptions, read
+from packlib.tools.rows.row_columns import ColumnReader
 from packlib.tools.rows.row_sources import opened, part
 from packlib.tools.rows.stored_columns import Spool, StoredColumns
 
@@ -109,7 +109,7 @@ def pack_parquet(
             whole_number("packs_per_file", packs_per_file, 1)
         elif ranks.size > 1:
             raise ValueError("packs_per_file must be given on several ranks, each of which writes files of its own.")
-        packing = Packing(max_length, **asked)
+        packing = PackingOptions(max_length, **asked)
         columns = packing.columns(tokenizer)
         given = [data] if isinstance(data, (str, os.PathLike)) else data
         out = output_path(out, folder=in_files, reads=given)
@@ -158,8 +158,8 @@ def refuse_unknown_files(folder: Path) -> None:
 def _into_folder(
     dataset: Any,
     out: Path,
-    packing: Packing,
-    columns: Columns,
+    packing: PackingOptions,
+    columns: ColumnReader,
     progress: bool | None,
     each: int,
     ranks: "Collectives | Alone",
@@ -226,8 +226,8 @@ def _is_finished(out: Path) -> bool:
 
 
 def _read_together(
-    dataset: Any, work: Path, columns: Columns, progress: bool | None, ranks: "Collectives | Alone"
-) -> tuple[list[Spool], Columns]:
+    dataset: Any, work: Path, columns: ColumnReader, progress: bool | None, ranks: "Collectives | Alone"
+) -> tuple[list[Spool], ColumnReader]:
     """What each of the ranks has read, its part, in the order of the data."""
     if isinstance(dataset, list):
         dataset = ranks.broadcast(dataset)  # another machine may not see a new file yet

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from packlib.checks import listed, one_line, percent, shown
+from packlib.arguments import listed, one_line, percent, shown
 from packlib.lengths.overlong import Overlong
 from packlib.lengths.own_files import refuse_doubles
 from packlib.packing.documents import CUTS
@@ -75,7 +75,7 @@ def _labels_of(pieces: _Pieces, labeled: LabeledTokens | None) -> np.ndarray:
     return np.zeros(len(pieces.sizes), np.int64) if labeled is None else labeled.of(pieces.starts, pieces.sizes)
 
 
-class Columns:
+class ColumnReader:
     """Reads the batches of a data set, one after the other, as sequences.
 
     Args:
@@ -249,7 +249,7 @@ class Columns:
             return LabeledTokens(labeled, lambda starts: np.ones(len(starts), bool))
         return LabeledTokens(labeled, lambda starts: labels[starts] != ids[starts])  # where it is no token of the row
 
-    def add(self, other: "Columns") -> None:
+    def add(self, other: "ColumnReader") -> None:
         """Count what another process has read as what comes next.
 
         Raises:

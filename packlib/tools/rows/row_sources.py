@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from packlib.checks import listed, no_frame, one_line, one_of, shown
+from packlib.arguments import listed, no_frame, one_line, one_of, shown
 from packlib.files import WORK, arrow_errors, at_home, named, naming, parse_json
 from packlib.installed import needed_by
 from packlib.lengths.own_files import json_rows, open_lines, parquet_batches, parquet_file

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 from torch.utils.data import IterableDataset, get_worker_info
 
-from packlib.checks import flag, one_of, shown, whole_number
+from packlib.arguments import flag, one_of, shown, whole_number
 from packlib.collectives import Collectives
 from packlib.lengths.overlong import OVERLONG, Overlong
 from packlib.packing import StreamPacker
 from packlib.tools.rows.books import Books
 from packlib.tools.rows.loss_masks import MaskWord, mask_words
-from packlib.tools.rows.row_columns import Columns, with_labels
+from packlib.tools.rows.row_columns import ColumnReader, with_labels
 from packlib.tools.rows.row_sources import StreamedRows, of_rows
 
 _ROWS = 100  # sequences that are read at once
@@ -104,7 +104,9 @@ class PackedStream(IterableDataset):
         if start["source"] is not None:
             source.load_state_dict(start["source"])
         origin, handed_out, rows = start["source"], start["packs"], iter(source)
-        columns = Columns(self.tokenizer, self.labels, self.max_length, self.overlong, self.masks, self.drop_unlabeled)
+        columns = ColumnReader(
+            self.tokenizer, self.labels, self.max_length, self.overlong, self.masks, self.drop_unlabeled
+        )
         self.books = columns.books
         while some := list(islice(rows, 1)):
             packs = enumerate(self._packs(chain(some, islice(rows, self.empty_every - 1)), columns), start=1)
@@ -138,7 +140,7 @@ class PackedStream(IterableDataset):
     def _setting(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _SETTING}
 
-    def _packs(self, rows: Iterator[Mapping[str, Any]], columns: Columns) -> Iterator[dict[str, list[Any]]]:
+    def _packs(self, rows: Iterator[Mapping[str, Any]], columns: ColumnReader) -> Iterator[dict[str, list[Any]]]:
         """Rows of packs; no pack is open before the first and after the last."""
         packer = StreamPacker(self.max_length, self.window, self.max_sequences_per_pack)
         waiting = dict[int, dict[str, list[Any]]]()
@@ -152,7 +154,7 @@ class PackedStream(IterableDataset):
             yield from (_joined([waiting.pop(i) for i in ids]) for ids in closed)
         yield from (_joined([waiting.pop(i) for i in ids]) for ids in packer.flush())
 
-    def _pieces(self, batch: pa.RecordBatch, columns: Columns) -> Iterator[dict[str, list[Any]]]:
+    def _pieces(self, batch: pa.RecordBatch, columns: ColumnReader) -> Iterator[dict[str, list[Any]]]:
         """What is packed of sequences: by column, a list with a value for each token, or with one for the sequence."""
         lengths, read, _ = columns.read(batch)
         columns.ask()

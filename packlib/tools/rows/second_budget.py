@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from packlib.checks import shown, whole_number
+from packlib.arguments import shown, whole_number
 from packlib.lengths.counting import MAX_LENGTH
 
 

@@ -63,7 +63,7 @@ class ColumnFile:
 
 
 class Spool:
-    """Takes sequences in batches, as `Columns.read` returns them, and writes their columns to files in a folder.
+    """Takes sequences in batches, as `ColumnReader.read` returns them, and writes their columns to files in a folder.
 
     Args:
         named: whether other processes, to which this is sent, read them too.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from packlib.checks import listed, one_line, shown
+from packlib.arguments import listed, one_line, shown
 from packlib.files import named
 from packlib.installed import needed_by
 from packlib.tools.rows.loss_masks import drop_option

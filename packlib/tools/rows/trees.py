@@ -26,8 +26,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, pad
 from transformers import PreTrainedModel
 
+from packlib.arguments import whole_number
 from packlib.batches import IGNORED
-from packlib.checks import whole_number
 from packlib.lengths.counting import as_int64
 from packlib.model.attention import added, tree_pairs
 from packlib.model.unmodified import Handover

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from packlib.checks import one_line
+from packlib.arguments import one_line
 from packlib.lengths import LengthHistogram
 from packlib.packing import PackingPlan
 from packlib.tools import cli

@@ -1,6 +1,7 @@
 """`audit` beside a source whose labels, or masks of the loss, say which tokens are trained on."""
 
 import json
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -237,6 +238,34 @@ def test_equal_sequences_are_matched_with_their_labels_as_multisets():
     (differs,) = audit(packed(other, one, other), twins).source.labels
     assert (differs.sequences, differs.lost, differs.added, differs.moved) == (1, 0, 1, 1)
     assert differs.source_sequence == 2
+
+
+FEW = st.lists(st.tuples(st.sampled_from("ABC"), st.booleans()), min_size=1, max_size=8)
+
+
+@settings(max_examples=60, deadline=None)
+@given(FEW, FEW)
+def test_equal_sequences_are_counted_and_paired_as_by_hand(had, has):
+    """Sequences of three kinds, each with all labels or with one less, at any number on both sides."""
+
+    def rows(sequences):
+        ids = [[5, ord(kind), 6, 7] for kind, _ in sequences]
+        labels = [[-100, row[1], 6, 7 if whole else -100] for row, (_, whole) in zip(ids, sequences, strict=True)]
+        return {"input_ids": ids, "labels": labels}
+
+    packed = Dataset.from_dict({**rows(has), "seq_lengths": [[4]] * len(has)})
+    found = audit(packed, Dataset.from_dict(rows(had))).source
+    kinds, in_packs = Counter(kind for kind, _ in had), Counter(kind for kind, _ in has)
+    assert found.sequences_not_whole == (kinds - in_packs).total()
+    assert found.pieces_or_repeats == (in_packs - kinds).total()
+    assert found.repeats == sum(count for kind, count in (in_packs - kinds).items() if kind in kinds)
+    seen, missing = Counter(), []
+    for at, (kind, _) in enumerate(had):
+        seen[kind] += 1
+        missing += [at] * (seen[kind] > in_packs[kind])
+    assert found.first_missing == (missing[0] if missing else None)
+    same_labels = (Counter(had) & Counter(has)).total()
+    assert sum(one.sequences for one in found.labels) == (kinds & in_packs).total() - same_labels
 
 
 def test_a_mask_that_is_not_known_is_named(tmp_path, capsys):

@@ -188,7 +188,7 @@ def checked(case):
 
 
 # What is right as far as can be told, and what cannot be
-UNTOLD = {
+OPEN_QUESTIONS = {
     "a plain function": "no gradient with respect to the scores",
 }  # fmt: skip
 
@@ -196,16 +196,16 @@ UNTOLD = {
 @pytest.mark.parametrize("name", [*RIGHT, *today.RIGHT], ids=joined)
 def test_what_is_right_raises_no_alarm(name):
     found = checked((RIGHT | today.RIGHT)[name]())
-    assert found.exact is (None if name in UNTOLD else True), found
+    assert found.exact is (None if name in OPEN_QUESTIONS else True), found
     for finding in found.findings:
-        assert finding.verdict != "cannot be told" or UNTOLD[name] in finding.evidence
+        assert finding.verdict != "inconclusive" or OPEN_QUESTIONS[name] in finding.evidence
 
 
 @pytest.mark.parametrize("name", today.OPEN, ids=joined)
-def test_what_cannot_be_told_is_neither_exact_nor_accused(name):
+def test_what_is_inconclusive_is_neither_exact_nor_accused(name):
     case, question, words = today.OPEN[name]
     found = checked(case())
-    assert found.exact is None and found[question].verdict == "cannot be told"
+    assert found.exact is None and found[question].verdict == "inconclusive"
     assert words in found[question].evidence and question in repr(found).splitlines()[-1]
 
 
@@ -322,7 +322,7 @@ def test_findings_are_read_as_text_as_a_table_and_as_json(tmp_path):
     assert path.read_text() == found.to_json() + "\n"
     read = json.loads(found.to_json())
     assert read["exact"] is False and read["findings"][2]["verdict"] == "failed"
-    assert repr(found).splitlines()[-1] == "9 passed, 2 failed, 1 cannot be told. Cannot be told: positions."
+    assert repr(found).splitlines()[-1] == "9 passed, 2 failed, 1 inconclusive. Inconclusive: positions."
     assert "    cause: no document mask" in repr(found)
     page = found._repr_html_()
     assert page.count("<tr>") == len(found.findings) + 1
@@ -338,7 +338,7 @@ def test_questions_that_cannot_be_answered_say_why():
         return F.one_hot(input_ids, 120).float()
 
     unlabeled = check_packing(without_loss, dense(), ROWS)
-    assert {unlabeled[question].verdict for question in ("labels", "mean", "accumulation")} == {"cannot be told"}
+    assert {unlabeled[question].verdict for question in ("labels", "mean", "accumulation")} == {"inconclusive"}
     assert "no loss" in unlabeled["mean"].evidence and unlabeled[EARLIER].verdict == "passed"
 
 
@@ -367,7 +367,7 @@ def wrong():
     return dict(zip(("model", "collate", "sequences"), parts)) | {"reduction": "token"}
 
 
-def untold():
+def inconclusive():
     model, collate, rows = make()
     return model, lambda some: {**collate(some), "labels": None}, rows
 
@@ -400,12 +400,12 @@ def here(tmp_path, monkeypatch):
 
 
 def test_the_command_prints_findings_and_has_a_code_for_each_verdict_and_a_log(here, capsys):
-    exact = {"make": True, "wrong": False, "untold": None}
+    exact = {"make": True, "wrong": False, "inconclusive": None}
     for name, code in zip(exact, (0, 1, 2), strict=True):
         assert main(["check", f"my_training.py:{name}", "--no-progress", "--log", "checks.jsonl"]) == code
     said = capsys.readouterr().out
     assert "isolation from later sequences: passed" in said
-    assert "Cannot be told: targets at borders, labels, mean, accumulation." in said
+    assert "Inconclusive: targets at borders, labels, mean, accumulation." in said
     lines = [json.loads(line) for line in (here / "checks.jsonl").read_text().splitlines()]
     assert {line["target"].partition(":")[2]: line["exact"] for line in lines} == exact
     assert main(["check", "my_training.py:make", "--json", "--no-progress"]) == 0

@@ -4,6 +4,7 @@ import json
 import re
 
 import check_beyond as beyond
+import check_fourth as fourth
 import check_kinds as kinds
 import check_reports as reports
 import check_second as second
@@ -13,7 +14,8 @@ import numpy as np
 import pandas
 import pytest
 import torch
-from check_cases import SEGMENTS, Tiny, dense, make, padded, sequences
+from check_cases import SEGMENTS, Tiny, dense, make, padded, sequences, without_gradients
+from torch.nn import functional as F
 from transformers import OPTConfig, OPTForCausalLM
 
 from packlib.tools.check import check_packing
@@ -148,7 +150,7 @@ def make():
 """
 
 
-def test_an_update_with_noise_cannot_be_told():
+def test_an_update_with_noise_is_inconclusive():
     found = table.checked(beyond.stepping_oddly("noise"))
     assert found.exact is None and "as where noise is drawn" in found["accumulation"].evidence
 
@@ -208,7 +210,7 @@ def test_what_is_too_long_for_any_batch_is_said_by_number():
     assert longer["whole sequences"].verdict == "passed" and not longer.not_asked.keys() & {"whole sequences"}
 
 
-def test_experts_that_are_balanced_over_a_batch_cannot_be_told():
+def test_experts_that_are_balanced_over_a_batch_are_inconclusive():
     found = check_packing(reports.Experts("batch"), dense(**SEGMENTS), reports.SHORT)
     assert found.exact is None and "balances experts" in found["mean"].evidence
 
@@ -238,3 +240,38 @@ def test_a_window_that_no_sequence_exceeds_is_not_asked():
     assert wide.exact is True and "20 tokens, and the model's window 64" in wide.not_asked["windows"]
     narrow = check_packing(make("MistralForCausalLM"), reports.FLAT, sequences())
     assert "windows" not in narrow.not_asked
+
+
+def test_ends_stay_where_borders_are_looked_for_in_tokens():
+    """A model that looks for end tokens needs them; without another token, ends are exchanged like all others."""
+    right, wrong = (fourth.RIGHT["allenai/OLMo-core#843, an end of each"](),
+                    fourth.FAULTS["allenai/OLMo-core#843, no end where a sequence was cut"][0]())  # fmt: skip
+    assert table.checked(right).exact is True
+    found = table.checked(wrong)
+    assert (
+        "some sequences of a row are kept apart and others are not" in found["isolation from earlier sequences"].cause
+    )
+    few = [{"input_ids": [2, 7, 7][:length] + [2] * (length - 3)} for length in (4, 5, 6, 7)]
+    leaking = check_packing(without_gradients(Tiny("attention", fault="attention")), dense(**SEGMENTS), few)
+    assert leaking["isolation from earlier sequences"].verdict == "failed", leaking
+
+
+class ByNumber(fourth.Weighted):
+    """The first sequence of a row weighs 0.6, each other one 0.4 of what is left, whichever they are."""
+
+    def forward(self, input_ids, position_ids=None, segment_ids=None, labels=None):
+        weight = torch.tensor([0.6, 0.4])[: int(segment_ids.max())]
+        return super().forward(input_ids, position_ids, segment_ids, labels, weight)
+
+    def _loss(self, logits, labels, segments, items):
+        target = F.pad(labels[:, 1:], (0, 1), value=-100)
+        each, weight = fourth.entropies(logits, target)[0], self.weight / self.weight.sum()
+        parts = [each[segments[0] == number] for number in range(1, len(weight) + 1)]
+        counts = [(target[0][segments[0] == number] != -100).sum() for number in range(1, len(weight) + 1)]
+        return sum(one.sum() / count * w for one, count, w in zip(parts, counts, weight, strict=True))
+
+
+def test_what_the_place_in_a_batch_weighs_is_no_weight_of_the_sequence():
+    """Of two sequences only the same two in the other order tell these apart."""
+    found = check_packing(ByNumber("by sequence"), fourth.in_one_row, reports.SHORT[:2])
+    assert found["mean"].verdict == "failed" and "company" in found["mean"].cause, found

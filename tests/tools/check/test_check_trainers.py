@@ -75,7 +75,7 @@ def update(model, losses):
 
 def verdicts(found):
     return {verdict: {one.question for one in found.findings if one.verdict == verdict}
-            for verdict in ("failed", "cannot be told")}  # fmt: skip
+            for verdict in ("failed", "inconclusive")}  # fmt: skip
 
 
 def test_the_sft_trainer_is_exact_with_its_own_packing(tokenizer, tmp_path):
@@ -212,7 +212,7 @@ def of_dpo(trainer, times=1, most=None):
 @pytest.mark.parametrize("times", DIVIDED)
 def test_the_dpo_trainer_is_right_in_batches_of_a_fixed_size_if_its_update_is_divided_once(times, preferences):
     found, words = of_dpo(preferences, times), DIVIDED[times]
-    assert verdicts(found) == {"failed": {"accumulation"} if words else set(), "cannot be told": set()}, str(found)
+    assert verdicts(found) == {"failed": {"accumulation"} if words else set(), "inconclusive": set()}, str(found)
     assert found.exact is (not words) and words in found["accumulation"].cause
     assert PADDED <= found.not_asked.keys()
     if times == 1:
@@ -281,7 +281,7 @@ def test_the_grpo_trainer(kind, times, tokenizer, tmp_path):
     mean, accumulation = LOSSES[kind]
     found = check_packing(AsTrained(trainer), collate, answers, step=step)
     assert mean in found["mean"].evidence, found
-    assert verdicts(found)["failed"] <= {"accumulation"} and not verdicts(found)["cannot be told"], str(found)
+    assert verdicts(found)["failed"] <= {"accumulation"} and not verdicts(found)["inconclusive"], str(found)
     assert found["accumulation"].verdict == (accumulation if times == 1 else "failed"), found
     if times != 1:
         words = {0: "a sum of means", 2: "0.5 times what it should be"}[times]

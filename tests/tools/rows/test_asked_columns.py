@@ -260,11 +260,11 @@ def test_long_batches_of_arrow_are_read_in_parts(monkeypatch):
 
 @pytest.mark.parametrize("first, second", [(ANSWER, [2, 0, 1, 1]), ([2, 0, 1, 1], ANSWER), (ANSWER, ANSWER)])
 def test_a_column_is_a_mask_if_all_ranks_have_read_0_and_1(first, second):
-    from packlib.tools.rows.row_columns import Columns
+    from packlib.tools.rows.row_columns import ColumnReader
 
     ranks = []
     for values in (first, second):
-        ranks.append(Columns())
+        ranks.append(ColumnReader())
         ranks[-1].read(pa.RecordBatch.from_pylist([{"input_ids": IDS, "foo": values}]))
     ranks[0].add(ranks[1])
     if first == second:

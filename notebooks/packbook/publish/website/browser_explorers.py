@@ -16,7 +16,7 @@ from ipywidgets import ToggleButtons
 
 from packbook.explorers import Explorer
 from packbook.figures import png, styled
-from packlib.checks import escaped
+from packlib.arguments import escaped
 
 MOST = 16  # settings of an explorer that has pictures
 _CHAPTER = re.compile(r"packbook\.n\d\d_")  # where the explorers of notebooks are

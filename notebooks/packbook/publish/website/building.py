@@ -35,7 +35,7 @@ from packbook.results import meaning, questions_of
 from packbook.run import course
 from packbook.run.minutes import reading_minutes
 from packbook.run.running import NOTEBOOKS
-from packlib.checks import escaped, shown
+from packlib.arguments import escaped, shown
 from packlib.files import output_path, work_folder, write_text
 from packlib.installed import ROOT, needed_by
 from packlib.lengths import available, load
@@ -224,21 +224,14 @@ def leaks_page() -> str:
     """The page that says which trainers and collators were found to leak: each row as it was recorded."""
     table = recorded("leaks")
     words = (_HERE / "leaks.md").read_text(encoding="utf-8").strip()
-    header = ("library", "version", "set-up", "as each sequence alone?", "what differs", "rows of 32 tokens", "date")
+    header = ("as alone?", "set-up", "what differs", "rows of 32 tokens")
     lines = [header, ["---"] * len(header)]
     for row in table.rows:
-        differs = "; ".join(
-            filter(None, (row["failed"], row["inconclusive"] and f"inconclusive: {row['inconclusive']}"))
-        )
-        cells = (
-            row["library"],
-            row["version"],
-            f"`{row['set-up']}`",
-            row["exact"],
-            differs,
-            row["audit"],
-            row["date"],
-        )
+        unanswered = row["inconclusive"] and f"inconclusive: {row['inconclusive']}"
+        differs = "; ".join(filter(None, (row["failed"], unanswered)))
+        parts = ", ".join(f"`{part}`" for part in row["set-up"].split(", "))  # a line breaks between them
+        set_up = f"{row['library']} {row['version']}, {row['date']}: {parts}"
+        cells = (f"**{row['exact']}**", set_up, differs, row["audit"])
         lines.append([str(cell).replace("|", "\\|") for cell in cells])
     body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return f"{words}\n\n{body}\n\nRecorded with `{table.command}` on {table.device}.\n"

@@ -11,7 +11,7 @@ import numpy as np
 
 from packbook.figures import OKABE_ITO
 from packbook.n00_tour.texts import choose_texts
-from packlib.checks import percent
+from packlib.arguments import percent
 from packlib.lengths import LengthHistogram
 from packlib.packing import plan
 

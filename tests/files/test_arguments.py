@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from packlib.checks import flag, number, one_of, shown, text, whole_number
+from packlib.arguments import flag, number, one_of, shown, text, whole_number
 
 
 def test_right_values_come_back_as_python_has_them():
