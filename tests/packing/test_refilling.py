@@ -22,10 +22,10 @@ from packlib.packing.search.refilling import Refilling, refill
 def test_every_sequence_stays_in_a_pack_that_holds_it(depth):
     """After each attempt, and free slots never spread."""
     rng = np.random.default_rng(depth or 0)
-    for _ in range(40):
+    for method in ("next_fit", "unpacked") * 20:  # of unpacked sequences an attempt saves several packs at once
         top = int(rng.integers(4, 80))
         lengths = rng.integers(1, top // 2 + 2, rng.integers(1, 60)).tolist()
-        start = plan(lengths, top, "next_fit", max_sequences_per_pack=depth)
+        start = plan(lengths, top, method, max_sequences_per_pack=depth)
         refilling = Refilling(list(zip(start.strategies, start.repeats.tolist(), strict=True)), top, depth)
         packs, squares = start.num_packs, 0
         for _ in range(30):
