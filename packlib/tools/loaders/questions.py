@@ -91,10 +91,11 @@ def once(
         found = reference.counts(epoch.orders)
         unknown = sum(times for number, times in found.items() if number not in reference.expected)
         if unknown * 2 > found.total():
-            of = "in the source" if reference.from_source else "among what one rank is handed out"
-            said = (
-                f"{unknown:,} of {found.total():,} sequences of {epoch.name} are not {of}: their tokens were changed."
-            )
+            if reference.from_source:
+                why = "in the source: their tokens were changed, or the source is another one."
+            else:
+                why = "among what one rank is handed out: their tokens were changed."
+            said = f"{unknown:,} of {found.total():,} sequences of {epoch.name} are not {why}"
             return Finding("once", INCONCLUSIVE, f"{said} {_GIVE_ID}")
         more = Counter(
             {number: times - reference.expected[number] for number, times in found.items()

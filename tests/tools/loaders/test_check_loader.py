@@ -219,6 +219,12 @@ def test_equal_sequences_are_counted():
     assert found.seen["epoch 0"].tolist() == [2, 2] + [1] * 44 and found.expected.tolist() == [3] + [1] * 45
 
 
+def test_a_source_of_other_sequences_is_named_as_a_reason():
+    others = [{"input_ids": [100 + number] * 3} for number in range(51)]
+    found = check_loader(lambda *now: distributed(*now, rows=samples(51)), source=others, repeats=True)
+    assert found["once"].verdict == "inconclusive" and "or the source is another one" in found["once"].evidence
+
+
 def test_what_is_left_out_and_what_comes_again_is_named():
     found = check_loader(lambda *now: distributed(*now, rows=samples(51), drop_last=True), source=samples(51))
     assert found["once"].verdict == "passed" and "3 left out, fewer than a step has: row " in found["once"].evidence
