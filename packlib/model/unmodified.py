@@ -26,7 +26,7 @@ from transformers.masking_utils import (
     create_masks_for_generate,
 )
 
-from packlib.arguments import instance, one_of
+from packlib.arguments import instance, one_of, shown
 from packlib.batches import IGNORED, FlatBatch, PackedBatch, flatten_packs
 from packlib.batches.batch import segment_begins
 from packlib.model.attention import additive_mask
@@ -97,8 +97,8 @@ def packed_output(model: nn.Module, batch: PackedBatch, form: Form = "auto") -> 
     (tensor([8, 6, 5]), tensor(2))
 
     Args:
-        model: a causal or masked model of transformers, unmodified; or a `PackedBert`, or a module of your own that
-            takes the fields of a batch and returns a `PackedOutput`. Each may be compiled, or in
+        model: a causal or masked model of transformers, unmodified; or a `PackedBert`, or a module or function of your
+            own that takes the fields of a batch and returns a `PackedOutput`. Each may be compiled, or in
             `DistributedDataParallel`.
         form: as in `for_transformers`.
 
@@ -106,7 +106,8 @@ def packed_output(model: nn.Module, batch: PackedBatch, form: Form = "auto") -> 
         TypeError, ValueError: as `for_transformers`; and for a mixture of experts that computes its balancing loss,
             which is a mean over whatever shares a batch and no sum over sequences.
     """
-    instance("model", model, nn.Module)
+    if not callable(model):
+        raise TypeError(f"model must be a module or a function, not {shown(model)}.")
     instance("batch", batch, PackedBatch)
     one_of("form", form, get_args(Form))
     bare: Any = model.module if isinstance(model, DistributedDataParallel) else model

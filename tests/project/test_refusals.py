@@ -405,7 +405,7 @@ SAYS = {
 
 # public names that are not in the table, by the reason why
 NOT_HERE = {
-    "results, which a function makes and a user reads": "PaddingWaste PackingPlan DocumentRows PairPacks TreeRows "
+    "results, which a function makes and a user reads": "PaddingWaste DocumentRows PairPacks TreeRows "
     "Trees TokenBatches FlatBatch PackedOutput Sums Adjustment PackShare SortedRows ContextShards RankGroups Schedule "
     "Waiting",
     "takes nothing, or file names alone": "available data_path tokenizer_path wordnet_tokenizer",

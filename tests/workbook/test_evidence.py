@@ -117,7 +117,7 @@ STATEMENTS = {  # what notebooks say of the recorded runs, once each, and what o
         "the loss of full rows after 59 ± 5 % and 57 ± 16 % of the bytes"),
     ("08", "their result against full rows was inconclusive"): ("reshaped, 30 %, rate 0.003 … inconclusive",),
     ("08", "That they need less time for the same bytes was not seen."): (
-        "processor time for the same bytes: … inconclusive, … inconclusive",),
+        "processor time for the same number of bytes: … (inconclusive) and … (inconclusive)",),
     ("08", "Truncated rows also make 15 % or 30 % more updates from the same number of bytes"): (
         "0.3, truncated 99.6 % ± 4.7 % 115.", "0.6, truncated 102.7 % ± 3.6 % 130.0 %"),
     ("18", "In ascending order both rules have a higher loss than none. In shuffled batches the result is "

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from packbook.figures import INK, OKABE_ITO, name_rows, new_figure, percent, plain_ticks, series, show
+from packbook.figures import INK, name_rows, new_figure, percent, plain_ticks, series, show
 from packbook.n02_greedy_packing.runs import (
     GREEDY_RULES,
     PUBLISHED_PACKS,
@@ -112,11 +112,12 @@ def show_completion(lengths: Sequence[int], slots: int, completed: Sequence[Pack
 
 
 def show_empty(empty: Mapping[str, float], depth: int) -> None:
-    """The share of the slots that each way leaves empty at a depth limit, and the least of them in another color."""
+    """Draw the share of the slots that each way leaves empty at a depth limit, each method in its color."""
     fig, ax = new_figure()
     least, most = min(empty, key=empty.__getitem__), max(empty, key=empty.__getitem__)
     for row, (way, share) in enumerate(empty.items()):
-        ax.barh(row, 100 * share, 0.6, color=OKABE_ITO[0] if way == least else "#8c8c8c")
+        color = series(way.lower())["color"] if way in ("SPFHP", "LPFHP") else "#8c8c8c"
+        ax.barh(row, 100 * share, 0.6, color=color)
         ax.text(100 * share, row, f" {percent(share)}", va="center")
     name_rows(ax, list(empty), above=0.6, below=0.6)
     ax.set(xlabel="empty slots, %", xlim=(0, 115 * max(empty.values())))

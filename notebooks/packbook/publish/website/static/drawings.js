@@ -331,7 +331,7 @@ const Drawings = (() => {
             bar(begin, begin + share, row, parts[at] % 2 ? "second" : "first", 0.66);
             const letter = LETTERS[at];
             const room = right(share) - right(0);
-            const name = share > 5 && room > 36 ? `${letter} ${fixed(share, 0)}` : share > 2.5 && room > 12 ? letter : "";
+            const name = share > 5 && room > 26 ? `${letter} ${fixed(share, 0)}` : share > 2.5 && room > 12 ? letter : "";
             if (name) text(begin + share / 2, row, name, { class: parts[at] % 2 ? "on-second" : "on-first" });
             begin += share;
           });
