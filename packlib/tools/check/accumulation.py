@@ -218,6 +218,7 @@ def _weigh(asked: _Asked) -> Finding:
         or _lost_gradients(asked, measured)
         or _beside_the_scores(asked, measured)
         or _noise(asked, measured)
+        or _changed_after_the_sum(asked, measured)
         or _right_weights(asked, measured)
         or _changed_before_the_step(asked, measured)
         or _other_weights(asked, measured)
@@ -311,6 +312,25 @@ def _noise(asked: _Asked, measured: _Measured) -> Finding | None:
         return None
     of_still = _weigh(replace(asked, still=True))
     return replace(of_still, evidence=f"{of_still.evidence} The model was kept from training, where it draws noise.")
+
+
+def _changed_after_the_sum(asked: _Asked, measured: _Measured) -> Finding | None:
+    """Answer if what is applied is no sum of the gradients, but is the same for one micro-batch of all.
+
+    Then it is made of the sum, once: so parts of a model are clipped apart, and Muon makes gradients orthogonal.
+    """
+    if measured.relative_rest <= NEAR or ranks() > 1 or not near(measured.delivered, measured.shares):
+        return None
+    units = [unit for of_part in _units(asked) for unit in of_part]
+    whole = Loss(asked.checked, asked.checked.collate(asked.checked.of_units(units)))
+    try:
+        of_one = replace(asked, parts=[whole]).update()
+    except ValueError:  # it takes two
+        return None
+    if of_one.steps != 1 or measured.relative(of_one.applied - measured.applied) > NEAR:
+        return None
+    said = "What is applied is no sum of their gradients, but the same for one micro-batch of all of them: it is made"
+    return Finding("accumulation", PASSED, f"{measured.evidence} {said} of the sum.")
 
 
 def _right_weights(asked: _Asked, measured: _Measured) -> Finding | None:
@@ -409,7 +429,7 @@ def _of_four(asked: _Asked, evidence: str) -> Finding:
 def _halved(asked: _Asked) -> list[Loss]:
     """Cut each of two micro-batches in two; none if there is nothing to cut, or each rank has its own."""
     checked = asked.checked
-    units = [list(dict.fromkeys(checked.unit_of[piece.sequence] for piece in part.pieces)) for part in asked.parts]
+    units = _units(asked)
     if ranks() > 1 or min(map(len, units)) < 2:
         return []
     if _by_number(checked, asked.weighing) and len(units[0]) == len(units[1]):  # four of one size, as the two are
@@ -419,6 +439,12 @@ def _halved(asked: _Asked) -> list[Loss]:
         cut = min(map(len, units)) // 3 or 1
     halves = [half for of_part in units for half in (of_part[:cut], of_part[cut:])]
     return [Loss(checked, checked.collate(checked.of_units(half))) for half in halves]
+
+
+def _units(asked: _Asked) -> list[list[int]]:
+    """Return the sequences, or groups of them, of each micro-batch."""
+    unit_of = asked.checked.unit_of
+    return [list(dict.fromkeys(unit_of[piece.sequence] for piece in part.pieces)) for part in asked.parts]
 
 
 def _by_parameter(update: Tensor, parameters: list[nn.Parameter]) -> tuple[Tensor, ...]:

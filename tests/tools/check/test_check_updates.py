@@ -169,3 +169,41 @@ def test_a_step_that_fails_after_its_update_leaves_the_weights():
     found = checked((model, dense(**SEGMENTS), SHORT, {"step": applying_each_second}))
     assert found["accumulation"].verdict == "passed", found
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def clipped_apart(each):
+    """An update whose two halves of the parameters are clipped apart, once or, wrongly, at each micro-batch."""
+
+    def step(model, batches):
+        parameters = [p for p in model.parameters() if p.requires_grad]
+        halves = parameters[::2], parameters[1::2]
+        model.zero_grad()
+        sums = [torch.zeros_like(p) for p in parameters]
+        for batch in batches:
+            (model(**batch)["loss"] * count([batch]) / count(batches)).backward()
+            if each:
+                clip(halves)
+                for p, total in zip(parameters, sums, strict=True):
+                    total += p.grad
+                    p.grad = None
+        if each:
+            for p, total in zip(parameters, sums, strict=True):
+                p.grad = total
+        else:
+            clip(halves)
+        torch.optim.SGD(parameters, lr=0.1).step()
+
+    return step
+
+
+def clip(halves):
+    for half, most in zip(halves, (1e-3, 1e-4), strict=True):
+        nn.utils.clip_grad_norm_(half, most)
+
+
+def test_parts_of_a_model_may_be_clipped_apart_once_in_an_update():
+    found = checked((Tiny(), dense(**SEGMENTS), SHORT, {"step": clipped_apart(False)}))
+    assert found["accumulation"].verdict == "passed", found
+    assert "the same for one micro-batch of all" in found["accumulation"].evidence
+    found = checked((Tiny(), dense(**SEGMENTS), SHORT, {"step": clipped_apart(True)}))
+    assert found["accumulation"].verdict == "failed", found
