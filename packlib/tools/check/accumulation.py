@@ -323,8 +323,14 @@ def _changed_after_the_sum(asked: _Asked, measured: _Measured) -> Finding | None
         return None
     units = [unit for of_part in _units(asked) for unit in of_part]
     whole = Loss(asked.checked, asked.checked.collate(asked.checked.of_units(units)))
+
+    def with_other_numbers(model: nn.Module, batches: list[dict]) -> None:
+        """Call the step so that noise which it draws is another one."""
+        asked.checked.called.reseed(1)
+        asked.step(model, batches)
+
     try:
-        of_one = replace(asked, parts=[whole]).update()
+        of_one = replace(asked, parts=[whole], step=with_other_numbers).update()
     except ValueError:  # it takes two
         return None
     if of_one.steps != 1 or measured.relative(of_one.applied - measured.applied) > NEAR:

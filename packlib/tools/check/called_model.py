@@ -122,11 +122,11 @@ class CalledModel:
             random.setstate(states[0])
             np.random.set_state(states[1])  # noqa: NPY002
 
-    def reseed(self) -> None:
+    def reseed(self, seed: int = 0) -> None:
         """Random numbers begin anew."""
-        random.seed(0)
-        np.random.seed(0)  # noqa: NPY002
-        torch.manual_seed(0)
+        random.seed(seed)
+        np.random.seed(seed)  # noqa: NPY002
+        torch.manual_seed(seed)
 
     @property
     def window(self) -> int:
