@@ -315,9 +315,9 @@ def _noise(asked: _Asked, measured: _Measured) -> Finding | None:
 
 
 def _changed_after_the_sum(asked: _Asked, measured: _Measured) -> Finding | None:
-    """Answer if what is applied is no sum of the gradients, but is the same for one micro-batch of all.
+    """Answer if what is applied is no sum of the gradients, but is the same for one micro-batch of all, and for four.
 
-    Then it is made of the sum, once: so parts of a model are clipped apart, and Muon makes gradients orthogonal.
+    Then it is made of the sum, once, as where parts of a model are clipped apart.
     """
     if measured.relative_rest <= NEAR or ranks() > 1 or not near(measured.delivered, measured.shares):
         return None
@@ -329,12 +329,17 @@ def _changed_after_the_sum(asked: _Asked, measured: _Measured) -> Finding | None
         asked.checked.called.reseed(1)
         asked.step(model, batches)
 
-    try:
-        of_one = replace(asked, parts=[whole], step=with_other_numbers).update()
-    except ValueError:  # it takes two
-        return None
-    if of_one.steps != 1 or measured.relative(of_one.applied - measured.applied) > NEAR:
-        return None
+    ways = [[whole]]
+    halves = _halved(asked)
+    if sum(len(half.pieces) for half in halves) == len(whole.pieces):  # none was left over
+        ways.append(halves)
+    for parts in ways:
+        try:
+            update = replace(asked, parts=parts, step=with_other_numbers).update()
+        except ValueError:  # it takes two
+            return None
+        if update.steps != 1 or measured.relative(update.applied - measured.applied) > NEAR:
+            return None
     said = "What is applied is no sum of their gradients, but the same for one micro-batch of all of them: it is made"
     return Finding("accumulation", PASSED, f"{measured.evidence} {said} of the sum.")
 

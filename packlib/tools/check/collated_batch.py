@@ -80,8 +80,11 @@ class CalledBatch:
 
     def moved(self, batch: dict, slots: np.ndarray) -> dict:
         """The batch with other tokens at these slots, of those that it holds; placeholders and ends stay."""
-        stay, pool = [*self.called.keep, *self.called.ends], self.ids.flatten()[self.owner.ravel() >= 0].unique()
-        pool = pool[~torch.isin(pool, torch.tensor(stay, dtype=pool.dtype, device=pool.device))]
+        tokens = self.ids.flatten()[self.owner.ravel() >= 0].unique()
+        for stay in ([*self.called.keep, *self.called.ends], self.called.keep):
+            pool = tokens[~torch.isin(tokens, torch.tensor(stay, dtype=tokens.dtype, device=tokens.device))]
+            if len(pool) > 1:  # else nothing would change, and all would seem apart
+                break
         flat = batch["input_ids"].flatten().clone()
         slots = slots[~np.isin(flat.cpu().numpy()[slots], stay)]
         flat[slots] = pool[(torch.searchsorted(pool, flat[slots]) + 1) % len(pool)]

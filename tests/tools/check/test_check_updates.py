@@ -207,3 +207,11 @@ def test_parts_of_a_model_may_be_clipped_apart_once_in_an_update():
     assert "the same for one micro-batch of all" in found["accumulation"].evidence
     found = checked((Tiny(), dense(**SEGMENTS), SHORT, {"step": clipped_apart(True)}))
     assert found["accumulation"].verdict == "failed", found
+
+
+def test_a_micro_batch_that_is_left_out_is_found_where_parts_are_clipped_apart():
+    def step(model, batches):
+        clipped_apart(False)(model, [batch for at, batch in enumerate(batches) if at != 2])
+
+    found = checked((Tiny(), dense(**SEGMENTS), SHORT, {"step": step}))
+    assert found["accumulation"].verdict != "passed", found
