@@ -32,8 +32,7 @@ lines, JSON lines, .npy, or Parquet.
 
 def _ends(*own: str) -> str:
     """The exit codes of a command, those of its own after 0."""
-    wrong = "2 a wrong command, parameter or file"
-    codes = sorted([*own, *([] if any(code.startswith("2") for code in own) else [wrong])])
+    codes = sorted([*own, "2 a wrong command, parameter or file"])
     common = "130 interrupted; 141 nobody reads what is printed; 143 terminated"
     return f"Exit codes: {'; '.join(['0 done', *codes, common])}."
 
@@ -518,8 +517,7 @@ def _of_loaders(command: Any) -> Any:
     "check",
     epilog=_ends(
         "1 a question failed",
-        "2 a wrong command, parameter or file, or a question about a model could not be answered",
-        "3 a question about a loader is inconclusive",
+        "3 none failed, and a question is inconclusive",
         "4 another rank has left",
     ),
 )
@@ -602,7 +600,7 @@ def _check(
     given = {name: value for name, value in asked.items() if value not in (None, ())}
     with _group(ranks), redirect_stdout(sys.stderr):  # what the code under check prints is no answer
         found = check_target(target, collate, False if rank else progress, **given)
-    code = {True: 0, False: 1, None: 2}[found.exact]
+    code = {True: 0, False: 1, None: 3}[found.exact]
     if rank:
         return code
     print(found.to_json() if script else found)
