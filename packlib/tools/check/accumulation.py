@@ -12,8 +12,10 @@ from torch import Tensor, nn
 from packlib.tools.check.called_model import ranks, some
 from packlib.tools.check.collated_batch import CheckedBatch
 from packlib.tools.check.findings import INCONCLUSIVE, NOT_ASKED, PASSED, Finding
+from packlib.tools.check.order_of_batches import in_two_orders
 from packlib.tools.check.recorded_updates import (
     NEAR,
+    NUDGE,
     RecordedUpdate,
     all_near,
     frozen_parameters,
@@ -39,6 +41,15 @@ _TOO_FEW = (
     "as its loop should at the end."
 )
 _UNHELD = "give them to an optimizer, or freeze them (requires_grad=False) if they are not to learn."
+_RATE_MOVES = (
+    "The rate changes between micro-batches, as where a scheduler steps with each of them: that is right only if the "
+    "steps of its schedule were counted in micro-batches."
+)
+_AMPLIFIES = (
+    "What is applied is no sum of their gradients, and it makes rounding large: other rounding of the gradients changes "
+    "{change:.2g} of it, as where values near zero are divided by their size. So it is not known whether it is made of "
+    "their sum."
+)
 _DAMPING = 2.0**-12  # what gradients are multiplied with so that no bound clips them
 
 
@@ -155,10 +166,11 @@ def accumulation(checked: CheckedBatch, weighing: Weighing, step: Callable | Non
     asked = _Asked(checked, weighing, step, parts, parameters, parted)
     of_two_sizes = _weigh(asked)
     if of_two_sizes.verdict != INCONCLUSIVE or not _by_number(checked, weighing):
-        yield of_two_sizes
+        yield _in_either_order(asked, of_two_sizes)
         return
-    of_one_size = _weigh(replace(asked, parts=_of_one_size(checked)))
-    yield of_one_size
+    asked = replace(asked, parts=_of_one_size(checked))
+    of_one_size = _weigh(asked)
+    yield _in_either_order(asked, of_one_size)
     if of_one_size.verdict == PASSED:
         yield Finding("smaller micro-batches", NOT_ASKED, of_two_sizes.evidence)
 
@@ -225,6 +237,18 @@ def _weigh(asked: _Asked) -> Finding:
     )
 
 
+def _in_either_order(asked: _Asked, finding: Finding) -> Finding:
+    """Let an update pass if it is the same one where its micro-batches change places."""
+    if finding.verdict != PASSED or ranks() > 1:
+        return finding
+    found = in_two_orders(asked.checked, asked.parameters, asked.own_batches, asked.step)
+    if found.changed:
+        return _failed(f"{finding.evidence} {found.changed}", "order")
+    if found.rate_moves:
+        return Finding("accumulation", INCONCLUSIVE, f"{finding.evidence} {_RATE_MOVES}")
+    return finding
+
+
 def _measure(asked: _Asked, gradients: list[Tensor], update: RecordedUpdate, evidence: str) -> _Measured:
     shares = asked.weighing.shares(asked.parts)
     largest = update.applied.abs().max()
@@ -248,7 +272,9 @@ def _fault_of_the_update(asked: _Asked, measured: _Measured) -> Finding | None:
     if update.steps > 1:
         return _failed(f"{evidence} The optimizer steps {update.steps} times.", "each updates")
     if not update.applied.any():
-        return _failed(evidence, "nothing")
+        in_other_order = replace(asked, parts=asked.parts[::-1])
+        skipped = ranks() == 1 and bool(in_other_order.update().applied.any())
+        return _failed(evidence, "order" if skipped else "nothing")
     if update.moved:
         return _failed(f"{evidence} Other values had {update.moved} of {len(asked.parameters)} parameters.", "moved")
     if update.drifted:
@@ -317,9 +343,11 @@ def _noise(asked: _Asked, measured: _Measured) -> Finding | None:
 def _changed_after_the_sum(asked: _Asked, measured: _Measured) -> Finding | None:
     """Answer if what is applied is no sum of the gradients, but is the same for one micro-batch of all, and for four.
 
-    Then it is made of the sum, once, as where parts of a model are clipped apart.
+    Then it is made of the sum, once, as where parts of a model are clipped apart, or of the sums at two places (SAM).
     """
-    if measured.relative_rest <= NEAR or ranks() > 1 or not near(measured.delivered, measured.shares):
+    times = max(1, round(float(sum(measured.delivered)) / sum(measured.shares)))
+    delivered_right = near(measured.delivered, times * np.array(measured.shares))
+    if measured.relative_rest <= NEAR or ranks() > 1 or not delivered_right:
         return None
     units = [unit for of_part in _units(asked) for unit in of_part]
     whole = Loss(asked.checked, asked.checked.collate(asked.checked.of_units(units)))
@@ -338,10 +366,21 @@ def _changed_after_the_sum(asked: _Asked, measured: _Measured) -> Finding | None
             update = replace(asked, parts=parts, step=with_other_numbers).update()
         except ValueError:  # it takes two
             return None
-        if update.steps != 1 or measured.relative(update.applied - measured.applied) > NEAR:
+        if update.steps != 1:
             return None
+        if measured.relative(update.applied - measured.applied) > NEAR:
+            return _amplifying(asked, measured)
     said = "What is applied is no sum of their gradients, but the same for one micro-batch of all of them: it is made"
     return Finding("accumulation", PASSED, f"{measured.evidence} {said} of the sum.")
+
+
+def _amplifying(asked: _Asked, measured: _Measured) -> Finding | None:
+    """Answer if other rounding of gradients changes what is applied, and micro-batches weigh in it as they should."""
+    first, second = measured.weights / measured.delivered
+    change = measured.relative(asked.update(NUDGE).applied - measured.applied)
+    if change <= NEAR or not np.isclose(first, second, rtol=_NOISY):
+        return None
+    return Finding("accumulation", INCONCLUSIVE, f"{measured.evidence} {_AMPLIFIES.format(change=change)}")
 
 
 def _right_weights(asked: _Asked, measured: _Measured) -> Finding | None:

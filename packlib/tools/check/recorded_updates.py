@@ -19,6 +19,7 @@ from packlib.tools.check.collated_batch import CheckedBatch, in_one_sentence
 from packlib.tools.check.training_noise import WithoutDropout, without_training
 
 NEAR = 0.05  # what two weights may differ by, as a share, and still be called equal
+NUDGE = 1 + 2.0**-14  # gradients times this are the same but for their rounding
 
 
 def near(mine: Any, others: Any) -> bool:
@@ -50,6 +51,9 @@ class RecordedUpdate:
         moved: how many parameters were other ones already when the first optimizer that has them stepped.
         drifted: how many frozen ones, as those of a teacher, were other ones when a later micro-batch was computed.
         searches: whether an optimizer computed gradients more than once in a step, by a closure.
+        change: what the parameters became, less what they were.
+        rates: the rate of each group of parameters at each step of an optimizer.
+        rate_moved: whether a rate was another one at a later micro-batch than at the first.
     """
 
     delivered: Tensor
@@ -63,6 +67,9 @@ class RecordedUpdate:
     moved: int
     drifted: int
     searches: bool
+    change: Tensor
+    rates: tuple[float, ...]
+    rate_moved: bool
 
     def is_finite(self) -> bool:
         return bool(self.delivered.isfinite().all() and self.applied.isfinite().all())
@@ -157,6 +164,7 @@ class _Recorder:
         self.first_values = {p: p.detach().clone() for p in parameters}
         self.first_frozen = {p: p.detach().clone() for p in frozen_parameters(module, parameters)}
         self.first_sums = dict[nn.Parameter, Tensor]()  # of sharded parameters: what came first in the first update
+        self.known_optimizers = list[torch.optim.Optimizer]()
         self.begin()
 
     def begin(self) -> None:
@@ -170,6 +178,9 @@ class _Recorder:
         self.drifted = set[nn.Parameter]()
         self.optimizers = list[torch.optim.Optimizer]()
         self.searches = False
+        self.rates = list[float]()
+        self.rates_at_first: list[float] | None = None
+        self.rate_moved = False
 
     @contextmanager
     def hooks(self) -> Iterator[None]:
@@ -177,6 +188,7 @@ class _Recorder:
         handles = [
             register_optimizer_step_pre_hook(self._before_step),
             self.module.register_forward_pre_hook(self._compare_frozen),
+            self.module.register_forward_pre_hook(self._compare_rates),
         ]
         if self.sharded:
             handles += [p.register_post_accumulate_grad_hook(self._sum_changed) for p in self.parameters]
@@ -211,6 +223,9 @@ class _Recorder:
             moved=sum(self.moved_of_held.values()),
             drifted=len(self.drifted),
             searches=self.searches,
+            change=torch.cat([some(p, p) - some(p, value) for p, value in self.first_values.items()]),
+            rates=tuple(self.rates),
+            rate_moved=self.rate_moved,
         )
 
     def _gradient_came(self, p: nn.Parameter, gradient: Tensor) -> None:
@@ -240,6 +255,14 @@ class _Recorder:
         """Write down which frozen parameters are other ones as a micro-batch is computed."""
         self.drifted.update(p for p, value in self.first_frozen.items() if not torch.equal(p, value))
 
+    def _compare_rates(self, module: nn.Module, given: tuple) -> None:
+        """Write down whether a rate has moved since the first micro-batch, before an optimizer steps."""
+        rates = [rate for optimizer in self.known_optimizers for rate in _rates(optimizer)]
+        if self.rates_at_first is None:
+            self.rates_at_first = rates
+        elif not self.optimizers and len(rates) == len(self.rates_at_first):
+            self.rate_moved |= rates != self.rates_at_first
+
     def _before_step(self, optimizer: torch.optim.Optimizer, given: tuple, named: dict) -> tuple[tuple, dict] | None:
         """Take what an optimizer applies; if it computes that by a closure, when the closure has returned."""
         closure = given[1] if len(given) > 1 else named.get("closure")
@@ -262,13 +285,30 @@ class _Recorder:
 
     def _take(self, optimizer: torch.optim.Optimizer) -> None:
         self.optimizers.append(optimizer)
+        if not any(one is optimizer for one in self.known_optimizers):
+            self.known_optimizers.append(optimizer)
+        self.rates += _rates(optimizer)
         for p in (p for group in optimizer.param_groups for p in group["params"]):
             if p not in self.taken:
                 continue
-            self.moved_of_held.setdefault(p, not torch.equal(p, self.first_values[p]))
+            self.moved_of_held.setdefault(p, _is_moved(p, self.first_values[p]))
             if p.grad is not None:
                 self._reach(p)
                 self.taken[p].append(some(p, p.grad))
+
+
+def _rates(optimizer: torch.optim.Optimizer) -> list[float]:
+    return [float(group["lr"]) for group in optimizer.param_groups if "lr" in group]
+
+
+def _is_moved(parameter: Tensor, before: Tensor) -> bool:
+    """Return whether a parameter is another one, by more than what going away and coming back rounds off (SAM)."""
+    if torch.equal(parameter, before):
+        return False
+    if parameter.dtype not in (torch.float32, torch.float64):
+        return True  # a step of an optimizer is no larger than such a rounding
+    rounded = 4 * torch.finfo(parameter.dtype).eps * float(before.abs().max())
+    return float((parameter - before).abs().max()) > rounded
 
 
 def _over_ranks(update: RecordedUpdate, sharded: bool) -> RecordedUpdate:

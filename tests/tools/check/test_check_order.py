@@ -1,0 +1,330 @@
+"""`check_packing` asked what micro-batches change by their order: rates, the parameters behind the optimizer, skips."""
+
+import math
+
+import pytest
+import torch
+from check_cases import SEGMENTS, VOCABULARY, Tiny, dense
+from check_later import count
+from check_reports import SHORT
+from check_table import checked
+from torch import nn
+from torch.nn import functional as F
+
+BY_ORDER = "depends on the order of micro-batches"
+
+
+def add_gradients(model, batches, then=None):
+    """Add up the gradient of the mean over all labels; after each micro-batch `then` may do something."""
+    for batch in batches:
+        output = model(**batch)
+        (output["loss"] * count([batch]) / count(batches)).backward()
+        if then:
+            then(output["loss"].item())
+
+
+def accumulation(step, model=None):
+    """Check a step on a small model of its own, which it is made of."""
+    model = model or Tiny()
+    return checked((model, dense(**SEGMENTS), SHORT, {"step": step(model)}))["accumulation"]
+
+
+def rate_by(labels, optimizer=torch.optim.SGD):
+    """Make a step whose rate follows the labels of the "last" micro-batch, or of "all"."""
+
+    def with_model(model):
+        one = optimizer(model.parameters(), lr=0.01)
+
+        def step(model, batches):
+            add_gradients(model, batches)
+            counted = count(batches[-1:]) if labels == "last" else count(batches)
+            one.param_groups[0]["lr"] = 0.01 * math.sqrt(counted / 10)
+            one.step()
+            one.zero_grad()
+
+        return step
+
+    return with_model
+
+
+def scaled_by(losses, optimizer=torch.optim.SGD):
+    """Make a step that scales a weight behind the optimizer by the "last" loss, or by the "largest" one."""
+
+    def with_model(model):
+        one = optimizer(model.parameters(), lr=0.001)
+
+        def step(model, batches):
+            seen = []
+            add_gradients(model, batches, seen.append)
+            one.step()
+            one.zero_grad()
+            with torch.no_grad():
+                next(p for p in model.parameters() if p.dim() == 2).mul_(
+                    0.5 / (seen[-1] if losses == "last" else max(seen))
+                )
+
+        return step
+
+    return with_model
+
+
+def skipping(if_last_is):
+    """Make a step that skips an update whose last micro-batch has the "larger" loss of two, or the "smaller" one."""
+
+    def with_model(model):
+        one = torch.optim.SGD(model.parameters(), lr=0.01)
+
+        def step(model, batches):
+            seen = []
+            add_gradients(model, batches, seen.append)
+            if len(set(seen)) == 1 or (seen[-1] == max(seen)) != (if_last_is == "larger"):
+                one.step()
+            one.zero_grad()
+
+        return step
+
+    return with_model
+
+
+def climbing_by(which, far=0.05):
+    """Make a step of SAM, whose gradients are those at weights that are moved by "all" micro-batches, or the "last"."""
+
+    def with_model(model):
+        one = torch.optim.SGD(model.parameters(), lr=0.01)
+        parameters = list(model.parameters())
+
+        def step(model, batches):
+            add_gradients(model, batches if which == "all" else batches[-1:])
+            norm = torch.stack([p.grad.norm() for p in parameters if p.grad is not None]).norm()
+            moves = [(p, far * p.grad / norm) for p in parameters if p.grad is not None]
+            with torch.no_grad():
+                for p, move in moves:
+                    p += move
+            one.zero_grad()
+            add_gradients(model, batches)
+            with torch.no_grad():
+                for p, move in moves:
+                    p -= move
+            one.step()
+            one.zero_grad()
+
+        return step
+
+    return with_model
+
+
+@pytest.mark.parametrize("faulty", [
+    rate_by("last"), rate_by("last", torch.optim.AdamW), scaled_by("last"), scaled_by("last", torch.optim.AdamW),
+    skipping("larger"), skipping("smaller"), climbing_by("last"),
+], ids=["rate", "rate of AdamW", "scaled", "scaled, AdamW", "larger", "smaller", "climbing"])  # fmt: skip
+def test_what_the_last_micro_batch_decides_alone_is_found(faulty):
+    found = accumulation(faulty)
+    assert BY_ORDER in found.cause, found
+
+
+def scheduled(each):
+    """Make a step with a scheduler, which steps once in an update or with each micro-batch."""
+
+    def with_model(model):
+        one = torch.optim.SGD(model.parameters(), lr=0.01)
+        schedule = torch.optim.lr_scheduler.LambdaLR(one, lambda count: 0.9**count)
+
+        def step(model, batches):
+            add_gradients(model, batches, lambda loss: schedule.step() if each else None)
+            one.step()
+            one.zero_grad()
+            if not each:
+                schedule.step()
+
+        return step
+
+    return with_model
+
+
+def test_a_schedule_that_counts_micro_batches_is_named():
+    found = accumulation(scheduled(each=True))
+    assert found.verdict == "inconclusive" and "The rate changes between micro-batches" in found.evidence, found
+
+
+def newton_schulz(gradient):
+    """Orthogonalize a gradient as Muon does."""
+    x = gradient / (gradient.norm() + 1e-7)
+    for _ in range(5):
+        square = x @ x.T
+        x = 3.4445 * x + (-4.7750 * square + 2.0315 * square @ square) @ x
+    return x
+
+
+def by_singular_vectors(gradient):
+    left, _, right = torch.linalg.svd(gradient, full_matrices=False)
+    return left @ right
+
+
+def orthogonal(how):
+    """Make a step that orthogonalizes the sum of gradients by hand."""
+
+    def with_model(model):
+        one = torch.optim.SGD(model.parameters(), lr=0.01)
+
+        def step(model, batches):
+            add_gradients(model, batches)
+            for p in model.parameters():
+                if p.grad is not None and p.dim() == 2:
+                    p.grad = how(p.grad)
+            one.step()
+            one.zero_grad()
+
+        return step
+
+    return with_model
+
+
+class Lion(torch.optim.Optimizer):
+    """Moves each parameter by the sign of what momentum and gradient give."""
+
+    def __init__(self, parameters, lr):
+        super().__init__(parameters, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    momentum = self.state[p].setdefault("momentum", torch.zeros_like(p))
+                    p -= group["lr"] * (0.9 * momentum + 0.1 * p.grad).sign()
+                    momentum.mul_(0.99).add_(p.grad, alpha=0.01)
+
+
+def plain(optimizer, **options):
+    """Make a step of a right loop with an optimizer that is kept."""
+
+    def with_model(model):
+        one = optimizer(model.parameters(), lr=0.001, **options)
+
+        def step(model, batches):
+            add_gradients(model, batches)
+            one.step()
+            one.zero_grad()
+
+        return step
+
+    return with_model
+
+
+def looking_back(every):
+    """Make a step that returns half of the way after so many updates (Lookahead)."""
+
+    def with_model(model):
+        one = torch.optim.AdamW(model.parameters(), lr=0.001)
+        slow = {p: p.detach().clone() for p in model.parameters()}
+        calls = 0
+
+        def step(model, batches):
+            nonlocal calls
+            add_gradients(model, batches)
+            one.step()
+            one.zero_grad()
+            calls += 1
+            if calls % every == 0:
+                with torch.no_grad():
+                    for p, its in slow.items():
+                        p.copy_(its.add_(p - its, alpha=0.5))
+
+        return step
+
+    return with_model
+
+
+def noisy(each):
+    """Make a step that draws noise for the gradients of each micro-batch, or of the update."""
+
+    def with_model(model):
+        one = torch.optim.SGD(model.parameters(), lr=0.01)
+
+        def add_noise(loss=None):
+            for p in model.parameters():
+                if p.grad is not None:
+                    p.grad += 1e-3 * p.grad.abs().mean() * torch.randn_like(p)
+
+        def step(model, batches):
+            add_gradients(model, batches, add_noise if each else None)
+            add_noise()
+            one.step()
+            one.zero_grad()
+
+        return step
+
+    return with_model
+
+
+RIGHT = {
+    "rate": rate_by("all"), "scaled": scaled_by("largest"), "schedule": scheduled(each=False),
+    "SAM": climbing_by("all"), "SAM, far": climbing_by("all", 1.0), "Muon": orthogonal(newton_schulz),
+    "Lion": plain(Lion),    "every second": looking_back(2), "every third": looking_back(3), "every fifth": looking_back(5),
+    "noise of each": noisy(True), "noise of the update": noisy(False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_step_passes_in_either_order(name):
+    found = accumulation(RIGHT[name])
+    assert found.verdict == "passed", found
+
+
+class Attending(nn.Module):
+    """An attention whose biases of keys get a gradient of rounding alone, which AdamW makes as large as any other.
+
+    Its inputs have eight numbers of their own, so that gradients of its weights have rank 8 of 24.
+    """
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.tokens, self.wide = nn.Embedding(VOCABULARY, 8), nn.Linear(8, 24, bias=False)
+        self.attention = nn.MultiheadAttention(24, 2, batch_first=True)
+        self.out = nn.Linear(24, VOCABULARY)
+
+    def forward(self, input_ids, segment_ids, labels=None, **others):
+        same = segment_ids[:, :, None] == segment_ids[:, None]
+        hidden = ~(same.tril() | torch.eye(same.shape[1], dtype=torch.bool)).repeat_interleave(2, 0)
+        x = self.wide(self.tokens(input_ids))
+        logits = self.out(x + self.attention(x, x, x, attn_mask=hidden, need_weights=False)[0])
+        target = F.pad(labels[:, 1:], (0, 1), value=-100)
+        return {"logits": logits, "loss": F.cross_entropy(logits.transpose(1, 2), target)}
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.AdamW, torch.optim.Adagrad, torch.optim.RMSprop])
+def test_gradients_of_rounding_alone_are_not_taken_for_an_order(optimizer):
+    found = accumulation(plain(optimizer, eps=1e-16), Attending())
+    assert found.verdict == "passed", found
+
+
+def test_a_step_that_amplifies_rounding_is_not_accused():
+    """Singular vectors of values near zero are rounding alone, and orthogonalized they weigh as much as others."""
+    found = accumulation(orthogonal(by_singular_vectors), Attending())
+    assert found.verdict == "inconclusive" and "rounding" in found.evidence, found
+
+
+def orthogonal_each(model):
+    """Make a step that orthogonalizes the gradient of each micro-batch, and adds these up."""
+    one = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def step(model, batches):
+        sums = {}
+        for batch in batches:
+            (model(**batch)["loss"] * count([batch]) / count(batches)).backward()
+            for p in model.parameters():
+                if p.grad is not None:
+                    sums[p] = sums.get(p, 0) + (by_singular_vectors(p.grad) if p.dim() == 2 else p.grad)
+                    p.grad = None
+        for p, total in sums.items():
+            p.grad = total
+        one.step()
+        one.zero_grad()
+
+    return step
+
+
+def test_what_amplifies_rounding_in_each_micro_batch_is_no_sum():
+    found = accumulation(orthogonal_each, Attending())
+    assert found.verdict == "failed", found
