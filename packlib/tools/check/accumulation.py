@@ -46,9 +46,9 @@ _RATE_MOVES = (
     "steps of its schedule were counted in micro-batches."
 )
 _AMPLIFIES = (
-    "What is applied is no sum of their gradients, and it makes rounding large: other rounding of the gradients changes "
-    "{change:.2g} of it, as where values near zero are divided by their size. So it is not known whether it is made of "
-    "their sum."
+    "What is applied is no sum of their gradients, and it makes rounding large: gradients that are rounded otherwise "
+    "change {change:.2g} of it, as where values near zero are divided by their size. So it is not known whether it is "
+    "made of their sum."
 )
 _DAMPING = 2.0**-12  # what gradients are multiplied with so that no bound clips them
 

@@ -260,7 +260,8 @@ def noisy(each):
 RIGHT = {
     "rate": rate_by("all"), "scaled": scaled_by("largest"), "schedule": scheduled(each=False),
     "SAM": climbing_by("all"), "SAM, far": climbing_by("all", 1.0), "Muon": orthogonal(newton_schulz),
-    "Lion": plain(Lion),    "every second": looking_back(2), "every third": looking_back(3), "every fifth": looking_back(5),
+    "Lion": plain(Lion), "every second": looking_back(2), "every third": looking_back(3),
+    "every fifth": looking_back(5),
     "noise of each": noisy(True), "noise of the update": noisy(False),
 }  # fmt: skip
 
