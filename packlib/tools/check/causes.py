@@ -17,6 +17,7 @@ from packlib.tools.check.called_model import meeting
 from packlib.tools.check.collated_batch import CheckedBatch
 from packlib.tools.check.locating import MASK, POSITIONS, Piece, has_slots, is_mask, owners, restarting
 
+_FAINT = 1e-3  # a gradient, relative to the largest: what is seen so little was meant to be hidden
 _NO_MASK = "none", "run on", "ones", "mask", "attention"
 
 
@@ -134,6 +135,8 @@ def why_leaks(checked: CheckedBatch) -> Why:
     by_gradient = checked.leak(None, checked.slopes(batch))  # of evaluation alone
     if by_gradient and by_gradient.strength > 1e3 * checked.least and not checked.leak(checked.own_moves, None):
         return Why(["backward"], place)
+    if by_gradient and not checked.leak(checked.own_moves, None) and checked.seen.outputs.element_size() == 2:
+        return Why(["faint"], place)  # which is less than what half precision rounds off
     if checked.own_leak("another row"):
         return Why(["rows"], place)
     if not leaks(batch):
@@ -207,6 +210,9 @@ def _of_attention(checked: CheckedBatch, seen: np.ndarray, cured: str, alone: bo
         return "some"
     if cured in _NO_MASK and any("context_parallel" in getattr(hook, "__qualname__", "") for hook in hooks):
         return "context parallel"
+    leak = checked.leak(None, checked.own_slopes)
+    if cured == "attention" and leak is not None and leak.strength < _FAINT:
+        return "faint"
     return cured
 
 
