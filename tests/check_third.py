@@ -376,7 +376,7 @@ FAULTS = {
         LATER, "some sequences of a row are kept apart"),
     "ModelTC/LightX2V#1132, positions kept by shape": (
         lambda: third("kept by shape"),
-        ALONE, "though it does not see the tokens of others"),
+        ALONE, "though no change of others' tokens that was tried changes it"),
     "mead-ml/mead-baseline#677, advantages are not sorted with the rows": (
         lambda: with_advantages(sort=False), "mean", "company"),
     "pytorch/torchtitan#1304, biases of experts move in each pass": (

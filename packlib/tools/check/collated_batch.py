@@ -129,6 +129,7 @@ class CheckedBatch(CalledBatch):
         pieces = found_in(batch, few)
         if not pieces:
             raise ValueError("collate must keep the tokens of the sequences: none of them is in its input_ids.")
+        _refuse_reordered(batch["input_ids"], pieces, few)
         super().__init__(called, batch, pieces, like)
         if like is not None:
             self.causal = like.causal
@@ -473,3 +474,46 @@ def collated(called: CalledModel, collate: Callable, sequences: list[dict]) -> d
 def found_in(batch: dict, sequences: Sequence[dict]) -> list[Piece]:
     """Find the sequences in a batch."""
     return locate(batch["input_ids"].cpu().numpy(), [np.asarray(row["input_ids"]) for row in sequences])
+
+
+def _refuse_reordered(ids: Tensor, pieces: Sequence[Piece], sequences: Sequence[dict]) -> None:
+    """Refuse a batch in which the tokens of a sequence come in another order, as by fill-in-the-middle.
+
+    Then what a pack does to a sequence cannot be told from what the collator does to it.
+
+    Raises:
+        ValueError: if they do.
+    """
+    reordered = _scattered(ids, pieces, sequences)
+    for number in range(len(sequences)):
+        begins = [(int(piece.slots[0]), int(piece.offsets[0])) for piece in pieces if piece.sequence == number]
+        offsets = [offset for _, offset in sorted(begins)]
+        if len(set(offsets)) == len(offsets) and offsets != sorted(offsets):
+            reordered.append(number)
+    if reordered:
+        raise ValueError(
+            f"collate puts the tokens of sequence {min(reordered)} in another order, as fill-in-the-middle does: "
+            "reorder the sequences first, and give the check what they are then."
+        )
+
+
+def _scattered(ids: Tensor, pieces: Sequence[Piece], sequences: Sequence[dict]) -> list[int]:
+    """Return the sequences that lack tokens, if all of these lie elsewhere in the batch, with little besides.
+
+    What lies there besides is padding, and a few tokens that mark the parts of a sequence.
+    """
+    contents = [np.asarray(row["input_ids"]) for row in sequences]
+    slots = ids.cpu().numpy().ravel()
+    elsewhere = np.ones(len(slots), bool)
+    lacking = [np.ones(len(content), bool) for content in contents]
+    for piece in pieces:
+        equal = slots[piece.slots] == contents[piece.sequence][piece.offsets]
+        elsewhere[piece.slots[equal]] = False
+        lacking[piece.sequence][piece.offsets[equal]] = False
+    lost = Counter(np.concatenate([content[lacks] for content, lacks in zip(contents, lacking, strict=True)]).tolist())
+    others = Counter(slots[elsewhere].tolist())
+    besides = others.total() - lost.total() - max(others.values(), default=0)
+    # one token alone may be an end that the collator takes off, and pads with
+    if len(lost) < 2 or lost - others or besides > 4 * len(sequences):
+        return []
+    return [number for number, lacks in enumerate(lacking) if lacks.any()]
