@@ -7,7 +7,8 @@ In this order each file is read once, from the call of a plan to its proof:
 3. A few packs at a time are filled again: `refilling.py`.
 4. Prices of all lengths come from a linear program: `exact.py`, with `master.py`, `columns.py` and `knapsack.py`. Its
    solution becomes whole packs: `dives.py` and `listing.py`, with `whole_packs.py`.
-5. Prices of a few lengths, and a plan after them: `long_bound.py`, with `breakpoint_program.py` and `long_packs.py`.
+5. Prices of a few lengths, and plans after them: `long_bound.py`, with `breakpoint_program.py`, `long_packs.py` and
+   `packing_again.py`.
 6. The proof by prices is written out and computed: `bound.py`, with `relaxed_knapsack.py`.
 
 `packlib.packing.proofs` then checks the plan. `tree_bound.py` and `group_bound.py` bound the rows of trees, which

@@ -8,7 +8,7 @@ breakpoints, and at most one sequence between two of them.
 
 import math
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import cast
 
 import numpy as np
@@ -78,12 +78,16 @@ class BreakpointProgram:
         self.unit = self.capacity / self.slots
         self.breakpoints = choose_breakpoints(counts, self.slots, series, self.depth <= ALL_LONG)
         self.prices = self.breakpoints * (PRICE_OF_A_PACK // self.slots)
-        lengths = np.flatnonzero(counts)
-        self.counts = np.maximum(np.rint(self._parts(lengths / self.unit, counts[lengths])), 0).astype(np.int64)
+        self.set_counts(counts)
         self.master = MasterProblem(np.ones_like(self.prices))
         self.pack_of: dict[Multiset, Multiset] = {}
         copies = np.minimum(self.slots // self.breakpoints, self.depth)
         self._add([((point, n),) for point, n in zip(self.breakpoints.tolist(), copies.tolist(), strict=True)])
+
+    def set_counts(self, counts: np.ndarray) -> None:
+        """Pack these sequences from now on."""
+        lengths = np.flatnonzero(counts)
+        self.counts = np.maximum(np.rint(self._parts(lengths / self.unit, counts[lengths])), 0).astype(np.int64)
 
     def _parts(self, lengths: np.ndarray, copies: np.ndarray) -> np.ndarray:
         """Count the sequences that each breakpoint stands for; float64.
@@ -96,22 +100,28 @@ class BreakpointProgram:
         part = (lengths - self.breakpoints[below]) / np.maximum(self.breakpoints[after] - self.breakpoints[below], 1)
         return np.bincount(below, copies * (1 - part), size) + np.bincount(after, copies * part, size)
 
-    def generate(self, deadline: Deadline, report: Callable[[], None] | None = None) -> bool:
-        """Add columns until the program nearly meets its bound, none helps, or the deadline.
+    def generate(
+        self, deadline: Deadline, report: Callable[[], None] | None = None, rounds: int | None = None
+    ) -> bool:
+        """Add columns until the program nearly meets its bound, none helps, so many rounds are over, or the deadline.
 
         Args:
             report: is called after each round.
+            rounds: at most so many linear programs are solved; None for any number.
 
         Returns:
             Whether it came so far; False if the deadline was first.
         """
-        self._proven, self._near = 0.0, False
+        self._proven, self._near, self._ended = 0.0, False, False
 
         def solutions() -> Iterator[np.ndarray]:
-            while deadline.solve(self.master, self.counts):
+            for _ in range(rounds) if rounds else count():
+                if not deadline.solve(self.master, self.counts):
+                    return
                 yield self.master.prices
                 if report:
                     report()
+            self._ended = True
 
         def price(mixed: np.ndarray, own: np.ndarray) -> int | None:
             layers = self.depth if self.limit else 1
@@ -124,7 +134,7 @@ class BreakpointProgram:
             return None if self._near else self._add(packs, own)
 
         solved = generate_columns(solutions(), lambda: self.prices, price)
-        return solved or self._near
+        return solved or self._near or self._ended
 
     def _price(self, prices: np.ndarray) -> tuple[list[Multiset], int]:
         """Find the best packs with each breakpoint and with a length between each two, and what the best is worth."""

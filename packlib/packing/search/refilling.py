@@ -22,7 +22,7 @@ _STEPS_A_ROUND = 50_000  # of refilling: some 100 ms
 _SEARCH_STEPS = 600  # what a step of refilling is for the deadline
 _STEPS_A_SEQUENCE = 50  # of the deadline: listing all packs, at first and whenever one was saved
 _SEQUENCES = 2_000_000  # of more, each round would change too little
-_WRITING = 3e-6  # seconds a sequence, a guess: writing the plan down and verifying it
+WRITING = 3e-6  # seconds a sequence, a guess: writing the plan down and verifying it
 _FEWEST, _MOST = 3, 6  # packs that are taken apart at a time; two save less in as many steps
 _ROOMY = 0.9  # of these, those that are chosen by their free slots; the others are any
 _LONGEST_FIRST = 0.7  # of the packs, those that begin with the longest sequence; the others begin with any
@@ -42,7 +42,7 @@ def refill(best: Best, patience: int) -> None:
         return
     refilling, idle = Refilling(best.strategies, best.histogram.max_length, best.limit), 0
     best.deadline.spend(_STEPS_A_SEQUENCE * sequences)
-    while idle < patience and not best.done() and best.deadline.seconds_left() > sequences * _WRITING:
+    while idle < patience and not best.done() and best.deadline.seconds_left() > sequences * WRITING:
         if not best.deadline.next_round():
             break
         began = refilling.steps
