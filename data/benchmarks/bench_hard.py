@@ -203,7 +203,7 @@ def read(path: Path) -> LengthHistogram:
 
 
 def measure(histogram: LengthHistogram, depth: int | None = None, limit: float | None = SECONDS) -> dict:
-    made, seconds = timed(partial(plan, histogram, max_sequences_per_pack=depth, time_limit=limit))
+    made, seconds = timed(partial(plan, histogram, method="optimal", max_sequences_per_pack=depth, time_limit=limit))
     return {
         "sequences": histogram.num_sequences, "max_length": histogram.max_length, "packs": made.num_packs,
         "bound": made.lower_bound, "listed": made.listed, "CPU seconds": f"{seconds:.2f}",

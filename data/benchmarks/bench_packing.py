@@ -110,7 +110,10 @@ def against_nnls(wikipedia: LengthHistogram) -> Iterator[dict]:
         ("log-normal 2,048", None): log_normal(10_000_000, 2048, 5.0, 1.0),
         ("log-normal 8,192", None): log_normal(10_000_000, 8192, 6.0, 1.2),
     }
-    work = {case: partial(plan, histogram, max_sequences_per_pack=case[1]) for case, histogram in cases.items()}
+    work = {
+        case: partial(plan, histogram, method="optimal", max_sequences_per_pack=case[1])
+        for case, histogram in cases.items()
+    }
     seconds, plans = in_turn({**work, "nnls": nnls_on(wikipedia)}, runs=3, clock=time.process_time)
     nnls_packs = plan(wikipedia, method="nnlshp", max_sequences_per_pack=3).num_packs
     for name, depth in cases:
@@ -130,7 +133,7 @@ def draws(wikipedia: LengthHistogram) -> Iterator[dict]:
             counts = np.random.default_rng(seed).multinomial(counts.sum(), counts / counts.sum())
         for depth in (2, 3, 4, 6, 8, 16, None):
             drawn = LengthHistogram(counts, max_length=histogram.max_length)
-            made, seconds = timed(partial(plan, drawn, max_sequences_per_pack=depth))
+            made, seconds = timed(partial(plan, drawn, method="optimal", max_sequences_per_pack=depth))
             taken.append(seconds)
             gaps.append(made.gap)
     found = f"{len(taken)} plans: gap 0 in {gaps.count(0) / len(gaps):.1%}, at most {max(gaps)}"

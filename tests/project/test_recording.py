@@ -1,5 +1,6 @@
 """The programs in `data/` that record what the workbook shows: one command lists and runs them, and records name it."""
 
+import ast
 import fnmatch
 import os
 import re
@@ -100,6 +101,27 @@ def test_make_runs_programs_that_there_are():
     assert set(short.replace("\\\n", " ").split()) == benchmarks - {"hard", "packing_draws"}
     called = re.findall(r"data/record\.py (\w+)", makefile)
     assert called == ["mutants", "model"] and "do $(PY) data/record.py $$name ||" in makefile
+
+
+def plans_without_a_method(program):
+    """Return the lines of a program that call `plan`, or make a `partial` of it, without a method or `**options`."""
+    calls = [node for node in ast.walk(ast.parse(program)) if isinstance(node, ast.Call)]
+    named = [call for call in calls if ast.unparse(call.func) == "plan"]
+    named += [call for call in calls if ast.unparse(call.func) == "partial" and ast.unparse(call.args[0]) == "plan"]
+    wanted = {id(call): 3 + (ast.unparse(call.func) == "partial") for call in named}  # lengths, row and method
+    return [
+        call.lineno
+        for call in named
+        if len(call.args) < wanted[id(call)] and not {"method", None} & {keyword.arg for keyword in call.keywords}
+    ]
+
+
+def test_benchmarks_name_the_method_that_they_measure():
+    """The default one is `auto`, which ends 2,756 packs above the bound on Wikipedia, where `optimal` meets it."""
+    assert plans_without_a_method("plan(h)\nplan(h, 8, 'lpt')\npartial(plan, h)\nplan(h, method='lpt')") == [1, 3]
+    programs = sorted((ROOT / "data").rglob("*.py"))
+    found = {path.name: lines for path in programs if (lines := plans_without_a_method(path.read_text()))}
+    assert programs and not found
 
 
 @pytest.mark.slow
