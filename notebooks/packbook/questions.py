@@ -43,12 +43,12 @@ class Question:
     by_factor: bool = False
 
     def judge(self, guess: Any, truth: Any) -> Judgment:
-        """What `judge_guess` says to a guess."""
+        """Return the reply of `judge_guess` to a guess."""
         return judge_guess(guess, truth, self.unit, tuple(self.choices), self.bounds, self.by_factor)
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """What no answer lies below and above."""
+        """Return the limits that no answer is below or above."""
         return self.limits or (0, 100 if self.unit == "%" else math.inf)
 
 

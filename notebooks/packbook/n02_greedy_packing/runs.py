@@ -59,5 +59,5 @@ def in_words(packs: Sequence[Pack]) -> str:
 
 
 def newest(packs: Sequence[Pack], before: Sequence[Pack]) -> int:
-    """Which pack took the last sequence."""
+    """Return the pack that took the last sequence."""
     return next((i for i, pack in enumerate(before) if packs[i] != pack), len(before))

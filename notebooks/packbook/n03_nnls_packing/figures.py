@@ -121,7 +121,7 @@ def show_mirror_images(pair: tuple[int, int, int], wikipedia: LengthHistogram, p
 
 
 def show_wikipedia() -> Table:
-    """What was published and recorded on all of Wikipedia at depth 3."""
+    """Show published and recorded results on all of Wikipedia at depth 3."""
     lines = [["NNLSHP, published", "8,155,059", "99.746", "22 to 28"]]
     lines += [["extended NNLSHP, published", "8,155,058", "99.746", "189 to 284"]]
     lines += [

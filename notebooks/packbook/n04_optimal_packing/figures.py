@@ -61,7 +61,7 @@ def show_rounds(solutions: Sequence[float], bounds: Sequence[int], grid: LengthH
 
 
 def show_spoiled(errors: Sequence[int], proven: Sequence[int], packs: int) -> None:
-    """What spoiled prices prove, as a share of the packing."""
+    """Show the bound that spoiled prices prove, as a share of the packing."""
     fig, ax = new_figure()
     shares = [100 * bound / packs for bound in proven]
     ax.plot(errors, shares, **series("optimal"))

@@ -87,7 +87,7 @@ def adjusted(name: str) -> dict[str, tuple[Interval, int]]:
 
 
 def in_words(found: Interval, lower: str = "lower", higher: str = "higher", inconclusive: str = "inconclusive") -> str:
-    """What an interval says of a difference."""
+    """Return a sentence about the interval of a difference."""
     if abs(found.mean) <= found.half:
         return inconclusive
     return higher if found.mean > 0 else lower

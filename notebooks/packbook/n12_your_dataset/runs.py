@@ -87,7 +87,7 @@ def rows_around(row: int, whole: LengthHistogram, overlong: str) -> list[int]:
 
 
 def longer_in_words(whole: LengthHistogram, row: int, overlong: str) -> str:
-    """What sequences count as that are longer than a row, if there are any."""
+    """Return a sentence on how sequences longer than a row count; "" if there are none."""
     counted = {"split": "count as their pieces", "truncate": "count as they are cut", "drop": "are left out"}
     return f"Sequences longer than a row {counted[overlong]}. " if whole.counts[row + 1 :].any() else ""
 

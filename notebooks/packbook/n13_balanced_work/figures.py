@@ -116,7 +116,7 @@ def draw_windows(found: list[dict], at_random: float, fixed: bool = False) -> Fi
 
 
 def windows_in_words(found: list[dict], at_random: float) -> str:
-    """What `draw_windows` shows."""
+    """Describe in words what `draw_windows` shows."""
     said = "; ".join(
         f"window {row['window']}: waiting {100 * row['waiting']:.1f} %, 90 % of the steps have a mean length from "
         f"{row['steps'][0]:,.0f} to {row['steps'][1]:,.0f}, of the windows from {row['windows'][0]:,.0f} to "

@@ -87,7 +87,7 @@ def draw_weights(
 
 
 def weights_in_words(found: Mapping[str, np.ndarray]) -> str:
-    """What each answer weighs, by way."""
+    """Describe in words the weight of each answer, by method."""
     return "; ".join(
         f"{way}: {', '.join(percent(one, 0) for one in weights / weights.sum())}, in all {weights.sum():.2f}"
         for way, weights in found.items()
@@ -97,7 +97,7 @@ def weights_in_words(found: Mapping[str, np.ndarray]) -> str:
 def five_ways(
     lengths: Sequence[int], groups: Sequence[int], parts: Sequence[int], constant: float, ways: Sequence[str]
 ) -> None:
-    """What each answer weighs under each way to add up a loss."""
+    """Show the weight of each answer under each way to add up a loss."""
     fig, ax = new_figure()
     found = draw_weights(ax, lengths, groups, parts, constant, ways)
     short = [weights[1] / weights.sum() for weights in found.values()]

@@ -132,7 +132,7 @@ def random_chats(seed: int) -> list[dict[str, list[int]]]:
 
 
 def raises(step: Callable, model: LlamaForCausalLM, batches: Sequence[dict]) -> bool:
-    """Whether a step of training ends in an error; the model is left without gradients."""
+    """Return whether a training step raises an error; the model is left without gradients."""
     try:
         step(model, batches)
     except (RuntimeError, ValueError, IndexError, KeyError, TypeError):

@@ -84,7 +84,7 @@ def what_is_scarce(packs: PairPacks) -> str:
 
 
 def in_words(found: Interval) -> str:
-    """What an interval says of a difference."""
+    """Return a sentence about the interval of a difference."""
     if abs(found.mean) <= found.half:
         return "inconclusive"
     return "higher" if found.mean > 0 else "lower"

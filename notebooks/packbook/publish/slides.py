@@ -206,13 +206,13 @@ def _with_rows(text: str, chosen: Sequence[int] | None, claim: str) -> str:
 
 
 def _is_caption(output: NotebookNode) -> bool:
-    """Whether an output says where something was recorded: that is for the notes."""
+    """Return whether an output says where something was recorded: such outputs go to the notes."""
     means = meaning(output)
     return means.get("kind") == "source" and "file" not in means
 
 
 def _shown(output: NotebookNode) -> str:
-    """What a cell shows beside figures and answers, as HTML."""
+    """Return a cell's outputs other than figures and answers, as HTML."""
     data = output.get("data", {})
     if meaning(output).get("kind") in ("reveal", "result", "style") or _is_caption(output):
         return ""

@@ -41,7 +41,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a cell; `error` is "" if it ran."""
+    """Hold the result of running a cell; `error` is "" if it ran."""
 
     parameters: dict[str, str]
     seconds: float
