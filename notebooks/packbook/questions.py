@@ -53,7 +53,7 @@ class Question:
 
 
 def compare(one: float, other: float, less: str, equal: str, more: str, within: float = 0) -> str:
-    """How one number is to another in the words of a choice; numbers not farther apart than `within` are equal."""
+    """Compare two numbers in the words of a choice; numbers not farther apart than `within` are equal."""
     if abs(one - other) <= within:
         return equal
     return less if one < other else more

@@ -56,7 +56,7 @@ def show_matrix(strategies: Sequence[Sequence[int]], matrix: np.ndarray) -> None
 
 
 def show_misses(results: Mapping[str, tuple], histogram: LengthHistogram, limit: int) -> None:
-    """What does not meet, as two bars for each choice of weights: sequences without a place, and empty places."""
+    """Show sequences without a place and empty places as two bars for each choice of weights."""
     fig, ax = new_figure()
     parts = ("sequences without a place", series("packed")["color"]), ("places without a sequence", "#777777")
     misses = {title: (int(left_over.sum()), int(empty.sum())) for title, (left_over, empty, _) in results.items()}

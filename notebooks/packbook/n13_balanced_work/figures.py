@@ -44,7 +44,7 @@ def show_mix(packs: Packs, orders: dict[str, np.ndarray], step: int) -> None:
 
 
 def show_windows(found: list[dict], at_random: float) -> None:
-    """What windows leave of waiting and mix, as `draw_windows` draws it."""
+    """Show the waiting and the mix that windows leave, as `draw_windows` draws them."""
     numbers = {"random": 100 * at_random} | {f"window {row['window']}": 100 * row["waiting"] for row in found}
     show(draw_windows(found, at_random), alt=windows_in_words(found, at_random), name="windows", numbers=numbers)
 

@@ -45,7 +45,7 @@ def _cell(ax: Axes, at: int, row: int, name: str, answer: bool) -> None:
 
 
 def predicted_share(sets: Mapping[str, Chats], max_length: int, seed: int, mark: Callable) -> None:
-    """Which share of the tokens of each pack is predicted, packs from the least to the largest share."""
+    """Show the share of predicted tokens in each pack, packs from the least to the largest share."""
     fig, ax = new_figure()
     lines, ends = {}, {}
     for (name, chats), look in zip(sets.items(), ("-", "--"), strict=True):
@@ -109,7 +109,7 @@ def five_ways(
 
 
 def regrouped(moved: Mapping[str, tuple[float, float]], deals: int) -> None:
-    """How much the weight of an answer changes with the deal, by way; counted once, or by each rank for itself."""
+    """Show the change of an answer's weight with the deal, by way; counted once, or by each rank for itself."""
     fig, ax = new_figure()
     looks = {"one count for the update": {"marker": "o", "color": PREDICTED, "markersize": 13},
              "each rank counts for itself": {"marker": "D", "color": OKABE_ITO[1], "markersize": 8}}  # fmt: skip

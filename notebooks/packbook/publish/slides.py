@@ -162,7 +162,7 @@ class _Deck:
         self.notes = []
 
     def _summary(self) -> None:
-        """What is left to tell at the end is the summary; the sentence below the title is its claim."""
+        """Turn the end of the notebook into the summary slide; the sentence below the title is its claim."""
         if self.section == "Summary" and self.notes:
             claim = BeautifulSoup(markdown_to_html(self.thesis), "html.parser").get_text().strip()
             summary = BeautifulSoup("\n".join(self.notes), "html.parser")

@@ -48,7 +48,7 @@ _LEADING = ("index", "game", "solutions", "interface", "reference", "404")  # be
 
 
 def _leads_to(page: str) -> list[str]:
-    """What a page beside this file leads to."""
+    """Return the names that a page beside this file links to."""
     lines = (_HERE / f"{page}.md").read_text(encoding="utf-8").splitlines()
     return [line for line in lines if re.fullmatch(r"[\w/]+", line)]
 
