@@ -19,7 +19,7 @@ _BLANK = "Replace the dots with your answer, then run the cell again."
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a checker says to an answer."""
+    """Hold a checker's reply to an answer."""
 
     state: Literal["not tried", "right", "wrong"]
     message: str
@@ -93,7 +93,7 @@ class Exercise:
         return Verdict("right", f"{self.name}: right.{tried}")
 
     def advice(self, answer: Any) -> str:
-        """What to say to a wrong answer: the sentence of the slip that gives the same results, or the hint."""
+        """Return the reply to a wrong answer: the sentence of the slip with the same results, or the hint."""
         results = self._results(answer)
         for sentence, slip in self.slips.items() if results is not None else ():
             with suppress(Exception):  # results of a form that nobody foresaw
@@ -102,7 +102,7 @@ class Exercise:
         return self.hint
 
     def _results(self, answer: Any) -> list | None:
-        """What an answer gives for each input, without what it prints; None if it raises."""
+        """Return an answer's result for each input, without its printed text; None if it raises."""
         if not callable(self.solution):
             return [answer]
         try:
@@ -112,7 +112,7 @@ class Exercise:
             return None
 
     def _fault(self, call: str, got: Any, given: Sequence) -> str | None:
-        """What is wrong with the answer to an input; None if it is right."""
+        """Return the fault of the answer to an input; None if the answer is right."""
         expected = self.solution(*copy.deepcopy(given)) if callable(self.solution) else self.solution
         try:
             if self.fault is not None:
@@ -185,7 +185,7 @@ def _plain(value: Any) -> Any:
 
 
 def _form(answer: Any) -> str:
-    """How an answer is built, such as "[number, …]", with nothing of what it holds but keys."""
+    """Return the form of an answer, such as "[number, …]", with no content but its keys."""
     if isinstance(answer, (list, tuple)):
         forms, is_list = list(dict.fromkeys(map(_form, answer))), isinstance(answer, list)
         inside = ", ".join(forms + ["…"] * (is_list or len(forms) < len(answer)))

@@ -80,7 +80,7 @@ class Explorer:
         raise NotImplementedError
 
     def data(self) -> dict[str, Any] | None:
-        """What `static/drawings.js` of the site draws it from, as JSON has it; None if the site shows pictures."""
+        """Return the JSON data that the site's `static/drawings.js` draws; None if the site shows pictures."""
         return None
 
     def react(self, name: str) -> None:

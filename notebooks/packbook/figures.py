@@ -218,7 +218,7 @@ def png(fig: Figure, dpi: float | None = None) -> bytes:
 
 
 def claim(fig: Figure) -> str:
-    """What the figure's title says, or those of its axes, on one line; "" if it has none."""
+    """Return the title of the figure, or the titles of its axes, on one line; "" if it has none."""
     of_axes = [ax.get_title(where) for ax in fig.axes for where in ("left", "center")]
     titles = [fig.get_suptitle()] if fig.get_suptitle() else of_axes
     return " · ".join(" ".join(title.split()) for title in titles if title)
@@ -256,7 +256,7 @@ def img(fig: Figure, drawn: bytes, alt: str) -> str:
 
 
 def _is_map(fig: Figure) -> bool:
-    """Whether a picture in the figure says its values by shades."""
+    """Return whether a picture in the figure encodes its values as shades."""
     return any(image.get_array().ndim == 2 for ax in fig.axes for image in ax.images)
 
 

@@ -32,7 +32,7 @@ class UnreadableGuessError(ValueError):
 
 @dataclass(frozen=True)
 class Judgment:
-    """What is said about a guess.
+    """Hold the reply to a guess.
 
     Attributes:
         state: "near" is a number within 5 % of the truth; what is "unclear" cannot be judged.
@@ -151,7 +151,7 @@ def _number(text: str) -> tuple[float, bool]:
 
 
 def _read(text: str, truth: str, choices: Sequence[str]) -> str:
-    """What a text says where the truth is one: yes or no, a pack, one of the choices, or any word."""
+    """Read a guess from a text, in the kind of the truth: yes or no, a pack, a choice, or any word."""
     if truth in ("yes", "no"):
         if not (read := _YES_OR_NO.get(_word(text), "")):
             raise UnreadableGuessError("That is neither yes nor no; guess again.")
@@ -169,7 +169,7 @@ def _lengths(text: str) -> list[float]:
 
 
 def same_word(one: Any, other: Any) -> bool:
-    """Whether two words are the same but for case, punctuation, article and plural."""
+    """Return whether two words are equal up to case, punctuation, article and plural."""
     one, other = (re.sub("^(?:an?|the) ", "", _word(str(word))).removesuffix("s") for word in (one, other))
     return one == other
 

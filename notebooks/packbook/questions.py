@@ -6,6 +6,7 @@ guess.
 """
 
 import math
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -17,7 +18,7 @@ from matplotlib.axes import Axes
 from packbook.figures import INK
 from packbook.guesses import Judgment, judge_guess, same_word
 from packbook.results import display_as
-from packlib.arguments import escaped, one_of
+from packlib.arguments import escaped, one_of, text
 
 
 @dataclass(frozen=True)
@@ -42,18 +43,24 @@ class Question:
     limits: tuple[float, float] | None = None
     by_factor: bool = False
 
+    def __post_init__(self) -> None:
+        # only "%" limits guesses to 0 to 100, asks whether 0.25 is a share, and counts the distance in points
+        text("unit", self.unit)
+        if self.unit != "%" and re.match(r"\s*(%|per\s?cent|pct\b)", self.unit, re.IGNORECASE):
+            raise ValueError(f'unit must be "%" for a truth in percent, not {self.unit!r}.')
+
     def judge(self, guess: Any, truth: Any) -> Judgment:
-        """What `judge_guess` says to a guess."""
+        """Return the reply of `judge_guess` to a guess."""
         return judge_guess(guess, truth, self.unit, tuple(self.choices), self.bounds, self.by_factor)
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """What no answer lies below and above."""
+        """Return the limits that no answer is below or above."""
         return self.limits or (0, 100 if self.unit == "%" else math.inf)
 
 
 def compare(one: float, other: float, less: str, equal: str, more: str, within: float = 0) -> str:
-    """How one number is to another in the words of a choice; numbers not farther apart than `within` are equal."""
+    """Compare two numbers in the words of a choice; numbers not farther apart than `within` are equal."""
     if abs(one - other) <= within:
         return equal
     return less if one < other else more

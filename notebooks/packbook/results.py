@@ -29,12 +29,12 @@ def display_as(kind: str, data: Mapping[str, str], **fields: Any) -> None:
 
 
 def meaning(node: Mapping[str, Any]) -> dict[str, Any]:
-    """What an output or a cell says about itself; empty if it says nothing."""
+    """Return the text that an output or a cell says about itself; "" if it has none."""
     return node.get("metadata", {}).get(MEANING, {})
 
 
 def meanings(notebook: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
-    """What the outputs of one kind say, in the order of the notebook."""
+    """Return the texts of the outputs of one kind, in the order of the notebook."""
     outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", ())]
     return [meaning(output) for output in outputs if meaning(output).get("kind") == kind]
 

@@ -166,3 +166,22 @@ def test_a_guess_brings_no_markup_into_the_page(displayed):
 def test_an_unknown_question_is_refused(questions, displayed):
     with pytest.raises(ValueError, match="question must be 'share' or 'rule', not 'rules': did you mean 'rule'"):
         questions.reveal("rules", 1)
+
+
+@pytest.mark.parametrize("unit", ["percent", "Percent", "%age", "per cent", "pct", "percentage", " %", "% of slots"])
+def test_percent_in_other_words_is_refused(unit):
+    with pytest.raises(ValueError, match=r'unit must be "%" for a truth in percent') as refused:
+        Question(why="It is half.", unit=unit)
+    assert repr(unit) in str(refused.value)
+
+
+@pytest.mark.parametrize("unit", [5, None, True, ["%"]])
+def test_a_unit_that_is_no_text_is_refused(unit):
+    with pytest.raises(TypeError, match="unit must be text") as refused:
+        Question(why="It is half.", unit=unit)
+    assert repr(unit) in str(refused.value)
+
+
+@pytest.mark.parametrize("unit", ["", "%", "times", "packs", "sequences in a pack", "points"])
+def test_other_units_are_taken(unit):
+    assert Question(why="It is half.", unit=unit).unit == unit

@@ -21,7 +21,7 @@ def first_fit(lengths, max_length):
 
 
 def pack_fault(packs, lengths, max_length, most):
-    """What is wrong with packs as lists of lengths, or None."""
+    """Return the fault of packs that are lists of lengths, or None."""
     packs, left = [list(pack) for pack in packs], sorted(lengths)
     if any(isinstance(length, str) for pack in packs for length in pack):
         return "each row must be a list of lengths, such as [12, 8], and no text."

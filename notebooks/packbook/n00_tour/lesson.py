@@ -16,7 +16,7 @@ from packlib.packing import plan
 
 
 class RowsExplorer(Explorer):
-    """How many texts, how long a row: the same texts padded and packed."""
+    """Show the same texts padded and packed, for a number of texts and a row length."""
 
     title = "What do padding and packing make of these texts?"
     shown_controls = ("slots", "depth")

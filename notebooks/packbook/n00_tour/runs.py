@@ -123,7 +123,7 @@ class Race:
         self._handle = None
 
     def title(self) -> str:
-        """What the runs so far show."""
+        """Return a title that says what the runs so far show."""
         (_, slow, padded), (_, fast, packed) = (self.points[way][-1] for way in ("padded to the longest", "packed"))
         if "packed, no mask" in self.points:
             right = percent(self.points["packed, no mask"][-1][2], 0)

@@ -64,7 +64,7 @@ def show_histograms(sets: Sequence[LengthHistogram]) -> None:
 
 
 def show_habits(sets: Sequence[LengthHistogram], batch_size: int) -> None:
-    """What each habit costs on each data set: a row with a marker for each habit at its share of padding."""
+    """Show each habit's share of padding on each data set: one row per set, one marker per habit."""
     waste = {
         shown_name(h): {habit: padding_waste(h, batch_size, habit).padding_fraction for habit in HABIT_NAMES}
         for h in sets

@@ -101,7 +101,7 @@ def draw_lengths_and_depth(rng):
 
 
 def packs_with(choose, order, lengths, max_length, depth):
-    """How many packs another rule fills: `choose` picks among the packs with room, `order` the next sequence."""
+    """Count another rule's packs: `choose` picks among the packs with room, `order` the next sequence."""
     packs = []
     for length in order(lengths):
         able = [pack for pack in packs if sum(pack) + length <= max_length and len(pack) < depth]
@@ -121,7 +121,7 @@ def fullest(packs):
 
 
 def not_fooled(lengths):
-    """Why `lengths` do not make LPFHP take a pack too many, or None if they do."""
+    """Return why `lengths` do not make LPFHP take a pack too many, or None if they do."""
     lengths = list(lengths)
     if not 1 <= len(lengths) <= 8 or not set(lengths) <= set(range(1, SLOTS + 1)):
         return f"give one to eight whole lengths from 1 to {SLOTS}."

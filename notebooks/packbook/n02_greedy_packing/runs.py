@@ -43,7 +43,7 @@ def one_by_one(lengths: Sequence[int], max_length: int, rule: str, depth: int | 
 
 
 def worst_fit_packs(histogram: LengthHistogram) -> int:
-    """How many packs worst-fit-decreasing fills: the most space takes the sequence, one sequence at a time."""
+    """Count the packs of worst-fit-decreasing: each sequence goes into the pack with the most space."""
     spaces: list[int] = []  # of the packs, negative, since a heap gives the smallest
     for length in histogram.expand()[::-1].tolist():
         if spaces and -spaces[0] >= length:
@@ -59,5 +59,5 @@ def in_words(packs: Sequence[Pack]) -> str:
 
 
 def newest(packs: Sequence[Pack], before: Sequence[Pack]) -> int:
-    """Which pack took the last sequence."""
+    """Return the pack that took the last sequence."""
     return next((i for i, pack in enumerate(before) if packs[i] != pack), len(before))

@@ -113,7 +113,7 @@ def draw_places(rng):
 
 
 def filled_in(order, choose, places, lengths):
-    """What other rules would place: `order` sorts the places, `choose` takes one of the lengths that fit."""
+    """Fill places by other rules: `order` sorts the places, `choose` takes one of the lengths that fit."""
     left, taken = sorted(lengths), []
     for place in order(places):
         fits = [length for length in left if length <= place]

@@ -56,7 +56,7 @@ def show_matrix(strategies: Sequence[Sequence[int]], matrix: np.ndarray) -> None
 
 
 def show_misses(results: Mapping[str, tuple], histogram: LengthHistogram, limit: int) -> None:
-    """What does not meet, as two bars for each choice of weights: sequences without a place, and empty places."""
+    """Show sequences without a place and empty places as two bars for each choice of weights."""
     fig, ax = new_figure()
     parts = ("sequences without a place", series("packed")["color"]), ("places without a sequence", "#777777")
     misses = {title: (int(left_over.sum()), int(empty.sum())) for title, (left_over, empty, _) in results.items()}
@@ -121,7 +121,7 @@ def show_mirror_images(pair: tuple[int, int, int], wikipedia: LengthHistogram, p
 
 
 def show_wikipedia() -> Table:
-    """What was published and recorded on all of Wikipedia at depth 3."""
+    """Show published and recorded results on all of Wikipedia at depth 3."""
     lines = [["NNLSHP, published", "8,155,059", "99.746", "22 to 28"]]
     lines += [["extended NNLSHP, published", "8,155,058", "99.746", "189 to 284"]]
     lines += [

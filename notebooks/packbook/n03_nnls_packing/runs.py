@@ -8,7 +8,7 @@ from packlib.packing.nnls import nnls_problem, strategy_matrix
 
 
 def solve(histogram: LengthHistogram, depth: int, cutoff: int = 8, weight: float = 0.09) -> np.ndarray:
-    """How often NNLSHP uses each strategy, before rounding; float64, shape (number of strategies,)."""
+    """Return how often NNLSHP uses each strategy, before rounding; float64, shape (number of strategies,)."""
     return nonnegative_least_squares(*nnls_problem(histogram, depth, cutoff, weight))
 
 

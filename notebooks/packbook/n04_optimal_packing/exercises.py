@@ -45,7 +45,7 @@ SEVEN = {7: 2, 6: 2, 4: 3}  # length: sequences, for packs of ten slots; five pa
 
 
 def unproven(prices):
-    """What keeps `prices` from proving that SEVEN needs five packs, or None."""
+    """Return what keeps `prices` from proving that SEVEN needs five packs, or None."""
     if not isinstance(prices, Mapping) or set(prices) != set(SEVEN):
         return "give a price to each of the lengths 7, 6 and 4, and to no other."
     exact = {length: Fraction(price).limit_denominator(1000) for length, price in prices.items()}

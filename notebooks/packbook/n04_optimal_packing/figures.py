@@ -17,7 +17,7 @@ ASKED = 200  # tokens of the sequence whose price is a question
 def show_round(
     compared: Sequence[Sequence[int]], needed: Sequence[float], prices: Sequence[dict[int, Fraction]]
 ) -> None:
-    """What packs are worth before and after a round, sequence by sequence; the dotted line is what a pack costs."""
+    """Show packs' values before and after a round, by sequence; the dotted line is the cost of a pack."""
     listed = []
     fig, axes = new_figure(1, 2, sharey=True)
     for ax, when, cost, costs in zip(axes, ("Before", "After"), needed, prices, strict=True):
@@ -61,7 +61,7 @@ def show_rounds(solutions: Sequence[float], bounds: Sequence[int], grid: LengthH
 
 
 def show_spoiled(errors: Sequence[int], proven: Sequence[int], packs: int) -> None:
-    """What spoiled prices prove, as a share of the packing."""
+    """Show the bound that spoiled prices prove, as a share of the packing."""
     fig, ax = new_figure()
     shares = [100 * bound / packs for bound in proven]
     ax.plot(errors, shares, **series("optimal"))

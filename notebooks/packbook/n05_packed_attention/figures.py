@@ -146,7 +146,7 @@ def show_pairs(ratios: Mapping[str, Mapping[str, float]]) -> None:
 
 
 def show_realized() -> None:
-    """What recorded runs reached of the packing factor."""
+    """Show the share of the packing factor that recorded runs reached."""
     rows: list[dict[str, Any]] = [row for row in show_recorded("model_speed") if row["run"] == "packed"]
     noise = max(abs(100 * row["realized / factor"] - 100) for row in rows if row["depth"] == 1)
     reached = [100 * row["realized / factor"] for row in rows]

@@ -36,7 +36,7 @@ def trained_on_two_words(layers: int, seed: int, updates: int = 200) -> PackedBe
 
 
 def attention_maps(model: PackedBert, fields: dict[str, Tensor]) -> Tensor:
-    """How much each query looks at each key of its pack, of shape (packs, slots, slots), over layers and heads."""
+    """Return each query's attention to each key of its pack, of shape (packs, slots, slots), over layers and heads."""
     model.bert.set_attn_implementation("eager")  # the one that returns its attention
     added = additive_mask(fields["segment_ids"], dtype=torch.float64)
     with torch.no_grad():
@@ -52,7 +52,7 @@ def to_strangers(maps: Tensor, segment_ids: Tensor) -> float:
 
 
 def seen_slots(layer: Callable[[Tensor], Tensor], slots: int) -> Tensor:
-    """Which slots (columns) move the output of each slot (rows) of a layer from (T,) to (T,); bool, shape (T, T)."""
+    """Return which slots (columns) change each output (row) of a layer from (T,) to (T,); bool, shape (T, T)."""
     jacobian = torch.autograd.functional.jacobian(layer, torch.linspace(1, 2, slots, dtype=torch.float64))
     return jacobian.abs() > 1e-12
 

@@ -41,7 +41,7 @@ def draw_weights(
 
 
 def show_weights(packs: list[list[int]], means: Mapping[str, float]) -> None:
-    """How much each sequence counts in each mean."""
+    """Show the weight of each sequence in each mean."""
     fig, ax = new_figure()
     draw_weights(ax, packs)
     fig.suptitle("The mean over packs depends on which sequences share a row")
@@ -58,7 +58,7 @@ def show_weights(packs: list[list[int]], means: Mapping[str, float]) -> None:
 
 
 def show_errors(errors: Mapping[int, Sequence[float]], in_order: Mapping[int, float]) -> None:
-    """How far the mean of means is from the gradient: a dot for each shuffle, a triangle for the packer's order."""
+    """Show the mean of means' distance to the gradient: dots for shuffles, a triangle for the packer's order."""
     fig, ax = new_figure()
     for place, (parts, found) in enumerate(errors.items()):
         beside = place - 0.25 + 0.5 * np.arange(len(found)) / len(found)

@@ -67,7 +67,7 @@ def layout(sequences: Iterable[Mapping], slots: int) -> tuple[Tensor, Tensor, Te
 
 
 def not_the_four(named: Any) -> str | None:
-    """How many of the four faults are `named`, or None if they are."""
+    """Return a sentence that counts the `named` faults, or None if these are exactly the four."""
     words = named.split(",") if isinstance(named, str) else list(named)
     names = {str(word).strip().lower() for word in words}
     if unknown := sorted(names - set(SUSPECTS)):
@@ -82,7 +82,7 @@ def not_the_four(named: Any) -> str | None:
 def confirm(
     named: Any, model: Callable, collate: Callable, sequences: list, loss: Callable, step: Callable
 ) -> PackingCheck | None:
-    """What `check_packing` finds in the trainer, once all its faults are named; else a line says so."""
+    """Return what `check_packing` finds in the trainer; print a line and return None unless all faults are named."""
     if named is ... or not_the_four(named):
         print("Name the four faults first; then packlib check says what it finds.")
         return None

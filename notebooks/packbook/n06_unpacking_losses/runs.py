@@ -73,7 +73,7 @@ def pack_gradients(model: PackedBert, batches: Sequence[PackedBatch]) -> tuple[n
 
 
 def weights(packs: list[list[int]]) -> dict[str, list[float]]:
-    """How much each sequence counts in each mean; `packs` holds the numbers of tokens of its sequences."""
+    """Return the weight of each sequence in each mean; `packs` holds the numbers of tokens of its sequences."""
     tokens, sequences = sum(map(sum, packs)), sum(map(len, packs))
     return {
         "token": [n / tokens for pack in packs for n in pack],

@@ -29,7 +29,7 @@ def strips(
 
 
 def what_changes(before: Recipe, after: Recipe) -> str:
-    """What packing changes for one update, in the words of the question; by less than 1 % it is nothing."""
+    """Return the change of one update by packing, in the words of the question; less than 1 % is no change."""
     more = after.sequences_per_update / before.sequences_per_update - 1
     return compare(more, 0, "its rows", "nothing", "its sequences", within=0.01)
 
@@ -40,7 +40,7 @@ def signed(share: float) -> str:
 
 
 def advice_on_rounding(off: float) -> str:
-    """What the rounded accumulation leaves over for this recipe, and what to do about it."""
+    """Describe the remainder of the rounded accumulation for this recipe, and what to do about it."""
     left = f"For this recipe an update has {signed(off)} sequences after dividing"
     if abs(off) <= TOLERATED:
         return f"{left}, which is about the same number as before."
@@ -50,7 +50,7 @@ def advice_on_rounding(off: float) -> str:
 
 
 def update_in_words(before: Recipe, after: Recipe) -> str:
-    """How many rows and sequences an update has before and after the data were packed."""
+    """Describe the rows and sequences of an update before and after the data were packed."""
     rows = f"The code still counts rows: {after.global_batch:,}, as before."
     if what_changes(before, after) == "nothing":
         return f"{rows} And a row holds about one sequence, as before."
@@ -87,7 +87,7 @@ def adjusted(name: str) -> dict[str, tuple[Interval, int]]:
 
 
 def in_words(found: Interval, lower: str = "lower", higher: str = "higher", inconclusive: str = "inconclusive") -> str:
-    """What an interval says of a difference."""
+    """Return a sentence about the interval of a difference."""
     if abs(found.mean) <= found.half:
         return inconclusive
     return higher if found.mean > 0 else lower

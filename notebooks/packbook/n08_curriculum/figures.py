@@ -84,7 +84,7 @@ def show_sweep(losses: Swept, norms: Swept) -> None:
 
 
 def show_long_runs(ended: dict[str, np.ndarray]) -> None:
-    """How far the ways of the length warm-up end from full rows; those with another rate name it."""
+    """Show the length warm-ups' distance from full rows at the end; those with another rate name it."""
     show_recorded("curriculum-length", "runs")
     show_recorded("curriculum-length-rates", "runs")
     found, full = against(ended, "no warm-up"), ended["no warm-up"].mean()

@@ -21,7 +21,7 @@ def definitions(number: int, seed: int) -> tuple[dict[str, torch.Tensor], Callab
 
 
 def in_words(found: Interval) -> str:
-    """What an interval says of a difference."""
+    """Return a sentence about the interval of a difference."""
     if abs(found.mean) <= found.half:
         return "inconclusive"
     return "higher" if found.mean > 0 else "lower"

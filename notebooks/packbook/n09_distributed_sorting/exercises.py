@@ -42,7 +42,7 @@ def shared_evenly(ties, wanted):
 
 
 def uneven_fault(got):
-    """Whether 16 lengths, none too often, make plain sample sort give one of 4 ranks at least 7."""
+    """Return why `got` is not 16 lengths that plain sample sort divides unevenly (7 or more on a rank), or None."""
     if len(got) != 16 or any(isinstance(x, bool) or x != int(x) or x < 1 for x in got):
         return "it must be 16 whole numbers of at least 1."
     length, times = Counter(got).most_common(1)[0]

@@ -68,7 +68,7 @@ def show_six(lengths: np.ndarray, stages: Sequence[dict[str, np.ndarray]]) -> No
 
 
 def show_sample_sort(steps: Sequence[dict[str, np.ndarray]]) -> None:
-    """What each rank sends to which, and what it ends with; a shade stands for a rank."""
+    """Show the lengths that each rank sends to each rank and ends with; a shade stands for a rank."""
     bins = [np.repeat(np.arange(len(steps)), step["counts"]) for step in steps]
     final = [step["sorted"][:, 0] for step in steps]
     fig, axes = new_figure(1, 2)
@@ -105,13 +105,13 @@ def show_piling(ranks: Sequence[int], uneven: Sequence[float], jump: float) -> N
 
 
 def show_who_saw_what(found: LoaderCheck) -> None:
-    """How often all ranks together saw each sequence, a line for each epoch of a check, with holes and doubles."""
+    """Show how often all ranks together saw each sequence, a line for each epoch of a check, with holes and doubles."""
     fig, alt = who_saw_what(found)
     show(fig, alt=alt, name="who-saw-what")
 
 
 def who_saw_what(found: LoaderCheck) -> tuple[Figure, str]:
-    """How often all ranks together saw each sequence, a line for each epoch of a check, with holes and doubles."""
+    """Show how often all ranks together saw each sequence, a line for each epoch of a check, with holes and doubles."""
     number = len(found.expected)
     holes = {name: np.flatnonzero(seen < found.expected) for name, seen in found.seen.items()}
     doubles = {name: np.flatnonzero(seen > found.expected) for name, seen in found.seen.items()}

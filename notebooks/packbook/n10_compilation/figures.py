@@ -53,7 +53,7 @@ def show_choices(histogram: LengthHistogram, number: int, multiple: int, mark: C
 
 
 def show_onset(runs: dict[str, np.ndarray]) -> None:
-    """Which ranks compile in which step."""
+    """Show the ranks that compile in each step."""
     fig, alt = draw_onset(runs)
     show(fig, alt=alt, name="onset")
 

@@ -21,7 +21,7 @@ from packlib.packing import plan
 
 
 class ShapesExplorer(Explorer):
-    """How many lengths, and which, against padding and an estimate of the time to compile; packs beside them."""
+    """Show padding and estimated time to compile for a choice of lengths, with packs for comparison."""
 
     title = "How many shapes, for how much padding?"
     shown_controls = ("buckets", "method")
@@ -106,7 +106,7 @@ class ShapesExplorer(Explorer):
 
 
 def _point(buckets: Buckets) -> tuple[int, float]:
-    """Where buckets stand in the picture: shapes, and padding in percent."""
+    """Return the position of buckets in the picture: shapes, and padding in percent."""
     return len(buckets.lengths), 100 * buckets.padding_fraction
 
 

@@ -60,7 +60,7 @@ class Numbered:
 
 @contextmanager
 def torch_log() -> Iterator[list[str]]:
-    """What torch writes to its log about recompiles and their limit, in place of showing it."""
+    """Capture torch's log about recompiles and their limit instead of showing it."""
     said, log, handler = list[str](), logging.getLogger("torch._dynamo"), cast(Any, logging.Handler())
     handler.emit = lambda record: said.append(record.getMessage())
     torch._logging.set_logs(recompiles=True)

@@ -10,7 +10,7 @@ from packbook.questions import Questions
 
 
 class DevicesExplorer(Explorer):
-    """What a device holds and how fast all of them are, for a model and a way to divide it."""
+    """Show a device's memory and the speed of all devices, for a model and a way to divide it."""
 
     title = "What does a device hold, and what does the model take?"
     shown_controls = ("model", "padding")

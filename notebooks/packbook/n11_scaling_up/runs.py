@@ -99,7 +99,7 @@ def learn_curve(updates: int, seed: int, rate: float = 3e-4) -> tuple[dict[str, 
 
 
 def who_weighs_more(few: int, many: int) -> str:
-    """Why, for the answer to the question whose sequences weigh more in a mean of means."""
+    """Explain the answer to the question whose sequences weigh more in a mean of means."""
     if few == many:
         return f"Both have {few} sequences, so here the mean of means is right by chance."
     return (

@@ -41,7 +41,7 @@ def draw_depths(rng):
 
 
 def packable(lengths):
-    """What is wrong with ten lengths that should resist packing, or None."""
+    """Return the fault of ten lengths that should resist packing, or None."""
     lengths = list(lengths)
     if len(lengths) != 10 or any(int(n) != n or not 1 <= n <= 100 for n in lengths):
         return "give ten whole numbers from 1 to 100."

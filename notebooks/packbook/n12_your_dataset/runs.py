@@ -87,13 +87,13 @@ def rows_around(row: int, whole: LengthHistogram, overlong: str) -> list[int]:
 
 
 def longer_in_words(whole: LengthHistogram, row: int, overlong: str) -> str:
-    """What sequences count as that are longer than a row, if there are any."""
+    """Return a sentence on how sequences longer than a row count; "" if there are none."""
     counted = {"split": "count as their pieces", "truncate": "count as they are cut", "drop": "are left out"}
     return f"Sequences longer than a row {counted[overlong]}. " if whole.counts[row + 1 :].any() else ""
 
 
 def median_in_words(histogram: LengthHistogram) -> str:
-    """How the mean of the lengths is to their median, and why."""
+    """Compare the mean of the lengths with their median in a sentence that says why."""
     mean = histogram.mean_length
     half = int(np.searchsorted(np.cumsum(histogram.counts), histogram.num_sequences / 2))
     said = f"the median, {half:,}"
@@ -105,13 +105,13 @@ def median_in_words(histogram: LengthHistogram) -> str:
 
 
 def full_in_words(now: float, then: float) -> str:
-    """How full packs are, in rows of now and of twice the length, and what is left to save."""
+    """Describe how full packs are, in current rows and rows twice as long, and what is left to save."""
     said = f"Packs are {percent(now)} full now, and {percent(then)} then."
     return f"{said} Of full packs longer rows can save next to nothing." if now >= 1 - ALIKE else said
 
 
 def today_in_words(today: Today, tokens: int) -> str:
-    """What today's slots are made of."""
+    """Describe what today's slots are made of."""
     full = percent(tokens / today.slots)
     if today.habit == "packed":
         return (
@@ -132,7 +132,7 @@ def today_in_words(today: Today, tokens: int) -> str:
 
 
 def sorted_in_words(advice: Advice) -> str:
-    """What sorting today's batches would take, beside packs."""
+    """Describe the cost of sorting today's batches, compared with packs."""
     every = {one.habit: one for one in (advice.today, *advice.habits)}
     more = every["sorted"].slots / advice.slots - 1
     word = "more" if more >= 0 else "fewer"
@@ -154,7 +154,7 @@ def _times(value: float, base: float) -> str:
 
 
 def compared(mine: Bill, advised: Bill, today: Bill, overlong: str) -> list[str]:
-    """How a bill is to the advice's and to today's, in sentences; differences within 2 % are none."""
+    """Compare a bill with the advice's and with today's, in sentences; differences within 2 % are none."""
     said = []
     off = mine.slots / advised.slots - 1
     if abs(off) <= ALIKE:

@@ -44,7 +44,7 @@ def show_mix(packs: Packs, orders: dict[str, np.ndarray], step: int) -> None:
 
 
 def show_windows(found: list[dict], at_random: float) -> None:
-    """What windows leave of waiting and mix, as `draw_windows` draws it."""
+    """Show the waiting and the mix that windows leave, as `draw_windows` draws them."""
     numbers = {"random": 100 * at_random} | {f"window {row['window']}": 100 * row["waiting"] for row in found}
     show(draw_windows(found, at_random), alt=windows_in_words(found, at_random), name="windows", numbers=numbers)
 
@@ -116,7 +116,7 @@ def draw_windows(found: list[dict], at_random: float, fixed: bool = False) -> Fi
 
 
 def windows_in_words(found: list[dict], at_random: float) -> str:
-    """What `draw_windows` shows."""
+    """Describe in words what `draw_windows` shows."""
     said = "; ".join(
         f"window {row['window']}: waiting {100 * row['waiting']:.1f} %, 90 % of the steps have a mean length from "
         f"{row['steps'][0]:,.0f} to {row['steps'][1]:,.0f}, of the windows from {row['windows'][0]:,.0f} to "

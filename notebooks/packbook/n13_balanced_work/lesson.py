@@ -20,7 +20,7 @@ def _long_packs(max_length: int, seed: int) -> Packs:
 
 
 class WindowsExplorer(Explorer):
-    """What windows leave of waiting, and what they do to the mix, for rows, ranks and packs of a rank."""
+    """Show the waiting and the mix that windows leave, for rows, ranks and packs of a rank."""
 
     title = "How much waiting does a window leave?"
 

@@ -36,7 +36,7 @@ def random_waiting(packs: Packs, ranks: int, packs_per_rank: int, work: Work, se
 
 
 def fewer_in_words(then: float, now: float) -> str:
-    """Why half of the ranks wait as they do, from their shares of waiting and those of all ranks."""
+    """Explain the waiting of half of the ranks, from their shares of waiting and those of all ranks."""
     if then < now - SAME:
         return (
             "The more ranks take part, the more likely it is that one of them holds a pack with a very long sequence."

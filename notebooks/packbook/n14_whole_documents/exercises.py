@@ -32,7 +32,7 @@ PUZZLE = (5, 5, 4, 3, 3, 3, 3, 2, 2, 2)  # 32 tokens: four full rows of eight, w
 
 
 def cuts_too_many(order):
-    """Why wrapping in this order still cuts a document, or None if it cuts none."""
+    """Return why wrapping in this order still cuts a document, or None if it cuts none."""
     order = list(order)
     if sorted(order) != sorted(PUZZLE):
         return f"give the lengths {', '.join(map(str, PUZZLE))}, each as often as it is there."

@@ -99,7 +99,7 @@ def slot_axis(ax: Axes, ticks: Sequence[int]) -> None:
 
 
 def show_ends(ended: Mapping[str, np.ndarray], baselines: Mapping[str, float]) -> None:
-    """Where the recorded runs ended, beside the losses of counting."""
+    """Show the final losses of the recorded runs next to the losses of counting."""
     fig, ax = new_figure()
     draw_ends(ax, ended, baselines)
     ends = [loss for losses in ended.values() for loss in losses]

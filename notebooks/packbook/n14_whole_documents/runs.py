@@ -62,7 +62,7 @@ def compared(found: dict[CuttingRule, DocumentRows]) -> Table:
 
 
 def prices(lengths: np.ndarray, slots: int, seed: int) -> Table:
-    """How many rows split needs more than wrapping: for these lengths, for SQuAD, and for equal documents."""
+    """Count the rows that split needs more than wrapping: for these lengths, for SQuAD, and for equal documents."""
     squad = load("squad")
     shares = squad.counts / squad.num_sequences
     others = {

@@ -45,7 +45,7 @@ def _cell(ax: Axes, at: int, row: int, name: str, answer: bool) -> None:
 
 
 def predicted_share(sets: Mapping[str, Chats], max_length: int, seed: int, mark: Callable) -> None:
-    """Which share of the tokens of each pack is predicted, packs from the least to the largest share."""
+    """Show the share of predicted tokens in each pack, packs from the least to the largest share."""
     fig, ax = new_figure()
     lines, ends = {}, {}
     for (name, chats), look in zip(sets.items(), ("-", "--"), strict=True):
@@ -87,7 +87,7 @@ def draw_weights(
 
 
 def weights_in_words(found: Mapping[str, np.ndarray]) -> str:
-    """What each answer weighs, by way."""
+    """Describe in words the weight of each answer, by method."""
     return "; ".join(
         f"{way}: {', '.join(percent(one, 0) for one in weights / weights.sum())}, in all {weights.sum():.2f}"
         for way, weights in found.items()
@@ -97,7 +97,7 @@ def weights_in_words(found: Mapping[str, np.ndarray]) -> str:
 def five_ways(
     lengths: Sequence[int], groups: Sequence[int], parts: Sequence[int], constant: float, ways: Sequence[str]
 ) -> None:
-    """What each answer weighs under each way to add up a loss."""
+    """Show the weight of each answer under each way to add up a loss."""
     fig, ax = new_figure()
     found = draw_weights(ax, lengths, groups, parts, constant, ways)
     short = [weights[1] / weights.sum() for weights in found.values()]
@@ -109,7 +109,7 @@ def five_ways(
 
 
 def regrouped(moved: Mapping[str, tuple[float, float]], deals: int) -> None:
-    """How much the weight of an answer changes with the deal, by way; counted once, or by each rank for itself."""
+    """Show the change of an answer's weight with the deal, by way; counted once, or by each rank for itself."""
     fig, ax = new_figure()
     looks = {"one count for the update": {"marker": "o", "color": PREDICTED, "markersize": 13},
              "each rank counts for itself": {"marker": "D", "color": OKABE_ITO[1], "markersize": 8}}  # fmt: skip

@@ -22,7 +22,7 @@ CONSTANT = 6 * 12  # as if each answer were as long as the longest
 
 
 def token_weights(way: str, lengths: ArrayLike, groups: ArrayLike, parts: ArrayLike, constant: float) -> np.ndarray:
-    """What one token of each answer weighs in the update; numbers of groups and of micro-batches begin at 0."""
+    """Return the weight of one token of each answer in the update; groups and micro-batches are numbered from 0."""
     tokens = np.asarray(lengths)
     if way in ("token", "constant"):
         return np.full(len(tokens), 1 / (tokens.sum() if way == "token" else constant))
@@ -132,7 +132,7 @@ def random_chats(seed: int) -> list[dict[str, list[int]]]:
 
 
 def raises(step: Callable, model: LlamaForCausalLM, batches: Sequence[dict]) -> bool:
-    """Whether a step of training ends in an error; the model is left without gradients."""
+    """Return whether a training step raises an error; the model is left without gradients."""
     try:
         step(model, batches)
     except (RuntimeError, ValueError, IndexError, KeyError, TypeError):

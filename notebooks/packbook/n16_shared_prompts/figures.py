@@ -17,7 +17,7 @@ TWICE = OKABE_ITO[1]  # computed in a row before
 
 
 def show_mask(words: Sequence[str], columns: Mapping[str, Sequence[int]]) -> None:
-    """Which word of a row sees which."""
+    """Show which words of a row each word sees."""
     fig, ax = new_figure()
     ids, mask = branches(columns), pairs_of(columns["seen_until"])
     draw_tree(ax, mask, ids, words)

@@ -41,7 +41,7 @@ def one_row(prompt: list[int], answers: list[list[int]]) -> dict[str, list[int]]
 
 
 def pairs_of(seen_until: Sequence[int]) -> np.ndarray:
-    """Which slot of a row sees which; bool, shape (slots, slots)."""
+    """Return which slots of a row each slot sees; bool, shape (slots, slots)."""
     slots, until = np.arange(len(seen_until)), np.array(seen_until)
     return (slots <= slots[:, None]) & (slots[:, None] < until)
 

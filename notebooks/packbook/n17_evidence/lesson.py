@@ -77,7 +77,7 @@ class ExperimentExplorer(Explorer):
 
 
 def _room(found: Interval) -> float:
-    """How far an axis goes that holds an interval and 0."""
+    """Return the extent of an axis that holds an interval and 0."""
     return 1.2 * (abs(found.mean) + (found.half if np.isfinite(found.half) else 0)) or 1.0
 
 

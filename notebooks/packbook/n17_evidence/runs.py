@@ -25,7 +25,7 @@ def against_padded(optimizers: Mapping[str, Mapping[str, np.ndarray]], confidenc
 
 
 def told_apart(name: str, found: Mapping[str, Interval]) -> str:
-    """How many arms differ from padded, and which do not, in a sentence."""
+    """Return a sentence that counts the arms that differ from padded and names the others."""
     open_ones = [arm for arm, one in found.items() if one.verdict == "inconclusive"]
     told = f"{name}: {len(found) - len(open_ones)} of {len(found)} arms differ from padded rows"
     return f"{told}; inconclusive: {'; '.join(open_ones)}." if open_ones else f"{told}."

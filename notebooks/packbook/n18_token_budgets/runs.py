@@ -29,7 +29,7 @@ def costlier(cost: dict[str, float]) -> str:
 
 
 def what_one_shape_costs(cost: dict[str, float]) -> str:
-    """Why, for the answer to the question in which order one shape costs more."""
+    """Explain the answer to the question in which order one shape costs more."""
     ascending, at_random = 100 * cost["ascending"], 100 * cost["random"]
     shares = f"{ascending:.1f} % of the slots in ascending order, {at_random:.1f} % in random order"
     if costlier(cost) == "equal":
@@ -76,7 +76,7 @@ def middle_row(rows: Iterable[Sequence[int]], tokens: np.ndarray, tiles: np.ndar
 
 
 def what_is_scarce(packs: PairPacks) -> str:
-    """Which budget needs more rows, and whether the other one matters, in a sentence."""
+    """Return a sentence that names the budget that needs more rows, and whether the other one matters."""
     needs = f"Tokens alone need {packs.token_bound:,} rows, tiles alone {packs.patch_bound:,}"
     if max(packs.token_bound, packs.patch_bound) > 1.1 * min(packs.token_bound, packs.patch_bound):
         return f"{needs}: mostly one budget decides here, the {packs.scarcer.replace('patches', 'tiles')}."
@@ -84,7 +84,7 @@ def what_is_scarce(packs: PairPacks) -> str:
 
 
 def in_words(found: Interval) -> str:
-    """What an interval says of a difference."""
+    """Return a sentence about the interval of a difference."""
     if abs(found.mean) <= found.half:
         return "inconclusive"
     return "higher" if found.mean > 0 else "lower"

@@ -162,7 +162,7 @@ class _Deck:
         self.notes = []
 
     def _summary(self) -> None:
-        """What is left to tell at the end is the summary; the sentence below the title is its claim."""
+        """Turn the end of the notebook into the summary slide; the sentence below the title is its claim."""
         if self.section == "Summary" and self.notes:
             claim = BeautifulSoup(markdown_to_html(self.thesis), "html.parser").get_text().strip()
             summary = BeautifulSoup("\n".join(self.notes), "html.parser")
@@ -206,13 +206,13 @@ def _with_rows(text: str, chosen: Sequence[int] | None, claim: str) -> str:
 
 
 def _is_caption(output: NotebookNode) -> bool:
-    """Whether an output says where something was recorded: that is for the notes."""
+    """Return whether an output says where something was recorded: such outputs go to the notes."""
     means = meaning(output)
     return means.get("kind") == "source" and "file" not in means
 
 
 def _shown(output: NotebookNode) -> str:
-    """What a cell shows beside figures and answers, as HTML."""
+    """Return a cell's outputs other than figures and answers, as HTML."""
     data = output.get("data", {})
     if meaning(output).get("kind") in ("reveal", "result", "style") or _is_caption(output):
         return ""

@@ -121,7 +121,7 @@ def _code_of(address: str) -> str:
 
 
 def check_with_faults() -> str:
-    """What `check_packing` finds in a collator that lays sequences end to end and says no more, a line a question."""
+    """List what `check_packing` finds in a collator that only lays sequences end to end, one line per question."""
     import torch  # here, since it takes seconds
 
     from packbook.n06_unpacking_losses import lab

@@ -24,7 +24,7 @@ class Drawn:
 
 
 def speed_ups() -> dict[str, float]:
-    """How many times as many useful tokens a second a packed BERT trains on, against rows padded to the maximum."""
+    """Return the training speed of a packed BERT in useful tokens per second, divided by that of fully padded rows."""
     found = {}
     for name, table in (("wordnet", "model_speed"), ("wikipedia", "model_wikipedia")):
         rows = [row for row in recorded(table).rows if row["run"] == "packed"]

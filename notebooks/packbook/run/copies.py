@@ -56,7 +56,7 @@ def make_copies(source: Path, target: Path) -> list[str]:
 
 
 def _made_of(copy: Path) -> str | None:
-    """What a copy notes; None if a learner's file cannot be read or notes nothing."""
+    """Return a copy's note; None if a learner's file cannot be read or notes nothing."""
     try:
         return json.loads(copy.read_text(encoding="utf-8"))["metadata"]["packlib"]["made_of"]
     except (OSError, ValueError, LookupError, TypeError):

@@ -49,7 +49,7 @@ def days() -> dict[str, list[str]]:
 
 
 def last_line(notebook: str) -> str:
-    """What a chapter ends with: its solutions, and where to go on."""
+    """Return the last line of a chapter: its solutions, and where to go on."""
     solutions = f"The solutions are in [solutions/{notebook}](solutions/{notebook}.ipynb)."
     followers = dict(pairwise(one for one in chapters() if one.when != BY_NEED))
     found = {one.notebook: one for one in chapters()}[notebook]

@@ -41,7 +41,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a cell; `error` is "" if it ran."""
+    """Hold the result of running a cell; `error` is "" if it ran."""
 
     parameters: dict[str, str]
     seconds: float
@@ -101,7 +101,7 @@ def sweep(cells: Sequence[Cell], out: Path, jobs: int, progress: bool = True) ->
 
 
 def _stored(cell: Cell, out: Path) -> Outcome | None:
-    """What the cell found in an earlier sweep; None if it has to run.
+    """Return the cell's outcome in an earlier sweep; None if it has to run.
 
     Raises:
         ValueError: if the file that says it is damaged.

@@ -21,6 +21,6 @@ def largest_difference(ours: Gradients, theirs: Gradients) -> dict[str, float]:
 
 
 def distance(ours: Gradients, theirs: Gradients) -> float:
-    """How far the whole gradient `ours` is from `theirs`, as a share of the length of `theirs`."""
+    """Return the distance of the whole gradient `ours` from `theirs`, relative to the length of `theirs`."""
     one, other = (torch.cat([found[name].flatten() for name in theirs]) for found in (ours, theirs))
     return ((one - other).norm() / other.norm()).item()

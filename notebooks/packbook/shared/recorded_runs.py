@@ -48,7 +48,7 @@ def best_rates(swept: Swept) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Interval:
-    """Where the mean of a difference lies, as far as its seeds tell; of one seed `half` is infinite."""
+    """Hold the interval of a mean difference, as far as its seeds tell; of one seed `half` is infinite."""
 
     mean: float
     half: float

@@ -23,7 +23,7 @@ from packlib.lengths import data_path, tokenizer_path
 
 
 def cache_folder() -> Path:
-    """Where token stores are kept: $PACKLIB_CACHE, or else packlib/ in the user's cache folder."""
+    """Return the folder of token stores: $PACKLIB_CACHE, or else packlib/ in the user's cache folder."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(os.environ.get("PACKLIB_CACHE") or Path(home) / "packlib")
 

@@ -48,7 +48,7 @@ _LEADING = ("index", "game", "solutions", "interface", "reference", "404")  # be
 
 
 def _leads_to(page: str) -> list[str]:
-    """What a page beside this file leads to."""
+    """Return the names that a page beside this file links to."""
     lines = (_HERE / f"{page}.md").read_text(encoding="utf-8").splitlines()
     return [line for line in lines if re.fullmatch(r"[\w/]+", line)]
 
@@ -261,7 +261,7 @@ def hosted(notebook: NotebookNode, repository: str, chapter: str) -> NotebookNod
 
 
 def binder_requirements(repository: str) -> str:
-    """What Binder installs once, when it builds: all that chapters need, with PyTorch for the CPU."""
+    """Return the requirements that Binder installs once: all that chapters need, with PyTorch for the CPU."""
     extras = sorted({extra for one in course.chapters() for extra in one.extras.split()})
     index = "--extra-index-url https://download.pytorch.org/whl/cpu"
     pinned = next(line for line in (ROOT / "constraints.txt").read_text().splitlines() if line.startswith("torch=="))
@@ -356,12 +356,12 @@ def _is_answer(output: NotebookNode) -> bool:
 
 
 def _is_caption(means: Mapping[str, Any]) -> bool:
-    """Whether an output says where a figure was recorded."""
+    """Return whether an output says where a figure was recorded."""
     return means.get("kind") == "source" and "file" not in means
 
 
 def _captions_below(outputs: Sequence[NotebookNode]) -> list[NotebookNode]:
-    """Where a figure or table was recorded stands below it, and not above."""
+    """Move the captions that say where a figure or table was recorded below it."""
     made: list[NotebookNode] = []
     captions: list[NotebookNode] = []
     for output in outputs:
@@ -395,7 +395,7 @@ def _lighten(folder: Path) -> None:
 
 
 def address_of(repository: str) -> str:
-    """Where GitHub shows the pages of a repository, "" if none is named."""
+    """Return the address of a repository's GitHub Pages; "" if no repository is named."""
     owner, _, name = repository.partition("/")
     if not owner:
         return ""

@@ -41,7 +41,7 @@ class Walk:
         return 1 - int((self.lengths**2).sum()) / squares
 
     def texts(self, state: str) -> list[Box]:
-        """Where each text lies."""
+        """Return the position of each text."""
         scale, row = WIDE / SLOTS, HIGH / TEXTS
         if state in ("padded", "unpacked"):
             return [(0, row * i, scale * length, 0.8 * row) for i, length in enumerate(self.lengths.tolist())]
@@ -55,7 +55,7 @@ class Walk:
         return [boxes[text] for text in range(TEXTS)]
 
     def rows(self, state: str) -> list[Box]:
-        """Where each row lies; rows that a state does not need have no height."""
+        """Return the position of each row; rows that a state does not need have no height."""
         if state == "unpacked":
             return [(0, HIGH / TEXTS * i, 0, 0) for i in range(TEXTS)]
         if state == "padded":
