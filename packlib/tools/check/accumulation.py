@@ -74,7 +74,7 @@ class _Asked:
 
     @property
     def constant(self) -> bool:
-        """Whether a token weighs the same in each batch: then a scale that all have in common does no harm."""
+        """Return True if a token weighs the same in each batch: then a scale that all have in common does no harm."""
         return self.weighing.rule is not None and self.weighing.rule[0] == "constant"
 
     @property
@@ -110,7 +110,7 @@ class _Asked:
 
 @dataclass
 class _Measured:
-    """What each micro-batch weighs in an update.
+    """Hold what each micro-batch weighs in an update.
 
     Attributes:
         update: what the step did.

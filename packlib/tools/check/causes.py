@@ -60,9 +60,9 @@ class Cut(TorchDispatchMode):
             self.kernel = max(self.kernel, (args[1].shape[2] - 1) * args[5][0])
             before = args[0].shape[2] - slots  # slots of padding in front
             for number in range(int(self.owner.max()) + 1):
-                mine = (self.owner == number)[:, None].to(made.device)
-                alone = function(args[0] * nn.functional.pad(mine, (before, 0)), *args[1:])
-                made = torch.where(nn.functional.pad(mine, (0, made.shape[2] - slots)), alone, made)
+                own_slots = (self.owner == number)[:, None].to(made.device)
+                alone = function(args[0] * nn.functional.pad(own_slots, (before, 0)), *args[1:])
+                made = torch.where(nn.functional.pad(own_slots, (0, made.shape[2] - slots)), alone, made)
         return made
 
     def _axes_of_rows(self, made: Tensor) -> list[int]:
@@ -149,7 +149,7 @@ def why_leaks(checked: CheckedBatch) -> Why:
         stopped = "state and convolution"  # which faded to less than rounding
     causes = [name for name in ("state", "convolution") if name in stopped]
     if "attention" in stopped:
-        tried = (found for found in _cures(checked) if not leaks(found[1]))
+        tried = (cure for cure in _cures(checked) if not leaks(cure[1]))
         first, cured, name = next(tried, ("attention", None, ""))
         return Why([_of_attention(checked, cuts["attention"].seen, first, not causes), *causes], place, cured, name)
     if causes == ["state"]:

@@ -92,11 +92,11 @@ class CalledBatch:
 
     def moves(self, batch: dict) -> np.ndarray:
         """Measure how far each piece's outputs move with the tokens of each, relative to their size; shape (P, P)."""
-        still, found = self.called(batch).outputs, []
+        still, changes = self.called(batch).outputs, []
         for piece in self.pieces:
             change = self.apart(self.called(self.moved(batch, piece.slots)).outputs, still)
-            found.append([change[looks.slots].max().item() for looks in self.pieces])
-        return np.array(found).T
+            changes.append([change[looks.slots].max().item() for looks in self.pieces])
+        return np.array(changes).T
 
 
 class CheckedBatch(CalledBatch):
@@ -148,8 +148,9 @@ class CheckedBatch(CalledBatch):
     def slopes(self, batch: dict) -> np.ndarray | None:
         """The gradients of each piece's outputs by slot, relative to the largest, shape (P, N); None without any."""
         seen = self.called(batch)
-        found = gradients(self.called, seen.outputs, seen.embeddings, self.ids, [piece.slots for piece in self.pieces])
-        return None if found is None else (found / found.amax(1, keepdim=True)).numpy()
+        slots = [piece.slots for piece in self.pieces]
+        slopes = gradients(self.called, seen.outputs, seen.embeddings, self.ids, slots)
+        return None if slopes is None else (slopes / slopes.amax(1, keepdim=True)).numpy()
 
     @cached_property
     def own_moves(self) -> np.ndarray:
@@ -308,53 +309,53 @@ class CheckedBatch(CalledBatch):
         names = [name for name, value in self.batch.items() if name not in known and has_slots(value, self.ids)]
         for piece in self.pieces if names else []:
             alone, slots = self._collated(piece) or ({"input_ids": self.ids}, piece.slots)
-            mine = {name: self.batch[name].flatten()[piece.slots] for name in names}
+            in_pack = {name: self.batch[name].flatten()[piece.slots] for name in names}
             names = [name for name in names if has_slots(alone.get(name), alone["input_ids"])
-                     and torch.equal(alone[name].flatten()[slots], mine[name])]  # fmt: skip
+                     and torch.equal(alone[name].flatten()[slots], in_pack[name])]  # fmt: skip
         return names
 
     def _collated(self, piece: Piece) -> tuple[dict, np.ndarray] | None:
         """The batch that the collator makes of its unit alone, and the slots of the piece there."""
         batch = self.collate(self.of_units([self.unit_of[piece.sequence]]))
-        whole = [found.slots for found in found_in(batch, self.few)
-                 if found.sequence == piece.sequence and len(found.slots) == len(piece.slots)]  # fmt: skip
+        whole = [other.slots for other in found_in(batch, self.few)
+                 if other.sequence == piece.sequence and len(other.slots) == len(piece.slots)]  # fmt: skip
         return (batch, whole[0]) if whole else None
 
     @cached_property
     def alone(self) -> list[Alone | None]:
         """Each piece alone: as it is, or where the model is not bare, in a batch that the collator makes."""
-        found: list[Alone | None] = []
+        each_alone: list[Alone | None] = []
         for piece in self.pieces:
             single = (self.alone_batch(piece), np.arange(len(piece.slots))) if self.bare else self._collated(piece)
             batch, slots = single or (None, piece.slots)
             seen = None if batch is None else self.called.runs(batch)
-            found.append(None if batch is None or seen is None else Alone(batch, slots, seen.outputs[slots]))
-        return found
+            each_alone.append(None if batch is None or seen is None else Alone(batch, slots, seen.outputs[slots]))
+        return each_alone
 
     def differing(self, batch: dict | None = None) -> dict[int, float]:
         """The pieces whose outputs in a batch differ from what they are alone, and how far."""
         seen = self.seen if batch is None else self.called.runs(batch)
-        found = {
+        distances = {
             number: np.inf if seen is None else self.apart(seen.outputs[piece.slots], alone.outputs).max().item()
             for number, (piece, alone) in enumerate(zip(self.pieces, self.alone, strict=True))
             if alone is not None
         }
-        return {number: distance for number, distance in found.items() if not distance <= self.limit}
+        return {number: distance for number, distance in distances.items() if not distance <= self.limit}
 
     @cached_property
     def blamed(self) -> dict[str, tuple[int, float]]:
         """The fields of the batch that change what a sequence is alone: the first such piece, and how far."""
-        found: dict[str, tuple[int, float]] = {}
+        blamed: dict[str, tuple[int, float]] = {}
         for number in range(len(self.pieces)) if self.bare else self.differing():
             piece = self.pieces[number]
             if not self.bare and self.unit_of.count(self.unit_of[piece.sequence]) > 1:
                 continue
-            for name in [name for name in self.batch if name not in ("input_ids", "labels", *found)]:
+            for name in [name for name in self.batch if name not in ("input_ids", "labels", *blamed)]:
                 part = self.part_of(self.batch[name], piece)
                 distance = 0.0 if part is None else self.changed(number, {name: part})
                 if not distance <= self.limit:
-                    found[name] = number, distance
-        return found
+                    blamed[name] = number, distance
+        return blamed
 
     def changed(self, number: int, fields: dict) -> float:
         """Compare a piece alone with itself and these fields of the batch; 0 if the model does not take them."""
@@ -398,7 +399,7 @@ class CheckedBatch(CalledBatch):
         return ""
 
     def seen_within(self, number: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """How much the first and the last token of a piece depend on each of its sequence, in the batch and alone.
+        """Measure how much a piece's first and last token depend on each token of its sequence, in the batch and alone.
 
         Returns:
             Two of shape (2, tokens), relative to the largest; None if gradients do not say.
@@ -407,14 +408,14 @@ class CheckedBatch(CalledBatch):
         again = None if alone is None else self.called.runs(alone.batch)
         if alone is None or again is None:
             return None
-        found = []
+        in_both = []
         for seen, ids, slots in ((self.seen, self.ids, piece.slots), (again, alone.batch["input_ids"], alone.slots)):
             ends = [slots[:1], slots[-1:]]
             depends = gradients(self.called, seen.outputs, seen.embeddings, ids, ends)
             if depends is None:
                 return None
-            found.append((depends / depends.amax(1, keepdim=True)).numpy()[:, slots])
-        return found[0], found[1]
+            in_both.append((depends / depends.amax(1, keepdim=True)).numpy()[:, slots])
+        return in_both[0], in_both[1]
 
     @cached_property
     def late_alone(self) -> bool:

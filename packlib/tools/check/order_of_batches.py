@@ -20,7 +20,7 @@ _NAMES = {
 
 
 class InTwoOrders(NamedTuple):
-    """What updates of the same micro-batches in two orders showed.
+    """Hold how updates of the same micro-batches in two orders differ.
 
     Attributes:
         changed: a sentence that says what the order changes; "" if it changes nothing.

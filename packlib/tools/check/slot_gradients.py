@@ -99,7 +99,7 @@ class Loss:
         return torch.cat(kept, 1) if kept else None
 
     def _of_further_heads(self, seen: ModelCall) -> list[np.ndarray]:
-        """What is asked of other outputs as wide as the scores, if each of their slopes has the form above."""
+        """Return the targets of other outputs as wide as the scores, if each of their slopes has the form above."""
         heads, width = list[Tensor](), seen.scores.shape[-1]
         for _, _, made in [] if self.checked.called.share_rows else seen.parts:
             scores = by_slot(made, self.batch["input_ids"])
@@ -122,7 +122,7 @@ class Loss:
 
     @property
     def _near(self) -> float:
-        """How far, relative to its size, a slope may be from the form above."""
+        """Return how far, relative to its size, a slope may be from the form above."""
         return 0.1 if self.checked.rounding > 1e-4 else 1e-3
 
     def _read(self, slope: Tensor, scores: Tensor, at: np.ndarray) -> None:
@@ -233,7 +233,7 @@ class _Asked(NamedTuple):
 
 
 def _asked(slope: Tensor, scores: Tensor, near: float) -> _Asked:
-    """What a loss with this gradient asks of rows of scores.
+    """Read from the gradient of a loss what it asks of rows of scores.
 
     Args:
         near: how far a slope may be from the form, relative to its size.

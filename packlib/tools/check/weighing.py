@@ -62,7 +62,7 @@ FAULTS: dict[str, Rule] = {
 
 
 def _by(rule: Rule, loss: Loss, alone: Loss, by_labels: bool, unit: int) -> float:
-    """How many times what it weighs alone a unit weighs in a batch, by a rule."""
+    """Return a unit's weight in a batch, relative to its weight alone, by a rule."""
     return rule(amounts(loss, by_labels, unit)) / rule(amounts(alone, by_labels, unit))
 
 
