@@ -110,7 +110,7 @@ class _Asked:
 
 @dataclass
 class _Measured:
-    """Hold what each micro-batch weighs in an update.
+    """The weight of each micro-batch in an update.
 
     Attributes:
         update: what the step did.

@@ -60,9 +60,9 @@ class Cut(TorchDispatchMode):
             self.kernel = max(self.kernel, (args[1].shape[2] - 1) * args[5][0])
             before = args[0].shape[2] - slots  # slots of padding in front
             for number in range(int(self.owner.max()) + 1):
-                own_slots = (self.owner == number)[:, None].to(made.device)
-                alone = function(args[0] * nn.functional.pad(own_slots, (before, 0)), *args[1:])
-                made = torch.where(nn.functional.pad(own_slots, (0, made.shape[2] - slots)), alone, made)
+                slots_of_one = (self.owner == number)[:, None].to(made.device)
+                alone = function(args[0] * nn.functional.pad(slots_of_one, (before, 0)), *args[1:])
+                made = torch.where(nn.functional.pad(slots_of_one, (0, made.shape[2] - slots)), alone, made)
         return made
 
     def _axes_of_rows(self, made: Tensor) -> list[int]:

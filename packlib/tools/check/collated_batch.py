@@ -16,6 +16,12 @@ from packlib.tools.check.called_model import EXACT, CalledModel, Refused, gradie
 from packlib.tools.check.choosing import Shape, shape_of
 from packlib.tools.check.locating import MASK, POSITIONS, Piece, has_slots, is_mask, locate, owners, restarting
 
+# How many roundings two calls may be apart. Small models that are right are 4 apart at most, and each layer adds some;
+# in half precision, where a rounding is 1 / 128 or 1 / 1024 of a number, as many would hide a fault.
+_APART, _APART_IN_HALF = 256, 8  # where rows have other lengths, and kernels add up in another order
+_MOVED, _MOVED_IN_HALF = 16, 4  # where shapes are the same
+_HALF = 1e-4  # roundings above are those of half precision
+
 
 class Leak(NamedTuple):
     """Influence of one piece on another: strength, by "gradient" or "move", and the numbers of both pieces."""
@@ -92,11 +98,11 @@ class CalledBatch:
 
     def moves(self, batch: dict) -> np.ndarray:
         """Measure how far each piece's outputs move with the tokens of each, relative to their size; shape (P, P)."""
-        still, changes = self.called(batch).outputs, []
+        still, moves_by_piece = self.called(batch).outputs, []
         for piece in self.pieces:
             change = self.apart(self.called(self.moved(batch, piece.slots)).outputs, still)
-            changes.append([change[looks.slots].max().item() for looks in self.pieces])
-        return np.array(changes).T
+            moves_by_piece.append([change[looks.slots].max().item() for looks in self.pieces])
+        return np.array(moves_by_piece).T
 
 
 class CheckedBatch(CalledBatch):
@@ -148,9 +154,10 @@ class CheckedBatch(CalledBatch):
     def slopes(self, batch: dict) -> np.ndarray | None:
         """The gradients of each piece's outputs by slot, relative to the largest, shape (P, N); None without any."""
         seen = self.called(batch)
-        slots = [piece.slots for piece in self.pieces]
-        slopes = gradients(self.called, seen.outputs, seen.embeddings, self.ids, slots)
-        return None if slopes is None else (slopes / slopes.amax(1, keepdim=True)).numpy()
+        by_piece = gradients(
+            self.called, seen.outputs, seen.embeddings, self.ids, [piece.slots for piece in self.pieces]
+        )
+        return None if by_piece is None else (by_piece / by_piece.amax(1, keepdim=True)).numpy()
 
     @cached_property
     def own_moves(self) -> np.ndarray:
@@ -186,7 +193,7 @@ class CheckedBatch(CalledBatch):
     @property
     def least(self) -> float:
         """The least move of outputs that is no rounding, where shapes are the same."""
-        return max(10 * self.noise[0], (4 if self.rounding > 1e-4 else 16) * self.rounding)
+        return max(10 * self.noise[0], (_MOVED_IN_HALF if self.rounding > _HALF else _MOVED) * self.rounding)
 
     def leak(self, moves: np.ndarray | None, slopes: np.ndarray | None, where: str = "any") -> Leak | None:
         """The strongest influence of a piece on another by gradients, or else by moves, if there is one.
@@ -234,7 +241,7 @@ class CheckedBatch(CalledBatch):
         if one and two and len(two.outputs) == 2 * len(one.outputs):
             apart = self.apart(two.outputs[: len(one.outputs)], one.outputs).max().item()
             noise = max(noise, min(apart, 64 * self.rounding))  # what is more is no rounding, but a fault
-        return max(10 * noise, (8 if self.rounding > 1e-4 else 256) * self.rounding)
+        return max(10 * noise, (_APART_IN_HALF if self.rounding > _HALF else _APART) * self.rounding)
 
     def of_units(self, units: Collection[int]) -> list[dict]:
         """The sequences of some units."""
@@ -309,28 +316,28 @@ class CheckedBatch(CalledBatch):
         names = [name for name, value in self.batch.items() if name not in known and has_slots(value, self.ids)]
         for piece in self.pieces if names else []:
             alone, slots = self._collated(piece) or ({"input_ids": self.ids}, piece.slots)
-            in_pack = {name: self.batch[name].flatten()[piece.slots] for name in names}
+            in_the_pack = {name: self.batch[name].flatten()[piece.slots] for name in names}
             names = [name for name in names if has_slots(alone.get(name), alone["input_ids"])
-                     and torch.equal(alone[name].flatten()[slots], in_pack[name])]  # fmt: skip
+                     and torch.equal(alone[name].flatten()[slots], in_the_pack[name])]  # fmt: skip
         return names
 
     def _collated(self, piece: Piece) -> tuple[dict, np.ndarray] | None:
         """The batch that the collator makes of its unit alone, and the slots of the piece there."""
         batch = self.collate(self.of_units([self.unit_of[piece.sequence]]))
-        whole = [other.slots for other in found_in(batch, self.few)
-                 if other.sequence == piece.sequence and len(other.slots) == len(piece.slots)]  # fmt: skip
+        whole = [there.slots for there in found_in(batch, self.few)
+                 if there.sequence == piece.sequence and len(there.slots) == len(piece.slots)]  # fmt: skip
         return (batch, whole[0]) if whole else None
 
     @cached_property
     def alone(self) -> list[Alone | None]:
         """Each piece alone: as it is, or where the model is not bare, in a batch that the collator makes."""
-        each_alone: list[Alone | None] = []
+        of_pieces: list[Alone | None] = []
         for piece in self.pieces:
             single = (self.alone_batch(piece), np.arange(len(piece.slots))) if self.bare else self._collated(piece)
             batch, slots = single or (None, piece.slots)
             seen = None if batch is None else self.called.runs(batch)
-            each_alone.append(None if batch is None or seen is None else Alone(batch, slots, seen.outputs[slots]))
-        return each_alone
+            of_pieces.append(None if batch is None or seen is None else Alone(batch, slots, seen.outputs[slots]))
+        return of_pieces
 
     def differing(self, batch: dict | None = None) -> dict[int, float]:
         """The pieces whose outputs in a batch differ from what they are alone, and how far."""
@@ -345,17 +352,17 @@ class CheckedBatch(CalledBatch):
     @cached_property
     def blamed(self) -> dict[str, tuple[int, float]]:
         """The fields of the batch that change what a sequence is alone: the first such piece, and how far."""
-        blamed: dict[str, tuple[int, float]] = {}
+        first_differences: dict[str, tuple[int, float]] = {}
         for number in range(len(self.pieces)) if self.bare else self.differing():
             piece = self.pieces[number]
             if not self.bare and self.unit_of.count(self.unit_of[piece.sequence]) > 1:
                 continue
-            for name in [name for name in self.batch if name not in ("input_ids", "labels", *blamed)]:
+            for name in [name for name in self.batch if name not in ("input_ids", "labels", *first_differences)]:
                 part = self.part_of(self.batch[name], piece)
                 distance = 0.0 if part is None else self.changed(number, {name: part})
                 if not distance <= self.limit:
-                    blamed[name] = number, distance
-        return blamed
+                    first_differences[name] = number, distance
+        return first_differences
 
     def changed(self, number: int, fields: dict) -> float:
         """Compare a piece alone with itself and these fields of the batch; 0 if the model does not take them."""
@@ -399,7 +406,7 @@ class CheckedBatch(CalledBatch):
         return ""
 
     def seen_within(self, number: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """Measure how much a piece's first and last token depend on each token of its sequence, in the batch and alone.
+        """Measure how much the first and the last token of a piece depend on each of it, in the batch and alone.
 
         Returns:
             Two of shape (2, tokens), relative to the largest; None if gradients do not say.
@@ -408,14 +415,14 @@ class CheckedBatch(CalledBatch):
         again = None if alone is None else self.called.runs(alone.batch)
         if alone is None or again is None:
             return None
-        in_both = []
+        depends_in_each = []
         for seen, ids, slots in ((self.seen, self.ids, piece.slots), (again, alone.batch["input_ids"], alone.slots)):
             ends = [slots[:1], slots[-1:]]
             depends = gradients(self.called, seen.outputs, seen.embeddings, ids, ends)
             if depends is None:
                 return None
-            in_both.append((depends / depends.amax(1, keepdim=True)).numpy()[:, slots])
-        return in_both[0], in_both[1]
+            depends_in_each.append((depends / depends.amax(1, keepdim=True)).numpy()[:, slots])
+        return depends_in_each[0], depends_in_each[1]
 
     @cached_property
     def late_alone(self) -> bool:

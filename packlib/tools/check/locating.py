@@ -67,11 +67,11 @@ def locate(ids: np.ndarray, sequences: Sequence[np.ndarray]) -> list[Piece]:
         lines, of, counts = np.unique(
             np.stack([slots // width, slots - offsets]), axis=1, return_inverse=True, return_counts=True
         )
-        on_line = slots[of.ravel() == counts.argmax()]
+        slots_in_line = slots[of.ravel() == counts.argmax()]
         start = lines[1, counts.argmax()]
-        line = np.arange(on_line.min(), on_line.max() + 1)
+        line = np.arange(slots_in_line.min(), slots_in_line.max() + 1)
         line = line[free[line] & wanted[line - start]]
-        if len(on_line) < least:
+        if len(slots_in_line) < least:
             return False
         free[line], wanted[line - start] = False, False
         pieces.append(Piece(index, line, line - start))

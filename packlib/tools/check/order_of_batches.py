@@ -20,7 +20,7 @@ _NAMES = {
 
 
 class InTwoOrders(NamedTuple):
-    """Hold how updates of the same micro-batches in two orders differ.
+    """The result of updates of the same micro-batches in two orders.
 
     Attributes:
         changed: a sentence that says what the order changes; "" if it changes nothing.

@@ -37,7 +37,7 @@ def weights_in(update: Tensor, gradients: Sequence[Tensor]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class RecordedUpdate:
-    """Hold what one call of a step did. Of each parameter it has some numbers (`some`), one after the other.
+    """The record of one call of a step. Of each parameter some numbers are looked at (`some`).
 
     Attributes:
         delivered: the sum of what backward passes gave, on average over ranks.

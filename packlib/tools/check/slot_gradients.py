@@ -99,7 +99,7 @@ class Loss:
         return torch.cat(kept, 1) if kept else None
 
     def _of_further_heads(self, seen: ModelCall) -> list[np.ndarray]:
-        """Return the targets of other outputs as wide as the scores, if each of their slopes has the form above."""
+        """Return what is asked of other outputs as wide as the scores, if each of their slopes has the form above."""
         heads, width = list[Tensor](), seen.scores.shape[-1]
         for _, _, made in [] if self.checked.called.share_rows else seen.parts:
             scores = by_slot(made, self.batch["input_ids"])
@@ -233,7 +233,7 @@ class _Asked(NamedTuple):
 
 
 def _asked(slope: Tensor, scores: Tensor, near: float) -> _Asked:
-    """Read from the gradient of a loss what it asks of rows of scores.
+    """Read off what a loss with this gradient asks of rows of scores.
 
     Args:
         near: how far a slope may be from the form, relative to its size.

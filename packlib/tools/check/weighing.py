@@ -62,7 +62,7 @@ FAULTS: dict[str, Rule] = {
 
 
 def _by(rule: Rule, loss: Loss, alone: Loss, by_labels: bool, unit: int) -> float:
-    """Return a unit's weight in a batch, relative to its weight alone, by a rule."""
+    """Return what a unit weighs in a batch by a rule, relative to what it weighs alone."""
     return rule(amounts(loss, by_labels, unit)) / rule(amounts(alone, by_labels, unit))
 
 
