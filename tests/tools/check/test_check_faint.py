@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from check_cases import SEGMENTS, Tiny, dense
+from check_cases import SEGMENTS, Tiny, dense, without_gradients
 from check_reports import SHORT
 from torch.nn import functional as F
 
@@ -34,3 +34,12 @@ def test_a_mask_that_hides_with_too_small_a_number_is_named(dtype, hides):
 def test_no_mask_is_not_called_faint():
     found = check_packing(Tiny("attention", fault="attention"), dense(**SEGMENTS), SHORT)
     assert "no document mask" in found["isolation from earlier sequences"].cause, found
+
+
+@pytest.mark.parametrize("between", [[], [5, 5, 5]], ids=["no other token", "one other token"])
+def test_a_faint_mask_is_found_by_moves_where_sequences_hold_hardly_more_than_their_ends(between):
+    """Ends would stay in their place, as the sequences are what they are alone: then no token would change."""
+    few = [{"input_ids": [2] * twos + between + [7] * sevens} for twos, sevens in ((2, 3), (3, 2), (4, 1), (1, 5))]
+    found = check_packing(without_gradients(Faint(-13.0)), dense(**SEGMENTS), few)
+    assert found["same as alone"].verdict == "passed", found
+    assert found["isolation from earlier sequences"].verdict == "failed", found
