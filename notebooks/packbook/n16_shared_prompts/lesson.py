@@ -41,11 +41,11 @@ class SharedTree(Explorer):
             right.text(tokens + 5, at, f"{tokens} tokens", va="center", fontsize=11)
             right.text(2, at - 0.42, name, fontsize=11)
         right.set(yticks=[], xlim=(0, 380), ylim=(1.6, -0.8), xlabel="tokens")
-        right.set_title(f"{each / once:.2f} times fewer tokens", fontsize=12)
+        right.set_title(f"a prompt each: {each / once:.2f} times as many tokens", fontsize=12)
         mask = "with the tree mask" if tree else "with a causal mask alone"
         group = f"A prompt of {prompt} with {answers} answer{'s' * (answers > 1)} of {length}"
-        words = f"{group}, {mask}: {once} tokens in place of {each}, "
-        return fig, f"{words}{each / once:.2f} times fewer; {strangers} pairs let an answer see another."
+        words = f"{group}, {mask}: {once} tokens in place of {each}, which is "
+        return fig, f"{words}{each / once:.2f} times as many; {strangers} pairs let an answer see another."
 
 
 QUESTIONS = Questions.beside(__file__)

@@ -356,7 +356,7 @@ const Drawings = (() => {
     const seen = tree ? pairs(right) : (once * (once + 1)) / 2;
     const strangers = tree ? 0 : seen - pairs(right);
     const color = (one) => (one < 0 ? "prompt" : `answer-${one % 4}`);
-    const fewer = fixed(each / once, 2);
+    const more = fixed(each / once, 2);
     const mask = {
       x: [-0.5, once - 0.5], y: [once - 0.5, -0.5], xticks: [], yticks: [], weight: 5, left: 30, xlabel: "sees", ylabel: "slot",
       title: `${written(seen)} pairs, ${written(strangers)} of them between answers`,
@@ -377,7 +377,7 @@ const Drawings = (() => {
       },
     };
     const savings = {
-      x: [0, 380], y: [1.6, -0.8], rows: true, weight: 4, xlabel: "tokens", title: `${fewer} times fewer tokens`,
+      x: [0, 380], y: [1.6, -0.8], rows: true, weight: 4, xlabel: "tokens", title: `a prompt each: ${more} times as many tokens`,
       draw: ({ bar, text }) => [["prompt once", once, "full"], ["a prompt each", each, "prompt"]].forEach(([name, tokens, look], at) => {
         bar(0, tokens, at, look, 0.6);
         text(tokens + 5, at, `${tokens} tokens`, { "text-anchor": "start" });
@@ -388,7 +388,7 @@ const Drawings = (() => {
       svg: picture(width, "", [mask, savings]),
       alt: `A prompt of ${prompt} with ${answers} answer${answers > 1 ? "s" : ""} of ${length}, `
         + `${tree ? "with the tree mask" : "with a causal mask alone"}: `
-        + `${once} tokens in place of ${each}, ${fewer} times fewer; ${strangers} pairs let an answer see another.`,
+        + `${once} tokens in place of ${each}, which is ${more} times as many; ${strangers} pairs let an answer see another.`,
     };
   }
 
