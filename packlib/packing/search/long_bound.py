@@ -19,6 +19,7 @@ from packlib.packing.search.packing_again import pack_again
 
 _BREAKPOINTS = (60, 120)
 _NEAR = 2e-4  # of the bound: more breakpoints, which take longer, are for plans that do not come so near
+_STEPS_AGAIN = 5 * 10**9  # some ten seconds
 _SEQUENCES = 2_000_000  # that are packed one by one, at most
 
 
@@ -35,7 +36,8 @@ def prove_long_rows(best: Best) -> None:
         if bound > best.lower_bound:
             best.prove(bound, Prices(table))
         if solved and not best.done() and best.histogram.num_sequences <= _SEQUENCES:
-            pack_of = pack_again(program, best, table, pack_of)
+            with best.deadline.at_most(_STEPS_AGAIN):
+                pack_of = pack_again(program, best, table, pack_of)
 
 
 def _report(best: Best, program: BreakpointProgram) -> None:
