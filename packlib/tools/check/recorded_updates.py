@@ -1,6 +1,6 @@
 """What backward passes deliver and what optimizers apply, while a trainer's step is called: hooks write it down."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -100,9 +100,9 @@ def record_updates(
     step: Callable,
     damping: float = 1.0,
 ) -> list[RecordedUpdate]:
-    """Call the step for one update after another, each with the parameters and buffers of the first.
+    """Call the step for one update after another, each with the parameters, buffers and optimizer states of the first.
 
-    Gradients are left from one update to the next. In the end they are what they were, as the parameters are.
+    Gradients are left from one update to the next. In the end they are what they were, as parameters and states are.
     """
     module = checked.called.module
     recorder = _Recorder(module, parameters, damping)
@@ -120,6 +120,7 @@ def record_updates(
                 step(checked.called.outer, deepcopy(batches))
             recorded.append(recorder.update())
             put_back()
+            recorder.put_states_back()
     return [_over_ranks(update, recorder.sharded) for update in recorded] if ranks() > 1 else recorded
 
 
@@ -165,6 +166,7 @@ class _Recorder:
         self.first_frozen = {p: p.detach().clone() for p in frozen_parameters(module, parameters)}
         self.first_sums = dict[nn.Parameter, Tensor]()  # of sharded parameters: what came first in the first update
         self.known_optimizers = list[torch.optim.Optimizer]()
+        self.first_states = list[dict]()  # of each known optimizer, when it stepped for the first time
         self.begin()
 
     def begin(self) -> None:
@@ -201,6 +203,13 @@ class _Recorder:
         finally:
             for handle in handles:
                 handle.remove()
+            self.put_states_back()
+
+    def put_states_back(self) -> None:
+        """Give each optimizer the state that it had before its first step, such as its momentum."""
+        for optimizer, state in zip(self.known_optimizers, self.first_states, strict=True):
+            optimizer.state.clear()
+            optimizer.state.update(_copied(state))
 
     def update(self) -> RecordedUpdate:
         """Return what was written down since the update began."""
@@ -287,6 +296,7 @@ class _Recorder:
         self.optimizers.append(optimizer)
         if not any(one is optimizer for one in self.known_optimizers):
             self.known_optimizers.append(optimizer)
+            self.first_states.append(_copied(optimizer.state))
         self.rates += _rates(optimizer)
         for p in (p for group in optimizer.param_groups for p in group["params"]):
             if p not in self.taken:
@@ -299,6 +309,11 @@ class _Recorder:
 
 def _rates(optimizer: torch.optim.Optimizer) -> list[float]:
     return [float(group["lr"]) for group in optimizer.param_groups if "lr" in group]
+
+
+def _copied(state: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Copy the state of an optimizer; its parameters, which are the keys, stay the same objects."""
+    return {key: deepcopy(values) for key, values in state.items()}
 
 
 def _is_moved(parameter: Tensor, before: Tensor) -> bool:

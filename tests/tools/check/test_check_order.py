@@ -1,6 +1,7 @@
 """`check_packing` asked what micro-batches change by their order: rates, the parameters behind the optimizer, skips."""
 
 import math
+from copy import deepcopy
 
 import pytest
 import torch
@@ -329,3 +330,74 @@ def orthogonal_each(model):
 def test_what_amplifies_rounding_in_each_micro_batch_is_no_sum():
     found = accumulation(orthogonal_each, Attending())
     assert found.verdict == "failed", found
+
+
+def momentum(parameters, lr):
+    return torch.optim.SGD(parameters, lr=lr, momentum=0.9)
+
+
+@pytest.mark.parametrize("faulty", [scaled_by("last", momentum), rate_by("last", momentum)], ids=["scaled", "rate"])
+def test_an_order_is_seen_through_a_growing_momentum(faulty):
+    found = accumulation(faulty)
+    assert BY_ORDER in found.cause, found
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.AdamW, momentum])
+def test_the_states_of_optimizers_are_put_back(optimizer):
+    """A trainer that is checked goes on as if it had not been."""
+    model = Tiny()
+    one = optimizer(model.parameters(), lr=0.01)
+    ids = torch.arange(1, 9)[None]
+    model(input_ids=ids, segment_ids=torch.ones_like(ids), labels=ids)["loss"].backward()
+    one.step()
+    one.zero_grad()
+    before = deepcopy(one.state_dict()["state"])
+
+    def step(model, batches):
+        add_gradients(model, batches)
+        one.step()
+        one.zero_grad()
+
+    found = checked((model, dense(**SEGMENTS), SHORT, {"step": step}))
+    assert found.exact, found
+    after = one.state_dict()["state"]
+    assert after.keys() == before.keys()
+    for at, values in before.items():
+        assert all(torch.equal(value, after[at][name]) for name, value in values.items())
+
+
+def of_its_own_numbers(far):
+    """Make a step that draws noise from a generator of its own, which nobody puts back."""
+
+    def with_model(model):
+        one = torch.optim.SGD(model.parameters(), lr=0.01)
+        numbers = torch.Generator().manual_seed(0)
+
+        def step(model, batches):
+            add_gradients(model, batches)
+            for p in model.parameters():
+                if p.grad is not None:
+                    p.grad += far * p.grad.abs() * torch.randn(p.shape, generator=numbers)
+            one.step()
+            one.zero_grad()
+
+        return step
+
+    return with_model
+
+
+@pytest.mark.parametrize("far", [0.01, 0.02])
+def test_an_order_that_noise_may_hide_is_said_to_be_unknown(far):
+    model = Tiny()
+    found = checked((model, dense(**SEGMENTS), SHORT, {"step": of_its_own_numbers(far)(model)}))
+    assert found["accumulation"].verdict == "passed", found
+    assert found["order of micro-batches"].verdict == "not asked", found
+    assert "is not known" in found["order of micro-batches"].evidence, found
+    assert found.exact is True
+
+
+@pytest.mark.parametrize("name", sorted(RIGHT.keys() - {"schedule"}))
+def test_an_order_that_changes_nothing_is_known(name):
+    model = Tiny()
+    found = checked((model, dense(**SEGMENTS), SHORT, {"step": RIGHT[name](model)}))
+    assert "order of micro-batches" not in found.not_asked, found
