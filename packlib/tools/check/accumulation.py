@@ -50,6 +50,10 @@ _AMPLIFIES = (
     "change {change:.2g} of it, as where values near zero are divided by their size. So it is not known whether it is "
     "made of their sum."
 )
+_UNSEEN = (
+    "Its optimizer steps {unseen} that are neither parameters of model nor a copy of one, as where all are laid into "
+    "one: what it applies is not seen."
+)
 _DAMPING = 2.0**-12  # what gradients are multiplied with so that no bound clips them
 
 
@@ -276,6 +280,9 @@ def _fault_of_the_update(asked: _Asked, measured: _Measured) -> Finding | None:
         return _failed(evidence, "ranks")
     if update.steps > 1:
         return _failed(f"{evidence} The optimizer steps {update.steps} times.", "each updates")
+    if not update.applied.any() and not update.steps and update.unseen:
+        unseen = f"{update.unseen} {'tensor' if update.unseen == 1 else 'tensors'}"
+        return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_UNSEEN.format(unseen=unseen)}")
     if not update.applied.any():
         in_other_order = replace(asked, parts=asked.parts[::-1])
         skipped = ranks() == 1 and bool(in_other_order.update().applied.any())

@@ -366,6 +366,59 @@ def test_the_states_of_optimizers_are_put_back(optimizer):
         assert all(torch.equal(value, after[at][name]) for name, value in values.items())
 
 
+def with_copies(model, factor=1.0, flat=False, each=False):
+    """Make a step whose optimizer has weights in double precision, as Megatron keeps them, and clears the model's."""
+    parameters = list(model.parameters())
+    if flat:
+        copies = [nn.Parameter(torch.cat([p.detach().double().flatten() for p in parameters]))]
+    else:
+        copies = [nn.Parameter(p.detach().double()) for p in parameters]
+    one = torch.optim.AdamW(copies, lr=0.01)
+
+    def apply(loss=None):
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+        if flat:
+            gradients = [torch.cat([gradient.flatten() for gradient in gradients])]
+        for copy, gradient in zip(copies, gradients, strict=True):
+            copy.grad = factor * gradient.double()
+        for p in parameters:
+            p.grad = None
+        one.step()
+        values = copies[0].split([p.numel() for p in parameters]) if flat else copies
+        with torch.no_grad():
+            for p, value in zip(parameters, values, strict=True):
+                p.copy_(value.view_as(p))
+
+    def step(model, batches):
+        if each:
+            add_gradients(model, batches, apply)
+        else:
+            add_gradients(model, batches)
+            apply()
+
+    return step, copies
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_an_optimizers_own_copies_of_parameters_are_put_back(flat):
+    """They would come back into the model with the next update."""
+    model = Tiny()
+    step, copies = with_copies(model, flat=flat)
+    before = [copy.detach().clone() for copy in copies]
+    found = checked((model, dense(**SEGMENTS), SHORT, {"step": step}))
+    assert found["accumulation"].verdict == ("inconclusive" if flat else "passed"), found
+    assert all(torch.equal(copy, value) for copy, value in zip(copies, before, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("options", "cause"), [({"factor": 2.0}, "scaled by 2"), ({"each": True}, "each micro-batch")]
+)
+def test_what_is_applied_to_copies_is_weighed(options, cause):
+    model = Tiny()
+    found = checked((model, dense(**SEGMENTS), SHORT, {"step": with_copies(model, **options)[0]}))
+    assert cause in found["accumulation"].cause, found
+
+
 def of_its_own_numbers(far):
     """Make a step that draws noise from a generator of its own, which nobody puts back."""
 
