@@ -73,7 +73,7 @@ def show_packed(lengths: np.ndarray, packs: Packs, best: PackingPlan, mark: Call
 
 
 def show_looks(segment_ids: "torch.Tensor") -> None:
-    """Who looks at whom in a pack, without a mask and with it."""
+    """Draw who looks at whom in a pack, without a mask and with it."""
     from packbook.shared.segments import draw_mask
 
     ids, real = segment_ids, segment_ids > 0

@@ -76,7 +76,7 @@ def show_published() -> None:
 
 
 def show_completion(lengths: Sequence[int], slots: int, completed: Sequence[Pack], least: Sequence[Pack]) -> None:
-    """Which two sequences complete a row that the longest begins, and the packs of two rules.
+    """Draw which two sequences complete a row that the longest begins, and the packs of two rules.
 
     Args:
         completed, least: the packs of exact filling, and of the least space.

@@ -56,7 +56,7 @@ def in_words(pack: Sequence[int]) -> str:
 
 
 def scarce(lengths: np.ndarray, prices: np.ndarray, max_length: int) -> str | None:
-    """What prices pay for: "a token" if they are nearly the length's share of a pack, "a place" if most are alike."""
+    """Name what prices pay for: "a token" if near the length's share of a pack, "a place" if most are alike."""
     if len(lengths) < 3:
         return None  # too few to tell a line from a step
     if np.abs(prices - lengths / max_length).mean() <= 0.05 * prices.mean():

@@ -22,7 +22,7 @@ def from_strangers(matrix: np.ndarray) -> float:
 
 
 def show_masks(segment_ids: Tensor, padding_mask: Tensor) -> None:
-    """Who may look at whom under a padding mask, and under the block-diagonal mask."""
+    """Draw who may look at whom under a padding mask, and under the block-diagonal mask."""
     right = allowed_pairs(segment_ids[None])[0]
     own, pairs = int((padding_mask & right).sum()), int(padding_mask.sum())
     fig, axes = new_figure(1, 2)
@@ -67,7 +67,7 @@ def show_flat_row(tokens: Tensor, bounds: Sequence[int], tokenizer: Any) -> None
 
 
 def show_influence(moved: Mapping[str, np.ndarray]) -> None:
-    """What moves the loss of each sequence: without the mask, with positions that run on, and with both right."""
+    """Draw what moves the loss of each sequence: without the mask, with positions that run on, and with both right."""
     stranger = from_strangers(moved["no mask"])
     kept = (moved["both right"] + moved["positions run on"])[~np.eye(len(moved["both right"]), dtype=bool)]
     fig, axes = new_figure(1, 3)

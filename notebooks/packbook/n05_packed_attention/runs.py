@@ -77,7 +77,7 @@ def carried(x: Tensor) -> Tensor:
 
 
 def surveyed() -> dict[str, int]:
-    """How many causal families of transformers were compared, are exact with a mask of pairs, or leak, and how.
+    """Count the causal families of transformers that were compared, are exact with a mask of pairs, or leak, and how.
 
     "kernels": of those that leak, how many are exact with kernels that begin anew with each sequence.
     """

@@ -62,7 +62,7 @@ def update_in_words(before: Recipe, after: Recipe) -> str:
 
 
 def how_the_schedule_ends(share: float, factor: float, rising: bool) -> str:
-    """Why the rate ends where it does, if the schedule counts updates and the batch was kept.
+    """Say why the rate ends where it does, if the schedule counts updates and the batch was kept.
 
     Args:
         share: of the highest rate, in percent.

@@ -51,7 +51,7 @@ MODELS = {
 
 
 class Split(NamedTuple):
-    """How the work is divided.
+    """A division of the work.
 
     Attributes:
         replicas: groups of devices that each hold the whole model, and see rows of their own.
@@ -87,7 +87,7 @@ SPLITS = {  # a way to divide each model into which it fits
 
 
 class Bill(NamedTuple):
-    """What one device of each stage holds, and what an update takes.
+    """The memory of one device of each stage, and the time of an update.
 
     Attributes:
         stages: for each stage, bytes by what they hold.

@@ -139,7 +139,7 @@ def show_slots(advice: Advice, mine: Bill, mark: Callable[..., None]) -> None:
 
 
 def show_updates(advice: Advice, factor: float, most: int, mine: tuple[int, int]) -> None:
-    """How near each micro batch comes to today's sequences per update, at its best accumulation.
+    """Draw how near each micro batch comes to today's sequences per update, at its best accumulation.
 
     Args:
         factor: sequences in an average pack of yours.

@@ -20,7 +20,7 @@ BEYOND = {"truncate": "cut off and lost", "drop": "lost with their sequences", "
 
 
 class Bill(NamedTuple):
-    """What one pass over the data takes.
+    """The cost of one pass over the data.
 
     Attributes:
         row: slots in a row.

@@ -66,7 +66,7 @@ def mean_lengths(packs: Packs, order: np.ndarray, step: int) -> np.ndarray:
 
 
 def by_window(packs: Packs, ranks: int, packs_per_rank: int, work: Work, seed: int) -> list[dict]:
-    """What a window leaves: the share waited, and where 90 % of the mean lengths lie, of single steps and of windows.
+    """Measure the idle time that windows leave, and the spread of the mean length over steps and over windows.
 
     Returns:
         For each window its number of steps, "waiting", and "steps" and "windows" with two percentiles each, in tokens.

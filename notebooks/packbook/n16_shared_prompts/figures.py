@@ -150,7 +150,7 @@ def color_of(answer: int) -> str:
 
 
 def draw_tree(ax: Axes, mask: np.ndarray, answer_ids: Sequence[int], words: Sequence[str] | None = None) -> None:
-    """Which slot (row) sees which (column): pairs in the color of the key's branch, and white where nothing is seen.
+    """Draw which slot (row) sees which (column): pairs in the color of the key's branch, white where nothing is seen.
 
     Args:
         mask: bool, shape (slots, slots).

@@ -35,7 +35,7 @@ def name_segments(ax: Axes, segment_ids: Tensor) -> None:
 
 
 def draw_mask(ax: Axes, segment_ids: Tensor, allowed: Tensor, title: str) -> None:
-    """Which query (row) may look at which key (column): of one color within a sequence, of another to a stranger.
+    """Draw which query (row) may look at which key (column): of one color within a sequence, of another to a stranger.
 
     In a pack of `FEW` slots strangers are crossed, too.
     """

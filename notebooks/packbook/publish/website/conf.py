@@ -85,7 +85,7 @@ def _as_restructured_text(*event: Any) -> None:
 
 
 def _shown_when_shared(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    """What a link to the page shows elsewhere: its title, its first sentence, and one picture for all pages.
+    """Add what a link to the page shows elsewhere: its title, its first sentence, and one picture for all pages.
 
     Those who show it need whole addresses, so there is a picture only where the site's own address is known.
     """
