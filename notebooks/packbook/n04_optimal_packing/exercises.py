@@ -63,7 +63,7 @@ def unproven(prices):
 
 
 def not_the_round(answer):
-    """Say what is wrong with an answer for the known packs 7 + 4, 5 + 5 and 4 + 4 + 4 of twelve slots, if anything is."""
+    """Say what is wrong with an answer, given the known packs 7 + 4, 5 + 5 and 4 + 4 + 4 of twelve slots."""
     prices, pack = answer
     for known in ((7, 4), (5, 5), (4, 4, 4)):
         worth = sum(prices[length] for length in known)
