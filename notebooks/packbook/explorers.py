@@ -31,12 +31,12 @@ _LOOK = {"style": {"description_width": "11em"}, "layout": {"width": "36em", "ma
 
 
 def slider(label: str, low: int, high: int, value: int, step: int = 1) -> widgets.IntSlider:
-    """A slider over whole numbers. It reports when it is let go, so that pictures do not queue up."""
+    """Return a slider over whole numbers. It reports when it is let go, so that pictures do not queue up."""
     return widgets.IntSlider(value, low, high, step, description=label, continuous_update=False, **_LOOK)
 
 
 def choice(label: str, options: Iterable[Any], value: Any) -> widgets.SelectionSlider | widgets.ToggleButtons:
-    """A slider over a few numbers, such as 1, 2, 4, 8, or a button for each of a few names, which have no order.
+    """Return a slider over a few numbers, such as 1, 2, 4, 8, or a button for each of a few names, which have no order.
 
     Not a drop-down list: JupyterLab takes the arrow keys away from those, so the keyboard could not move them. Buttons
     are reached by Tab.
@@ -144,7 +144,7 @@ class Explorer:
 
 
 def _with_choice(control: widgets.Widget) -> widgets.Widget:
-    """A control, with the name of its choice beside it."""
+    """Return a control, with the name of its choice beside it."""
     if not isinstance(control, widgets.SelectionSlider):
         return control
     # a label would draw `$x$` in a name as a formula; the margin keeps it off the handle at the end of the slider

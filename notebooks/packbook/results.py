@@ -68,7 +68,7 @@ def result(name: str, value: Any) -> None:
 
 
 def results_of(path: str | os.PathLike) -> dict[str, Any]:
-    """The results that an executed notebook recorded, by name; the last one holds."""
+    """Return the results that an executed notebook recorded, by name; the last one holds."""
     notebook = json.loads(Path(path).read_text(encoding="utf-8"))
     return {one["name"]: one["value"] for one in meanings(notebook, "result")}
 

@@ -214,7 +214,7 @@ _SEQUENCE_LABELS = ("label", "next_sentence_label", "sentence_order_label")
 
 
 def _fields_of(sample: Mapping, name: str) -> dict[str, Any]:
-    """The columns of one sample as arrays and numbers, checked; `labels` only where each token has one."""
+    """Return the columns of one sample as arrays and numbers, checked; `labels` only where each token has one."""
     if not isinstance(sample, Mapping) or "input_ids" not in sample:
         raise TypeError(f"{name} must be a mapping with input_ids, not {shown(sample)}.")
     label_columns = [c for c in sample if c in _SEQUENCE_LABELS or (c == "labels" and np.ndim(sample[c]) == 0)]
@@ -233,7 +233,7 @@ def _fields_of(sample: Mapping, name: str) -> dict[str, Any]:
 
 
 def _by_token(sample: Mapping, column: str, name: str) -> np.ndarray:
-    """A column with one number a token."""
+    """Return a column with one number a token."""
     if column not in ("input_ids", "token_type_ids", "labels", "attention_mask"):
         raise ValueError(
             f"{name} has the column {shown(column)}, which no batch can carry: remove it from the data set "

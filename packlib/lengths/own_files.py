@@ -144,7 +144,7 @@ def _refuse_ids(path: str | os.PathLike[str], first: list[int], second: list[int
 
 
 def _rows(path: Path) -> Iterator[tuple[int, str, list[str]]]:
-    """The lines of a text file that are neither blank nor comments: number, text and fields."""
+    """Yield the lines of a text file that are neither blank nor comments: number, text and fields."""
     number = 0
     with path.open(encoding="utf-8-sig") as file:
         try:
@@ -224,7 +224,7 @@ def _text_chunks(path: Path, column: str | None) -> tuple[Iterator[np.ndarray], 
 
 
 def _integers(path: Path, line: int, at: int, width: int) -> Iterator[np.ndarray]:
-    """The whole numbers in one of `width` columns, from a line on; blank lines may only end the file."""
+    """Yield the whole numbers in one of `width` columns, from a line on; blank lines may only end the file."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.csv as pa_csv
@@ -268,7 +268,7 @@ def _integers(path: Path, line: int, at: int, width: int) -> Iterator[np.ndarray
 
 
 def _npy_chunks(path: Path) -> Iterator[np.ndarray]:
-    """The numbers of the array; only the chunk that is counted is in memory."""
+    """Yield the numbers of the array; only the chunk that is counted is in memory."""
     with naming(path, "whole .npy file of lengths"), path.open("rb") as file:
         shape, dtype = npy_header(file)
         if len(shape) != 1:
@@ -341,7 +341,7 @@ def _json_chunks(path: Path, column: str | None) -> Iterator[np.ndarray]:
 
 
 def _json_length(row: Any, column: str | None, number: int) -> int:
-    """The length that one of the JSON lines says."""
+    """Return the length that one of the JSON lines says."""
     value, what = row, f"line {number}"
     if row == {}:
         raise ValueError(f"line {number} has no column.")

@@ -63,7 +63,7 @@ def strategy_matrix(max_length: int, max_sequences_per_pack: int) -> np.ndarray:
 
 
 def _sparse_strategy_matrix(max_length: int, max_sequences_per_pack: int) -> Any:
-    """The same as a sparse matrix of SciPy, which takes a small part of the memory."""
+    """Return the same as a sparse matrix of SciPy, which takes a small part of the memory."""
     from scipy.sparse import csc_array  # here, since it takes a while to import
 
     _refuse_too_many_columns(max_length, max_sequences_per_pack, _ENTRY_BYTES * max_sequences_per_pack)

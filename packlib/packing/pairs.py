@@ -274,7 +274,7 @@ def _fewest(samples: _Samples, share: int) -> np.ndarray:
 
 
 def _ways(samples: _Samples, least: int) -> Iterator[np.ndarray]:
-    """The packs of the samples: by sorted fits, then with as few packs open as all samples have room in."""
+    """Yield the packs of the samples: by sorted fits, then with as few packs open as all samples have room in."""
     orders = {name: np.argsort(-size, kind="stable") for name, size in samples.sizes().items()}
     fewest = len(samples.tokens)
     for order in orders.values():
@@ -317,7 +317,7 @@ def _along(samples: _Samples) -> Rule:
 
 
 def _alike(samples: _Samples) -> Rule:
-    """The room whose two budgets are most alike once the sample is in."""
+    """Return the room whose two budgets are most alike once the sample is in."""
     return lambda room_tokens, room_patches, tokens, patches: (
         -np.abs((room_tokens - tokens) / samples.max_length - (room_patches - patches) / samples.max_patches)
     )

@@ -56,7 +56,7 @@ def exit_code(command: Callable[[], int | None], program: str = "packlib") -> in
             raise (Terminated if number == signal.SIGTERM else Stopped)(obeyed)
 
     def outcome() -> tuple[int, object]:
-        """The exit code of the command, and what stopped it, or None."""
+        """Return the exit code of the command, and what stopped it, or None."""
         nonlocal ended
         try:
             try:
@@ -141,7 +141,7 @@ def sentence(said: object) -> str:
 
 
 def in_shell(said: str, command: click.Command) -> str:
-    """A sentence about parameters of Python, with the options of a command in their place.
+    """Return a sentence about parameters of Python, with the options of a command in their place.
 
     Names of what a file holds stay: they are quoted, or the sentence begins with the file.
     """

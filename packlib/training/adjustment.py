@@ -70,7 +70,7 @@ def adjust(recipe: Recipe, packing_factor: float, how: How = "accumulation") -> 
 
 
 def _fit_batch(before: Recipe, packed: Recipe) -> tuple[Recipe, list[str], float]:
-    """The least accumulation that comes near enough with some micro batch, or else the nearest of all pairs."""
+    """Return the least accumulation that comes near enough with some micro batch, or else the nearest of all pairs."""
     wanted = before.sequences_per_update
     old = before.micro_batch
     half = (old + 1) // 2

@@ -86,7 +86,7 @@ class CausalObjective(MaskedObjective):
 
 
 def _labeled(labels: Tensor) -> Tensor:
-    """The slots that have a label."""
+    """Return the slots that have a label."""
     return (labels != IGNORED).flatten().nonzero().flatten()
 
 

@@ -22,7 +22,7 @@ def join_packs(batches: Sequence[PackedBatch]) -> PackedBatch:
 
 
 def _tensors(batch: PackedBatch) -> dict[str, Tensor]:
-    """The tensors of a batch but for where sequences start, which a `PackedBatch` finds by itself."""
+    """Return the tensors of a batch but for where sequences start, which a `PackedBatch` finds by itself."""
     return {name: v for name, v in batch.items() if isinstance(v, Tensor) and name != "sequence_starts"}
 
 

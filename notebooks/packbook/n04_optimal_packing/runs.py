@@ -18,7 +18,7 @@ _STEPS_A_ROUND = 10**7  # additions of a knapsack: more take too long for a note
 
 
 def prices_of(packing: PackingPlan) -> np.ndarray:
-    """The prices that prove the plan's bound, in packs; shape (max_length + 1,)."""
+    """Return the prices that prove the plan's bound, in packs; shape (max_length + 1,)."""
     return packing.prices / PRICE_OF_A_PACK
 
 
@@ -38,7 +38,7 @@ def best_prices(packing: PackingPlan) -> np.ndarray:
 
 
 def best_pack(prices: dict[int, Fraction], max_length: int) -> tuple[int, ...]:
-    """The pack that is worth most at `prices`, given by length; longest first."""
+    """Return the pack that is worth most at `prices`, given by length; longest first."""
     whole = np.full(max_length + 1, NOT_FOR_SALE)
     scale = math.lcm(*(Fraction(price).denominator for price in prices.values()))
     for length, price in prices.items():
@@ -51,7 +51,7 @@ def best_pack(prices: dict[int, Fraction], max_length: int) -> tuple[int, ...]:
 
 
 def in_words(pack: Sequence[int]) -> str:
-    """A pack in words: "4 + 3 + 3"."""
+    """Return a pack in words: "4 + 3 + 3"."""
     return " + ".join(map(str, pack))
 
 
@@ -65,7 +65,7 @@ def scarce(lengths: np.ndarray, prices: np.ndarray, max_length: int) -> str | No
 
 
 def as_fraction(number: float) -> Fraction:
-    """The simple fraction that a solver's number stands for."""
+    """Return the simple fraction that a solver's number stands for."""
     return Fraction(float(number)).limit_denominator(1000)
 
 

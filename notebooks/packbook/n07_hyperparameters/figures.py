@@ -42,7 +42,7 @@ def show_updates(updates: Mapping[str, list[np.ndarray]], factor: float) -> None
 
 
 def show_evenness(by_rows: Sequence[int], by_sequences: Sequence[int], target: float) -> None:
-    """The sequences of each update, of equally many packs, and of updates that end at a number of sequences."""
+    """Draw the sequences of each update, of equally many packs, and of updates that end at a number of sequences."""
     fig, ax = new_figure()
     kinds = {
         "ended at a number of rows": (by_rows, OKABE_ITO[1], "x"),
@@ -63,7 +63,7 @@ def show_evenness(by_rows: Sequence[int], by_sequences: Sequence[int], target: f
 
 
 def draw_recipes(ax: Axes, before: Recipe, after: Recipe) -> None:
-    """Two recipes as a table; what differs is bold and marked."""
+    """Draw two recipes as a table; what differs is bold and marked."""
     rows = {
         "accumulation": lambda r: f"{r.gradient_accumulation_steps:,}",
         "sequences/update": lambda r: f"{r.sequences_per_update:,.0f}",

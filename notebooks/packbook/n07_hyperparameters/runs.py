@@ -10,7 +10,7 @@ from packlib.training.adjustment import TOLERATED
 
 
 def micro_batches(lengths: np.ndarray, packs: Packs, recipe: Recipe, slots: int, seed: int) -> list[np.ndarray]:
-    """The micro-batches of one update, of packs at random: segment ids (rows, slots), 0 for padding."""
+    """Return the micro-batches of one update, of packs at random: segment ids (rows, slots), 0 for padding."""
     order = np.random.default_rng(seed).choice(len(packs), (recipe.gradient_accumulation_steps, recipe.micro_batch))
     parts = np.zeros((*order.shape, slots), np.int16)
     for place in np.ndindex(order.shape):
@@ -35,7 +35,7 @@ def what_changes(before: Recipe, after: Recipe) -> str:
 
 
 def signed(share: float) -> str:
-    """A change in percent with its sign: "+2.5 %" or "−25.0 %"."""
+    """Return a change in percent with its sign: "+2.5 %" or "−25.0 %"."""
     return f"{100 * share:+,.1f} %".replace("-", "−")
 
 
@@ -80,7 +80,7 @@ def how_the_schedule_ends(share: float, factor: float, rising: bool) -> str:
 
 
 def adjusted(name: str) -> dict[str, tuple[Interval, int]]:
-    """By way to adjust in a recorded experiment: its final loss less that of padded rows, and its updates."""
+    """Return, by way to adjust in a recorded experiment, its final loss less that of padded rows, and its updates."""
     runs = runs_of(name)
     updates = {arm: round(float(np.mean(each))) for arm, each in at_end(runs, "update").items()}
     return {arm: (one, updates[arm]) for arm, one in against(at_end(runs), "padded").items()}
@@ -100,5 +100,5 @@ def above_padded(recorded: dict[str, dict[str, tuple[Interval, int]]]) -> list[b
 
 
 def contrast(name: str, arm: str, base: str) -> Interval:
-    """The final loss of one way less that of another one, seed by seed."""
+    """Return the final loss of one way less that of another one, seed by seed."""
     return against(at_end(runs_of(name)), base)[arm]

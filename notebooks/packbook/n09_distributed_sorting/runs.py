@@ -34,7 +34,7 @@ def count_together(rank: int, counts: list[int]) -> str:
 
 
 def six_pictures(rank: int, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """This rank's lengths at each stage of a curriculum."""
+    """Return this rank's lengths at each stage of a curriculum."""
     loaded = rows[rank :: dist.get_world_size()]
     in_order = exact_sort(loaded).rows
     stages = {"loaded": loaded, "local": sort_rows(loaded), "global": in_order, "dealt": interleave(in_order)}
@@ -58,7 +58,7 @@ def plain_sample_sort(rank: int, shares: list[np.ndarray], samples: int = 100) -
 
 
 def counted_sort(rank: int, shares: list[np.ndarray]) -> SortedRows:
-    """The library's sort by length, which may cut between equal lengths."""
+    """Return the library's sort by length, which may cut between equal lengths."""
     return exact_sort(shares[rank], by=1)
 
 
@@ -69,7 +69,7 @@ def sort_and_write(rank: int, shares: list[np.ndarray], path: str | os.PathLike,
 
 
 def tokens_by_curriculum(rank: int, datasets: dict[str, np.ndarray]) -> dict[tuple[str, str], np.ndarray]:
-    """The lengths of this rank's samples in the order that it trains on them."""
+    """Return the lengths of this rank's samples in the order that it trains on them."""
     seen = {}
     for name, lengths in datasets.items():
         seen[name, "none"] = lengths[rank :: dist.get_world_size()]
@@ -80,7 +80,7 @@ def tokens_by_curriculum(rank: int, datasets: dict[str, np.ndarray]) -> dict[tup
 
 
 def pack_share(rank: int, shares: list[np.ndarray], max_length: int, method: Method) -> PackShare:
-    """This rank's packs of the samples of all ranks."""
+    """Return this rank's packs of the samples of all ranks."""
     return pack_distributed(shares[rank][:, 0], max_length, method)
 
 
@@ -105,7 +105,7 @@ def step_loads(seen: Sequence[np.ndarray], batch: int) -> np.ndarray:
 
 
 def dealt_loads(plan: PackingPlan, ranks: int) -> tuple[np.ndarray, np.ndarray]:
-    """Packs and tokens of each rank when the packs of a plan are dealt out in turn; shapes (ranks,)."""
+    """Return the packs and tokens of each rank when the packs of a plan are dealt out in turn; shapes (ranks,)."""
     packs = deal(plan, np.arange(ranks), ranks)
     return packs.sum(axis=0), np.add.reduceat(plan.items, plan.offsets[:-1]).astype(np.int64) @ packs
 

@@ -32,14 +32,14 @@ class Buckets:
 
 
 def padded_to(histogram: LengthHistogram, lengths: Sequence[int] | np.ndarray) -> Buckets:
-    """The buckets of these ascending lengths; the last one holds the longest sequence."""
+    """Return the buckets of these ascending lengths; the last one holds the longest sequence."""
     edges, used = np.asarray(lengths), np.flatnonzero(histogram.counts)
     slots = int(histogram.counts[used] @ edges[np.searchsorted(edges, used)])
     return Buckets(tuple(edges.tolist()), histogram.num_tokens, slots)
 
 
 def edges_and_counts(histogram: LengthHistogram, multiple: int = 8) -> tuple[np.ndarray, np.ndarray]:
-    """The lengths that a bucket may have, and how many sequences need each of them and no less.
+    """Return the lengths that a bucket may have, and how many sequences need each of them and no less.
 
     Args:
         multiple: each length is a multiple of this (kernels like 8), or the maximum length.

@@ -44,7 +44,7 @@ class Bill(NamedTuple):
 
 
 def decided(name: str, answer: Any, otherwise: Any, check: Callable[[str, Any], Any]) -> Any:
-    """The learner's decision; `otherwise` while there are dots.
+    """Return the learner's decision; `otherwise` while there are dots.
 
     Raises:
         ParameterError: for a decision that cannot be carried out; a notebook shows its sentence alone.
@@ -64,12 +64,12 @@ def decide_row(answer: Any, otherwise: int, whole: LengthHistogram, overlong: st
 
 
 def decide_method(answer: Any) -> str:
-    """One of the methods by its name; the order of the data while there are dots."""
+    """Return one of the methods by its name; the order of the data while there are dots."""
     return decided("my_method", answer, "next_fit", lambda name, value: one_of(name, value, METHODS))
 
 
 def decide_update(answer: Any, otherwise: tuple[int, int]) -> tuple[int, int]:
-    """The micro batch and the accumulation; those of today while there are dots."""
+    """Return the micro batch and the accumulation; those of today while there are dots."""
 
     def check(name: str, value: Any) -> tuple[int, int]:
         if not isinstance(value, tuple) or len(value) != 2:
@@ -81,7 +81,7 @@ def decide_update(answer: Any, otherwise: tuple[int, int]) -> tuple[int, int]:
 
 
 def rows_around(row: int, whole: LengthHistogram, overlong: str) -> list[int]:
-    """Half of a row, the row, and twice the row, without those that no sequence is short enough for."""
+    """Return half of a row, the row, and twice the row, without those that no sequence is short enough for."""
     shortest = int(whole.counts.nonzero()[0][0]) if overlong == "drop" else 1
     return sorted({top for top in (row // 2, row, 2 * row) if shortest <= top <= 1 << 20})
 
@@ -204,7 +204,7 @@ def largest_batch(today: Today, histogram: LengthHistogram) -> int:
 
 
 def whole_updates(packs: int, per_update: int) -> int:
-    """Updates of one pass; the last may have fewer packs."""
+    """Return the updates of one pass; the last may have fewer packs."""
     return math.ceil(packs / per_update)
 
 

@@ -16,7 +16,7 @@ SHADES = ("#666666", "#dddddd")  # of micro-batches, in turn
 
 
 def turns(chat: Sequence[tuple[str, int]]) -> None:
-    """The tokens of a chat, and below each the token that it must predict."""
+    """Draw the tokens of a chat, and below each the token that it must predict."""
     names, spoken = list[tuple[str, bool]](), Counter[str]()
     for role in (role for role, tokens in chat for _ in range(tokens)):
         spoken[role] += 1

@@ -114,7 +114,7 @@ def survivor(moved: Mapping[str, tuple[float, float]]) -> str:
 
 
 def tiny_llama(seed: int) -> LlamaForCausalLM:
-    """A Llama as transformers makes it, small and with random weights, in float64."""
+    """Return a Llama as transformers makes it, small and with random weights, in float64."""
     torch.manual_seed(seed)
     sizes = {"vocab_size": 256, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
     heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 128}
@@ -123,7 +123,7 @@ def tiny_llama(seed: int) -> LlamaForCausalLM:
 
 
 def random_chats(seed: int) -> list[dict[str, list[int]]]:
-    """Six chats of random tokens with the lengths of the six answers; the label of a prompt's token is -100."""
+    """Return six chats of random tokens with the lengths of the six answers; the label of a prompt's token is -100."""
     rng, chats = np.random.default_rng(seed), []
     for group, length in zip(GROUPS, LENGTHS, strict=True):
         ids = rng.integers(3, 256, 5 + group + length).tolist()

@@ -34,7 +34,7 @@ def speed_ups() -> dict[str, float]:
 
 
 def draw_speed_ups() -> Drawn:
-    """Two bars for each data set: useful tokens a second, padded to the maximum and packed."""
+    """Return two bars for each data set: useful tokens a second, padded to the maximum and packed."""
     found = speed_ups()
     names = {"wordnet": "WordNet,\nrows of 128", "wikipedia": "Wikipedia,\nrows of 512"}
     fig, ax = new_figure()

@@ -33,7 +33,7 @@ def digest_dependencies(notebook: Path) -> str:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """The files of a folder, in order, but for hidden ones and what Python compiles."""
+    """Yield the files of a folder, in order, but for hidden ones and what Python compiles."""
     for path in sorted(folder.rglob("*")):
         parts = path.relative_to(folder).parts
         hidden = any(part.startswith(".") or part == "__pycache__" for part in parts)

@@ -68,7 +68,7 @@ def make_chapter(notebook: str) -> list[Path]:
 
 
 def _filled(template: Path, notebook: str) -> str:
-    """The text of a template for this chapter."""
+    """Return the text of a template for this chapter."""
     title = notebook[3:].replace("_", " ")
     words = {
         "NOTEBOOK": notebook,

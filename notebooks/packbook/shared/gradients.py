@@ -7,7 +7,7 @@ Gradients = dict[str, Tensor]
 
 
 def gradients(model: nn.Module, loss: Tensor) -> Gradients:
-    """The gradient of `loss` by parameter, of those that have one."""
+    """Return the gradient of `loss` by parameter, of those that have one."""
     named = dict(model.named_parameters())
     found = torch.autograd.grad(loss, list(named.values()), retain_graph=True, allow_unused=True)
     return {name: gradient for name, gradient in zip(named, found, strict=True) if gradient is not None}

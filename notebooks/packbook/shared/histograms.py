@@ -12,7 +12,7 @@ from packlib.lengths import LengthHistogram, load
 
 
 def shown_name(histogram: LengthHistogram) -> str:
-    """The name for figures, where little room is: what was not measured says so."""
+    """Return the name for figures, where little room is: what was not measured says so."""
     name = one_line(histogram.name, 30)
     return name if histogram.kind == "measured" else f"{name} ({histogram.kind})"
 
@@ -24,7 +24,7 @@ def sets_to_explore(dataset: str, others: Iterable[str], own: Sequence[int], slo
 
 
 def choice_of_lengths(sets: Mapping[str, LengthHistogram], dataset: str) -> widgets.ValueWidget:
-    """A control that chooses among them, at first `dataset`."""
+    """Return a control that chooses among them, at first `dataset`."""
     return choice("Lengths", [(shown_name(histogram), name) for name, histogram in sets.items()], dataset)
 
 
@@ -41,6 +41,6 @@ def in_blocks(histogram: LengthHistogram, blocks: int) -> LengthHistogram:
 
 
 def sample_lengths(histogram: LengthHistogram, size: int | tuple[int, ...], seed: int) -> np.ndarray:
-    """Lengths at random, as they come in the data; int64, of the shape `size`."""
+    """Return the lengths at random, as they come in the data; int64, of the shape `size`."""
     shares = histogram.counts / histogram.num_sequences
     return np.random.default_rng(seed).choice(len(shares), size, p=shares)

@@ -120,7 +120,7 @@ def _named_rows(path: Path, rows: Iterator[MeasuredRows]) -> Iterator[MeasuredRo
 
 
 def _packed(name: str, tables: list[Table], columns: Mapping[str, str], masks: Mapping[str, Any]) -> PackedData:
-    """Tables of packs, all with the columns of the first."""
+    """Return tables of packs, all with the columns of the first."""
     if all(set(TREES) <= set(table.schema.names) for table in tables):
         return _trees(name, tables)
     of_tables = [names_in(table.schema.names, columns, masks) for table in tables]
@@ -202,7 +202,7 @@ def _is_numbered(tables: list[Table], column: str) -> bool:
 
 
 def columns_of(batch: pa.RecordBatch, names: Mapping[str, str], masks: Mapping[str, Any], at: int) -> Columns:
-    """The columns of a batch, by their names here. The weights of a loss may be fractions; all but 0 train.
+    """Return the columns of a batch, by their names here. The weights of a loss may be fractions; all but 0 train.
 
     Args:
         at: the first row of the batch.
@@ -274,7 +274,7 @@ def _refuse_nested(lists: Iterable[Any], size: int) -> None:
 
 
 def _megatron(path: Path, *_: Any) -> PackedData:
-    """The lengths of the sequences, each as a row of its own."""
+    """Return the lengths of the sequences, each as a row of its own."""
     with path.open("rb") as file:
         head = file.read(34).ljust(34, b"\0")
         version, code, count, documents = struct.unpack("<QBQQ", head[9:])

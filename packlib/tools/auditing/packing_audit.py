@@ -155,7 +155,7 @@ class PackingAudit:
         return [*problems, *(f"Note: {text}" for text in self.notes)]
 
     def to_json(self) -> str:
-        """The audit as JSON text."""
+        """Return the audit as JSON text."""
         return json.dumps(self._found, indent=2, ensure_ascii=False)
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -96,7 +96,7 @@ def check_loader(
     caller = Caller(make, reader, names, most, time_limit)
 
     def run(count: int, save: Iterable[int] = (), numbers: Iterable[int] = (0, 1)) -> list[Epoch]:
-        """Epochs of a run of so many ranks, in order."""
+        """Return epochs of a run of so many ranks, in order."""
         numbers, save = list(numbers), list(save)
         by_rank = [caller.epochs(rank, count, numbers, save) for rank in range(count)]
         return [Epoch(f"epoch {at}", [passes[at] for passes in by_rank]) for at in range(len(numbers))]
@@ -150,7 +150,7 @@ def _after_stops(
     shuffled: bool,
     repeats: bool,
 ) -> tuple[list[Finding], dict[str, np.ndarray]]:
-    """The findings about stops and other numbers of ranks, and what was seen in an epoch with a stop."""
+    """Return the findings about stops and other numbers of ranks, and what was seen in an epoch with a stop."""
     on_others = [_on_other_ranks(count, run, reference, names, repeats) for count in others]
     stops = [stops_of(epoch) for epoch in epochs]
     if not caller.takes_states:
@@ -222,7 +222,7 @@ def _second_stop(
 
 
 def _next(stopped: Stopped, saved: list[Epoch], stops: list[int], names: SequenceNames, shuffled: bool) -> Finding:
-    """The epoch after a stop."""
+    """Return the epoch after a stop."""
     if not stops:
         return Finding("epoch after a stop", NOT_ASKED, "An epoch of one step has no stop inside.")
     stop = stops[len(stops) // 2]
@@ -272,7 +272,7 @@ def _resumed_on_others(
 
 
 def _labels_of(epochs: list[Epoch]) -> dict[int, set[int]]:
-    """The labels that each sequence has in these epochs."""
+    """Return the labels that each sequence has in these epochs."""
     found: dict[int, set[int]] = {}
     for epoch in epochs:
         for one in epoch.passes:
@@ -283,7 +283,7 @@ def _labels_of(epochs: list[Epoch]) -> dict[int, set[int]]:
 
 
 def _rows_of(source: Any) -> Iterator[Any]:
-    """The samples of a source."""
+    """Yield the samples of a source."""
     source = opened(source)
     in_arrow = hasattr(source, "with_format") and hasattr(source, "num_rows")
     if in_arrow or (isinstance(source, list) and source and hasattr(source[0], "suffix")):

@@ -63,7 +63,7 @@ CAUSES = {
 
 
 def failed(question: str, evidence: str, cause: str, **values: object) -> Finding:
-    """A failure whose cause has this name in `CAUSES`."""
+    """Return a failure whose cause has this name in `CAUSES`."""
     why, remedy = CAUSES[cause]
     return Finding(question, FAILED, evidence, why.format(**values), remedy.format(**values))
 
@@ -345,7 +345,7 @@ def same_labels(
 
 
 def _labeled(epochs: Sequence[Epoch], reference: Reference) -> list[tuple[int, int]]:
-    """Each sequence with its labels, as often as it was handed out."""
+    """Return each sequence with its labels, as often as it was handed out."""
     return [
         (reference.alias.get(number, number), label)
         for epoch in epochs

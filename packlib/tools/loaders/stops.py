@@ -89,7 +89,7 @@ class Rest(NamedTuple):
 
 
 def failed(question: str, evidence: str, cause: str, **values: object) -> Finding:
-    """A failure whose cause has this name in `CAUSES`."""
+    """Return a failure whose cause has this name in `CAUSES`."""
     why, remedy = CAUSES[cause]
     return Finding(question, FAILED, evidence, why.format(**values), remedy)
 
@@ -252,12 +252,12 @@ class Stopped:
         return Rest(at, [steps[:at] for steps in orders], [steps[at:] for steps in orders], got)
 
     def _state(self, rank: int, epoch: int, stop: int) -> bytes:
-        """The state that a rank loads; where there are more ranks than had saved one, in turn."""
+        """Return the state that a rank loads; where there are more ranks than had saved one, in turn."""
         return self.saved[epoch].passes[rank % self.ranks].states[stop]
 
 
 def asked(question: str, ask: Callable[[], Finding]) -> Finding:
-    """The finding, or the failure where a loader does not take its state."""
+    """Return the finding, or the failure where a loader does not take its state."""
     try:
         return ask()
     except (LoaderRaisedError, LoaderHungError) as error:

@@ -267,7 +267,7 @@ def refuse_another(out: Path, asked: Mapping[str, Any]) -> None:
 
 
 def digests_in(out: Path) -> dict[str, str]:
-    """The digests of the files that were written into a folder, by their names."""
+    """Return the digests of the files that were written into a folder, by their names."""
     with naming(out / RECORD, "record of a packing") as path:
         files = parse_object(read_text(path)).get("files", {})
         if not isinstance(files, dict) or not all(isinstance(digest, str) for digest in files.values()):

@@ -23,7 +23,7 @@ _CHAPTER = re.compile(r"packbook\.n\d\d_")  # where the explorers of notebooks a
 
 
 def explorer_of(means: Mapping[str, Any]) -> Explorer | None:
-    """The explorer that an output shows, made again; None if it shows none, or one of no chapter."""
+    """Return the explorer that an output shows, made again; None if it shows none, or one of no chapter."""
     made = means.get("explorer")
     if made is None or not _CHAPTER.match(made["module"]):
         return None
@@ -63,7 +63,7 @@ def on_page(explorer: Explorer, address: Callable[[bytes], str]) -> str:
 
 
 def all_values(control: Any) -> list[tuple[str, Any]]:
-    """The values of a control with their names."""
+    """Return the values of a control with their names."""
     if hasattr(control, "options"):
         return [option if isinstance(option, tuple) else (str(option), option) for option in control.options]
     if hasattr(control, "min"):
@@ -84,7 +84,7 @@ def _control(name: str, control: Any, values: list[tuple[str, Any]], start: Any)
 
 
 def _what_is_left_out(explorer: Explorer, values: Mapping[str, list], some: Mapping[str, list]) -> str:
-    """A sentence for readers who are told to move a control that the page lacks, or to a value that it lacks."""
+    """Return a sentence for readers who are told to move a control that the page lacks, or to a value that it lacks."""
 
     def named(names: Iterable[str]) -> str:
         *first, last = (f"<i>{escaped(explorer.widgets[name].description)}</i>" for name in names)
