@@ -177,7 +177,7 @@ def in_short(value: Any, form: Callable[[Any], str] = shown) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value with single numbers of NumPy and torch as Python's own, to ten digits: 0.6561, not 0.6561000000000001."""
+    """Turn single numbers of NumPy and torch into Python's own, to ten digits: 0.6561, not 0.6561000000000001."""
     if type(value) in (list, tuple):
         return type(value)(map(_plain, value))
     value = value if getattr(value, "ndim", 0) else as_python(value)

@@ -72,11 +72,11 @@ class Explorer:
     _made: dict[str, Any]  # how to make it again, where no kernel runs
 
     def controls(self) -> dict[str, widgets.ValueWidget]:
-        """The controls by the names of `draw`'s parameters, each with a description."""
+        """Return the controls by the names of `draw`'s parameters, each with a description."""
         raise NotImplementedError
 
     def draw(self, *_: Any, **values: Any) -> tuple[Figure, str]:
-        """The figure and its alt text for these values of the controls. Depends on nothing else."""
+        """Return the figure and its alt text for these values of the controls. It depends on nothing else."""
         raise NotImplementedError
 
     def data(self) -> dict[str, Any] | None:
@@ -84,7 +84,7 @@ class Explorer:
         return None
 
     def react(self, name: str) -> None:
-        """Called after the control `name` changed, before drawing: the place to move another one's limits."""
+        """Move the limits of other controls, after the control `name` changed and before drawing."""
 
     def __new__(cls, *args: Any, **options: Any) -> "Explorer":
         made = super().__new__(cls)

@@ -81,7 +81,7 @@ def _add_typeface() -> None:
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """In here matplotlib's settings are the workbook's, and afterwards as they were."""
+    """Set matplotlib's settings to the workbook's in here; afterwards they are as they were."""
     if _STYLED.get():
         yield
         return

@@ -38,7 +38,7 @@ def fill_template(template: Path, **parts: Any) -> str:
 
 
 def mathml(formula: str, block: bool = False) -> str:
-    """A formula of LaTeX as MathML. The converter takes ± for a name, and browsers put no spaces around names."""
+    """Turn a formula of LaTeX into MathML. The converter takes ± for a name; browsers put no spaces around names."""
     made = convert(formula, display="block" if block else "inline")
     return made.replace("<mi>&#x000B1;</mi>", "<mo>&#x000B1;</mo>")
 

@@ -89,7 +89,7 @@ class Dataset:
         return one_of(name, value, available())
 
     def parse(self, text: str) -> str:
-        """A file becomes an absolute path, so that a notebook finds it wherever it runs."""
+        """Make a file's path absolute, so that a notebook finds it wherever it runs."""
         path = os.path.expanduser(text)
         return text if text in available() or not os.path.isfile(path) else os.path.realpath(path)
 

@@ -179,7 +179,7 @@ def batch_by_tokens(
 
 
 def _rows(ordered_lengths: np.ndarray, every: int) -> np.ndarray:
-    """The lengths in rows of `every` samples, one for each batch of a shape; the last row is filled up with 0."""
+    """Put the lengths into rows of `every` samples, one for each batch of a shape; 0 fills the last row up."""
     blank = -len(ordered_lengths) % every
     return np.append(ordered_lengths, np.zeros(blank, ordered_lengths.dtype)).reshape(-1, every)
 
@@ -248,7 +248,7 @@ def _ordered(lengths: np.ndarray, order: str, seed: int | Sequence[int] | None) 
 
 
 def _ends(rows: np.ndarray, budget: int, max_rows: int) -> np.ndarray:
-    """For each row, where the largest group ends that starts there: each column adds up to the budget at most."""
+    """Find where the largest group ends that starts at each row: each column adds up to the budget at most."""
     number = len(rows)
     ends = np.minimum(np.arange(number) + min(max_rows, number), number)
     for column in rows.T:
@@ -259,7 +259,7 @@ def _ends(rows: np.ndarray, budget: int, max_rows: int) -> np.ndarray:
 
 
 def _padded_ends(rows: np.ndarray, budget: int, max_rows: int) -> np.ndarray:
-    """For each row, where the largest group ends that starts there: its rows × its longest is the budget at most."""
+    """Find where the largest group ends that starts at each row: its rows × its longest is the budget at most."""
     longest = rows.max(1).tolist()
     ends = np.empty(len(longest), np.int64)
     records = deque[int]()  # rows of the group that are longer than all before them; the longest first
@@ -277,7 +277,7 @@ def _padded_ends(rows: np.ndarray, budget: int, max_rows: int) -> np.ndarray:
 
 
 def _leaving_enough(largest_ends: list[int], fewest: int) -> np.ndarray:
-    """Return, for each row, where the largest group ends that leaves all but the last group `fewest` rows; else 0.
+    """Find where the largest group of each row ends that leaves all but the last group `fewest` rows; else 0.
 
     Args:
         largest_ends: where the largest group ends that starts at each row, whatever comes after it.

@@ -194,7 +194,7 @@ class TokenStore(Ragged[dict[str, Any]]):
 
 
 def _refuse_same_ids(ids: np.ndarray) -> None:
-    """A sample id decides what is masked, and says whose a prediction is."""
+    """Refuse equal sample ids: an id decides what is masked, and says whose a prediction is."""
     if len(np.unique(ids)) < len(ids):
         raise ValueError(
             "sample_ids must be different for each sequence; some are the same. Other ones can be set with "
@@ -203,7 +203,7 @@ def _refuse_same_ids(ids: np.ndarray) -> None:
 
 
 def _refuse_labels(name: str, values: np.ndarray) -> None:
-    """A label is a whole number from 0 up, or -100."""
+    """Refuse labels that are no whole numbers from 0 up, nor -100."""
     if (wrong := (values < 0) & (values != IGNORED)).any():
         at = int(wrong.argmax())
         raise ValueError(f"{name} must be from 0 up, or -100 for none, not {values[at]} (at position {at}).")

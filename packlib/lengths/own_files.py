@@ -211,7 +211,7 @@ def refuse_doubles(holder: str, names: Iterable[str]) -> None:
 
 
 def _text_chunks(path: Path, column: str | None) -> tuple[Iterator[np.ndarray], int]:
-    """One length a line, or the named column of a CSV; and the number of the first line with a length."""
+    """Read one length a line, or the named column of a CSV; and the number of the first line with a length."""
     first, fields = _first_row(path)
     if column is not None and all(map(_is_number, fields)):
         raise ValueError(
@@ -290,7 +290,7 @@ def parquet_file(path: Path) -> Any:
 
 
 def parquet_batches(file: Any, names: list[str]) -> Iterator[Any]:
-    """Columns of an open Parquet file, some rows at a time, with about `_TOKENS` numbers: so memory is bounded."""
+    """Yield columns of an open Parquet file, some rows at a time, with about `_TOKENS` numbers: memory is bounded."""
     with suppress(ImportError):  # pyarrow would load it for the first array, and lose an interrupt meanwhile
         import pandas  # type: ignore[import-untyped] # noqa: F401
     paths = [file.metadata.schema.column(at).path for at in range(file.metadata.num_columns)]
@@ -329,7 +329,7 @@ def _parquet_chunks(path: Path, column: str | None) -> Iterator[np.ndarray]:
 
 
 def _json_chunks(path: Path, column: str | None) -> Iterator[np.ndarray]:
-    """A length from each of the JSON lines: a whole number, how many items a list has, or that of a named column."""
+    """Yield a length from each JSON line: a whole number, the items of a list, or either in a named column."""
     with naming(path, "file of JSON lines of lengths") as path, arrow_errors(), open_lines(path) as file:
         chunk: list[int] = []
         for number, row in json_rows(file):

@@ -145,7 +145,7 @@ def _window_slots(counts: np.ndarray, sample: int, batch_size: int) -> float:
 
 
 def _at_most(values: np.ndarray, total: int, marked: int, sample: int) -> np.ndarray:
-    """P(X <= value) for X hypergeometric: how many of `marked` among `total` a sample holds.
+    """Return P(X <= value) for X hypergeometric: how many of `marked` among `total` a sample holds.
 
     From the mode outward each probability is a ratio times the one before: nothing is lost to factorials.
     """

@@ -167,7 +167,7 @@ class Table:
         return -(-slots // self.unit)
 
     def _shifted(self, table: np.ndarray, slots: int, filled: int) -> np.ndarray:
-        """The table where so many slots more are used, and some of them are filled for good."""
+        """Move the table to where so many slots more are used, and some of them are filled for good."""
         used = self._in_units(slots)
         if not used:
             return table + filled

@@ -642,7 +642,7 @@ def _ranks() -> tuple[int, int]:
 
 
 def _group(ranks: int, hours: float = 0.5) -> AbstractContextManager:
-    """In here the processes that torchrun has started know one another."""
+    """Let the processes that torchrun has started know one another in here."""
     if ranks == 1:
         return nullcontext()
     from packlib.distributed.torchrun import group  # it loads torch
@@ -693,7 +693,7 @@ def _list(script: bool) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns an exit code as `exit_code` says, or 141 if nobody reads what is printed."""
+    """Run the command line; return an exit code as `exit_code` says, or 141 if nobody reads what is printed."""
     return call(program, arguments)
 
 

@@ -10,7 +10,7 @@ from packlib.batches import PackedBatch, PackLoader
 
 
 def take_packs(batch: PackedBatch, start: int, stop: int) -> PackedBatch:
-    """Packs `start` to `stop` of a batch on the CPU; empty places of the per-sequence arrays are left out."""
+    """Take packs `start` to `stop` of a batch on the CPU; empty places of the per-sequence arrays are left out."""
     pack = batch.sequence_starts // batch.max_length
     here = (pack >= start) & (pack < min(stop, batch.num_packs))
     return PackedBatch({name: v[start:stop] if v.dim() == 2 else v[here] for name, v in _tensors(batch).items()})

@@ -42,7 +42,7 @@ def deal_in_windows(
 
 
 def in_windows(values: np.ndarray, size: int) -> list[np.ndarray]:
-    """Values of packs, step by step, cut into windows of so many packs; a last, smaller window stands alone."""
+    """Cut values of packs, step by step, into windows of so many packs; a last, smaller window stands alone."""
     whole = len(values) // size * size
     return [part for part in (values[:whole].reshape(-1, size), values[None, whole:]) if part.size]
 

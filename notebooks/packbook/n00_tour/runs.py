@@ -54,7 +54,7 @@ def lay_out(way: str, sentences: TokenStore, slots: int, seed: int) -> Mapping[s
 
 
 def medians(rows: list[dict]) -> list[tuple]:
-    """For each run of the recorded race: sentences in a row, slots, seconds, and these over the packed run's."""
+    """Return each recorded run's sentences in a row, slots, seconds, and its seconds over those of the packed run."""
     found = {way: [median(row[column] for row in rows if row["run"] == way) for column in RACED] for way in WAYS}
     return [(way, *numbers, round(numbers[-1] / found["packed"][-1], 1)) for way, numbers in found.items()]
 

@@ -91,7 +91,7 @@ def show_habits(sets: Sequence[LengthHistogram], batch_size: int) -> None:
 
 
 def show_tradeoff(waste: Mapping[BatchingHabit, float], times: Mapping[BatchingHabit, float]) -> None:
-    """For each habit its padding, and how many times as large a large batch is as a small one; packs beside them."""
+    """Draw each habit's padding, and how many times as large a large batch is as a small one; packs beside them."""
     fig, ax = new_figure()
     top = max(1.5, *times.values())
     groups: list[list[BatchingHabit]] = []  # habits whose marks are so near that one label names them

@@ -23,7 +23,7 @@ def prices_of(packing: PackingPlan) -> np.ndarray:
 
 
 def best_prices(packing: PackingPlan) -> np.ndarray:
-    """The prices that prove most, the duals of the linear program over all packs, in packs; shape (max_length + 1,).
+    """Return the prices that prove most, the duals of the linear program, in packs; shape (max_length + 1,).
 
     Column generation begins with the packs of the plan, and ends when none is worth more than it costs. Where that
     takes too long (over 512 lengths and `quick=False`), they are the prices of the plan.
@@ -70,7 +70,7 @@ def as_fraction(number: float) -> Fraction:
 
 
 def column_generation(histogram: LengthHistogram, depth: int | None) -> Iterator[tuple[int, float, int]]:
-    """Yields, for each round, the strategies known, the packs of the solution, and the best bound so far."""
+    """Yield, for each round, the strategies known, the packs of the solution, and the best bound so far."""
     master, best = MasterProblem(histogram.counts), 0
     master.add(tuple(Counter(pack).items()) for pack, _ in lpfhp(histogram, depth))
     for prices in _rounds(master, histogram, depth):

@@ -23,7 +23,7 @@ TILE = 128  # FlexAttention decides about 128 × 128 pairs at once
 
 
 def trained_on_two_words(layers: int, seed: int, updates: int = 200) -> PackedBert:
-    """A small BERT that has learned to look up the hidden words, trained on packs with mask and positions right."""
+    """Train a small BERT to look up the hidden words, on packs with mask and positions right."""
     model = small_bert_of_words(seed, layers).double()
     optimizer, texts = torch.optim.AdamW(model.parameters(), lr=5e-3), two_words(40 * updates, seed)
     for update in range(updates):
@@ -138,7 +138,7 @@ WAYS = {"dense mask": with_dense_mask, "block mask": with_block_mask, "bounds": 
 
 
 def milliseconds(form: str, segment_ids: Tensor) -> float:
-    """Forward and backward through one attention of 4 heads of width 32, the best of three, in processor time."""
+    """Time forward and backward through one attention of 4 heads of width 32, the best of three, on the processor."""
     query, key, value = torch.randn(3, len(segment_ids), 4, segment_ids.shape[1], 32, requires_grad=True)
 
     def step() -> None:

@@ -15,7 +15,7 @@ from packlib.training import Recipe
 
 
 def show_updates(updates: Mapping[str, list[np.ndarray]], factor: float) -> None:
-    """Each update as a strip of micro-batches, each of segment ids (rows, slots): a blue piece for each sequence."""
+    """Draw each update as a strip of micro-batches of segment ids (rows, slots): a blue piece for each sequence."""
     fig, ax = new_figure()
     for strip, (label, parts) in enumerate(updates.items()):
         for place, ids in enumerate(parts):
@@ -95,7 +95,7 @@ _WAYS = {  # as the picture names them, from dividing to scaling the rate
 
 
 def show_arms(found: dict[str, dict[str, tuple[Interval, int]]]) -> None:
-    """A panel for each optimizer, on one scale: how far each way to adjust ends from padded rows, with its updates."""
+    """Draw a panel for each optimizer, on one scale: how far each way ends from padded rows, with its updates."""
     fig, axes = new_figure(1, 2, sharex=True, sharey=True)
     listed = []
     for ax, (optimizer, ways) in zip(axes, found.items(), strict=True):

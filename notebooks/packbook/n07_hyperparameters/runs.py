@@ -23,7 +23,7 @@ def micro_batches(lengths: np.ndarray, packs: Packs, recipe: Recipe, slots: int,
 def strips(
     lengths: np.ndarray, updates: dict[str, tuple[Packs, Recipe]], slots: int, seed: int
 ) -> dict[str, list[np.ndarray]]:
-    """The first eight micro-batches of an update of each kind, under its name and the sequences of the whole update."""
+    """Return an update's first eight micro-batches, of each kind, under its name and the whole update's sequences."""
     parts = {name: micro_batches(lengths, *which, slots, seed) for name, which in updates.items()}
     return {f"{name}: {sum(ids.max(1).sum() for ids in part):,} sequences": part[:8] for name, part in parts.items()}
 
@@ -94,7 +94,7 @@ def in_words(found: Interval, lower: str = "lower", higher: str = "higher", inco
 
 
 def above_padded(recorded: dict[str, dict[str, tuple[Interval, int]]]) -> list[bool]:
-    """Of each way that keeps the large batch, with each optimizer: whether its final loss is above padded rows."""
+    """Say of each way that keeps the large batch, with each optimizer, whether its final loss is above padded rows."""
     kept = [one for ways in recorded.values() for way, (one, _) in ways.items() if not way.startswith("divided")]
     return [in_words(one) == "higher" for one in kept]
 

@@ -86,7 +86,7 @@ def show_sample_sort(steps: Sequence[dict[str, np.ndarray]]) -> None:
 
 
 def show_piling(ranks: Sequence[int], uneven: Sequence[float], jump: float) -> None:
-    """The imbalance of plain sample sort by the number of ranks; `jump` is the share of the most frequent length."""
+    """Draw the imbalance of plain sample sort by the number of ranks; `jump` is the most frequent length's share."""
     fig, ax = new_figure()
     (plain,) = ax.loglog(ranks, uneven, **PLAIN)
     (counted,) = ax.loglog(ranks, np.ones(len(ranks)), **COUNTED)

@@ -88,7 +88,7 @@ def pack_share(rank: int, shares: list[np.ndarray], max_length: int, method: Met
 
 
 def plain_loads(lengths: np.ndarray, samples: int = 100) -> np.ndarray:
-    """Rows of each rank after plain sample sort, without moving one; lengths have the shape (ranks, samples of a rank).
+    """Count each rank's rows after plain sample sort, without moving one; lengths have the shape (ranks, samples).
 
     It is `plain_sample_sort` of all ranks in one process.
     """
@@ -100,7 +100,7 @@ def plain_loads(lengths: np.ndarray, samples: int = 100) -> np.ndarray:
 
 
 def step_loads(seen: Sequence[np.ndarray], batch: int) -> np.ndarray:
-    """Tokens of each step and rank, from the lengths in the order that each rank trains on; shape (steps, ranks)."""
+    """Count the tokens of each step and rank, from lengths in the order that a rank trains on; shape (steps, ranks)."""
     return np.stack([lengths.reshape(-1, batch).sum(axis=1) for lengths in seen], axis=1)
 
 
@@ -111,7 +111,7 @@ def dealt_loads(plan: PackingPlan, ranks: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def packing_traffic(world_size: int, num_sequences: int, max_length: int) -> dict[str, float]:
-    """The bytes that `pack_distributed` sends on paper, for each rank, when every rank holds an even mix of the data.
+    """Return the bytes that each rank of `pack_distributed` sends on paper, if each holds an even mix of the data.
 
     Its kinds are those of `PackShare.bytes_sent`.
     """

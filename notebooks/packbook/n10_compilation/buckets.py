@@ -53,7 +53,7 @@ def edges_and_counts(histogram: LengthHistogram, multiple: int = 8) -> tuple[np.
 
 
 def best_choices(edges: np.ndarray, counts: np.ndarray, most: int) -> list[np.ndarray]:
-    """For 1, 2, … `most` buckets, or one for each edge if there are fewer, the edges with the fewest slots.
+    """Find the edges with the fewest slots for 1, 2, … `most` buckets, or one for each edge if there are fewer.
 
     With b buckets up to edge j and the last one from edge i on, slots(b, j) is the least of
     slots(b - 1, i) + edge(j) · (sequences between i and j); an i after j only pads more. It takes n² steps a bucket.

@@ -89,7 +89,7 @@ def draw_choices(histogram: LengthHistogram, choices: dict[str, Buckets]) -> tup
 
 
 def draw_onset(runs: dict[str, np.ndarray]) -> tuple[Figure, str]:
-    """A row for each rank, a column for each step: dark where it compiles, gray where it waits for one that does."""
+    """Draw a row for each rank, a column for each step: dark where it compiles, gray where it waits for another."""
     fig, axes = new_figure(len(runs), 1, sharex=True)
     words = []
     for ax, (name, new) in zip(axes, runs.items(), strict=True):

@@ -91,7 +91,7 @@ def bert(longest: int, max_predictions_per_pack: int | None = PREDICTIONS) -> Pa
 
 
 def blank_batch(rows: int, length: int) -> PackedBatch:
-    """A padded batch to warm up with: full rows of token 0, one sequence each, its first token to be predicted."""
+    """Make a padded batch to warm up with: full rows of token 0, one sequence each, its first token to be predicted."""
     ids = torch.zeros(rows, length, dtype=torch.int64)
     labels = torch.full_like(ids, IGNORED)
     labels[:, 0] = 0
@@ -143,7 +143,7 @@ def onset(batches: Sequence, ranks: int) -> list[int]:
 
 
 def packed_batches(count: int, static: bool, seed: int, width: int = 128) -> list[PackedBatch]:
-    """`count` batches of 4 packs of WordNet's definitions; `static` if all of their tensors have static shapes."""
+    """Make `count` batches of 4 packs of WordNet's definitions; `static` if all of their tensors have static shapes."""
     store = wordnet_store(progress=False)
     store = store.take(np.random.default_rng(seed).permutation(len(store))[: 60 * count])
     packs = pack_lengths(store.lengths, width, "optimal", DEPTH)
@@ -160,7 +160,7 @@ def definitions(count: int, seed: int) -> list[dict[str, list[int]]]:
 
 
 def batch_lengths(histogram: LengthHistogram, buckets: Buckets, ranks: int, steps: int, seed: int) -> list[int]:
-    """Lengths of the batches of a run, dealt to ranks in turn: of each bucket at least one a rank, in random order."""
+    """Draw the lengths of a run's batches, dealt to ranks in turn: of each bucket at least one a rank, shuffled."""
     used = np.flatnonzero(histogram.counts)
     inside = np.bincount(np.searchsorted(buckets.lengths, used), histogram.counts[used])
     rng, each = np.random.default_rng(seed), np.arange(len(inside)).repeat(ranks)

@@ -19,7 +19,7 @@ PARTS = {  # of a device's memory: color and hatch
 
 
 def draw_bill(name: str, model: Model, split: Split, padding: float = 0.0) -> tuple[Figure, str]:
-    """Left, what a device of each stage holds; right, the run in numbers. `padding` is a share of the slots."""
+    """Draw left what a device of each stage holds, right the run in numbers. `padding` is a share of the slots."""
     made = bill(model, split)
     useful = made.rows * split.row * (1 - padding) / made.seconds
     facts = {

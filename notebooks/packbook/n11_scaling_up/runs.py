@@ -71,7 +71,7 @@ def in_stages(model: PackedBert, first_layers: int) -> Callable[..., PackedOutpu
 
 
 def learn_curve(updates: int, seed: int, rate: float = 3e-4) -> tuple[dict[str, float], float]:
-    """The last loss of a small network under AdamW, by how its weights are kept, and the loss of answering the mean.
+    """Return a small network's last loss under AdamW, by how its weights are kept, and the loss of answering the mean.
 
     With "fp32" nothing is rounded. In the others weights and gradients are bfloat16, rounded so after each update, and
     everything between them is computed in FP32.

@@ -26,7 +26,7 @@ def percentiles(histogram: LengthHistogram, shares: tuple[float, ...] = (0.5, 0.
 
 
 def show_lengths(whole: LengthHistogram, row: int) -> None:
-    """The share of the sequences by length, as they are before they are cut; the row of now, and three percentiles."""
+    """Draw the share of the sequences by length, before they are cut; the row of now, and three percentiles."""
     half, nine, most = percentiles(whole)
     fig, ax = new_figure()
     draw_lengths(ax, whole, row)
@@ -70,7 +70,7 @@ def draw_lengths(ax: Axes, histogram: LengthHistogram, row: int) -> None:
 
 
 def show_rows(advice: Advice, mine: int, mine_slots: float, mine_beyond: float) -> None:
-    """Slots for a token, and tokens beyond the rows, over the row length; a ring for the advice, a square for yours."""
+    """Draw slots for a token, and tokens beyond the rows, over the row length; a ring is the advice, a square yours."""
     rows = advice.row_lengths
     tops = [row.max_length for row in rows]
     slots = [row.slots_a_token for row in rows]

@@ -58,7 +58,7 @@ def decided(name: str, answer: Any, otherwise: Any, check: Callable[[str, Any], 
 
 
 def decide_row(answer: Any, otherwise: int, whole: LengthHistogram, overlong: str) -> int:
-    """The slots of a row: a whole number, for which some sequence is short enough if longer ones are left out."""
+    """Return the slots of a row: a whole number, which some sequence fits if longer ones are left out."""
     shortest = int(whole.counts.nonzero()[0][0]) if overlong == "drop" else 1
     return decided("my_row", answer, otherwise, lambda name, value: whole_number(name, value, shortest, 1 << 20))
 
@@ -197,7 +197,7 @@ def compared(mine: Bill, advised: Bill, today: Bill, overlong: str) -> list[str]
 
 
 def largest_batch(today: Today, histogram: LengthHistogram) -> int:
-    """Slots of the largest batch that today's way of making batches allows; the last may be smaller than others."""
+    """Return the slots of the largest batch that today's way of making batches allows; the last may be smaller."""
     longest = int(histogram.counts.nonzero()[0][-1])
     width = longest if today.sized else histogram.max_length
     return min(today.batch_size, today.rows) * width

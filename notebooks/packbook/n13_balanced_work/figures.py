@@ -50,7 +50,7 @@ def show_windows(found: list[dict], at_random: float) -> None:
 
 
 def draw_ranks(ax: Axes, tokens: np.ndarray, squares: np.ndarray, work: Work) -> None:
-    """A bar for each rank of one step: the work of tokens, the work of pairs, and waiting, in units of the mean."""
+    """Draw a bar for each rank of one step: work of tokens, work of pairs, and waiting, in units of the mean."""
     parts = work.per_token * np.asarray(tokens, float), work.per_square * np.asarray(squares, float)
     mean = (parts[0] + parts[1]).mean()
     linear, pairs = (part / mean for part in parts)
@@ -78,7 +78,7 @@ def ranks_in_words(tokens: np.ndarray, squares: np.ndarray, work: Work) -> str:
 
 
 def draw_windows(found: list[dict], at_random: float, fixed: bool = False) -> Figure:
-    """Left, the waiting that each window leaves; right, where 90 % of the mean lengths of steps and windows lie.
+    """Draw left the waiting that each window leaves, right where 90 % of the mean lengths of steps and windows lie.
 
     Args:
         found: as `by_window` makes it.

@@ -115,7 +115,7 @@ def expected_losses(p: float, m: int) -> tuple[float, float]:
 
 
 def counted_losses(p: float, m: int, number: int, seed: int) -> tuple[float, float]:
-    """The same by counting: tables of what follows each context of m tokens, learned from `number` sequences each.
+    """Return the same by counting: tables of what follows each context of m tokens, from `number` sequences each.
 
     One table is learned from tokens 0 to m, the other from tokens 1 to m + 1; both are tried on fresh tokens 0 to m.
     """
@@ -140,7 +140,7 @@ def counted_losses(p: float, m: int, number: int, seed: int) -> tuple[float, flo
 
 
 def recorded_differences(recorded: Runs) -> dict[str, Interval]:
-    """By how much wrapping, and then a missing mask, raise the held-out loss, seed by seed.
+    """Return how much wrapping, and then a missing mask, raise the held-out loss, seed by seed.
 
     That of all bytes comes first, then that of the later ones, after the first 64 of a document.
     """

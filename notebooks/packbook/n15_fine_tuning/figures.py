@@ -66,7 +66,7 @@ def predicted_share(sets: Mapping[str, Chats], max_length: int, seed: int, mark:
 def draw_weights(
     ax: Axes, lengths: Sequence[int], groups: Sequence[int], parts: Sequence[int], constant: float, ways: Sequence[str]
 ) -> dict[str, np.ndarray]:
-    """A bar for each way, cut by what each answer weighs; micro-batches have two shades. Returns these weights."""
+    """Draw a bar for each way, cut by what each answer weighs; micro-batches have two shades. Return these weights."""
     found = {}
     for row, way in enumerate(ways):
         weights = found[way] = np.array(lengths) * token_weights(way, lengths, groups, parts, constant)

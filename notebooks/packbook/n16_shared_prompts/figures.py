@@ -38,7 +38,7 @@ def show_positions(words: Sequence[str], columns: Mapping[str, Sequence[int]]) -
 
 
 def show_savings(fewer: float, mark: Callable[[Axes, str, str], None]) -> None:
-    """Tokens with a prompt for each answer, divided by those with a shared one, over its length; question and guess."""
+    """Draw tokens with a prompt for each answer over those with a shared one, by its length; question and guess."""
     fig, ax = new_figure()
     curves = draw_savings(ax, 3000, (2, 4, 8, 16), 1 << 18)
     ax.plot(250, fewer, "o", color=INK)
@@ -145,7 +145,7 @@ def draw_cuts(ax: Axes, trees: Trees, ways: Mapping[str, Sequence[Sequence[int]]
 
 
 def color_of(answer: int) -> str:
-    """Gray for the prompt, which is answer -1, and a color for each answer."""
+    """Return gray for the prompt, which is answer -1, and a color for each answer."""
     return PROMPT if answer < 0 else ANSWERS[answer % len(ANSWERS)]
 
 
@@ -193,7 +193,7 @@ def draw_row(ax: Axes, words: Sequence[str], columns: Mapping[str, Sequence[int]
 
 
 def draw_savings(ax: Axes, answer_tokens: int, counts: Sequence[int], top: int) -> dict[int, np.ndarray]:
-    """Tokens of unshared groups, divided by those of shared ones, over the prompt's length; a line for each number."""
+    """Draw tokens of unshared groups over those of shared ones, by the prompt's length; a line for each number."""
     prompts = np.geomspace(16, top, 60)
     curves = {n: np.array([times_fewer(prompt, answer_tokens, n) for prompt in prompts]) for n in counts}
     lines = {}

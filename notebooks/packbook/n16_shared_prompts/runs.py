@@ -47,7 +47,7 @@ def pairs_of(seen_until: Sequence[int]) -> np.ndarray:
 
 
 def branches(columns: Mapping[str, Sequence[int]]) -> list[int]:
-    """Of each slot the number of its answer, -1 for shared tokens."""
+    """Return each slot's number of its answer, -1 for shared tokens."""
     until, last = columns["seen_until"], columns["last_slots"]
     seen_by = [[at for at, end in enumerate(last) if slot <= end < until[slot]] for slot in range(len(until))]
     return [-1 if len(answers) > 1 else answers[0] for answers in seen_by]
@@ -57,7 +57,7 @@ def branches(columns: Mapping[str, Sequence[int]]) -> list[int]:
 
 
 def drawn_chat(turns: int, seed: int) -> tuple[list[int], list[tuple[list[int], list[int], list[int]]]]:
-    """The tokens of a system prompt, and for each turn those of question, reasoning and answer; log-normal lengths."""
+    """Draw the tokens of a system prompt, and of each turn's question, reasoning and answer; log-normal lengths."""
     rng = np.random.default_rng([seed, 16])
 
     def tokens(median: int, *begin: int) -> list[int]:
@@ -139,7 +139,7 @@ def times_fewer(prompt: float, answer: float, answers: int) -> float:
 def rows_in_three_ways(
     prompts: np.ndarray, answers: Sequence[np.ndarray], max_length: int
 ) -> tuple[dict[str, int], TreeRows]:
-    """The number of rows by way: a prompt for each answer, whole groups, and groups that may be split; and the last."""
+    """Count the rows by way: a prompt for each answer, whole groups, and groups that may be split; and the last."""
     alone = np.concatenate([prompt + own for prompt, own in zip(prompts, answers, strict=True)])
     pieces = []  # whole groups; one that is longer than a row is cut by best fit, with the prompt in each piece
     for prompt, own in zip(prompts.tolist(), answers, strict=True):
@@ -155,10 +155,10 @@ def rows_in_three_ways(
 
 
 def compared(recorded: Sequence[Mapping]) -> list[tuple[str, ...]]:
-    """By family of recorded trees: rows above the bound, of `pack_trees` on average and at worst, and of others."""
+    """Return, by family of recorded trees, rows above the bound: of `pack_trees`, mean and worst, and of others."""
 
     def mean_above(own: Sequence[Mapping], peer: str) -> float:
-        """A peer's cell holds its rows, and in brackets how far they are above the bound; it may be empty."""
+        """Read how far a peer's rows are above the bound: its cell has them in brackets, or is empty."""
         return float(np.mean([int(row[peer].split()[0]) / row["at least"] - 1 for row in own if row[peer]]))
 
     peers = ("nothing shared", "one level", "first fit of sequences", "whole trees first")

@@ -53,6 +53,6 @@ def simulated(effect: float, seeds: int, number: int, seed: int) -> np.ndarray:
 
 
 def found_share(effect: float, seeds: int, confidence: float, number: int = 4000, seed: int = 0) -> float:
-    """In which share of simulated experiments the interval excludes 0."""
+    """Return the share of simulated experiments whose interval excludes 0."""
     d = simulated(effect, seeds, number, seed)
     return float((np.abs(d.mean(1)) > d.std(1, ddof=1) * half_widths(np.array(seeds), confidence)).mean())

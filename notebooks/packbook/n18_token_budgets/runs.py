@@ -66,7 +66,7 @@ def zigzag(tokens: np.ndarray, tiles: np.ndarray, budgets: tuple[int, int]) -> l
 
 
 def middle_row(rows: Iterable[Sequence[int]], tokens: np.ndarray, tiles: np.ndarray, budgets: tuple[int, int]) -> int:
-    """Of rows with three samples or more, the one whose fuller budget is the median."""
+    """Find, of rows with three samples or more, the one whose fuller budget is the median."""
     full = {
         number: max(tokens[list(row)].sum() / budgets[0], tiles[list(row)].sum() / budgets[1])
         for number, row in enumerate(rows)

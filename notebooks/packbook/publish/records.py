@@ -112,7 +112,7 @@ def _compared() -> Iterable[str]:
 
 
 def every_arm() -> list[tuple[str, ...]]:
-    """Every arm of every experiment against its base, with a verdict where the base has learned more than neighbors."""
+    """Compare every arm with its base, with a verdict where the base has learned more than neighbors."""
     rows: list[tuple[str, ...]] = []
     for name, (asks, base, text) in experiments.EXPERIMENTS.items():
         learned = experiments.ends_of(name)[base].max() < experiments.baselines()[text]["bigram"]
@@ -151,7 +151,7 @@ def _files() -> Iterable[str]:
 
 
 def ends(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A row for each arm: the mean, the lowest and the highest end of its runs; what has no runs stays as it is."""
+    """Make a row for each arm: mean, lowest and highest end of its runs; an arm without runs stays as it is."""
     measure = next((name for name in MEASURES if name in rows[0]), None)
     if measure is None:
         return list(rows)

@@ -54,7 +54,7 @@ def draw_speed_ups() -> Drawn:
 
 
 def draw_race() -> Drawn:
-    """A bar for each way of the tour's race: its processor seconds for the same sentences, and what it has learned."""
+    """Draw a bar for each way of the tour's race: its processor seconds for the same sentences, and what it learned."""
     table = recorded("race")
     ways = ("padded to the maximum", "padded to the longest", "packed")
     runs = {way: [row for row in table.rows if row["run"] == way] for way in ways}

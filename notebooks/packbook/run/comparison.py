@@ -33,7 +33,7 @@ def table(outcomes: Sequence[Outcome]) -> Table:
 
 
 def write_csv(outcomes: Sequence[Outcome], path: Path) -> None:
-    """The table with full digits, and the errors; whole or not at all."""
+    """Write the table with full digits, and the errors; whole or not at all."""
     whole = table(outcomes)
     with atomic_path(path) as beside, beside.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")

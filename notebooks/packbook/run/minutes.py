@@ -38,7 +38,7 @@ _MAP = re.compile(r"(?<=^## The map\n\n)(?:\|.*\n)+", re.M)
 
 
 def reading_minutes(notebook: str) -> int:
-    """The minutes that it takes to read a notebook with all guesses made, to five minutes: words and questions."""
+    """Return the minutes that it takes to read a notebook and make all guesses, to five minutes."""
     read = nbformat.read(running.notebooks()[notebook], as_version=4)
     text = " ".join(cell.source for cell in read.cells if cell.cell_type == "markdown")
     text = re.sub(r"\]\([^)]*\)|\$[^$]*\$", " ", text)  # addresses and formulas are not read as words
@@ -70,7 +70,7 @@ def minutes_of(notebooks: Sequence[str]) -> tuple[int, int, int]:
 
 
 def readme_with_times(page: str) -> str:
-    """README.md with all chapters in the order of the course, and their times; a new one gets its first goal."""
+    """Return README.md with all chapters in the order of the course, and their times; a new one gets its first goal."""
     goals = {found["name"]: found["goal"] for found in _README.finditer(page)}
 
     def row(chapter: course.Chapter) -> str:
@@ -83,7 +83,7 @@ def readme_with_times(page: str) -> str:
 
 
 def lessons_with_minutes(page: str) -> str:
-    """INSTRUCTORS.md with the minutes of all chapters in the order of the course, and the sum of each day."""
+    """Return INSTRUCTORS.md with the minutes of all chapters in the order of the course, and the sum of each day."""
     rows = []
     for when, names in course.days().items():
         for name in names:

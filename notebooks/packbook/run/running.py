@@ -74,7 +74,7 @@ async def run_into(
     progress: bool = False,
     replace: bool = False,
 ) -> list[Path]:
-    """As `run`, beside others; the kernel computes with so many `threads`, by default with all."""
+    """Run as `run` does, beside others; the kernel computes with so many `threads`, by default with all."""
     from packbook.pages import PageExporter
     from packbook.run.execution import run_notebook, write
 

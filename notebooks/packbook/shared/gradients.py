@@ -14,7 +14,7 @@ def gradients(model: nn.Module, loss: Tensor) -> Gradients:
 
 
 def largest_difference(ours: Gradients, theirs: Gradients) -> dict[str, float]:
-    """Of each parameter's two gradients; they must be of the same parameters."""
+    """Return the largest difference of each parameter's two gradients; they must be of the same parameters."""
     if ours.keys() != theirs.keys():
         raise ValueError("The gradients are of different parameters.")
     return {name: (ours[name] - theirs[name]).abs().max().item() for name in ours}

@@ -18,7 +18,7 @@ def shown_name(histogram: LengthHistogram) -> str:
 
 
 def sets_to_explore(dataset: str, others: Iterable[str], own: Sequence[int], slots: int) -> dict[str, LengthHistogram]:
-    """The notebook's data set, others, and the reader's own lengths in rows of `slots`, by the names of `load`."""
+    """List the notebook's data set, others, and the reader's own lengths in rows of `slots`, by the names of `load`."""
     sets = {name: load(name) for name in dict.fromkeys((dataset, *others))}
     return sets | {"your own": LengthHistogram.from_lengths(own, slots, name="your own")}
 
@@ -29,7 +29,7 @@ def choice_of_lengths(sets: Mapping[str, LengthHistogram], dataset: str) -> widg
 
 
 def in_blocks(histogram: LengthHistogram, blocks: int) -> LengthHistogram:
-    """The histogram with lengths in blocks of `max_length / blocks` tokens, rounded up, so that a packing still holds.
+    """Round lengths up to blocks of `max_length / blocks` tokens, so that a packing still holds.
 
     A maximum of at most `blocks` tokens stays as it is.
     """

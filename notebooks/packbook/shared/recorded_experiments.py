@@ -42,7 +42,7 @@ def differences_of(name: str, confidence: float = 0.95) -> dict[str, Interval]:
 
 
 def swept(name: str) -> Swept:
-    """By arm of a recorded sweep, by rate from low to high: the held-out loss at the end of each seed."""
+    """Return, by arm of a recorded sweep and by rate from low to high, the held-out loss at the end of each seed."""
     return by_rate(at_end(runs_of(name)))
 
 
@@ -77,7 +77,7 @@ def short_first(confidence: float) -> dict[str, Interval]:
 
 
 def fine_tuned(confidence: float) -> dict[str, Interval]:
-    """Differences of accuracy in points: packed less padded from either start, and a checkpoint less random weights."""
+    """Return differences of accuracy in points: packed less padded from each start, checkpoint less random weights."""
     found = {}
     for task in ("lexname", "span"):
         right = {
@@ -96,7 +96,7 @@ def fine_tuned(confidence: float) -> dict[str, Interval]:
 
 
 def shares(name: str, column: str, confidence: float) -> dict[str, Interval]:
-    """By arm of a recorded experiment: what it took of a `column`, as a share of what the base took, seed by seed."""
+    """Return, by arm, what it took of a `column`, as a share of the base's, seed by seed."""
     used = at_end(runs_of(name), column)
     base = used.pop(EXPERIMENTS[name].base)
     return {arm: interval(taken / base, confidence) for arm, taken in used.items()}

@@ -23,7 +23,7 @@ def by_arm(rows: list[dict]) -> Runs:
 
 
 def runs_of(name: str) -> Runs:
-    """The runs of a recorded experiment by its name, and nothing shown; `show_recorded` says where they come from."""
+    """Return the runs of a recorded experiment, and show nothing; `show_recorded` says where they come from."""
     return by_arm(recorded(name, "runs").rows)
 
 

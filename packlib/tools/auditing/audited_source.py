@@ -180,7 +180,7 @@ class OpenSource:
         as_lengths(sizes, lambda i: f"row {at + i} of {name}")
 
     def _sequences(self, columns: Columns, at: int) -> Columns:
-        """The columns by token, without padding, of rows that are taken apart where they hold several sequences."""
+        """Return the columns by token, without padding; rows are taken apart where they hold several sequences."""
         sizes, _ = columns["input_ids"]
         by_token = [name for name in columns if name != "seq_lengths"]
         for name in by_token:

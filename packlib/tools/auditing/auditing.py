@@ -355,7 +355,7 @@ class _Seen:
         return PackedSequences.of(contents, tokens + more, last_labels=more)
 
     def _lengths_beside(self, read: ReadSource, tokens: int) -> PackedSequences:
-        """The lengths of the packs; with a token more each, if labels are the next tokens and the source has these."""
+        """Return the lengths of the packs, a token more each if labels are the next tokens and the source has these."""
         found = PackedSequences(tokens, self.sequences, self.counts)
         if self.counts is None or not (self.ahead and self.marked["open ends"]):
             return found

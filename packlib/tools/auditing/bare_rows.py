@@ -42,7 +42,7 @@ class BareRows(NamedTuple):
     file: str = ""
 
     def kept(self, padding: bool, more: np.ndarray) -> "BareRows":
-        """The rows with or without what may be padding, and with the token that only the last label of a row has.
+        """Keep rows with or without what may be padding, and with the token that only the last label of a row has.
 
         Args:
             padding: whether to keep it.
@@ -145,7 +145,7 @@ class Often(NamedTuple):
 
     @classmethod
     def of(cls, counts: Counter[int]) -> "Often":
-        """Those that have a count."""
+        """Summarize the counts by what they count."""
         most = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:3]
         return cls(counts.total(), len(counts), tuple(most))
 
@@ -348,7 +348,7 @@ class Sequences:
             self._levels.append((1 << int(level), begins[order], lengths[order], kinds[order]))
 
     def longest_at(self, parts: Parts, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """The length of the longest sequence that begins at each slot and ends at `ends` at the latest; 0 for none."""
+        """Find the longest sequence that begins at each slot and ends at `ends` at the latest; 0 for none."""
         found = np.zeros(len(starts), np.int64)
         for size, begins, lengths, kinds in self._levels:
             some = np.flatnonzero((found == 0) & (starts + size <= ends))

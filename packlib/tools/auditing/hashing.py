@@ -73,7 +73,7 @@ def marks_with_one_more(numbers: np.ndarray, sizes: np.ndarray, marked: np.ndarr
 
 
 def _at_ends(sizes: np.ndarray) -> np.ndarray:
-    """The power of the base at the place behind the last of each list; uint64."""
+    """Return the power of the base at the place behind the last of each list; uint64."""
     return _powers(_BASE, 1 << int(sizes.max(initial=0) + 1).bit_length())[sizes]
 
 

@@ -160,7 +160,7 @@ def _packed(name: str, tables: list[Table], columns: Mapping[str, str], masks: M
 
 
 def _trees(name: str, tables: list[Table]) -> PackedData:
-    """Rows in which sequences share tokens, as `lay_trees` makes them: the slot of its last token tells each path."""
+    """Read rows whose sequences share tokens, as `lay_trees` makes them: the slot of its last token tells each path."""
 
     def rows(kept: bool) -> Iterator[MeasuredRows]:
         for table in tables:
@@ -240,7 +240,7 @@ class _Lists(pickle.Unpickler):
 
 
 def _nemo(path: Path, columns: Mapping[str, str], masks: Mapping[str, Any]) -> PackedData:
-    """All packs are in memory, as NeMo holds them too: a pickle cannot be read in parts."""
+    """Read all packs into memory, as NeMo holds them too: a pickle cannot be read in parts."""
     with path.open("rb") as file:
         _, dtype = npy_header(file)
         if not dtype.hasobject:
@@ -260,7 +260,7 @@ def _nemo(path: Path, columns: Mapping[str, str], masks: Mapping[str, Any]) -> P
 
 
 def _refuse_nested(lists: Iterable[Any], size: int) -> None:
-    """A pickle says a list once and refers to it often, so that a small file could stand for numbers without end.
+    """Refuse lists that a pickle says once and refers to often: a small file could stand for numbers without end.
 
     Args:
         size: bytes of the file, which are more than the numbers in it.

@@ -146,7 +146,7 @@ class BatchReader:
         return slice(int(others[0]), int(others[-1]) + 1) if len(others) else slice(None)
 
     def _of_other_rows(self, part: dict[str, Any]) -> list[OneSequence]:
-        """The rows of a batch without tokens, such as images: equal if they are equal in all columns but labels."""
+        """Take the rows of a batch without tokens, such as images: equal if all columns but labels are equal."""
         columns = {
             name: value
             for name, value in part.items()
@@ -263,7 +263,7 @@ def _are_columns(values: list[np.ndarray]) -> bool:
 
 
 def _by_place(values: list[np.ndarray]) -> dict[str, Any]:
-    """Columns of a batch without names, as of a `TensorDataset`: the first of whole numbers in rows has the tokens."""
+    """Name the columns of a batch without names, as of a `TensorDataset`: the first of whole numbers has the tokens."""
     columns: dict[str, Any] = {}
     for at, value in enumerate(values):
         is_rows = value.ndim == 2 and value.dtype.kind in "iub"

@@ -205,7 +205,7 @@ def _not_asked(why: str) -> list[Finding]:
 def _second_stop(
     stopped: Stopped, saved: list[Epoch], stops: list[int], is_repeatable: bool, names: SequenceNames
 ) -> Finding:
-    """A run that went on is stopped again."""
+    """Ask about a run that went on and is stopped again."""
     steps = min(len(one.steps) for one in saved[0].passes)
     first = next((stop for stop in stops if stop + 1 < steps), None)
     if first is None:
@@ -231,7 +231,7 @@ def _next(stopped: Stopped, saved: list[Epoch], stops: list[int], names: Sequenc
 
 
 def _at_the_end(stopped: Stopped, saved: list[Epoch], names: SequenceNames, shuffled: bool) -> Finding:
-    """A state that was saved after the last step of an epoch."""
+    """Ask about a state that was saved after the last step of an epoch."""
     ends = {len(one.steps) for one in saved[0].passes}
     end = max(ends)
     if not saved[0].ended or len(ends) > 1 or not all(end in one.states for one in saved[0].passes):
@@ -243,7 +243,7 @@ def _at_the_end(stopped: Stopped, saved: list[Epoch], names: SequenceNames, shuf
 def _on_other_ranks(
     count: int, run: Callable[..., list[Epoch]], reference: Reference, names: SequenceNames, repeats: bool
 ) -> Finding:
-    """An epoch on another number of ranks holds each sequence once, in equal steps."""
+    """Ask whether an epoch on another number of ranks holds each sequence once, in equal steps."""
     epochs = run(count)
     question = f"on {count} ranks"
     came = once(epochs, reference, names, repeats, lambda: run(count, numbers=(0, 1, 2))[2])
@@ -256,7 +256,7 @@ def _on_other_ranks(
 def _resumed_on_others(
     straight: Finding, stopped: Stopped, count: int, stops: list[int], is_repeatable: bool, names: SequenceNames
 ) -> Finding:
-    """A run that goes on with another number of ranks is handed out the rest."""
+    """Ask whether a run that goes on with another number of ranks is handed out the rest."""
     if straight.verdict != PASSED:
         return straight
 

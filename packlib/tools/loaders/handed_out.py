@@ -127,7 +127,7 @@ def of_source(rows: Sequence[int], names: SequenceNames, before: int) -> Referen
 
 
 def _made_from(names: SequenceNames, unknown: list[int], expected: Counter[int]) -> dict[int, int]:
-    """For each unknown sequence the one of the source of which it is the beginning, or to which a token was added."""
+    """Find for each unknown sequence the one of the source that it begins, or to which a token was added."""
     if not unknown or names.first[unknown[0]].name is not None:
         return {}
     by_begin: dict[tuple[int, ...], list[int]] = {}

@@ -246,7 +246,7 @@ def _refuse_dispatched(loader: Any, what: str) -> None:
 
 @contextmanager
 def new_process() -> Iterator[None]:
-    """In here the generators of random numbers are as in a process that has just been seeded; afterwards as before."""
+    """Seed the generators of random numbers in here as in a new process; afterwards they are as before."""
     import torch
 
     before = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002  loaders use them
@@ -263,7 +263,7 @@ def new_process() -> Iterator[None]:
 
 @contextmanager
 def _as_rank(rank: int, ranks: int) -> Iterator[None]:
-    """In here the process is one of those that torchrun starts, for whoever asks it or torch.distributed for its rank.
+    """Show the process in here as one that torchrun has started, to whoever asks it or torch.distributed for its rank.
 
     There is no group: what sends something to another rank raises an error.
     """

@@ -30,7 +30,7 @@ class LabeledTokens:
         self._before = None if labeled is None else np.concatenate([[0], np.cumsum(labeled)])
 
     def of(self, starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-        """Labels of the pieces that begin at tokens `starts`, with `sizes` tokens each; int64, shape (pieces,)."""
+        """Count the labels of pieces that begin at tokens `starts`, `sizes` tokens each; int64, shape (pieces,)."""
         if self._labeled is None or self._before is None:
             return sizes - 1
         unpredicted = self._labeled[starts]

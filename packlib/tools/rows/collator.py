@@ -26,7 +26,7 @@ from packlib.model.unmodified import Form, Handover
 
 
 def _refuse_context_parallelism(state: Any) -> None:
-    """With it accelerate drops the mask of every attention layer. The collator is made before that is set."""
+    """Refuse context parallelism: accelerate drops every mask with it. The collator is made before that is set."""
     parallelism = state.AcceleratorState._shared_state.get("parallelism_config")
     if parallelism is not None and parallelism.cp_enabled:
         raise ValueError(
@@ -119,7 +119,7 @@ class TransformersCollator:
         self._model: PreTrainedModel | None = model  # for its mode
 
     def __getstate__(self) -> dict[str, Any]:
-        """Workers that are not forked get no copy of the model."""
+        """Leave the model out: workers that are not forked get no copy of it."""
         return vars(self) | {"_model": None}
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

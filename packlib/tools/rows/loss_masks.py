@@ -110,7 +110,7 @@ def ask_about_weights(name: str) -> str:
 
 
 def ask_about_labels(name: str) -> str:
-    """The sentence that asks what a column is that has the label of untrained tokens, and another name than labels."""
+    """Return the sentence that asks what a column is that has -100 as labels have it, and another name."""
     return (
         f"The column {shown(name)} has -100 for some tokens, as labels have it where nothing is trained on, and "
         f"packlib takes no labels from a column of this name: rename it to labels, {drop_option(name)}, or say that "

@@ -72,7 +72,7 @@ def pack_parquet(
     ranks: "Collectives | Alone" = ALONE,
     **asked: Any,
 ) -> dict[str, Any]:
-    """From files to one Parquet file, or to a folder of them, without a cache: the rows of `pack_dataset`. What is
+    """Write the rows of `pack_dataset` from files to one Parquet file, or to a folder of them, without a cache. What is
     written is whole or absent, and replaces nothing.
 
     A run into a folder that was stopped or killed goes on if it is called again: files that are there stay, and the

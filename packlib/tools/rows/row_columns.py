@@ -546,7 +546,7 @@ class ColumnReader:
 
 
 def _one_kind_of_text(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Texts as Arrow has them by default: pandas writes large ones, and other files of a data set need not."""
+    """Make texts what Arrow has by default: pandas writes large ones, and other files of a data set need not."""
     fields = [
         field.with_type(pa.string()) if pa.types.is_large_string(field.type) or pa.types.is_string_view(field.type)
         else field

@@ -27,7 +27,7 @@ _MARKS = re.compile(r"\{%-?\s*generation\s*-?%\}")  # as transformers looks for 
 def tokenized(
     batch: pa.RecordBatch, tokenizer: Any, labels: bool, row: int, unread: set[str]
 ) -> tuple[pa.RecordBatch, dict[str, str]]:
-    """A batch with `input_ids` in place of chats or texts; with a mask of the loss too, if `labels` are made and the
+    """Put `input_ids` in place of a batch's chats or texts; with a mask of the loss too, if `labels` are made and the
     data says what is answered.
 
     Args:
@@ -331,7 +331,7 @@ def _begins(mask: np.ndarray) -> np.ndarray:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Arrow gives every message the fields of all; those that it did not have are None."""
+    """Drop fields that are None: Arrow gives every message the fields of all."""
     if isinstance(value, list):
         return [_without_nulls(one) for one in value]
     if isinstance(value, dict):

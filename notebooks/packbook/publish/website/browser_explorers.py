@@ -31,7 +31,7 @@ def explorer_of(means: Mapping[str, Any]) -> Explorer | None:
 
 
 def on_page(explorer: Explorer, address: Callable[[bytes], str]) -> str:
-    """The HTML of an explorer; `explorers.js` makes the controls. Without scripts its first picture stands alone.
+    """Return an explorer's HTML; `explorers.js` makes the controls. Without scripts its first picture stands alone.
 
     It starts as in the notebook. Where it has no data for the script to draw from, the controls that are not among its
     `shown_controls` stay as they are.
@@ -107,7 +107,7 @@ def _pictures(
     first: str,
     address: Callable[[bytes], str],
 ) -> dict[str, dict[str, str]]:
-    """By the indices of the controls' values, in their order: where the picture is, and its alt text.
+    """Return where each picture is, and its alt text, by the indices of the controls' values, in their order.
 
     The picture of the start is there already, at `first`.
     """
@@ -124,7 +124,7 @@ def _pictures(
 
 
 def _some(values: Mapping[str, list], start: Mapping[str, Any]) -> dict[str, list[tuple[str, Any]]]:
-    """At most `MOST` settings in all; the value at the start is always among them."""
+    """Choose at most `MOST` settings in all; the value at the start is always among them."""
     sizes = {name: len(of) for name, of in values.items()}
     while math.prod(sizes.values()) > MOST:
         sizes[max(sizes, key=lambda name: sizes[name])] -= 1

@@ -150,7 +150,7 @@ class Sources:
         )
 
     def _page(self, page: str) -> None:
-        """A page of Markdown; a link to a file that is no page of the site becomes its name."""
+        """Write a page of Markdown; a link to a file that is no page of the site becomes its name."""
         source = (ROOT / page).read_text(encoding="utf-8")
 
         def keep(link: re.Match) -> str:
@@ -202,7 +202,7 @@ class Sources:
             data["text/html"] = data["text/html"].replace(GAME, f'<a href="{self.up}game.html">{GAME}</a>')
 
     def _img(self, alt: str, content: bytes, is_map: bool, link: bool = True) -> str:
-        """A figure whose PNG becomes a file; a map stays light on a dark page. With a link to the picture itself."""
+        """Put a figure's PNG into a file, and link to it; a map stays light on a dark page."""
         wide, high = Image.open(io.BytesIO(content)).size
         kind = "dark-light figure packlib-map" if is_map else "dark-light figure"
         size = f'width="800" height="{round(800 * high / wide)}"'  # so that the page does not jump when it is loaded
@@ -238,7 +238,7 @@ def leaks_page() -> str:
 
 
 def data_sets_script() -> str:
-    """The measured data sets for the front page: their lengths as pairs, long to short, and the rows of the search."""
+    """Return the front page's measured data sets: their lengths as pairs, long to short, and the rows of the search."""
     sets = {}
     for name, about in available().items():
         usual = load(name)
@@ -252,7 +252,7 @@ def data_sets_script() -> str:
 
 
 def hosted(notebook: NotebookNode, repository: str, chapter: str) -> NotebookNode:
-    """A copy of a notebook for a service that has Jupyter and no packlib: its first cell installs what it needs."""
+    """Copy a notebook for a service that has Jupyter and no packlib: its first cell installs what it needs."""
     made = copy.deepcopy(notebook)
     extras = {one.notebook: one.extras.split() for one in course.chapters()}[chapter]
     install = _INSTALL.format(repository, ",".join(["notebook", *extras]))
@@ -404,7 +404,7 @@ def address_of(repository: str) -> str:
 
 
 def _write_sitemap(folder: Path, address: str) -> None:
-    """The list of pages that search engines read."""
+    """Write the list of pages that search engines read."""
     pages = [page.relative_to(folder).as_posix() for page in sorted(folder.rglob("*.html"))]
     found = [page for page in pages if not page.startswith(("_modules/", "hosted/")) and page != "404.html"]
     lines = "\n".join(f"<url><loc>{address}{page}</loc></url>" for page in found)
