@@ -236,7 +236,7 @@ def looking_back(every):
     return with_model
 
 
-def noisy(each):
+def noisy(each, far=1e-3):
     """Make a step that draws noise for the gradients of each micro-batch, or of the update."""
 
     def with_model(model):
@@ -245,7 +245,7 @@ def noisy(each):
         def add_noise(loss=None):
             for p in model.parameters():
                 if p.grad is not None:
-                    p.grad += 1e-3 * p.grad.abs().mean() * torch.randn_like(p)
+                    p.grad += far * p.grad.abs().mean() * torch.randn_like(p)
 
         def step(model, batches):
             add_gradients(model, batches, add_noise if each else None)
@@ -419,20 +419,28 @@ def test_what_is_applied_to_copies_is_weighed(options, cause):
     assert cause in found["accumulation"].cause, found
 
 
-def of_its_own_numbers(far):
-    """Make a step that draws noise from a generator of its own, which nobody puts back."""
+def of_its_own_numbers(far, scaled=False):
+    """Make a step that draws noise from a generator of its own, which nobody puts back.
+
+    Args:
+        scaled: whether it scales a weight by the last loss behind the optimizer.
+    """
 
     def with_model(model):
         one = torch.optim.SGD(model.parameters(), lr=0.01)
         numbers = torch.Generator().manual_seed(0)
 
         def step(model, batches):
-            add_gradients(model, batches)
+            seen = []
+            add_gradients(model, batches, seen.append)
             for p in model.parameters():
                 if p.grad is not None:
                     p.grad += far * p.grad.abs() * torch.randn(p.shape, generator=numbers)
             one.step()
             one.zero_grad()
+            if scaled:
+                with torch.no_grad():
+                    next(p for p in model.parameters() if p.dim() == 2).mul_(0.99 + 0.01 / seen[-1])
 
         return step
 
@@ -447,6 +455,77 @@ def test_an_order_that_noise_may_hide_is_said_to_be_unknown(far):
     assert found["order of micro-batches"].verdict == "not asked", found
     assert "is not known" in found["order of micro-batches"].evidence, found
     assert found.exact is True
+
+
+@pytest.mark.parametrize("far", [1e-5, 1e-4])
+def test_an_order_that_changes_far_more_than_noise_is_found(far):
+    found = accumulation(of_its_own_numbers(far, scaled=True))
+    assert BY_ORDER in found.cause, found
+
+
+@pytest.mark.parametrize("far", [0.006, 0.03])
+def test_an_order_is_not_told_from_noise_that_goes_with_a_seed(far):
+    """Calls with one seed are alike, and yet each micro-batch has the noise of its place."""
+    found = checked((model := Tiny(), dense(**SEGMENTS), SHORT, {"step": noisy(True, far)(model)}))
+    assert found["accumulation"].verdict == "passed", found
+    assert "is not known" in found["order of micro-batches"].evidence, found
+
+
+class Jittering(Tiny):
+    """Draws noise while it trains, as a router that jitters does."""
+
+    def forward(self, input_ids, **others):
+        output = super().forward(input_ids, **others)
+        if self.training and "loss" in output:
+            output["loss"] = output["loss"] * (1 + 0.01 * torch.randn(()))
+        return output
+
+
+def test_noise_of_training_is_no_order():
+    model = Jittering()
+    found = checked((model, dense(**SEGMENTS), SHORT, {"step": plain(torch.optim.SGD)(model)}))
+    assert found["accumulation"].verdict == "passed", found
+    assert "order of micro-batches" not in found.not_asked, found
+
+
+class OfRounding(torch.optim.SGD):
+    """Moves parameters by the sign of what is rounded off their gradients."""
+
+    @torch.no_grad()
+    def step(self):
+        for p in self.param_groups[0]["params"]:
+            if p.grad is not None:
+                p -= self.param_groups[0]["lr"] * torch.sign(p.grad.double() * 3 - (p.grad * 3).double())
+
+
+def running_mean(model, optimizer):
+    """Make a step that keeps the mean over the labels so far, whose rounding goes with the order."""
+    one = optimizer(model.parameters(), lr=0.001)
+
+    def step(model, batches):
+        means, seen = {}, 0
+        for batch in batches:
+            counted = count([batch])
+            model(**batch)["loss"].backward()
+            for p in model.parameters():
+                if p.grad is not None:
+                    mean = means.get(p, torch.zeros_like(p))
+                    means[p] = mean + (p.grad - mean) * (counted / (seen + counted))
+                    p.grad = None
+            seen += counted
+        for p, mean in means.items():
+            p.grad = mean
+        one.step()
+        one.zero_grad()
+
+    return step
+
+
+def test_an_order_is_not_told_from_rounding_alone():
+    model = Tiny()
+    found = checked((model, dense(**SEGMENTS), SHORT, {"step": running_mean(model, OfRounding)}))
+    assert found["accumulation"].verdict == "passed", found
+    assert "is not known" in found["order of micro-batches"].evidence, found
 
 
 @pytest.mark.parametrize("name", sorted(RIGHT.keys() - {"schedule"}))
