@@ -40,7 +40,7 @@ _pairs = partial(click.option, "-p", "--parameter", "pairs", type=(str, str), mu
 @_command("list")
 @_json
 def _list(script: bool) -> None:
-    """The notebooks and their parameters.
+    """Name the notebooks and their parameters.
 
     \b
     Examples:
@@ -64,7 +64,7 @@ def _list(script: bool) -> None:
 @_command("new")
 @click.argument("notebook")
 def _new(notebook: str) -> None:
-    """Make a new chapter of the workbook, which runs; needs a clone of the repository.
+    """Make a new chapter that runs; this needs a clone of the repository.
 
     \b
     Examples:

@@ -191,7 +191,7 @@ def _fill(
 
 
 def _first_samples(plan: PackingPlan) -> np.ndarray:
-    """Return, for each item of the plan, count the samples of its length that the items before it take."""
+    """Count, for each item of the plan, the samples of its length that the items before it take."""
     order = np.argsort(plan.items, kind="stable")
     lengths = plan.items[order]
     samples = np.repeat(plan.repeats, plan.sizes)[order]
