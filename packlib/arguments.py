@@ -7,6 +7,7 @@ import difflib
 import html
 import numbers
 import operator
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -63,10 +64,10 @@ def instance(name: str, value: Any, kind: type[Kind]) -> Kind:
     return value
 
 
-def function(name: str, value: Any) -> Any:
-    """Return `value` if it can be called, or raise a TypeError."""
+def function(name: str, value: Any, kind: str = "a function") -> Any:
+    """Return `value` if it can be called, or raise a TypeError that says which `kind` of thing is needed."""
     if not callable(value):
-        raise TypeError(f"{name} must be a function, not {shown(value)}.")
+        raise TypeError(f"{name} must be {kind}, not {shown(value)}.")
     return value
 
 
@@ -94,6 +95,13 @@ def text(name: str, value: Any) -> str:
     if isinstance(value, str):
         return value
     raise TypeError(f"{name} must be text, not {shown(value)}.")
+
+
+def path_of(name: str, value: Any) -> str | os.PathLike[str]:
+    """Return `value` if it can name a file or a folder, or raise a TypeError."""
+    if isinstance(value, (str, os.PathLike)):
+        return value
+    raise TypeError(f"{name} must name a file or folder, as text or a pathlib.Path, not {shown(value)}.")
 
 
 def whole_number(name: str, value: Any, at_least: int, at_most: float = inf) -> int:

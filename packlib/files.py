@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from filelock import FileLock, Timeout
 
-from packlib.arguments import one_line, one_of, shown
+from packlib.arguments import one_line, one_of, path_of, shown
 
 WORK = ".packlib.part"  # the hidden folder in which a run works, inside the folder that it writes to
 LOCK = ".packlib.lock"  # held while a run works there
@@ -32,7 +32,7 @@ Read: TypeAlias = str | os.PathLike[str] | None  # the path of what a command re
 
 def at_home(path: str | os.PathLike[str]) -> Path:
     """Return a path whose leading ~ is the home folder; pathlib raises a RuntimeError for a user that is not there."""
-    return Path(os.path.expanduser(path))
+    return Path(os.path.expanduser(path_of("path", path)))
 
 
 def output_path(
@@ -295,7 +295,7 @@ def regular_file(path: str | os.PathLike[str], needed: str) -> Path:
     Raises:
         FileNotFoundError, IsADirectoryError, ValueError: one sentence that names the path.
     """
-    path = Path(path)
+    path = Path(path_of("path", path))
     try:
         if path.is_file():
             return path

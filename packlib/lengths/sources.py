@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from packlib.arguments import one_of
+from packlib.arguments import one_of, path_of
 from packlib.files import at_home
 from packlib.installed import checkout_path
 from packlib.lengths.histogram import LengthHistogram
@@ -77,7 +77,7 @@ def load(
         ValueError: for an unknown name (naming the near ones), or a file with a broken line (naming it).
         FileNotFoundError: if there is no such file.
     """
-    name = str(name_or_path)
+    name = str(path_of("name_or_path", name_or_path))
     one_of("overlong", overlong, OVERLONG)
     if name in available():
         if column is not None:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from packlib.arguments import depth_limit, flag, one_of, whole_number
+from packlib.arguments import depth_limit, flag, function, instance, one_of, path_of, whole_number
 from packlib.lengths import LengthHistogram
 from packlib.lengths.counting import MAX_LENGTH
 from packlib.lengths.overlong import CUT_RULES, CutRule
@@ -102,7 +102,7 @@ def advise(
     Raises:
         TypeError, ValueError, FileNotFoundError: naming the value that is wrong, and what is allowed.
     """
-    say = progress or (lambda _: None)
+    say: Callable[[str], None] = (lambda _: None) if progress is None else function("progress", progress)
     limit = depth_limit(max_sequences_per_pack)
     keeps_length = flag("keep_max_length", keep_max_length) or second_budget is not None
     one_of("today", today, TODAY)
@@ -112,7 +112,7 @@ def advise(
         raise ValueError(f"overlong must be 'drop' with a second budget, not {rule!r}.")
     if attention is not None:
         one_of("attention", attention, FORMS)
-    shape = None if model is None else model_shape(os.fspath(model))
+    shape = None if model is None else model_shape(os.fspath(path_of("model", model)))
     room = None if memory is None else memory_size(memory)
     if room and not shape:
         raise ValueError(f"memory {memory!r} needs a model: what a row takes depends on it.")
@@ -123,6 +123,7 @@ def advise(
     devices = whole_number("ranks", 1 if ranks is None else ranks, 1, MOST_DEVICES)
     passes = whole_number("epochs", 1 if epochs is None else epochs, 1)
     if recipe is not None:
+        instance("recipe", recipe, Recipe)
         if recipe.packing_factor != 1:
             raise ValueError(f"The recipe is packed already, with factor {recipe.packing_factor:g}: give the old one.")
         given = {"batch_size": batch_size, "accumulation": accumulation, "epochs": epochs, "ranks": ranks}
@@ -139,7 +140,7 @@ def advise(
     say(f"trying row lengths around {length_today:,}")
     work, causal = (shape.work, shape.causal) if shape else (Work.decoder(), True)
     longest = None if shape is None else shape.positions
-    method: Method = "optimal" if thorough else "auto"
+    method: Method = "optimal" if flag("thorough", thorough) else "auto"
     lengths_tried, plans_by_length = try_lengths(
         whole, length_today, rule, work, causal, limit, longest, method, attention
     )

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 
-from packlib.arguments import whole_number
+from packlib.arguments import instance, number, whole_number
 from packlib.training.adjustment import TOLERATED
 from packlib.training.recipe import Recipe
 
@@ -37,6 +37,11 @@ class Batch:
     gradient_accumulation_steps: int = 1
     replicas: int = 1
     packing_factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("micro_batch", "gradient_accumulation_steps", "replicas"):
+            object.__setattr__(self, name, whole_number(name, getattr(self, name), 1))
+        number("packing_factor", self.packing_factor, at_least=1)
 
     @property
     def global_batch(self) -> int:
@@ -102,10 +107,12 @@ def fit_update(
         packs: of one pass over the data, which no update has more of; None for no limit. Each device has one pack at
             least.
     """
+    instance("before", before, Batch)
+    number("packing_factor", packing_factor, at_least=1)
     whole_number("most", most, 1)
     replicas = before.replicas if devices is None else whole_number("devices", devices, 1)
     rows = before.sequences_per_update / (replicas * packing_factor)  # of a device
-    there_are = math.inf if packs is None else max(1, packs // replicas)
+    there_are = math.inf if packs is None else max(1, whole_number("packs", packs, 1) // replicas)
     pairs = [
         (micro_batch, accumulation)
         for micro_batch in range(1, int(min(most, math.ceil(rows), there_are)) + 1)

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from packlib.arguments import one_of, whole_number
+from packlib.arguments import depth_limit, instance, one_of, whole_number
 from packlib.lengths import LengthHistogram, padding_waste
 from packlib.lengths.waste import BUCKETS, WINDOW, BatchingHabit
 from packlib.packing import plan
@@ -90,7 +90,9 @@ def batches_today(
     """
     one_of("today", today, TODAY)
     size = whole_number("batch_size", batch_size, 1)
-    n = histogram.num_sequences
+    depth_limit(max_sequences_per_pack)
+    whole_number("seed", seed, 0)
+    n = instance("histogram", histogram, LengthHistogram).num_sequences
     if today != "packed":
         return Today(today, size, n, padding_waste(histogram, size, today).slots, 1.0)
     made = plan(histogram, method="next_fit", max_sequences_per_pack=max_sequences_per_pack, seed=seed)

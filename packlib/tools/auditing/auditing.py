@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from packlib.arguments import depth_limit, listed, number, one_of, percent, shown, whole_number
+from packlib.arguments import depth_limit, listed, number, one_of, percent, shown, text, whole_number
 from packlib.bars import progress_bar, wanted
 from packlib.lengths import LengthHistogram
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, count_lengths
@@ -98,8 +98,9 @@ def audit(
     top = None if max_length is None else whole_number("max_length", max_length, 1, MAX_LENGTH)
     depth = depth_limit(max_sequences_per_pack)
     number("tolerance", tolerance, at_least=0)
-    setting = {"gradient_accumulation_steps": gradient_accumulation_steps, "ranks": ranks}
-    for name, value in (setting | {"batch_size": batch_size, "steps": steps}).items():
+    whole_number("gradient_accumulation_steps", gradient_accumulation_steps, 1, INT64_MAX)
+    whole_number("ranks", ranks, 1, INT64_MAX)
+    for name, value in {"batch_size": batch_size, "steps": steps}.items():
         if value is not None:
             whole_number(name, value, 1, INT64_MAX)
     if batch_size is None and (steps is not None or gradient_accumulation_steps > 1 or ranks > 1):
@@ -108,6 +109,8 @@ def audit(
         raise TypeError(f"work must be Work, not {shown(work)}.")
     if work is not None and ranks == 1:
         raise ValueError("ranks must be at least 2 where the work of a model is given, not 1.")
+    if column is not None:
+        text("column", column)
     if column is not None and source is None:
         raise ValueError(f"column must be left out without a source, not {shown(column)}.")
     one_of("overlong", overlong, OVERLONG)

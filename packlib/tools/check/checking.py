@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from packlib.arguments import no_frame, one_of, shown, whole_number
+from packlib.arguments import no_frame, one_of, shown, text, whole_number
 from packlib.bars import progress_bar, wanted
 from packlib.collectives import lost_ranks_named
 from packlib.tools.check.accumulation import accumulation
@@ -109,13 +109,17 @@ def check_packing(
     if reduction is not None:
         one_of("reduction", reduction, REDUCTIONS)
     one_of("ranks_share", ranks_share, ("batches", "rows"))
-    if not isinstance(keep, Collection) or not all(isinstance(token, int | np.integer) for token in keep):
+    if not isinstance(keep, Collection) or not all(
+        isinstance(token, int | np.integer) and not isinstance(token, bool) for token in keep
+    ):
         raise TypeError(f"keep must be whole numbers, the ids of tokens, not {shown(keep)}.")
     if not callable(collate) or not (step is None or callable(step)):
         name, given = ("step", step) if callable(collate) else ("collate", collate)
         raise TypeError(f"{name} must be callable, not {shown(given)}.")
     called = CalledModel(model, loss, share_rows=ranks_share == "rows", keep=keep)
     whole_number("max_tokens", max_tokens, 2)
+    if group is not None:
+        text("group", group)
     progress = wanted(progress)
     no_frame("sequences", sequences)
     try:

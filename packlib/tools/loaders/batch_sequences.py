@@ -315,6 +315,8 @@ def _rows(tokens: Any) -> list[np.ndarray]:
     if isinstance(tokens, np.ndarray) and tokens.ndim == 1 and tokens.dtype != object:
         return [tokens]
     rows = [np.asarray(row) for row in tokens]
+    if any(row.ndim == 0 for row in rows):
+        raise TypeError(f"input_ids of a sequence must be a list of tokens, not {shown(rows[0].tolist())}.")
     if any(row.ndim != 1 for row in rows):
         raise ValueError(f"input_ids of a batch must have one or two dimensions, not {rows[0].ndim + 1}.")
     return rows

@@ -85,7 +85,9 @@ def check_loader(
     whole_number("ranks", ranks, 1)
     flag("shuffled", shuffled)
     flag("repeats", repeats)
-    others = [whole_number("other_ranks", count, 1) for count in other_ranks]
+    if not isinstance(other_ranks, Iterable):
+        raise TypeError(f"other_ranks must be numbers of ranks, as in a list, not {shown(other_ranks)}.")
+    others = [whole_number("Each of other_ranks", count, 1) for count in other_ranks]
     most = _MOST_STEPS if steps is None else whole_number("steps", steps, 2)
     number("time_limit", time_limit, above=0)
     if id_column is not None:

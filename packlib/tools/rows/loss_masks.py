@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from packlib.arguments import listed, one_of, shown
+from packlib.arguments import listed, one_of, shown, text
 from packlib.files import named
 
 MaskWord: TypeAlias = Literal["loss", "prompt", "next", "keep", "drop"]
@@ -44,6 +44,7 @@ def mask_words(masks: Mapping[str, MaskWord] | None) -> dict[str, MaskWord]:
     if not isinstance(masks, Mapping):
         raise TypeError(f"masks must map names of columns to words, not be {shown(masks)}.")
     for name, word in masks.items():
+        text("Each name of a column in masks", name)
         one_of(f"masks[{name!r}]", word, ("drop",) if name == "labels" else MASK_WORDS)
         if name in ("input_ids", "attention_mask") and word == "drop":
             raise ValueError(f"{name} cannot be dropped, since it says what the tokens are.")

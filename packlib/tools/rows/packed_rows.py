@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast, overload
 import numpy as np
 import pyarrow as pa
 
-from packlib.arguments import depth_limit, flag, one_of, shown, whole_number
+from packlib.arguments import depth_limit, flag, one_of, path_of, shown, whole_number
 from packlib.bars import progress_bar, wanted
 from packlib.files import atomic_path, make_folders, named, output_path
 from packlib.installed import __version__, needed_by
@@ -188,7 +188,9 @@ def pack_dataset(
         max_length, *asked, masks=masks, drop_unlabeled=drop_unlabeled, second_budget=second_budget
     )
     columns = packing.columns(tokenizer)
-    folder = output_path(cache_dir or Path(datasets.config.HF_DATASETS_CACHE) / "packlib", folder=True)
+    if cache_dir is None:
+        cache_dir = Path(datasets.config.HF_DATASETS_CACHE) / "packlib"
+    folder = output_path(path_of("cache_dir", cache_dir), folder=True)
     make_folders(folder)
     spool = read(opened(dataset), folder, columns, wanted(progress))
     named_by = asdict(replace(packing, plan=None)) | {"plan": plan and plan.to_json()}
@@ -248,17 +250,20 @@ class PackingOptions:
         one_of("layout", self.layout, LAYOUTS)
         if self.layout == "nemo" and self.labels is False:
             raise ValueError("labels must be made for the layout of NeMo, whose loss_mask says what is trained on.")
-        whole_number("max_length", self.max_length, 1)
         one_of("overlong", self.overlong, OVERLONG)
-        flag("labels", self.labels)
-        depth_limit(self.max_sequences_per_pack)
         mask_words(self.masks)
-        flag("drop_unlabeled", self.drop_unlabeled)
-        object.__setattr__(self, "method", method_name(self.method))
-        if self.seed is not None:
-            whole_number("seed", self.seed, 0)
+        plain = {  # Python's own numbers and bools, which JSON holds
+            "max_length": whole_number("max_length", self.max_length, 1),
+            "max_sequences_per_pack": depth_limit(self.max_sequences_per_pack),
+            "labels": flag("labels", self.labels),
+            "drop_unlabeled": flag("drop_unlabeled", self.drop_unlabeled),
+            "method": method_name(self.method),
+            "seed": None if self.seed is None else whole_number("seed", self.seed, 0),
+            "window": None if self.window is None else whole_number("window", self.window, 1),
+        }
+        for name, value in plain.items():
+            object.__setattr__(self, name, value)
         if self.window is not None:
-            whole_number("window", self.window, 1)
             if self.method != "auto" or self.plan is not None:
                 raise ValueError("method and plan must be left out with a window, which packs in order.")
         if self.plan is not None:

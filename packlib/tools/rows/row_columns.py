@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from packlib.arguments import listed, one_line, percent, shown
+from packlib.arguments import function, listed, one_line, percent, shown
 from packlib.lengths.overlong import Overlong
 from packlib.lengths.own_files import refuse_doubles
 from packlib.packing.documents import CUTS
@@ -104,7 +104,10 @@ class ColumnReader:
     ) -> None:
         self.found, self.overlong, self.books = dict[str, str](), 0, Books()
         self._drop_unlabeled = drop_unlabeled
-        self._tokenizer, self._labels, self._max_length, self._how = tokenizer, labels, max_length, overlong
+        self._tokenizer = (
+            None if tokenizer is None else function("tokenizer", tokenizer, "a tokenizer of transformers")
+        )
+        self._labels, self._max_length, self._how = labels, max_length, overlong
         self._unread = set[str]()  # parts of messages
         self._names, self._kinds = set[str](), dict[str, pa.DataType]()
         self.rows = 0
@@ -598,7 +601,10 @@ def nemo_columns(columns: Read, ends: np.ndarray) -> Read:
 
 def refuse_other_lists(name: str, kind: pa.DataType) -> None:
     """Raise a TypeError unless a column of this type has lists of whole numbers; a mask of bool is one too."""
-    if not (is_list(kind) and (pa.types.is_integer(kind.value_type) or pa.types.is_boolean(kind.value_type))):
+    may_be_bool = name not in ("input_ids", "labels")
+    if not is_list(kind) or not (
+        pa.types.is_integer(kind.value_type) or (may_be_bool and pa.types.is_boolean(kind.value_type))
+    ):
         raise TypeError(f"The column {shown(name)} must hold lists of whole numbers, not {one_line(str(kind))}.")
 
 

@@ -72,6 +72,8 @@ class PackedStream(IterableDataset):
         masks: Mapping[str, MaskWord] | None = None,
         drop_unlabeled: bool = False,
     ) -> None:
+        if not (hasattr(dataset, "__iter__") and hasattr(dataset, "load_state_dict")):
+            raise TypeError(f"dataset must be a datasets.IterableDataset, not {shown(dataset)}.")
         StreamPacker(max_length, window, max_sequences_per_pack)  # refuses bad arguments now
         self.dataset, self.max_length, self.window = dataset, max_length, window
         self.max_sequences_per_pack, self.labels = max_sequences_per_pack, flag("labels", labels)

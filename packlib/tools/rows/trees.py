@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, pad
 from transformers import PreTrainedModel
 
-from packlib.arguments import whole_number
+from packlib.arguments import instance, shown, sized, whole_number
 from packlib.batches import IGNORED
 from packlib.lengths.counting import as_int64
 from packlib.model.attention import added, tree_pairs
@@ -72,13 +72,24 @@ def lay_trees(
     Raises:
         TypeError, ValueError: naming a sequence that differs from what the rows were made for, or has a wrong label.
     """
-    number = len(rows.trees.lengths)
-    for name, given in {"sequences": sequences, "labels": labels}.items():
-        if given is not None and len(given) != number:
-            raise ValueError(f"The rows were made for {number} sequences, not for {len(given)} {name}.")
-    for at in range(len(rows)) if only is None else only:
+    number = len(instance("rows", rows, TreeRows).trees.lengths)
+    for name, lists in {"sequences": sequences, "labels": sequences if labels is None else labels}.items():
+        if (count := sized(name, lists)) != number:
+            raise ValueError(f"The rows were made for {number} sequences, not for {count} {name}.")
+    if only is None:
+        return _laid(rows, sequences, labels, range(len(rows)))
+    if not isinstance(only, Iterable):
+        raise TypeError(f"only must be numbers of rows, as in a list, not {shown(only)}.")
+    return _laid(
+        rows, sequences, labels, [whole_number("A number of a row in only", at, 0, len(rows) - 1) for at in only]
+    )
+
+
+def _laid(rows: TreeRows, sequences: Sequence, labels: Sequence | None, numbers: Iterable[int]) -> Iterator[Columns]:
+    """Yield the columns of each of these rows."""
+    for number in numbers:
         laying = _Laying(rows, sequences, labels)
-        laying.add(rows.nodes(at), rows[at].tolist())
+        laying.add(rows.nodes(number), rows[number].tolist())
         yield laying.columns
 
 
