@@ -129,8 +129,8 @@ def read_counts(path: str | os.PathLike[str]) -> np.ndarray:
     if not has_header:
         if one_number:
             raise ValueError(
-                f"{named(path)}, line {number}: {text[:80]!r} may be one length or a length and its count. Write lengths "
-                "without commas, or a header, length,count."
+                f"{named(path)}, line {number}: {text[:80]!r} may be one length, or a length and its count. Write "
+                "lengths without commas, or a header, length,count."
             )
         _refuse_ids(path, list(rows), list(rows.values()))
     counts = np.zeros(max(rows) + 1, np.int64)

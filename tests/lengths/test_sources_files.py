@@ -187,7 +187,7 @@ BROKEN = [  # what a file holds, the column, and what is said
     ("length,count\n3,4\n5\n", None, ValueError, "a.csv, line 3: expected \"length,count\", not '5'"),
     ("1,30\n2,12\n3,500\n", None, ValueError, "a.csv has no header, and its first column counts from 1 to 3"),
     ("7,30\n8,12\n9,5\n", None, ValueError, "a header, length,count or id,length, says which; then --column length"),
-    ("1,024\n2,048\n", None, ValueError, "a.csv, line 2: '2,048' may be one length or a length and its count"),
+    ("1,024\n2,048\n", None, ValueError, "a.csv, line 2: '2,048' may be one length, or a length and its count"),
     ("1 024\n512\n", None, ValueError, "a.csv, line 1: expected a whole number, not '1 024'"),
     ("0x10\n512\n", None, ValueError, "a.csv, line 1: expected a whole number, not '0x10'"),
     ("1,30\n2,12\n3,500\n", "1", ValueError, "a.csv, line 1 is no header, so no column is named '1'"),
