@@ -417,6 +417,14 @@ def test_one_drawing_changes_while_one_scrolls(visit, size):
     assert page.evaluate("getComputedStyle(document.querySelector('.walk rect')).transitionDuration") != "0s"
 
 
+def test_the_link_to_the_next_page_breaks_no_word(visit):
+    page = visit("walk")
+    page.set_viewport_size({"width": 390, "height": 844})
+    title = page.locator(".right-next .prev-next-title")
+    assert title.inner_text() == "Notebooks" and title.evaluate("title => title.getClientRects().length") == 1
+    assert title.bounding_box()["height"] < 32
+
+
 def test_the_table_of_leaks_has_each_row_that_was_recorded(site):
     page = BeautifulSoup((site[0] / "leaks.html").read_text(encoding="utf-8"), "html.parser")
     shown = [[" ".join(cell.get_text().split()) for cell in row.select("td")] for row in page.select("tbody tr")]

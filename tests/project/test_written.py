@@ -22,6 +22,7 @@ from packbook.parameters import parameters_of
 from packbook.publish.talk import talk
 from packbook.publish.talk_figures import speed_ups
 from packbook.publish.website import building
+from packbook.run.running import notebooks
 from packlib.lengths import available, load
 
 ROOT = Path(__file__).parents[2]
@@ -77,6 +78,12 @@ def test_the_same_data_has_the_same_numbers_on_front_page_readme_and_talk():
     sets = json.loads(building.data_sets_script().removeprefix("const DATA_SETS = ").rstrip(";\n"))
     front, fewest = sets["wikipedia"]["best"], 8_135_727  # rows; the second by the test above, four texts in each
     assert f"{front / 1e6:.2f}" == f"{fewest / 1e6:.2f}" and f"| {front / 1e6:.2f} million rows, four" in README
+
+
+def test_the_first_screens_say_how_many_notebooks_there_are():
+    for page in ("README.md", "CHANGELOG.md", "notebooks/packbook/publish/website/index.md"):
+        said = re.findall(r"(\d+) notebooks", (ROOT / page).read_text(encoding="utf-8"))
+        assert said == [str(len(notebooks()))], page
 
 
 def test_papermill_runs_the_line_of_the_readme():
