@@ -87,7 +87,7 @@ def test_the_first_screens_say_how_many_notebooks_there_are():
 
 
 def test_papermill_runs_the_line_of_the_readme():
-    (words,) = re.findall("`(papermill [^`]*)`", README)
+    (words,) = re.findall("`.venv/bin/(papermill [^`]*)`", README)
     _, notebook, _, _, name, value = words.split()
     parameters = parameters_of(Path(notebook).stem)
     assert name in parameters and (ROOT / notebook).exists() and value in available()
