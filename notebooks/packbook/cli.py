@@ -17,6 +17,7 @@ import click
 
 from packbook.run.running import find_notebook, notebooks, read_parameters, run
 from packlib.files import output_path, work_folder
+from packlib.installed import checkout_path
 from packlib.tools.exits import Commands, call
 
 _CODES = (__doc__ or "").partition("\n\n")[2].strip()
@@ -48,6 +49,8 @@ def _list(script: bool) -> None:
       packbook list --json
     """
     listed = {}
+    if not notebooks():
+        checkout_path("notebooks")  # it says where they are
     for name, path in notebooks().items():
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         texts = ["".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", ())]
@@ -71,7 +74,6 @@ def _new(notebook: str) -> None:
       packbook new 19_my_chapter
     """
     from packbook.run.new_chapter import LEFT, make_chapter  # it loads Jupyter
-    from packlib.installed import checkout_path
 
     checkout_path("notebooks", "solutions")
     made = make_chapter(notebook)

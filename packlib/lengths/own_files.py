@@ -21,6 +21,7 @@ _ROWS, _TOKENS = 1 << 16, 1 << 19  # rows read at a time, and numbers in them
 _BUFFER = 1 << 18  # bytes of a column of Parquet read at a time
 _BLOCK = 1_000_000  # characters of text read at a time; no line is longer
 _LENGTH = r"^-?[0-9]{1,18}$"  # a whole number that fits in 64 bits
+_THOUSANDS = r"[1-9][0-9]{0,2}(,[0-9]{3})+"
 _NO_TEXT = "{} is no text file of lengths (.npy, .parquet and .jsonl files need their suffix)."
 _PARQUET, _LINES = (".parquet", ".pq"), (".jsonl", ".ndjson")
 _COMPRESSED = {".gz": "gzip", ".zst": "zstd"}  # of JSON lines, as Arrow names them
@@ -98,13 +99,15 @@ def holds_counts(path: str | os.PathLike[str], column: str | None = None) -> boo
 def read_counts(path: str | os.PathLike[str]) -> np.ndarray:
     """Read lines of a length and a count; int64, up to the largest length that is written.
 
-    A header may put the count first; without a header the length is first, unless that may be an id.
+    A header may put the count first; without a header the length is first, unless that may be an id, or both together
+    one length, as in 1,024.
 
     Raises:
         FileNotFoundError, ValueError: naming the file and the line that is wrong.
     """
     rows: dict[int, int] = {}
     count_first = has_header = False
+    one_number = True  # each line may be one length with a comma between its thousands
     for started, (number, text, fields) in enumerate(_rows(existing_file(path))):
         if not started and _is_counts_header(fields):
             count_first = fields[0].lower() in _COUNT_NAMES
@@ -120,9 +123,15 @@ def read_counts(path: str | os.PathLike[str]) -> np.ndarray:
                 f"a count is from 0 to {INT64_MAX}, not {text[:80]!r}.{hint * (length == 0)}"
             )
         rows[length] = count
+        one_number = one_number and re.fullmatch(_THOUSANDS, text) is not None
     if not rows:
         raise ValueError(f"{named(path)} holds no length.")
     if not has_header:
+        if one_number:
+            raise ValueError(
+                f"{named(path)}, line {number}: {text[:80]!r} may be one length, or a length and its count. Write "
+                "lengths without commas, or a header, length,count."
+            )
         _refuse_ids(path, list(rows), list(rows.values()))
     counts = np.zeros(max(rows) + 1, np.int64)
     counts[list(rows)] = list(rows.values())
@@ -219,7 +228,8 @@ def _text_chunks(path: Path, column: str | None) -> tuple[Iterator[np.ndarray], 
         )
     at = _column(path, column, fields)
     refuse_counts_beside(named(path), fields[at], fields)
-    start = first + (column is not None or not _is_number(fields[0]))  # after the header, if there is one
+    is_header = column is not None or not (_is_number(fields[0]) or re.match("[-+]?[0-9]", fields[0]))
+    start = first + is_header
     return _integers(path, start, at, len(fields)), start
 
 

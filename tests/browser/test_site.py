@@ -417,6 +417,14 @@ def test_one_drawing_changes_while_one_scrolls(visit, size):
     assert page.evaluate("getComputedStyle(document.querySelector('.walk rect')).transitionDuration") != "0s"
 
 
+def test_the_link_to_the_next_page_breaks_no_word(visit):
+    page = visit("walk")
+    page.set_viewport_size({"width": 390, "height": 844})
+    title = page.locator(".right-next .prev-next-title")
+    assert title.inner_text() == "Notebooks" and title.evaluate("title => title.getClientRects().length") == 1
+    assert title.bounding_box()["height"] < 32
+
+
 def test_the_table_of_leaks_has_each_row_that_was_recorded(site):
     page = BeautifulSoup((site[0] / "leaks.html").read_text(encoding="utf-8"), "html.parser")
     shown = [[" ".join(cell.get_text().split()) for cell in row.select("td")] for row in page.select("tbody tr")]
@@ -631,6 +639,16 @@ PASTED = [  # what is pasted, and the lengths in it
     ("[[1, 2], [3]]", [2, 1]),
     *((text, [5, 7, 5, 9]) for text in pandas_prints([5, 7, 5, 9])),
     ("120,340,512,7", [120, 340, 512, 7]),
+    ("长度\n5\n7", [5, 7]),
+    ("seq len\n5\n7", [5, 7]),
+    ("doc name,seq len\na,5\nb,7", [5, 7]),
+    ("# tokens of my data\n5\n7", [5, 7]),
+    ("0    5\n1    7\nName: length, dtype: int64", [5, 7]),
+    ("[np.int64(5), np.int64(7)]", [5, 7]),
+    ('"5"\n"7"', [5, 7]),
+    ('["5", "7"]', [5, 7]),
+    ("5.000000000000000000e+00\n1.200000000000000000e+01\n", [5, 12]),
+    ("1\u00a0024\n2\u202f048", [1024, 2048]),
 ]
 
 
@@ -648,6 +666,13 @@ REFUSED = [
     ("length,count\n5", "A count must be a whole number from 0 to 999,999,999, not nothing."),
     ("a,b,c\n1,2,3", 'The columns are a, b, c: call the one with the lengths "length", or paste it alone.'),
     ("5,3\n7,2\n9,1", "Each line has two numbers."),
+    ("5,3\n7,2", "Each line has two numbers."),
+    ("1 024\n512\n2 048", "1 024 looks like one length: write it without a space, 1024."),
+    ("1e3x\n5\n7", "A length must be a whole number from 1 to 1,048,576, not 1e3x."),
+    ("0x10\n5", "A length must be a whole number from 1 to 1,048,576, not 0x10."),
+    ("1.5e0\n5", "A length must be a whole number from 1 to 1,048,576, not 1.5e0."),
+    ("PK\x03\x04\x14\x00 xl/worksheets", "This is no text: save the lengths as text, CSV or JSON lines."),
+    ('{"length": [5, 7]}', "length of record 1 is a list, of which only its size would count: paste the list alone."),
     ("0   5\n1   7\n   ...\n98  2\nName: length, Length: 99, dtype: int64", "leaves lines out (...)"),
     ("length\n512    33\n17      2", "The lines have one number more than the first line has names."),
     ('{"length": 5}\n{"tokens": 7}', "Record 2 has no length."),
@@ -729,6 +754,18 @@ def test_a_file_of_a_million_lengths_stays_out_of_the_field(visit, tmp_path):
     page.wait_for_function("document.querySelector('#lengths').innerText.includes('1,000,000 sequences fill')")
     assert page.get_by_label("Lengths in tokens").input_value() == ""
     assert "too many different lengths for a link" in page.locator("#lengths").inner_text()
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_a_table_of_a_million_lengths_is_read_at_once(visit, tmp_path, kind):
+    """In processor time on a busy machine; what was slow took a minute."""
+    page, lengths = visit("index"), np.random.default_rng(0).integers(1, 4000, 10**6).tolist()
+    lines = (f'{{"id": {i}, "length": {n}}}' if kind == "jsonl" else f"{i},{n}" for i, n in enumerate(lengths))
+    (tmp_path / f"mine.{kind}").write_text("id,length\n" * (kind == "csv") + "\n".join(lines))
+    page.get_by_label("A file").set_input_files(tmp_path / f"mine.{kind}")
+    page.wait_for_function(
+        "document.querySelector('#lengths').innerText.includes('1,000,000 sequences fill')", timeout=15_000
+    )
 
 
 def test_a_folder_with_something_else_is_left_alone(tmp_path):

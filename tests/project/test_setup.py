@@ -113,6 +113,21 @@ def test_no_link_of_the_readme_is_dead_on_a_package_index(tmp_path):
     assert picture == f"https://raw.githubusercontent.com/someone/packing/{'0' * 40}/README.svg"
 
 
+def test_a_release_tells_the_index_where_its_source_is(tmp_path):
+    release = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())
+    step = next(step for step in release["jobs"]["build"]["steps"] if "[project.urls]" in step.get("run", ""))
+    (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
+    here = os.environ | {"GITHUB_REPOSITORY": "someone/packing"}
+    subprocess.run(["bash", "-e", "-c", step["run"]], cwd=tmp_path, env=here, check=True)
+    urls = tomllib.loads((tmp_path / "pyproject.toml").read_text())["project"]["urls"]
+    assert urls == {
+        "Repository": "https://github.com/someone/packing",
+        "Issues": "https://github.com/someone/packing/issues",
+        "Changelog": "https://github.com/someone/packing/blob/main/CHANGELOG.md",
+        "Documentation": "https://someone.github.io/packing/",
+    }
+
+
 @pytest.mark.parametrize("path", WORKFLOWS, ids=[path.stem for path in WORKFLOWS])
 def test_a_workflow_is_valid(path):
     done = CliRunner().invoke(check_jsonschema.main, ["--builtin-schema", "vendor.github-workflows", str(path)])
@@ -134,6 +149,9 @@ def test_the_citation_is_valid_and_names_this_version():
     citation = yaml.safe_load(path.read_text())
     assert done.exit_code == 0, done.output
     assert citation["version"] == PROJECT["version"]
+    assert citation["authors"] == PROJECT["authors"]
+    released = f"## {citation['version']} ({citation['date-released']}"
+    assert released in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert citation["license"] == PROJECT["license"].split(" AND ")[0], (
         "of the code; letters and glosses have their own"
     )

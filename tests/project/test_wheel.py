@@ -79,6 +79,9 @@ def test_what_an_extra_brings_is_named_by_every_command(python):
         done = python("-m", "packbook", name, "12", without=(*TRAIN, *LAB))
         said = "notebooks/12.ipynb is not installed: clone packlib's repository, and there run pip install -e ."
         assert (done.returncode, done.stderr) == (2, f"packbook: {said}\n")
+    done = python("-m", "packbook", "list", without=(*TRAIN, *LAB))
+    said = "notebooks is not installed: clone packlib's repository, and there run pip install -e ."
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"packbook: {said}\n")
     for code in ("import packlib; packlib.pack_loader", "from packlib.model import PackedBert"):
         *_, said = python("-c", code, without=TRAIN).stderr.splitlines()
         assert "packlib." in said and "needs torch, which is not installed: pip install 'packlib[train]'" in said

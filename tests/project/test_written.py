@@ -22,6 +22,7 @@ from packbook.parameters import parameters_of
 from packbook.publish.talk import talk
 from packbook.publish.talk_figures import speed_ups
 from packbook.publish.website import building
+from packbook.run.running import notebooks
 from packlib.lengths import available, load
 
 ROOT = Path(__file__).parents[2]
@@ -79,8 +80,14 @@ def test_the_same_data_has_the_same_numbers_on_front_page_readme_and_talk():
     assert f"{front / 1e6:.2f}" == f"{fewest / 1e6:.2f}" and f"| {front / 1e6:.2f} million rows, four" in README
 
 
+def test_the_first_screens_say_how_many_notebooks_there_are():
+    for page in ("README.md", "CHANGELOG.md", "notebooks/packbook/publish/website/index.md"):
+        said = re.findall(r"(\d+) notebooks", (ROOT / page).read_text(encoding="utf-8"))
+        assert said == [str(len(notebooks()))], page
+
+
 def test_papermill_runs_the_line_of_the_readme():
-    (words,) = re.findall("`(papermill [^`]*)`", README)
+    (words,) = re.findall("`.venv/bin/(papermill [^`]*)`", README)
     _, notebook, _, _, name, value = words.split()
     parameters = parameters_of(Path(notebook).stem)
     assert name in parameters and (ROOT / notebook).exists() and value in available()

@@ -26,7 +26,7 @@ from packbook.results import meanings
 from packbook.run.running import NOTEBOOKS, find_notebook, notebooks
 from packlib.arguments import escaped, one_of
 from packlib.files import naming, output_path, write_text
-from packlib.installed import needed_by
+from packlib.installed import checkout_path, needed_by
 from packlib.tools.exits import exit_code
 
 SCRIPT = Path(__file__).with_name("talk.toml")
@@ -66,12 +66,19 @@ def talk(script: Path = SCRIPT, figures: Path | None = None, address: str = "") 
         return {slide.name: (slide, results | numbers[slide.name]) for slide in slides if slide.name in numbers}
 
     opening = markdown_to_html(words["notes"].replace("{minutes}", str(words.get("minutes", ""))))
-    title = f"<h1>{escaped(words['title'])}</h1>\n<p>{escaped(words['subtitle'])}</p>"
+    title = f"<h1>{escaped(words['title'])}</h1>\n<p>{escaped(words['subtitle'])}</p>\n{_cover()}"
     made, section = [Slide("title", words["title"], title, opening)], ""
     for wish in words["slide"]:
         section = wish.get("section", section)
         made.append(replace(_slide(wish, of_notebook, address), section=section))
     return made
+
+
+def _cover() -> str:
+    """The picture of README: it moves twice, and then stays packed."""
+    drawn = checkout_path("README.svg").read_text(encoding="utf-8")
+    (alt,) = re.findall("<title>(.*?)</title>", drawn)
+    return f'<img alt="{alt}" src="data:image/svg+xml;base64,{base64.b64encode(drawn.encode()).decode()}">'
 
 
 def _slide(wish: Mapping[str, Any], of_notebook: Any, address: str) -> Slide:

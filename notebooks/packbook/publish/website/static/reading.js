@@ -7,8 +7,8 @@ const ReadLengths = (() => {
   const LENGTH_NAMES = "length lengths len tokens n_tokens num_tokens token_count tokens_count seq_len seq_length seqlen "
     + "sequence_length input_length size";
   const COUNT_NAMES = "count counts frequency occurrences";
-  const NUMBERED = ["", "index", "id", "idx", "unnamed: 0"];
-  const named = (names) => (name) => names.split(" ").includes(name);
+  const NUMBERED = ["", "#", "index", "id", "idx", "unnamed: 0"];
+  const named = (names) => (name) => names.split(" ").includes(name.replace(/[\s-]+/g, "_"));
   const written = (x) => x.toLocaleString("en-US");
   const short = (text) => (text.trim().length > 20 ? `${text.trim().slice(0, 20)} …` : text.trim() || "nothing");
 
@@ -20,15 +20,20 @@ const ReadLengths = (() => {
     }
   }
 
+  const POWERS = /^\d(\.\d+)?e\+?\d{1,2}$/i; // as numpy.savetxt writes whole numbers, too
+
   function wholeNumber(text, name, low, high) {
-    const value = /^\d{1,9}(\.0{0,2})?$/.test(text.trim()) ? Number(text) : NaN;
-    if (!(value >= low && value <= high)) {
+    const cell = text.trim();
+    const value = /^\d{1,9}(\.0{0,2})?$/.test(cell) || POWERS.test(cell) ? Number(cell) : NaN;
+    if (!(Number.isInteger(value) && value >= low && value <= high)) {
       throw new Error(`${name} must be a whole number from ${written(low)} to ${written(high)}, not ${short(text)}.`);
     }
     return value;
   }
 
   const THOUSANDS = /^\d{1,3}(,\d{3})+(\.0{0,2})?$/;
+  const SPACED = /(?<!\d)([1-9]\d{0,2}(?: \d{3})* 0\d\d)(?!\d)/; // no list of numbers has 024 in it
+  const CALLS = /\b(array|tensor|np\.u?int\d+)\s*\(/g; // as Python prints lengths
   const lengthOf = (cell) =>
     wholeNumber(THOUSANDS.test(cell.trim()) ? cell.replaceAll(",", "") : cell, "A length", 1, LONGEST);
   const countOf = (cell) =>
@@ -58,7 +63,11 @@ const ReadLengths = (() => {
   // Gives back `counts`, pairs of a length and how many there are, from long to short; `sequences`; and `told`, what was
   // taken for what, in sentences.
   function read(text, commas = "") {
-    const clean = text.replace(/^\uFEFF/, "").trim();
+    let clean = text.replace(/^\uFEFF/, "").trim();
+    if (/[\0-\x08]/.test(clean.slice(0, 1000))) {
+      throw new Error("This is no text: save the lengths as text, CSV or JSON lines.");
+    }
+    if (/[\u00a0\u202f]/.test(clean)) clean = clean.replace(/(\d)[\u00a0\u202f](?=\d{3}(?!\d))/g, "$1"); // between thousands
     const tally = new Tally();
     const told = [];
     if (!clean) throw new Error("Paste at least one length, such as 120 34 512.");
@@ -69,7 +78,7 @@ const ReadLengths = (() => {
   }
 
   function readLines(clean, commas, tally, told) {
-    const lines = clean.split(/\r\n|\n|\r/).filter((line) => line.trim());
+    const lines = clean.split(/\r\n|\n|\r/).filter((line) => line.trim() && !/^\s*#(?!\s*[,;\t])/.test(line)); // comments
     if (/^sep=.$/i.test(lines[0])) lines.shift();
     if (!lines.length) return;
     if (/(^|\s)(\.\.\.|…)(\s|,|$)/m.test(clean.length < 100_000 ? clean : "")) {
@@ -78,15 +87,22 @@ const ReadLengths = (() => {
     const isCount = /^Name: count\b/.test(lines.at(-1));
     while (lines.length && /^(Name: .*|dtype: \w+|\[\d+ rows x \d+ columns\])$/.test(lines.at(-1).trim())) lines.pop();
     if (!lines.length) return;
-    if (lines.length > 1 && /[a-z_]/i.test(lines[0].replace(/^\s*(array|tensor)\s*\(\s*\[/, ""))) readTable(lines, isCount, tally, told);
+    if (lines.length > 1 && isHeading(lines[0])) readTable(lines, isCount, tally, told);
     else if (!readPairs(lines, commas, tally, told)) readList(lines, commas, tally);
+  }
+
+  // Whether a line has a name in it: a word with letters that does not begin as a number does.
+  function isHeading(line) {
+    const words = line.replace(CALLS, " ").replace(/\bdtype=\S+/g, " ").split(/[\s,;"]+/);
+    return words.some((word) => /[\p{L}_]/u.test(word) && !/^([-+]?\d|(nan|inf|null|none)$)/i.test(word));
   }
 
   // A table whose first line names its columns.
   function readTable(lines, isCount, tally, told) {
     const heading = lines[0];
     const between = ["\t", ";", ","].find((mark) => heading.includes(mark)) ?? null;
-    const cells = between ? (line) => splitCells(line, between) : (line) => splitCells(line.trim(), /\s+/);
+    const isColumn = !between && lines.slice(1, 51).every((line) => !/\s/.test(line.trim())); // and its name may have spaces
+    const cells = between ? (line) => splitCells(line, between) : (line) => splitCells(line.trim(), isColumn ? "\n" : /\s+/);
     const names = cells(heading).map((name) => name.trim().toLowerCase());
     const first = lines.length > 1 ? cells(lines[1]) : [];
     if (!between && first.length === names.length + 1) {
@@ -147,10 +163,10 @@ const ReadLengths = (() => {
   function readPairs(lines, commas, tally, told) {
     const pair = /^\s*(\d+)(?:\s*[,;\t]\s*|\s+)(\d+(?:\.0{0,2})?)\s*$/;
     const looked = lines.slice(0, 50).map((line) => pair.exec(line));
-    if (lines.length < 3 || !looked.every(Boolean)) return false;
+    if (lines.length < 2 || !looked.every(Boolean)) return false;
     const from = Number(looked[0][1]);
-    const numbers = looked.every((found, i) => Number(found[1]) === from + i) && from <= 1;
-    if (!numbers && lines.some((line) => THOUSANDS.test(line.trim()))) return false; // readList asks
+    const numbers = looked.every((found, i) => Number(found[1]) === from + i) && from <= (lines.length > 2 ? 1 : 0);
+    if (!numbers && lines.some((line) => THOUSANDS.test(line.trim()) || SPACED.test(line))) return false; // readList asks
     if (!numbers) {
       throw new Error("Each line has two numbers. Name them in a first line: length,count if the second says how many there are, or id,length.");
     }
@@ -165,7 +181,7 @@ const ReadLengths = (() => {
 
   // Numbers with anything between them.
   function readList(lines, commas, tally) {
-    const bare = (line) => line.replace(/\b(array|tensor)\s*\(/g, " ").replace(/[[\]()]/g, " ").replace(/,\s*dtype=\S+/g, " ").replace(/,\s*$/, " ");
+    const bare = (line) => line.replace(CALLS, " ").replace(/[[\]()]/g, " ").replace(/,\s*dtype=\S+/g, " ").replace(/,\s*$/, " ");
     const words = (line) => bare(line).split(/[\s;]+/).filter(Boolean);
     const joined = lines.slice(0, 1000).flatMap(words).filter((word) => word.replace(/^,|,$/g, "").includes(","));
     const quoted = joined.length > 0 && joined.every((word) => /^"[^"]*"$/.test(word)); // as a spreadsheet writes a cell
@@ -183,9 +199,11 @@ const ReadLengths = (() => {
         tally.list(line);
         continue;
       }
+      const spaced = SPACED.exec(line);
+      if (spaced) throw new Error(`${spaced[1]} looks like one length: write it without a space, ${spaced[1].replaceAll(" ", "")}.`);
       const found = quoted ? words(line).map((word) => word.replaceAll('"', "")) : bare(line).split(between);
       for (const word of found) {
-        const cell = unclear ? word.replace(/^,|,$/g, "") : word;
+        const cell = unclear ? word.replace(/^,|,$/g, "") : word.replace(/^"(.*)"$/, "$1");
         if (cell) tally.list(cell);
       }
     }
@@ -194,6 +212,7 @@ const ReadLengths = (() => {
   // JSON lines, or one array, of numbers, of lists of tokens, or of records that have either.
   function readJson(clean, tally, told) {
     let key = null;
+    const isCount = (name) => named(LENGTH_NAMES)(name.toLowerCase()) && name.toLowerCase() !== "tokens";
     const add = (value, at) => {
       if (typeof value === "number") return tally.list(String(value));
       if (Array.isArray(value)) return tally.list(String(value.length));
@@ -203,21 +222,21 @@ const ReadLengths = (() => {
       if (key === null) key = chosenKey(value, told);
       if (!Object.hasOwn(value, key)) throw new Error(`Record ${written(at + 1)} has no ${key}.`);
       const inside = value[key];
+      if (Array.isArray(inside) && isCount(key)) {
+        throw new Error(`${key} of record ${written(at + 1)} is a list, of which only its size would count: paste the list alone.`);
+      }
       if (inside !== null && typeof inside === "object" && !Array.isArray(inside)) throw new Error(`${key} of record ${written(at + 1)} must be a number or a list of tokens.`);
       return add(inside, at);
     };
-    const parse = (text, what) => {
+    const parse = (text, at) => {
       try {
         return JSON.parse(text);
       } catch {
-        throw new Error(`${what} is no JSON: ${short(text)}.`);
+        throw new Error(`${at === undefined ? "The text" : `Line ${written(at + 1)}`} is no JSON: ${short(text)}.`);
       }
     };
-    if (clean.startsWith("[")) {
-      const whole = parse(clean, "The text");
-      return whole.forEach(add);
-    }
-    return clean.split(/\r?\n/).filter((line) => line.trim()).forEach((line, i) => add(parse(line, `Line ${written(i + 1)}`), i));
+    if (clean.startsWith("[")) return parse(clean).forEach(add);
+    return clean.split(/\r?\n/).filter((line) => line.trim()).forEach((line, i) => add(parse(line, i), i));
   }
 
   function chosenKey(record, told) {
