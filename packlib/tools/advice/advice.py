@@ -85,7 +85,7 @@ class Advice(Findings):
         h, best, update = self.whole, self.plan, self.update
         recipes = {"before": self.recipe, "after": self.packed_recipe}
         return {
-            "format": "packlib.Advice 3",
+            "format": "packlib.Advice 4",
             "data": {
                 "name": h.name, "kind": h.kind, "source": h.source, "sequences": h.num_sequences,
                 "tokens": h.num_tokens, "max_length": self.max_length, "overlong": self.overlong,

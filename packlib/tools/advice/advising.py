@@ -139,7 +139,7 @@ def advise(
     say(f"trying row lengths around {length_today:,}")
     work, causal = (shape.work, shape.causal) if shape else (Work.decoder(), True)
     longest = None if shape is None else shape.positions
-    method: Method = "optimal" if thorough else "auto"
+    method: Method = "optimal" if flag("thorough", thorough) else "auto"
     lengths_tried, plans_by_length = try_lengths(
         whole, length_today, rule, work, causal, limit, longest, method, attention
     )
@@ -189,6 +189,7 @@ def advise(
         fit=fit,
         work=work,
         tokenized=tokenizer is not None,
+        thorough=thorough,
         second=None if data.second is None else second_need(data.second, best_plan),
     )
 
