@@ -17,6 +17,7 @@ from transformers import BertConfig, LlamaConfig, LlamaForCausalLM
 import packlib
 from packlib import batches, distributed, lengths, model, packing, training, work
 from packlib.packing.search.bound import PRICE_OF_A_PACK
+from packlib.tools import advice
 
 NAN, INFINITY = math.nan, math.inf
 NO_WHOLE_NUMBER = [True, 2.5, 2.0, NAN, INFINITY, "2", [2], np.float64(2), np.array([2]), torch.tensor(2.0), 1j, {}]
@@ -67,6 +68,14 @@ class Integers:
         self.bad = [value for value in NO_INTEGERS if not (none and value is None)] + [[at_least - 1, 3], [-(2**62)]]
         self.bad += [] if empty else [[]]
         self.bad += [] if size is None else [[at_least] * (size + 1)]
+
+
+class IntegersOrName(Integers):
+    """The same, or the name of a data set or file."""
+
+    def __init__(self):
+        super().__init__()
+        self.bad = [value for value in self.bad if not isinstance(value, str)]
 
 
 class Instance:
@@ -389,6 +398,27 @@ CALLS = {
                     "tries": Whole(0), "seed": SEED}),
     "pack_tree_lengths": (packing.pack_tree_lengths, {"trees": TREES, "max_length": 8, "tries": 2, "seed": 0},
                           {"trees": Instance(), "max_length": Whole(6), "tries": Whole(0), "seed": SEED}),
+    "batches_today": (advice.batches_today, {"histogram": HISTOGRAM, "batch_size": 2, "today": "random",
+                                             "max_sequences_per_pack": 3, "seed": 0},
+                      {"histogram": Instance(more=[LENGTHS, {3: 1}]), "batch_size": WHOLE, "today": Word(),
+                       "max_sequences_per_pack": NO_LIMIT, "seed": SEED}),
+    "fit_update": (advice.fit_update, {"before": advice.Batch(4, 2), "packing_factor": 2.0, "most": 4, "devices": 1,
+                                       "packs": 9},
+                   {"before": Instance(more=[(4, 2)]), "packing_factor": Number([0, -1]), "most": WHOLE,
+                    "devices": NO_LIMIT, "packs": NO_LIMIT}),
+    "Batch": (advice.Batch, {"micro_batch": 4, "gradient_accumulation_steps": 2, "replicas": 1, "packing_factor": 2.0},
+              {"micro_batch": WHOLE, "gradient_accumulation_steps": WHOLE, "replicas": WHOLE,
+               "packing_factor": Number([0, -1])}),
+    "advise": (advice.advise, {"lengths": LENGTHS, "max_length": 8, "today": "random", "batch_size": 2,
+                               "accumulation": 1, "epochs": 1, "ranks": 1, "overlong": "split",
+                               "max_sequences_per_pack": 3, "keep_max_length": False, "attention": None,
+                               "thorough": False, "seed": 0, "recipe": None, "model": None, "memory": None,
+                               "progress": None},
+               {"lengths": IntegersOrName(), "max_length": Whole(1, 1 << 24, none=True), "today": Word(),
+                "batch_size": NO_LIMIT, "accumulation": NO_LIMIT, "epochs": NO_LIMIT, "ranks": NO_LIMIT,
+                "overlong": Word(none=True), "max_sequences_per_pack": NO_LIMIT, "keep_max_length": Flag(),
+                "attention": Word(none=True), "thorough": Flag(), "seed": SEED, "recipe": Instance(none=True),
+                "model": Instance(none=True, but=["it"]), "memory": Instance(none=True), "progress": Instance(none=True)}),
 }  # fmt: skip
 
 CASES = [(name, argument) for name, (_, _, kinds) in CALLS.items() for argument in kinds]
@@ -407,7 +437,7 @@ SAYS = {
 NOT_HERE = {
     "results, which a function makes and a user reads": "PaddingWaste DocumentRows PairPacks TreeRows "
     "Trees TokenBatches FlatBatch PackedOutput Sums Adjustment PackShare SortedRows ContextShards RankGroups Schedule "
-    "Waiting",
+    "Waiting Advice Decision Labels PackedUpdate RowLength Today",
     "takes nothing, or file names alone": "available data_path tokenizer_path wordnet_tokenizer",
     "torch's DataLoader, which checks its own arguments": "PackLoader",
     "raised, and not called by users": "RankError",
@@ -416,7 +446,7 @@ NOT_HERE = {
 
 
 def test_every_public_function_of_the_ideas_is_in_the_table_or_has_a_reason():
-    ideas = (lengths, packing, work, batches, model, training, distributed)
+    ideas = (lengths, packing, work, batches, model, training, distributed, advice)
     public = {name for room in ideas for name in room.__all__ if callable(getattr(room, name))}
     left_out = set(" ".join(NOT_HERE.values()).split())
     in_the_table = {name.split(".")[0] for name in CALLS}

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from packlib.arguments import depth_limit, flag, one_of, whole_number
+from packlib.arguments import depth_limit, flag, function, instance, one_of, shown, whole_number
 from packlib.lengths import LengthHistogram
 from packlib.lengths.counting import MAX_LENGTH
 from packlib.lengths.overlong import CUT_RULES, CutRule
@@ -102,7 +102,7 @@ def advise(
     Raises:
         TypeError, ValueError, FileNotFoundError: naming the value that is wrong, and what is allowed.
     """
-    say = progress or (lambda _: None)
+    say = (lambda _: None) if progress is None else function("progress", progress)
     limit = depth_limit(max_sequences_per_pack)
     keeps_length = flag("keep_max_length", keep_max_length) or second_budget is not None
     one_of("today", today, TODAY)
@@ -112,6 +112,8 @@ def advise(
         raise ValueError(f"overlong must be 'drop' with a second budget, not {rule!r}.")
     if attention is not None:
         one_of("attention", attention, FORMS)
+    if not isinstance(model, (str, os.PathLike, type(None))):
+        raise TypeError(f'model must be a path or a known size such as "7B", not {shown(model)}.')
     shape = None if model is None else model_shape(os.fspath(model))
     room = None if memory is None else memory_size(memory)
     if room and not shape:
@@ -123,7 +125,7 @@ def advise(
     devices = whole_number("ranks", 1 if ranks is None else ranks, 1, MOST_DEVICES)
     passes = whole_number("epochs", 1 if epochs is None else epochs, 1)
     if recipe is not None:
-        if recipe.packing_factor != 1:
+        if instance("recipe", recipe, Recipe).packing_factor != 1:
             raise ValueError(f"The recipe is packed already, with factor {recipe.packing_factor:g}: give the old one.")
         given = {"batch_size": batch_size, "accumulation": accumulation, "epochs": epochs, "ranks": ranks}
         if said := [name for name, value in given.items() if value is not None]:

@@ -3,7 +3,8 @@
 import math
 from dataclasses import dataclass, replace
 
-from packlib.arguments import whole_number
+from packlib.arguments import instance, number, whole_number
+from packlib.lengths.counting import INT64_MAX
 from packlib.training.adjustment import TOLERATED
 from packlib.training.recipe import Recipe
 
@@ -37,6 +38,11 @@ class Batch:
     gradient_accumulation_steps: int = 1
     replicas: int = 1
     packing_factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("micro_batch", "gradient_accumulation_steps", "replicas"):
+            object.__setattr__(self, name, whole_number(name, getattr(self, name), 1, INT64_MAX))
+        object.__setattr__(self, "packing_factor", number("packing_factor", self.packing_factor, above=0))
 
     @property
     def global_batch(self) -> int:
@@ -101,8 +107,15 @@ def fit_update(
         devices: that share an update; by default as many as before.
         packs: of one pass over the data, which no update has more of; None for no limit. Each device has one pack at
             least.
+
+    Raises:
+        TypeError, ValueError: naming the argument that is wrong, and what is allowed.
     """
+    instance("before", before, Batch)
+    number("packing_factor", packing_factor, above=0)
     whole_number("most", most, 1)
+    if packs is not None:
+        whole_number("packs", packs, 1)
     replicas = before.replicas if devices is None else whole_number("devices", devices, 1)
     rows = before.sequences_per_update / (replicas * packing_factor)  # of a device
     there_are = math.inf if packs is None else max(1, packs // replicas)

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from packlib.arguments import one_of, whole_number
+from packlib.arguments import depth_limit, instance, one_of, whole_number
 from packlib.lengths import LengthHistogram, padding_waste
 from packlib.lengths.waste import BUCKETS, WINDOW, BatchingHabit
 from packlib.packing import plan
@@ -86,10 +86,17 @@ def batches_today(
         batch_size: rows in a forward pass.
         today: a habit of `padding_waste`, such as "random" or "sorted" batches padded to their longest, or "maximum",
             rows of one length; or "packed" in the order of the data by `next_fit`.
+        max_sequences_per_pack: the most sequences that a pack holds, where they are packed; None for no limit.
         seed: of the order, where they are packed.
+
+    Raises:
+        TypeError, ValueError: naming the argument that is wrong, and what is allowed.
     """
+    instance("histogram", histogram, LengthHistogram)
     one_of("today", today, TODAY)
     size = whole_number("batch_size", batch_size, 1)
+    depth_limit(max_sequences_per_pack)
+    whole_number("seed", seed, 0)
     n = histogram.num_sequences
     if today != "packed":
         return Today(today, size, n, padding_waste(histogram, size, today).slots, 1.0)
