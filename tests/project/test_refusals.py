@@ -418,7 +418,8 @@ CALLS = {
                 "batch_size": NO_LIMIT, "accumulation": NO_LIMIT, "epochs": NO_LIMIT, "ranks": NO_LIMIT,
                 "overlong": Word(none=True), "max_sequences_per_pack": NO_LIMIT, "keep_max_length": Flag(),
                 "attention": Word(none=True), "thorough": Flag(), "seed": SEED, "recipe": Instance(none=True),
-                "model": Instance(none=True, but=["it"]), "memory": Instance(none=True), "progress": Instance(none=True)}),
+                "model": Instance(none=True, but=["it"]), "memory": Instance(none=True),
+                "progress": Instance(none=True)}),
 }  # fmt: skip
 
 CASES = [(name, argument) for name, (_, _, kinds) in CALLS.items() for argument in kinds]

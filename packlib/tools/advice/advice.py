@@ -55,7 +55,7 @@ class Advice(Findings):
     def numbers(self) -> dict[str, int | float]:
         """Numbers that a sweep compares."""
         return {
-            "times fewer slots": self.times_fewer,
+            "slots today ÷ packed": self.slots_ratio,
             "row length": self.row_length,
             "packs": self.plan.num_packs,
             "gap": self.plan.gap,

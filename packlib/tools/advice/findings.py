@@ -114,8 +114,8 @@ class Findings:
         return self.whole.with_max_length(self.max_length, self.overlong)
 
     @property
-    def times_fewer(self) -> float:
-        """Slots of one pass now over those packed."""
+    def slots_ratio(self) -> float:
+        """Slots of one pass now, divided by those packed."""
         return self.today.slots / self.slots
 
     @property
