@@ -56,7 +56,7 @@ def packing() -> Iterator[dict]:
             "times faster": f"{alone / together:.2f}",
             "CPU seconds of a rank": f"{of_a_rank:.3f}",
             "of the peer": f"{alone_cpu:.3f}",
-            "times less": f"{alone_cpu / of_a_rank:.2f}",
+            "peer ÷ rank": f"{alone_cpu / of_a_rank:.2f}",
             "found": f"{packs:,} packs by both; {max(sent) / 1e6:.1f} MB sent by a rank",
         }
 

@@ -63,7 +63,7 @@ def one_draw(name: str, groups: int, seed: int) -> dict:
         "whole groups": whole,
         "they are above": f"{whole / rows.lower_bound - 1:.2%}",
         "a prompt for each answer": plan(alone, top, "lpfhp").num_packs,
-        "times fewer tokens": f"{rows.unshared_tokens / rows.tokens:.2f}",
+        "tokens unshared ÷ shared": f"{rows.unshared_tokens / rows.tokens:.2f}",
         "CPU s": f"{seconds:.1f}",
         "first pass": len(first),
         "its CPU s": f"{its_seconds:.2f}",

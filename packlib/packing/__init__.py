@@ -5,7 +5,8 @@ plan is. `methods.py` has `plan`, and the table that a new method gets into. `nn
 `search/` finds the fewest packs, and `proofs.py` names and checks what proves how few there can be. `packs.py` has
 packs of samples; `assigning.py` makes them of a plan, and `stream.py` of what passes by. `trees.py` finds what
 sequences share, `tree_filling.py` and `tree_rows.py` lay them into rows that hold it once, and `search/tree_bound.py`
-proves how few rows there can be. Exact filling and `tree_filling.py` add up lengths with `bit_sets.py`. `pairs.py`
+proves how few rows there can be. Exact filling and `tree_filling.py` add up lengths with `bit_sets.py`, and
+`rounding.py` rounds them up a little where very many differ. `pairs.py`
 packs samples that take of two budgets, tokens and patches.
 """
 

@@ -23,7 +23,7 @@ from packbook.n15_fine_tuning import exercises as fine_tuning
 from packbook.n15_fine_tuning import runs as weights
 from packbook.n15_fine_tuning.figures import draw_weights
 from packbook.n16_shared_prompts.lesson import SharedTree
-from packbook.n16_shared_prompts.runs import times_fewer
+from packbook.n16_shared_prompts.runs import tokens_ratio
 from packbook.records import recorded
 from packbook.run.running import notebooks
 from packbook.shared.histograms import in_blocks
@@ -163,7 +163,7 @@ def test_every_bar_of_notebook_15_that_has_room_says_its_weight():
 def test_a_shared_prompt_saves_what_rows_hold():
     for prompt, answer, number in ((250, 3000, 8), (9, 4, 3), (1, 1, 2)):
         rows = pack_tree_lengths(group_trees([prompt], [[answer] * number]), 1 << 17)
-        assert times_fewer(prompt, answer, number) == pytest.approx(rows.unshared_tokens / rows.tokens)
+        assert tokens_ratio(prompt, answer, number) == pytest.approx(rows.unshared_tokens / rows.tokens)
 
 
 def test_the_explorer_of_notebook_16_counts_pairs_between_answers():

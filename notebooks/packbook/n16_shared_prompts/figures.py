@@ -8,7 +8,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.patches import Patch
 
 from packbook.figures import INK, OKABE_ITO, label_ends, new_figure, percent, show
-from packbook.n16_shared_prompts.runs import branches, least_tokens, nodes_of, pairs_of, times_fewer
+from packbook.n16_shared_prompts.runs import branches, least_tokens, nodes_of, pairs_of, tokens_ratio
 from packlib.packing import TreeRows
 from packlib.packing.trees import ROOT, Trees
 
@@ -195,7 +195,7 @@ def draw_row(ax: Axes, words: Sequence[str], columns: Mapping[str, Sequence[int]
 def draw_savings(ax: Axes, answer_tokens: int, counts: Sequence[int], top: int) -> dict[int, np.ndarray]:
     """Draw tokens of unshared groups over those of shared ones, by the prompt's length; a line for each number."""
     prompts = np.geomspace(16, top, 60)
-    curves = {n: np.array([times_fewer(prompt, answer_tokens, n) for prompt in prompts]) for n in counts}
+    curves = {n: np.array([tokens_ratio(prompt, answer_tokens, n) for prompt in prompts]) for n in counts}
     lines = {}
     for color, (n, curve) in zip(ANSWERS, curves.items(), strict=False):
         line = ax.plot(prompts, curve, color=color, marker="")[0]

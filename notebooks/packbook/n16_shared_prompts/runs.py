@@ -131,7 +131,7 @@ def drawn(
     return prompts, lengths
 
 
-def times_fewer(prompt: float, answer: float, answers: int) -> float:
+def tokens_ratio(prompt: float, answer: float, answers: int) -> float:
     """Return the tokens of answers with a prompt each, divided by those of a group that holds the prompt once."""
     return answers * (prompt + answer) / (prompt - 1 + answers * (answer + 1))
 

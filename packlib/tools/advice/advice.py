@@ -55,7 +55,7 @@ class Advice(Findings):
     def numbers(self) -> dict[str, int | float]:
         """Numbers that a sweep compares."""
         return {
-            "times fewer slots": self.times_fewer,
+            "slots today ÷ packed": self.slots_ratio,
             "row length": self.row_length,
             "packs": self.plan.num_packs,
             "gap": self.plan.gap,
@@ -85,7 +85,7 @@ class Advice(Findings):
         h, best, update = self.whole, self.plan, self.update
         recipes = {"before": self.recipe, "after": self.packed_recipe}
         return {
-            "format": "packlib.Advice 3",
+            "format": "packlib.Advice 4",
             "data": {
                 "name": h.name, "kind": h.kind, "source": h.source, "sequences": h.num_sequences,
                 "tokens": h.num_tokens, "max_length": self.max_length, "overlong": self.overlong,

@@ -57,7 +57,7 @@ def advise(
     >>> advice = advise([90] * 600 + [1250] * 600, max_length=2048)
     >>> advice.decisions[1].choice
     'Take rows of 1,256 tokens instead of 2,048'
-    >>> advice.plan.num_packs, f"{advice.plan.efficiency:.1%}", f"{advice.times_fewer:.2f}"
+    >>> advice.plan.num_packs, f"{advice.plan.efficiency:.1%}", f"{advice.slots_ratio:.2f}"
     (647, '98.9%', '1.85')
     >>> advice.decisions[-1].choice
     "Divide the sequences of today's update by 1.85"
@@ -190,6 +190,7 @@ def advise(
         fit=fit,
         work=work,
         tokenized=tokenizer is not None,
+        thorough=thorough,
         second=None if data.second is None else second_need(data.second, best_plan),
     )
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from packlib.lengths import LengthHistogram
 from packlib.packing import Method, PackingPlan, plan
 from packlib.packing.methods import NEAR, fast_plans, is_near
+from packlib.packing.proofs import Sums
 
 WITHIN = 0.005  # of the packs without a limit: the smallest depth so near is taken
 GREEDY: tuple[Method, ...] = ("lpfhp", "spfhp")
@@ -50,7 +51,7 @@ def quick_plan(histogram: LengthHistogram, depth: int | None = None, method: Met
 def finished(quick: PackingPlan, histogram: LengthHistogram, depth: int | None, method: Method) -> PackingPlan:
     """Return the plan of `best_plan`, which is `quick` (made by `quick_plan`) where "auto" does not search."""
     is_finished = method != "auto" or (is_near(quick) and quick.method != "lpt")
-    if is_finished and quick.max_sequences_per_pack == depth:
+    if is_finished and quick.max_sequences_per_pack == depth and quick.histogram == histogram:
         return quick
     return best_plan(histogram, depth, method)
 
@@ -65,17 +66,22 @@ def beside(chosen: PackingPlan, histogram: LengthHistogram) -> list[PackingPlan]
 def try_depths(histogram: LengthHistogram, at_limit: PackingPlan) -> tuple[DepthTrial, ...]:
     """Try depths, ascending, up to the first that is good enough, or to the depth limit of the plan `at_limit`.
 
-    A depth that cannot be within half a percent of the deepest, as its bound shows, is not searched: best fit tells
-    about how far off it is.
+    That plan is one of the lengths, or of those of `rounded_up`; the plans of other depths then are, too. A depth that
+    cannot be within half a percent of the deepest, as its bound shows, is not searched: best fit tells about how far
+    off it is.
     """
     deepest = max(at_limit.deepest, 1)
+    rounded = at_limit.histogram
     enough = (1 + WITHIN) * at_limit.num_packs
     found: list[DepthTrial] = []
     for depth in [*(depth for depth in _DEPTHS if depth < deepest), deepest]:
         too_shallow = histogram.num_sequences > depth * enough
-        tried = at_limit if depth == deepest else quick_plan(histogram, depth, "lpfhp" if too_shallow else "auto")
+        tried = at_limit if depth == deepest else quick_plan(rounded, depth, "lpfhp" if too_shallow else "auto")
         packs = min([tried.num_packs, *(trial.packs for trial in found)])  # a deeper pack may use a shallower plan
-        found.append(DepthTrial(depth, packs, tried.lower_bound))
+        bound = tried.lower_bound
+        if rounded != histogram:  # what rounded lengths need is no bound of the true ones
+            bound = Sums.strongest(histogram.counts, depth).bound(histogram.counts, depth)
+        found.append(DepthTrial(depth, packs, bound))
         if packs <= (1 + NEAR) * at_limit.num_packs:
             break
     return tuple(found)

@@ -62,6 +62,7 @@ class Findings:
         shape, fit: the sizes of the model, and what fits into the memory, if they were given.
         work: of a pack, in FLOP of the model's layers, or of Llama 3 8B's.
         tokenized: the data has chats or texts, which a tokenizer made tokens of.
+        thorough: whether plans are made by "optimal" and not by "auto".
         second: what a second budget needs, if one was asked about.
     """
 
@@ -89,6 +90,7 @@ class Findings:
     fit: Fit | None
     work: Work
     tokenized: bool
+    thorough: bool
     second: SecondNeed | None = None
 
     @property
@@ -112,8 +114,8 @@ class Findings:
         return self.whole.with_max_length(self.max_length, self.overlong)
 
     @property
-    def times_fewer(self) -> float:
-        """Slots of one pass now over those packed."""
+    def slots_ratio(self) -> float:
+        """Slots of one pass now, divided by those packed."""
         return self.today.slots / self.slots
 
     @property

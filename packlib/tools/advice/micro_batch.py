@@ -106,6 +106,9 @@ def fit_update(
         devices: that share an update; by default as many as before.
         packs: of one pass over the data, which no update has more of; None for no limit. Each device has one pack at
             least.
+
+    Raises:
+        TypeError, ValueError: naming the argument that is wrong, and what is allowed.
     """
     instance("before", before, Batch)
     number("packing_factor", packing_factor, at_least=1)

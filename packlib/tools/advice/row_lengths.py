@@ -9,7 +9,8 @@ from packlib.lengths import LengthHistogram
 from packlib.lengths.counting import MAX_LENGTH
 from packlib.lengths.overlong import CutRule
 from packlib.packing import Method, PackingPlan
-from packlib.packing.greedy import lpfhp
+from packlib.packing.greedy import lpfhp, number_of_packs
+from packlib.packing.rounding import rounded_up
 from packlib.tools.advice.depths import quick_plan
 from packlib.work import Work
 
@@ -19,7 +20,6 @@ TRIED = [eighths / 8 for eighths in (2, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 24, 32
 WORTH = 0.02  # of the work for a token, or of the slots of a pass: nobody changes anything for less
 SAVED = 0.05  # of the work: for less, no special kernel is worth its trouble
 LOSSY = 0.02  # of the tokens: if more are beyond the rows, what becomes of them is decided first
-_FEW = 4096  # different lengths: up to so many, LPFHP takes milliseconds
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,7 @@ class RowLength:
         tokens_cut: lost with them, or cut off into further pieces.
         skipping, dense: the work for a kept token, in units of `Work`, with attention that skips what lies between
             sequences, and with a dense mask.
-        counted: whether the packs were really made; otherwise the rows are taken to be full, and `packs`, `slots` and
-            the work are lower bounds.
+        rounded: whether lengths were rounded up for the packs, as `rounded_up` does where very many differ.
     """
 
     max_length: int
@@ -46,7 +45,7 @@ class RowLength:
     tokens_cut: int
     skipping: float
     dense: float
-    counted: bool
+    rounded: bool
 
     @property
     def slots_a_token(self) -> float:
@@ -70,18 +69,23 @@ def form_of(now: RowLength) -> Form:
 
 
 def count_row(
-    whole: LengthHistogram, max_length: int, overlong: CutRule, work: Work, causal: bool, packs: int | None = None
+    whole: LengthHistogram,
+    max_length: int,
+    overlong: CutRule,
+    work: Work,
+    causal: bool,
+    packs: int,
+    rounded: bool = False,
 ) -> RowLength:
-    """Count what rows of one length hold and cost, full ones without `packs`; arguments as of `try_lengths`."""
+    """Count what rows of one length hold and cost; arguments as of `RowLength` and `try_lengths`."""
     rows = whole.with_max_length(max_length, overlong)
-    tokens, counted = rows.num_tokens, packs is not None
-    packs = -(-tokens // max_length) if packs is None else packs
+    tokens = rows.num_tokens
     slots = packs * max_length
     squares = float(np.arange(max_length + 1, dtype=np.float64) ** 2 @ rows.counts)
     pairs = (2 if causal else 1) * work.per_square * slots * max_length
     skipping, dense = work.per_token * slots + work.per_square * squares, work.per_token * slots + pairs
     over = count_cut(whole, max_length, overlong)
-    return RowLength(max_length, packs, slots, tokens, *over, skipping / tokens, dense / tokens, counted)
+    return RowLength(max_length, packs, slots, tokens, *over, skipping / tokens, dense / tokens, rounded)
 
 
 def try_lengths(
@@ -98,8 +102,8 @@ def try_lengths(
     """Rows of `max_length`, and a dozen that are shorter or longer, from a quarter to four times; ascending.
 
     Today's row length and the best one get the best plan of the fast methods, since a bad plan for either would favor
-    the other. All others are packed by LPFHP. Where there are many different lengths, that takes long: then only those
-    are packed that could be chosen if their rows were full.
+    the other. All others are packed by LPFHP. Where there are many different lengths, that takes long: then the lengths
+    of `rounded_up` are packed, unless `method` is another than "auto".
 
     Args:
         work: of the model's layers, for sequences that attend to themselves.
@@ -112,25 +116,29 @@ def try_lengths(
         The rows, and the plans of those that were planned, by their length.
     """
     depth, plans = max_sequences_per_pack, {}
-    few = np.count_nonzero(whole.counts) <= _FEW
 
-    def row(top: int, packs: int | None = None) -> RowLength:
-        return count_row(whole, top, overlong, work, causal, packs)
+    def cut(top: int) -> tuple[LengthHistogram, bool]:
+        """The lengths to pack, and whether they are rounded up."""
+        lengths = whole.with_max_length(top, overlong)
+        tried = rounded_up(lengths) if method == "auto" else lengths
+        return tried, tried is not lengths
 
     def packed(top: int) -> RowLength:
-        return row(top, sum(count for _, count in lpfhp(whole.with_max_length(top, overlong), depth)))
+        lengths, rounded = cut(top)
+        packs = number_of_packs(lpfhp(lengths, depth))
+        return count_row(whole, top, overlong, work, causal, packs, rounded)
 
     def planned(top: int) -> RowLength:
-        plans[top] = quick_plan(whole.with_max_length(top, overlong), depth, method)
-        return row(top, plans[top].num_packs)
+        lengths, rounded = cut(top)
+        plans[top] = quick_plan(lengths, depth, method)
+        return count_row(whole, top, overlong, work, causal, plans[top].num_packs, rounded)
 
     now = planned(max_length)
     form = form or form_of(now)
     found = {max_length: now}
     for top in _others(whole, max_length, min(MAX_LENGTH, max(longest or MAX_LENGTH, max_length))):
         if overlong != "drop" or whole.counts[: top + 1].any():
-            full = row(top)
-            found[top] = packed(top) if few or _may_win(full, now, form) else full
+            found[top] = packed(top)
     found = dict(sorted(found.items()))
     while (best := choose((*found.values(),), max_length, form).max_length) not in plans:
         found[best] = planned(best)
@@ -146,14 +154,6 @@ def _others(whole: LengthHistogram, max_length: int, most: int) -> list[int]:
         top for top in (-(-longest // step) * step, -(-2 * longest // step) * step) if min(tops) <= top <= max(tops)
     }
     return sorted(top for top in tops - {max_length} if 0 < top <= most)
-
-
-def _may_win(full: RowLength, now: RowLength, form: Form) -> bool:
-    """Return True if a row length could be chosen instead of today's if its rows were full."""
-    if full.tokens_cut > now.tokens_cut:
-        return False
-    least = now.work(form) * (1 + WORTH if full.max_length < now.max_length else 1 - WORTH)
-    return full.work(form) <= least
 
 
 def cuts_less(tried: tuple[RowLength, ...], now: RowLength, all_tokens: int) -> RowLength | None:
@@ -172,7 +172,7 @@ def allowed(tried: tuple[RowLength, ...], max_length: int) -> list[RowLength]:
 
 def choose(tried: tuple[RowLength, ...], max_length: int, form: Form) -> RowLength:
     """The row length to take: the shortest within 2 % of the least work, of those that cut no more tokens than now."""
-    rows = [row for row in allowed(tried, max_length) if row.counted]
+    rows = allowed(tried, max_length)
     least = min(row.work(form) for row in rows)
     return next(row for row in rows if row.work(form) <= (1 + WORTH) * least)
 
@@ -180,4 +180,4 @@ def choose(tried: tuple[RowLength, ...], max_length: int, form: Form) -> RowLeng
 def next_best(tried: tuple[RowLength, ...], max_length: int, form: Form, chosen: RowLength) -> RowLength | None:
     """The best of the other rows that cut no more tokens than now; None if there is none."""
     others = [row for row in allowed(tried, max_length) if row is not chosen]
-    return min(others, key=lambda row: (not row.counted, row.work(form)), default=None)
+    return min(others, key=lambda row: row.work(form), default=None)

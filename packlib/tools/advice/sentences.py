@@ -326,9 +326,6 @@ def _other_row(found: Findings, other: RowLength | None) -> str:
         verb = "splits" if found.overlong == "split" else "loses"
         return f"None: every other length that was tried {verb} more tokens."
     off = other.work(found.form) / found.chosen.work(found.form) - 1
-    if not other.counted:
-        bound = f"at least {share_of(off)} more" if off > 0 else f"at most {share_of(-off)} less"
-        return f"{other.max_length:,} tokens: {bound} work per token."
     work = f"{share_of(abs(off))} {'more' if off > 0 else 'less'} work" if abs(off) >= 0.00005 else "the same work"
     return f"{other.max_length:,} tokens: {work} per token, and {_slots_off(other, found.chosen)}."
 
@@ -619,12 +616,14 @@ def _waiting_note(found: Findings) -> str:
 
 def rows_note(found: Findings) -> str:
     """Say how the table of row lengths was made."""
-    said = "Packed with lpfhp; today's and the best row length with the best of the fast methods"
-    if found.limit or not found.depths:
+    with_best = "with optimal" if found.thorough else "with the best of the fast methods"
+    said = f"Packed with lpfhp; today's and the best row length {with_best}"
+    if not found.thorough and (found.limit or not found.depths):
         said += ", and the advised one as plan does by default, which may search"
     said += ". For the others a search may find fewer packs. "
-    if not all(row.counted for row in found.row_lengths):
-        said += "≥: the packs were not made, since even full rows of this length would not be chosen. "
+    if any(row.rounded for row in found.row_lengths):
+        tables = "these tries and those of depths" if found.depths else "these tries"
+        said += f"Very many lengths differ: for {tables} they were rounded up by less than 0.1 %. "
     return said + (
         f"Work is counted in FLOP of the layers of {found.shape.name if found.shape else 'Llama 3 8B'}, relative to "
         f"rows of {found.max_length:,} with attention that reads the bounds of sequences."

@@ -86,7 +86,11 @@ def batches_today(
         batch_size: rows in a forward pass.
         today: a habit of `padding_waste`, such as "random" or "sorted" batches padded to their longest, or "maximum",
             rows of one length; or "packed" in the order of the data by `next_fit`.
+        max_sequences_per_pack: the most sequences that a pack holds, where they are packed; None for no limit.
         seed: of the order, where they are packed.
+
+    Raises:
+        TypeError, ValueError: naming the argument that is wrong, and what is allowed.
     """
     one_of("today", today, TODAY)
     size = whole_number("batch_size", batch_size, 1)

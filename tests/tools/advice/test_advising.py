@@ -86,7 +86,7 @@ def test_today_may_be_packed_already():
     found = advise(CHATS, 4096, today="packed", batch_size=4, accumulation=8, overlong="truncate", seed=3)
     made = plan(of(CHATS).with_max_length(4096, "truncate"), method="next_fit", seed=3)
     assert found.today.rows == made.num_packs and found.today.packing_factor == made.packing_factor
-    assert found.times_fewer == pytest.approx(made.num_packs / found.plan.num_packs)
+    assert found.slots_ratio == pytest.approx(made.num_packs / found.plan.num_packs)
     assert found.update.before.sequences_per_update == pytest.approx(32 * made.packing_factor)
 
 
