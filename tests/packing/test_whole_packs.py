@@ -1,5 +1,6 @@
 """Lists of the packs that matter, and integer programs over them."""
 
+import itertools
 from dataclasses import replace
 from itertools import combinations
 
@@ -15,7 +16,7 @@ from packlib.packing.proofs import PricesAndList
 from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound
 from packlib.packing.search.dives import Dives
 from packlib.packing.search.knapsack import NOT_FOR_SALE, fillable_packs, solve_knapsack
-from packlib.packing.search.whole_packs import flat, ruled_out
+from packlib.packing.search.whole_packs import choose, flat, ruled_out
 
 
 @st.composite
@@ -81,6 +82,18 @@ def test_hard_cases_are_closed_from_both_sides(seed, packs, listed):
     if not listed:
         with pytest.raises(ValueError, match="states that a list of packs proves more than its prices"):
             replace(made, proof=PricesAndList(made.prices))
+
+
+@pytest.mark.parametrize("sequences", [15, 31])
+def test_an_integer_program_ends_where_its_caller_says_so(sequences):
+    """Pairs of an odd number of sequences: that no choice holds each of them once takes some branching."""
+    pairs = [((long, 1), (short, 1)) for short, long in combinations(range(1, sequences + 1), 2)]
+    each = np.append(0, np.ones(sequences, int))
+    asked = itertools.count()
+    assert choose(pairs, each, sequences, 2000, lambda: next(asked) == 2) is None and next(asked) == 3
+    assert choose(pairs, each, sequences, 2000, lambda: True) is None
+    assert choose(pairs, each, sequences, 2000) == []
+    assert sum(repeats for _, repeats in choose([*pairs, ((1, 1),)], each, sequences, 2000)) == sequences // 2 + 1
 
 
 def test_that_no_pack_is_good_enough_is_a_proof_too():

@@ -75,7 +75,7 @@ class Deadline:
         if self._rounds <= 0 or self._steps <= 0:
             return False
         an_iteration = _STEPS_AN_ITERATION + _STEPS_A_ROW * len(master.lengths)
-        solved = master.solve(counts, self.seconds_left() - kept, self._steps / an_iteration)
+        solved = master.solve(counts, lambda: self.seconds_left() <= kept, self._steps / an_iteration)
         self.spend(master.iterations * an_iteration)
         self._rounds -= 1
         return solved

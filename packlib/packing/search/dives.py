@@ -96,7 +96,7 @@ class Dives:
         ]
         if len(few) <= _FEW_STRATEGIES:
             self._spend(_STEPS_A_STRATEGY * len(few))
-            answer = choose(few, left, target - chosen.total(), FEW_NODES, exact.time_left())
+            answer = choose(few, left, target - chosen.total(), FEW_NODES, exact.is_over)
             exact.improve(chosen, answer or None)
 
     def _solve_rest(self, left: np.ndarray, packs: int) -> bool:

@@ -68,8 +68,11 @@ class ExactProgram:
     def time_left(self) -> float:
         return self.deadline.seconds_left() - self.knapsack_seconds
 
+    def is_over(self) -> bool:
+        return self.time_left() <= 0
+
     def done(self) -> bool:
-        return self.best.num_packs == self.best.lower_bound or self.time_left() <= 0
+        return self.best.num_packs == self.best.lower_bound or self.is_over()
 
     def solve(self, counts: np.ndarray) -> bool:
         """Solve the linear program for these counts; False if the time was up first."""
@@ -157,8 +160,8 @@ class ExactProgram:
 
     def center_prices(self) -> None:
         """Take prices from the middle of all that are best, so that fewer packs waste little and are listed."""
-        while self.time_left() > 0 and self.solve(self.counts):
-            prices = self.program.middle_prices()
+        while not self.is_over() and self.solve(self.counts):
+            prices = self.program.middle_prices(self.is_over)
             knapsack = self.price(prices)
             price_of = self.price_of_each(prices)
             packs = self.packs_with_each(knapsack)

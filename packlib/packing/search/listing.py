@@ -22,14 +22,14 @@ def list_packs(exact: ExactProgram) -> None:
     if exact.done() or not 0 <= spare < exact.pack_worth:
         return
     knapsack, listed = solve_knapsack(exact.by_length(exact.prices, NOT_FOR_SALE), exact.limit), None
-    while listed is None and waste >= spare >> 10 and exact.time_left() > 0:
+    while listed is None and waste >= spare >> 10 and not exact.is_over():
         listed = knapsack.packs_worth(exact.pack_worth - waste, exact.counts, LISTED)
         waste = (waste - 1) // 2 if listed is None else waste
     if listed is None:
         return
     exact.program.add(listed)
     if len(listed) <= WHOLE and not exact.done():
-        answer = choose(listed, exact.counts, target, NODES if waste == spare else FEW_NODES, exact.time_left())
+        answer = choose(listed, exact.counts, target, NODES if waste == spare else FEW_NODES, exact.is_over)
         if answer == [] and waste == spare and exact.time_left() > time.perf_counter() - started:
             # there is time for the plan's own check
             exact.best.prove(target + 1, PricesAndList(exact.by_length(exact.prices, 0)))

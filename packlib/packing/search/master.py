@@ -2,35 +2,20 @@
 
 import math
 import warnings
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from packlib.lengths.counting import float_unit
 from packlib.packing.search.bound import PRICE_OF_A_PACK
 from packlib.packing.search.knapsack import Multiset, fillable
+from packlib.packing.search.solver import run, silent_highs
 
 Numbers = list[int] | np.ndarray
 
 TOLERANCE = 1e-5  # of a unit; HiGHS' objective is this exact
 _MOST_ITERATIONS = (1 << 31) - 1  # HiGHS' own limit
 _COARSE = 1 << 24  # prices in the middle are multiples of so small a part of a pack: no rounding is seen in them
-
-
-def silent_highs() -> Any:
-    """Make a solver that prints nothing, not even its name.
-
-    HiGHS 1.16 and later print their name while they are made, when they hear what to call back.
-    """
-    import highspy  # here, since it takes a while to import
-
-    class Silent(highspy.Highs):
-        def enableCallbacks(self) -> None:
-            self.setOptionValue("output_flag", False)
-            super().enableCallbacks()
-
-    return Silent()
 
 
 class MasterProblem:
@@ -53,8 +38,7 @@ class MasterProblem:
         self._wanted = np.zeros(len(self.lengths))
         self._row = {length: row for row, length in enumerate(self.lengths.tolist())}
         self._highs = silent_highs()
-        for option, value in (("presolve", "off"), ("threads", 1)):
-            self._highs.setOptionValue(option, value)
+        self._highs.setOptionValue("presolve", "off")
         n = len(self.lengths)
         self._highs.addRows(
             n, np.zeros(n), np.full(n, np.inf), 0, np.zeros(n, np.int32), np.zeros(0, np.int32), np.zeros(0)
@@ -86,10 +70,12 @@ class MasterProblem:
         most = np.full(n, np.inf) if counts is None else np.where(fillable(self.strategies, counts), np.inf, 0.0)
         self._highs.changeColsBounds(n, np.arange(first, first + n, dtype=np.int32), np.zeros(n), most)
 
-    def solve(self, counts: np.ndarray, seconds: float = math.inf, iterations: float = math.inf) -> bool:
+    def solve(
+        self, counts: np.ndarray, is_over: Callable[[], bool] = lambda: False, iterations: float = math.inf
+    ) -> bool:
         """Find the best usage for `counts` (int64, shape (max_length + 1,)).
 
-        Returns False if the seconds or the iterations of the simplex method were used up first.
+        Returns False if `is_over` returned True first, or the iterations of the simplex method were used up.
 
         New columns keep the last solution feasible: the primal simplex goes on from it. New counts keep the prices
         feasible: the dual simplex does. If HiGHS gives up for another reason, a warning says so.
@@ -102,11 +88,9 @@ class MasterProblem:
             self._wanted = wanted
             self._highs.changeRowsBounds(n, np.arange(n, dtype=np.int32), wanted, np.full(n, np.inf))
         self._highs.setOptionValue("simplex_strategy", 4 if same else 1)
-        self._highs.setOptionValue("time_limit", self._highs.getRunTime() + max(seconds, 0.0))
         self._highs.setOptionValue("simplex_iteration_limit", int(min(max(iterations, 1), _MOST_ITERATIONS)))
-        self._highs.run()
-        status = self._highs.modelStatusToString(self._highs.getModelStatus())
-        if status not in ("Optimal", "Time limit reached", "Iteration limit reached"):
+        status = run(self._highs, is_over)
+        if status not in ("Optimal", "Interrupted by user", "Iteration limit reached"):
             said = f"HiGHS could not solve the linear program ({status}): the plan may have more packs than needed."
             warnings.warn(said, RuntimeWarning, stacklevel=2)
         return status == "Optimal"
@@ -116,20 +100,17 @@ class MasterProblem:
         """Iterations of the simplex method in the last solution."""
         return max(self._highs.getInfo().simplex_iteration_count, 0)
 
-    def middle_prices(self) -> np.ndarray:
+    def middle_prices(self, is_over: Callable[[], bool] = lambda: False) -> np.ndarray:
         """Prices from the middle of all that are best, not from a corner; int64, one for each of `lengths`.
 
         An interior-point method without crossover ends there. At such prices few packs are worth what they cost that
         no best solution uses.
         """
-        import highspy  # here, since it takes a while to import
-
         highs = silent_highs()
         highs.passModel(self._highs.getLp())
-        for option, value in (("presolve", "off"), ("threads", 1), ("solver", "ipm"), ("run_crossover", "off")):
+        for option, value in (("presolve", "off"), ("solver", "ipm"), ("run_crossover", "off")):
             highs.setOptionValue(option, value)
-        highs.run()
-        if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        if run(highs, is_over) != "Optimal":
             return self.prices
         prices = np.clip(np.array(highs.getSolution().row_dual), 0.0, 1.0)
         return np.rint(prices * _COARSE).astype(np.int64) * (PRICE_OF_A_PACK // _COARSE)

@@ -2,16 +2,18 @@
 
 Fix a number of packs. At the prices of the best bound a plan of that many packs can waste so much in all, so no single
 pack of it wastes more. Where the packs that waste no more are few enough to be listed (`Knapsack.packs_worth`), an
-integer program over them finds such a plan, or proves that there is none. HiGHS solves it, by way of SciPy.
+integer program over them finds such a plan, or proves that there is none. HiGHS solves it (`solver.py`).
 """
 
-import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from packlib.packing.greedy import EqualPacks
 from packlib.packing.search.bound import exact_dot, needs_relaxation
 from packlib.packing.search.knapsack import NOT_FOR_SALE, Multiset, solve_knapsack
+from packlib.packing.search.solver import run, silent_highs
 
 LISTED = 10_000  # packs, at most
 WHOLE = 3000  # of these, at most, for an integer program over all sequences
@@ -20,7 +22,7 @@ FEW_NODES = 60  # of that of an integer program over the sequences that a dive l
 
 
 def choose(
-    packs: list[Multiset], counts: np.ndarray, most: int, nodes: int, seconds: float = math.inf
+    packs: list[Multiset], counts: np.ndarray, most: int, nodes: int, is_over: Callable[[], bool] = lambda: False
 ) -> list[EqualPacks] | None:
     """Choose among packs so that they hold exactly these sequences, in at most so many packs.
 
@@ -29,30 +31,48 @@ def choose(
         counts: `counts[l]` sequences have length l; int64, shape (max_length + 1,).
         most: packs that the choice may have.
         nodes: of the branching, after which it gives up; they are the same on every machine.
-        seconds: after which it gives up, too.
+        is_over: is asked time and again; where it returns True, it gives up, too.
 
     Returns:
         The strategies; an empty list if no choice takes so few; None if it gave up.
     """
-    from scipy.optimize import LinearConstraint, milp  # here, since it takes a while to import
-    from scipy.sparse import csc_array
+    import highspy  # here, since it takes a while to import
 
-    if not packs or seconds <= 0:
-        return None if packs else []
-    lengths = np.flatnonzero(counts)
-    items = np.array([length for pack in packs for length, _ in pack])
-    copies = np.array([copies for pack in packs for _, copies in pack], float)
-    ends = np.cumsum([0] + [len(pack) for pack in packs])
-    matrix = csc_array((copies, np.searchsorted(lengths, items), ends), shape=(len(lengths), len(packs)))
-    all_packs = np.ones(len(packs))
-    rules = LinearConstraint(matrix, counts[lengths], counts[lengths]), LinearConstraint(all_packs, 0, most)
-    options = dict(node_limit=nodes, time_limit=None if math.isinf(seconds) else seconds)
+    if not packs:
+        return []
+    if is_over():
+        return None
+    highs = _program_of_choice(packs, counts, most)
+    highs.setOptionValue("mip_max_nodes", nodes)
+    if run(highs, is_over) == "Infeasible":
+        return []
+    if highs.getInfo().primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
+        return None
+    chosen = np.rint(highs.getSolution().col_value).astype(np.int64)
+    return [(flat(packs[i]), int(chosen[i])) for i in np.flatnonzero(chosen)]
+
+
+def _program_of_choice(packs: list[Multiset], counts: np.ndarray, most: int) -> Any:
+    """Make the integer program: a column a pack, a row for each length that occurs, and one for all packs."""
+    import highspy  # here, since it takes a while to import
+
+    highs, lengths = silent_highs(), np.flatnonzero(counts)
+    all_packs, nothing = len(lengths), np.zeros(0, np.int32)
+    lower, upper = np.append(counts[lengths], 0).astype(float), np.append(counts[lengths], most).astype(float)
+    highs.addRows(all_packs + 1, lower, upper, 0, nothing, nothing, np.zeros(0))
+    row_of = {length: row for row, length in enumerate(lengths.tolist())}
+    starts, rows, copies = list[int](), list[int](), list[float]()
+    for pack in packs:
+        starts.append(len(rows))
+        rows += [*(row_of[length] for length, _ in pack), all_packs]
+        copies += [*(n for _, n in pack), 1]
+    n = len(packs)
     # any choice will do: without an objective HiGHS takes half as long
-    found = milp(np.zeros(len(packs)), constraints=rules, integrality=all_packs, options=options)
-    if found.x is not None:
-        chosen = np.rint(found.x).astype(np.int64)
-        return [(flat(packs[i]), int(chosen[i])) for i in np.flatnonzero(chosen)]
-    return [] if found.status == 2 else None
+    free = np.zeros(n), np.zeros(n), np.full(n, np.inf)
+    highs.addCols(n, *free, len(rows), np.array(starts, np.int32), np.array(rows, np.int32), np.array(copies, float))
+    whole = np.full(n, highspy.HighsVarType.kInteger)
+    highs.changeColsIntegrality(n, np.arange(n, dtype=np.int32), whole)
+    return highs
 
 
 def flat(pack: Multiset) -> tuple[int, ...]:
