@@ -133,7 +133,9 @@ def test_every_sentence_holds_for_the_data(told):
         assert f"Your packs take {saved} slots than today's batches, so they are not worth a change." in points
     assert size > 1 or "Sorted batches" not in points, "a batch of one has nothing to sort"
     assert not PLURAL_OF_ONE.search(" ".join(texts)), "one is no plural"
-    (spread,) = [text for text in texts if " sequence" in text and ": half of them have " in text or ": all have " in text]
+    (spread,) = [
+        text for text in texts if (" sequence" in text and ": half of them have " in text) or ": all have " in text
+    ]
     assert (": all have " in spread) == (uncut.min() == uncut.max())
     assert ("none is longer" in spread) == (uncut.max() <= row) and " 0.00 % are longer" not in spread
     assert ("so nothing is padding" in padding) == bool((lengths == row).all())
