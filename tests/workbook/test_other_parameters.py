@@ -107,7 +107,8 @@ def stale_sentences(stored, executed):
 NOUNS = (
     "answers arms batches blocks bytes chats chunks columns deviations documents edges examples experiments graphs "
     "groups images labels layers lengths messages packs pairs pieces places processes prompts ranks rounds rows runs "
-    "samples seeds sentences sequences shapes slots stages steps strategies texts tiles tokens turns updates widths words"
+    "samples seeds sentences sequences shapes slots stages steps strategies texts tiles tokens turns updates "
+    "widths words"
 )
 PLURAL_OF_ONE = re.compile(  # "1 packs", "1 micro-batches", "1 open packs", and "1 pack fit"
     rf"(?<![\w.,:+×−/-])(?<![+×−,] )1 (?:(?:micro|open|full|other|different|further|more|empty|useful|short|long)[ -])?"
