@@ -78,7 +78,7 @@ def test_every_sentence_holds_for_the_data(told):
     mean, median = lengths.mean(), np.sort(lengths)[(len(lengths) - 1) // 2]
     assert f"mean is {mean:,.1f} of {row:,}" in padding
     side = "about the same as" if abs(mean - median) <= 0.05 * median else "above" if mean > median else "below"
-    assert f"It is {side} the median, {median:,}" in padding
+    assert f"The mean is {side} the median, {median:,}" in padding
     counted = {"split": "count as their pieces", "truncate": "count as they are cut", "drop": "are left out"}
     assert (f"Sequences longer than a row {counted[values['overlong']]}." in padding) == (uncut.max() > row)
 

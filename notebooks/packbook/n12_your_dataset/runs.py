@@ -103,10 +103,10 @@ def median_in_words(histogram: LengthHistogram) -> str:
     half = int(np.searchsorted(np.cumsum(histogram.counts), histogram.num_sequences / 2))
     said = f"the median, {half:,}"
     if abs(mean - half) <= 0.05 * half:
-        return f"It is about the same as {said}, so either would have done for the guess."
+        return f"The mean is about the same as {said}, so either would have done for the guess."
     if mean > half:
-        return f"It is above {said}: the longer half exceeds the median by more than the shorter half falls below it."
-    return f"It is below {said}: the shorter half falls below the median by more than the longer half exceeds it."
+        return f"The mean is above {said}: the longer half exceeds the median by more than the shorter half falls below it."
+    return f"The mean is below {said}: the shorter half falls below the median by more than the longer half exceeds it."
 
 
 def full_in_words(now: float, then: float) -> str:
