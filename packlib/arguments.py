@@ -174,6 +174,15 @@ def percent(share: float, digits: int = 1) -> str:
     return f"{np.round(100 * share, digits) + 0.0:.{digits}f} %"  # + 0.0: no minus zero
 
 
+def plural(count: int, noun: str) -> str:
+    """A count with its noun: "1 pack", "2,000 packs", "3 batches", "2 strategies"."""
+    if count == 1:
+        return f"1 {noun}"
+    if noun.endswith("y") and noun[-2:] not in ("ay", "ey", "oy"):
+        return f"{count:,} {noun[:-1]}ies"
+    return f"{count:,} {noun}{'es' if noun.endswith(('ch', 'ss')) else 's'}"
+
+
 def escaped(text: str) -> str:
     """Escape text for an attribute in quotes, or for an element that holds text alone, such as `<title>`."""
     return html.escape(text)

@@ -16,6 +16,7 @@ What several chapters use is in `shared`, in files named for their idea; no chap
 from typing import TYPE_CHECKING
 
 from packlib.arguments import percent as percent
+from packlib.arguments import plural as plural
 from packlib.installed import late
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ __all__ = [
     "Table",
     "compare",
     "percent",
+    "plural",
     "result",
     "show_recorded",
     "show_source",

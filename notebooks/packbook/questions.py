@@ -120,13 +120,12 @@ class Questions(dict[str, Question]):
         self._guesses[name], self._judged[name] = guess, judged
         offered = question.choices if judged.state == "wrong" else {}
         replies = [reply for choice, reply in offered.items() if reply and same_word(choice, judged.guess)]
-        reason = " ".join([*replies, why])
-        answer = f"<p><b>{escaped(judged.answer)}.</b> {escaped(reason)}</p>"
+        answer = f"<p><b>{escaped(judged.answer)}.</b> {escaped(why)}</p>"
         asks = isinstance(guess, str) and "?" in guess
         if judged.state in ("right", "near", "wrong") or (judged.state == "none" and asks):
-            verdict = "" if asks else judged.message
+            verdict = "" if asks else " ".join([judged.message, *replies])  # a reply is about the guess
             page = f"<p>{escaped(verdict)}</p>{answer}" if verdict else answer
-            plain = f"{verdict} {judged.answer}. {reason}".strip()
+            plain = f"{verdict} {judged.answer}. {why}".strip()
         else:
             page = f"<p>{escaped(judged.message)}</p><details><summary>Show the answer</summary>{answer}</details>"
             plain = judged.message

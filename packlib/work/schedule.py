@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from packlib.arguments import percent, shown, whole_number
+from packlib.arguments import percent, plural, shown, whole_number
 from packlib.packing.packs import Packs
 from packlib.packing.ragged import ranges
 from packlib.work.cost import Work, check_work
@@ -76,10 +76,11 @@ class Schedule(Packs):
         return np.lexsort((rng.random(self.steps), rng.permutation(window_of[-1] + 1)[window_of]))
 
     def __repr__(self) -> str:
-        packs = f"{self.packs_per_rank} pack{'s' * (self.packs_per_rank > 1)}"
+        steps, ranks = plural(self.steps, "step"), plural(self.ranks, "rank")
+        packs = plural(self.packs_per_rank, "pack")
         least = percent(max(0, 1 - self.mean / self.lower_bound), 2)
         return (
-            f"Schedule({self.steps:,} steps of {self.ranks} ranks × {packs} of {self.max_length}, in windows of "
+            f"Schedule({steps} of {ranks} × {packs} of {self.max_length}, in windows of "
             f"{self.window}: the average rank waits {percent(self.waiting, 2)} of the time, at least {least} in any "
             "schedule with these windows)"
         )

@@ -22,6 +22,7 @@ from packbook.n14_whole_documents.runs import expected_losses
 from packbook.n15_fine_tuning import exercises as fine_tuning
 from packbook.n15_fine_tuning import runs as weights
 from packbook.n15_fine_tuning.figures import draw_weights
+from packbook.n16_shared_prompts import runs as shared_prompts
 from packbook.n16_shared_prompts.lesson import SharedTree
 from packbook.n16_shared_prompts.runs import tokens_ratio
 from packbook.records import recorded
@@ -105,6 +106,15 @@ def test_nothing_is_told_before_the_faults_are_named(capsys):
         assert lab.confirm(named, None, None, [], None, None) is None
         assert capsys.readouterr().out.startswith("Name the four faults first")
     assert lab.not_the_four("mask").startswith("mask: not among tokens, isolation,")
+
+
+def test_the_answers_of_a_small_group_share_the_prompt_and_no_more():
+    """With one seed in ten, two answers began alike: the tree merged them, and notebook 16 compared 5 losses with 6."""
+    for seed in range(100):
+        sequences, labels = shared_prompts.small_group(seed, prompt=5, answers=[1, 3, 2])
+        assert [len(tokens) for tokens in sequences] == [6, 8, 7]
+        assert len({tuple(tokens[:5]) for tokens in sequences}) == 1 and len({tokens[5] for tokens in sequences}) == 3
+        assert all(own[5:] == tokens[5:] for tokens, own in zip(sequences, labels, strict=True))
 
 
 def enumerated(p, m):

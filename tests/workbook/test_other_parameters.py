@@ -1,6 +1,7 @@
 """Every notebook runs with other parameters too; what it asserts inside holds, and its figures keep the style.
 
-One run has other data and other numbers, and tries guesses of all kinds.
+One run has other data and other numbers, and another the smallest of all: one sequence, one of each. Both try guesses
+of all kinds, and read every sentence for a number that is stale, and for a plural of one.
 
 `make test-all` also runs each with `quick=False`.
 """
@@ -31,7 +32,7 @@ from packbook.results import FIGURES_FOLDER, meaning
 from packbook.run.running import notebooks
 
 NAMES = list(notebooks())
-RUNS = ("other", *(["thorough"] if os.environ.get("PACKLIB_ALL") else []))
+RUNS = ("other", "smallest", *(["thorough"] if os.environ.get("PACKLIB_ALL") else []))
 
 
 def committed(name):
@@ -55,12 +56,22 @@ def another(kind, value):
     return (kind.at_least + value) / 2
 
 
-def values_of(name, which):
-    """Other data, numbers and choices; or all of the data."""
+def smallest(kind, folder):
+    """The least value of a parameter; of data sets a file with one sequence."""
+    if isinstance(kind, Dataset):
+        (folder / "one.csv").write_text("37\n")
+        return str(folder / "one.csv")
+    return kind.names[-1] if isinstance(kind, Choice) else kind.at_least
+
+
+def values_of(name, which, folder):
+    """Other data, numbers and choices; the least of each; or all of the data."""
     if which == "thorough":
         return {"quick": False}
     default = committed(name)
     kinds = {key: kind for key, kind in parameters_of(name).items() if key not in ("quick", "seed")}
+    if which == "smallest":
+        return {"seed": 12345} | {key: smallest(kind, folder) for key, kind in kinds.items()}
     return {"seed": 7} | {key: another(kind, default[key]) for key, kind in kinds.items()}
 
 
@@ -91,6 +102,25 @@ def stale_sentences(stored, executed):
                 numbers = set(NUMBER.findall(sentence)) & (shown - now - given)
                 if numbers and not FIXED.search(sentence):
                     yield f"{sorted(numbers)}: {sentence}"
+
+
+NOUNS = (
+    "answers arms batches blocks bytes chats chunks columns deviations documents edges examples experiments graphs "
+    "groups images labels layers lengths messages packs pairs pieces places processes prompts ranks rounds rows runs "
+    "samples seeds sentences sequences shapes slots stages steps strategies texts tiles tokens turns updates "
+    "widths words"
+)
+PLURAL_OF_ONE = re.compile(  # "1 packs", "1 micro-batches", "1 open packs", and "1 pack fit"
+    rf"(?<![\w.,:+×−/-])(?<![+×−,] )1 (?:(?:micro|open|full|other|different|further|more|empty|useful|short|long)[ -])?"
+    rf"(?:{'|'.join(NOUNS.split())})\b"
+)
+
+
+def test_a_plural_of_one_is_seen():
+    said = "1 sequences of up to 37; 1 micro-batches. In 1 open packs"
+    assert PLURAL_OF_ONE.findall(said) == ["1 sequences", "1 micro-batches", "1 open packs"]
+    for right in ("1 sequence", "11 packs", "0.1 tokens", "8 × 1 packs", "0, 1 rows", "1,001 rows", "1 has packs"):
+        assert not PLURAL_OF_ONE.search(right)
 
 
 @pytest.fixture
@@ -145,7 +175,7 @@ def try_guesses(lesson, monkeypatch):
 @pytest.mark.parametrize("which", RUNS)
 @pytest.mark.parametrize("name", NAMES)
 def test_it_runs_with_other_parameters(name, which, tmp_path, monkeypatch, shell):
-    values = check_values(name, values_of(name, which))
+    values = check_values(name, values_of(name, which, tmp_path))
     assert values != {key: committed(name)[key] for key in values}
     try_guesses(import_module(f"packbook.n{name}.lesson"), monkeypatch)
     monkeypatch.chdir(notebooks()[name].parent)
@@ -153,6 +183,7 @@ def test_it_runs_with_other_parameters(name, which, tmp_path, monkeypatch, shell
     executed = run_here(name, values, shell)
     if name < "09":  # the later chapters tell of recorded runs
         assert not list(stale_sentences(nbformat.read(notebooks()[name], as_version=4), executed))
+    assert not [text for text in outputs_of(executed) if PLURAL_OF_ONE.search(text)]
     assert list(tmp_path.glob("*.svg"))
     for drawing in tmp_path.glob("*.svg"):
         assert not style_faults(drawing.read_text(encoding="utf-8")), drawing.stem

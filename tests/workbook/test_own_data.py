@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from test_other_parameters import run_here
+from test_other_parameters import PLURAL_OF_ONE, run_here
 from test_other_parameters import shell as shell  # a fixture
 
 from packbook.parameters import ParameterError, check_values
@@ -78,7 +78,7 @@ def test_every_sentence_holds_for_the_data(told):
     mean, median = lengths.mean(), np.sort(lengths)[(len(lengths) - 1) // 2]
     assert f"mean is {mean:,.1f} of {row:,}" in padding
     side = "about the same as" if abs(mean - median) <= 0.05 * median else "above" if mean > median else "below"
-    assert f"It is {side} the median, {median:,}" in padding
+    assert f"The mean is {side} the median, {median:,}" in padding
     counted = {"split": "count as their pieces", "truncate": "count as they are cut", "drop": "are left out"}
     assert (f"Sequences longer than a row {counted[values['overlong']]}." in padding) == (uncut.max() > row)
 
@@ -132,7 +132,14 @@ def test_every_sentence_holds_for_the_data(told):
     if saved.endswith("more"):
         assert f"Your packs take {saved} slots than today's batches, so they are not worth a change." in points
     assert size > 1 or "Sorted batches" not in points, "a batch of one has nothing to sort"
-    assert not re.search(r"\b1 (packs|micro batches)\b", " ".join(texts)), "one is no plural"
+    assert not PLURAL_OF_ONE.search(" ".join(texts)), "one is no plural"
+    (spread,) = [
+        text for text in texts if (" sequence" in text and ": half of them have " in text) or ": all have " in text
+    ]
+    assert (": all have " in spread) == (uncut.min() == uncut.max())
+    assert ("none is longer" in spread) == (uncut.max() <= row) and " 0.00 % are longer" not in spread
+    assert ("so nothing is padding" in padding) == bool((lengths == row).all())
+    assert "(0.0 % " not in points, "a difference that rounds to nothing is none"
 
     beyond = 1 - lengths.sum() / uncut.sum()
     assert ("If you split long sequences, none is." in points) == (beyond > 0.02)

@@ -74,7 +74,7 @@ def test_a_guess_is_drawn_into_the_figure_that_answers_it(questions, displayed):
 @pytest.mark.parametrize(
     ("guess", "says"),
     [
-        ("Most.", "That is wrong. least. It spreads. It fills up."),
+        ("Most.", "That is wrong. It spreads. least. It fills up."),
         ("the least", "That is right. least. It fills up."),
         ("longest", "That is not among the choices: most, least, none."),
     ],
@@ -83,6 +83,9 @@ def test_each_wrong_choice_gets_its_reply(questions, displayed, guess, says):
     questions.reveal("rule", guess)
     assert displayed[0]["text/plain"] == says
     assert ("fills" in displayed[0]["text/html"].partition("<details>")[0]) is (guess != "longest")
+    if guess == "Most.":  # "It" is what was guessed, so the reply comes before the answer, as on the site
+        page = "<p>That is wrong. It spreads.</p><p><b>least.</b> It fills up.</p>"
+        assert displayed[0]["text/html"] == page
 
 
 def test_a_guess_is_none_at_the_next_question(questions, displayed, monkeypatch):
@@ -100,7 +103,7 @@ def test_questions_stand_in_a_file_beside_the_lesson(tmp_path, displayed):
     found = Questions.beside(lesson)
     found.reveal("share", "?", 1e5 / 4000, packs=4000, best=3)
     found.reveal("rule", "b")
-    said = ["25 %. 4,000 packs and 3.", "That is wrong. a. No. Since."]
+    said = ["25 %. 4,000 packs and 3.", "That is wrong. No. a. Since."]
     assert list(found) == ["share", "rule"] and [bundle["text/plain"] for bundle in displayed] == said
     (tmp_path / "questions.toml").write_text(first + "limit = 3\n")
     with pytest.raises(
@@ -134,8 +137,8 @@ def test_a_truth_is_a_value_at_the_call(told, displayed):
     assert said[1] == "5 points below the answer. 25 %. 4,000 packs."
     assert said[2:] == [
         "That is right. most. Since.",
-        "That is wrong. least. It spreads. Since.",
-        "That is wrong. mix. It holds. No pack is changed.",
+        "That is wrong. It spreads. least. Since.",
+        "That is wrong. It holds. mix. No pack is changed.",
     ]
     assert "question" not in displayed[0]["packlib"] and displayed[0]["packlib"]["judging"]["truth"] == 25
 

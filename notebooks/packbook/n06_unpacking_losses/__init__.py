@@ -13,5 +13,6 @@ __getattr__, __dir__ = late(
         f"{__name__}.lesson": ["QUESTIONS", "MeansExplorer", "reveal"],
         "packbook.shared.glosses": ["wordnet_texts"],
         "packbook.shared.gradients": ["distance", "gradients", "largest_difference"],
+        "packbook.shared.spans": ["span"],
     },
 )

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 
 from packbook.figures import INK, OKABE_ITO, new_figure, percent, show
 from packbook.n06_unpacking_losses.runs import weights
+from packbook.shared.spans import span
 
 LOOKS = {  # of the three means
     "token": {"color": OKABE_ITO[2], "linestyle": "--", "marker": "P"},
@@ -76,8 +77,7 @@ def show_errors(errors: Mapping[int, Sequence[float]], in_order: Mapping[int, fl
     title = "Equal micro-batches: the mean of means has the right gradient"
     ax.set_title(title if equal else f"The mean of means misses the gradient, on average by {listed} %")
     listed = "; ".join(
-        f"{n} micro-batches: {min(e):.0f} to {max(e):.0f} %, packer's order {in_order[n]:.0f} %"
-        for n, e in errors.items()
+        f"{n} micro-batches: {span(e)} %, packer's order {in_order[n]:.0f} %" for n, e in errors.items()
     )
     alt = f"Error of the gradient over {len(errors[2])} shuffles. {listed}."
     numbers = {f"parts {n}": float(average) for n, average in zip(errors, averages, strict=True)}

@@ -11,6 +11,8 @@ from packbook.n07_hyperparameters.runs import above_padded, in_words
 from packbook.results import show_recorded
 from packbook.shared.recorded_figures import draw_intervals
 from packbook.shared.recorded_runs import Interval
+from packbook.shared.spans import span
+from packlib.arguments import plural
 from packlib.training import Recipe
 
 
@@ -52,13 +54,13 @@ def show_evenness(by_rows: Sequence[int], by_sequences: Sequence[int], target: f
     for name, (counts, color, marker) in kinds.items():
         shown = counts[:100]
         ax.plot(range(1, len(shown) + 1), shown, marker, color=color, label=name, markersize=6)
-        listed.append(f"{name}: {min(counts):,} to {max(counts):,}, on average {np.mean(counts):,.1f}")
+        listed.append(f"{name}: {span(counts)}, on average {np.mean(counts):,.1f}")
     ax.axhline(target, color=INK, linestyle=":", linewidth=1.5, label=f"padded: {target:,.0f}")
     low, high = ax.get_ylim()
     ax.set(xlabel="update", ylabel="sequences per update", ylim=(low, high + 0.2 * (high - low)))
     ax.legend(loc="upper right", ncols=3)
     off, even = (max(abs(count - target) for count in counts) for counts in (by_rows, by_sequences))
-    ax.set_title(f"Updates are up to {off:,.0f} sequences off by rows, and {even:,.0f} by sequences")
+    ax.set_title(f"Updates are up to {plural(round(off), 'sequence')} off by rows, and {even:,.0f} by sequences")
     show(fig, alt=f"Sequences per update; padded rows have {target:,.0f}. {'; '.join(listed)}.", name="even-updates")
 
 

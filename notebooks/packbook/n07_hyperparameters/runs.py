@@ -4,6 +4,7 @@ import numpy as np
 
 from packbook.questions import compare
 from packbook.shared.recorded_runs import Interval, against, at_end, runs_of
+from packlib.arguments import plural
 from packlib.packing import Packs
 from packlib.training import Recipe
 from packlib.training.adjustment import TOLERATED
@@ -25,7 +26,10 @@ def strips(
 ) -> dict[str, list[np.ndarray]]:
     """Return an update's first eight micro-batches, of each kind, under its name and the whole update's sequences."""
     parts = {name: micro_batches(lengths, *which, slots, seed) for name, which in updates.items()}
-    return {f"{name}: {sum(ids.max(1).sum() for ids in part):,} sequences": part[:8] for name, part in parts.items()}
+    return {
+        f"{name}: {plural(int(sum(ids.max(1).sum() for ids in part)), 'sequence')}": part[:8]
+        for name, part in parts.items()
+    }
 
 
 def what_changes(before: Recipe, after: Recipe) -> str:

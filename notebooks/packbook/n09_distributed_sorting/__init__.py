@@ -12,5 +12,6 @@ __getattr__, __dir__ = late(
         f"{__name__}.exercises": ["check"],
         f"{__name__}.lesson": ["QUESTIONS", "BucketExplorer", "reveal"],
         "packbook.shared.histograms": ["sample_lengths"],
+        "packbook.shared.spans": ["span"],
     },
 )

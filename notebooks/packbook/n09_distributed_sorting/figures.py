@@ -94,9 +94,9 @@ def show_piling(ranks: Sequence[int], uneven: Sequence[float], jump: float) -> N
     plain_ticks(ax.xaxis, ranks)
     plain_ticks(ax.yaxis, [1, 10, 100])
     ax.set(xlabel="ranks", ylabel="imbalance")
-    ax.set_title(f"With splitters: imbalance {uneven[2]:.2g} on {ranks[2]} ranks, {uneven[-1]:,.3g} on {ranks[-1]:,}")
+    ax.set_title(f"With splitters: imbalance {uneven[2]:,.2g} on {ranks[2]} ranks, {uneven[-1]:,.4g} on {ranks[-1]:,}")
     label_ends({plain: "splitters\nfrom samples", counted: "counted cuts"})
-    listed = ", ".join(f"{value:.4g} on {p:,}" for p, value in zip(ranks, uneven, strict=True))
+    listed = ", ".join(f"{value:,.4g} on {p:,}" for p, value in zip(ranks, uneven, strict=True))
     alt = (
         f"Imbalance of plain sample sort in one process, by the number of ranks: {listed}. With counted cuts it is 1. "
         f"The dotted line is {jump:.3f} times the number of ranks."

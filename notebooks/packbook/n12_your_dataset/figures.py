@@ -9,8 +9,10 @@ from matplotlib.axes import Axes
 from packbook.figures import INK, OKABE_ITO, name_rows, new_figure, percent, plain_ticks, series, show
 from packbook.n12_your_dataset.runs import ALIKE, BEYOND, Bill
 from packbook.shared.histograms import shown_name
+from packlib.arguments import plural
 from packlib.lengths import LengthHistogram
 from packlib.tools.advice import Advice
+from packlib.tools.advice.words import share_of
 
 RING = {  # around what is advised
     "marker": "o", "markersize": 20, "markerfacecolor": "none", "markeredgecolor": INK, "markeredgewidth": 2,
@@ -31,10 +33,16 @@ def show_lengths(whole: LengthHistogram, row: int) -> None:
     fig, ax = new_figure()
     draw_lengths(ax, whole, row)
     beyond = whole.counts[row + 1 :].sum() / whole.num_sequences
-    ax.set_title(f"Half of the sequences have at most {half:,} tokens; {percent(beyond)} are longer than a row")
+    shortest = int(whole.counts.nonzero()[0][0])
+    at_most = f"Half of the sequences have at most {plural(half, 'token')}"
+    spread = f"half of them have at most {plural(half, 'token')}, 90 % at most {nine:,}, 99 % at most {most:,}"
+    if shortest == int(whole.counts.nonzero()[0][-1]):
+        at_most, spread = f"All sequences have {plural(shortest, 'token')}", f"all have {plural(shortest, 'token')}"
+    longer = f"{share_of(beyond)} are longer" if beyond else "none is longer"
+    ax.set_title(f"{at_most}; {longer} than a row")
     alt = (
-        f"{whole.num_sequences:,} sequences of {shown_name(whole)}: half of them have at most {half:,} tokens, 90 % at "
-        f"most {nine:,}, 99 % at most {most:,}. A row has {row:,} slots now, and {percent(beyond)} are longer."
+        f"{plural(whole.num_sequences, 'sequence')} of {shown_name(whole)}: {spread}. "
+        f"A row has {plural(row, 'slot')} now, and {longer}."
     )
     show(fig, alt=alt, name="lengths")
 
@@ -170,7 +178,7 @@ def show_updates(advice: Advice, factor: float, most: int, mine: tuple[int, int]
     title = f"Micro batches within 2 % of today's sequences per update: {len(near)} of {len(sizes)}"
     ax.set_title(title)
     where = "" if inside else ", outside of the picture"
-    told = f"Yours are {mine[0]:,} × {mine[1]:,} packs, {own:+,.1f} %{where}."
+    told = f"Yours are {mine[0]:,} × {plural(mine[1], 'pack')}, {own:+,.1f} %{where}."
     show(fig, alt=f"{title}. {_ranges(near)} {told}", name="updates")
 
 
@@ -181,4 +189,4 @@ def _ranges(sizes: list[int]) -> str:
     starts = [sizes[0], *(b for a, b in pairwise(sizes) if b > a + 1)]
     ends = [*(a for a, b in pairwise(sizes) if b > a + 1), sizes[-1]]
     said = ", ".join(f"{a:,}" if a == b else f"{a:,} to {b:,}" for a, b in zip(starts, ends, strict=True))
-    return f"They are {said}."
+    return f"They are {said}." if len(sizes) > 1 else f"It is {said}."

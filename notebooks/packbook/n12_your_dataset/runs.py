@@ -86,6 +86,11 @@ def rows_around(row: int, whole: LengthHistogram, overlong: str) -> list[int]:
     return sorted({top for top in (row // 2, row, 2 * row) if shortest <= top <= 1 << 20})
 
 
+def rest_in_words(histogram: LengthHistogram) -> str:
+    """Say what fills the rows beside the tokens, if anything does."""
+    return "and the rest of the rows is padding" if histogram.padding_fraction > 0 else "so nothing is padding"
+
+
 def longer_in_words(whole: LengthHistogram, row: int, overlong: str) -> str:
     """Return a sentence on how sequences longer than a row count; "" if there are none."""
     counted = {"split": "count as their pieces", "truncate": "count as they are cut", "drop": "are left out"}
@@ -98,10 +103,12 @@ def median_in_words(histogram: LengthHistogram) -> str:
     half = int(np.searchsorted(np.cumsum(histogram.counts), histogram.num_sequences / 2))
     said = f"the median, {half:,}"
     if abs(mean - half) <= 0.05 * half:
-        return f"It is about the same as {said}, so either would have done for the guess."
+        return f"The mean is about the same as {said}, so either would have done for the guess."
     if mean > half:
-        return f"It is above {said}: the longer half exceeds the median by more than the shorter half falls below it."
-    return f"It is below {said}: the shorter half falls below the median by more than the longer half exceeds it."
+        why = "the longer half exceeds the median by more than the shorter half falls below it"
+        return f"The mean is above {said}: {why}."
+    why = "the shorter half falls below the median by more than the longer half exceeds it"
+    return f"The mean is below {said}: {why}."
 
 
 def full_in_words(now: float, then: float) -> str:
@@ -136,6 +143,8 @@ def sorted_in_words(advice: Advice) -> str:
     every = {one.habit: one for one in (advice.today, *advice.habits)}
     more = every["sorted"].slots / advice.slots - 1
     word = "more" if more >= 0 else "fewer"
+    said = percent(abs(more))
+    off = f" ({said} {word})" if said != percent(0) else ""
     if advice.today.batch_size == 1:
         beside = "about as many slots as" if abs(more) <= ALIKE else f"{percent(abs(more))} {word} slots than"
         return f"Batches of one sequence take {beside} the advised packs; they have no padding."
@@ -143,7 +152,7 @@ def sorted_in_words(advice: Advice) -> str:
     if abs(more) > ALIKE:
         return f"{batches} take {percent(abs(more))} {word} slots than the advised packs."
     return (
-        f"{batches} take about as many slots as the advised packs ({percent(abs(more))} {word}). If slots are all that "
+        f"{batches} take about as many slots as the advised packs{off}. If slots are all that "
         "counts, sorting is enough, and it needs no mask. Packs keep lengths mixed within an update, and every forward "
         "pass has the same shape."
     )

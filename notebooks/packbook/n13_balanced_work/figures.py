@@ -72,7 +72,7 @@ def ranks_in_words(tokens: np.ndarray, squares: np.ndarray, work: Work) -> str:
     wait = 1 - each.mean() / each.max()
     slow, fast = int(each.argmax()), int(each.argmin())
     return (
-        f"rank {slow} is the slowest with {each[slow] / each.mean():.2f} times the mean work, rank {fast} the fastest "
+        f"Rank {slow} is the slowest with {each[slow] / each.mean():.2f} times the mean work, rank {fast} the fastest "
         f"with {each[fast] / each.mean():.2f}; the average rank waits {100 * wait:.1f} % of the time"
     )
 

@@ -17,6 +17,12 @@ def long_tail(number: int, max_length: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).permutation(histogram.expand())
 
 
+def enough(number: int, max_length: int, step: int) -> int:
+    """The number of sequences, or more, such that their packs make at least 16 steps of `step` packs."""
+    mean = log_normal(number, max_length, 7.0, 1.3).mean_length
+    return max(number, int(np.ceil(16 * step * max_length / mean)))
+
+
 def packed(lengths: np.ndarray, max_length: int) -> Packs:
     """Return the packs as LPFHP makes them."""
     return plan(lengths, max_length, "lpfhp").assign(lengths)

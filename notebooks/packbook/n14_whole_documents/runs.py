@@ -86,6 +86,16 @@ def most_of(values: Mapping[str, float], within: float) -> str:
     return "equal" if values[second] >= (1 - within) * values[first] else first
 
 
+def longer_in_words(longer: float, held: float) -> str:
+    """Say what share of the documents is longer than a row, and what share of all tokens these hold."""
+    if not longer:
+        return "No document is longer than a row, so nothing is cut off."
+    return (
+        f"{percent(longer, 0)} of the documents are longer than a row, and they hold {percent(held, 0)} of all tokens. "
+        "Truncating keeps one row of each."
+    )
+
+
 def in_words(rows: DocumentRows) -> str:
     """Return the rows in words, documents as letters: "A 8 | B 7 | A 6 + D 2"."""
     return " | ".join(" + ".join(f"{letter(i)} {n}" for i, _, n in row.tolist()) for row in rows)

@@ -186,9 +186,14 @@ def small_model(seed: int) -> nn.Module:
 
 
 def small_group(seed: int, prompt: int, answers: Sequence[int]) -> tuple[list[list[int]], list[list[int]]]:
-    """Return random tokens for a prompt with answers, as sequences and their labels: none on the prompt."""
+    """Return random tokens for a prompt with answers, as sequences and their labels: none on the prompt.
+
+    Each answer begins with a token of its own, so that a tree shares the prompt and no more.
+    """
     rng = np.random.default_rng(seed)
     shared, *own = (rng.integers(1, 64, number).tolist() for number in (prompt, *answers))
+    firsts = rng.choice(np.arange(1, 64), len(answers), replace=False).tolist()
+    own = [[first, *others[1:]] for first, others in zip(firsts, own, strict=True)]
     return [shared + one for one in own], [[IGNORED] * prompt + one for one in own]
 
 

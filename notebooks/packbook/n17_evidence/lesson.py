@@ -71,7 +71,7 @@ class ExperimentExplorer(Explorer):
         title = f"{seeds} seeds: the interval excludes 0 in {percent(share, 0)} of experiments"
         ax.set_title(title)
         return fig, (
-            f"Forty simulated experiments of {seeds} pairs, true difference {effect / 100:g} deviations, and their "
+            f"Forty simulated experiments of {seeds} pairs, true difference {effect / 100:g} s, and their "
             f"intervals of {percent(self.confidence)}. Of 4,000 such experiments {percent(share, 0)} exclude 0."
         )
 

@@ -13,6 +13,7 @@ __getattr__, __dir__ = late(
         f"{__name__}.lesson": ["BudgetExplorer", "QUESTIONS", "mark", "reveal"],
         "packbook.shared.histograms": ["sample_lengths"],
         "packbook.shared.recorded_runs": ["at_end", "interval", "runs_of"],
+        "packbook.shared.spans": ["span"],
         "packbook.shared.wordnet": ["tokenized_pairs"],
     },
 )

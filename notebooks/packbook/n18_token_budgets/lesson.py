@@ -10,6 +10,7 @@ from packbook.figures import new_figure, percent
 from packbook.n18_token_budgets.figures import LOOKS, draw_batches
 from packbook.questions import Questions
 from packbook.shared.histograms import sample_lengths, shown_name
+from packbook.shared.spans import span
 from packlib.batches import batch_by_tokens, scale_learning_rate
 from packlib.batches.token_budget import ORDERS
 from packlib.lengths import LengthHistogram, load
@@ -51,8 +52,8 @@ class BudgetExplorer(Explorer):
         below.set(ylabel="rate, 10⁻³", xlabel="batch", ylim=(0, None))
         return fig, (
             f"{len(samples):,} samples, {lengths}, {order} order, at most {budget:,} tokens a batch: {made} "
-            f"of {sizes.min()} to {sizes.max()} samples, {percent(batches.padding_fraction)} of the slots "
-            f"padding. With reference {reference} and rule {rule} the rate is {min(rates):.2f} to {max(rates):.2f} "
+            f"with {span(sizes)} samples each, {percent(batches.padding_fraction)} of the slots "
+            f"padding. With reference {reference} and rule {rule} the rate is {span(rates, 2)} "
             "thousandths."
         )
 

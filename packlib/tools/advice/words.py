@@ -7,6 +7,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from packlib.arguments import plural as plural
 from packlib.lengths import LengthHistogram
 
 
@@ -34,11 +35,6 @@ def compared(value: float, base: float, noun: str) -> str:
     if value == base or (abs(off) < 0.00005 and not (isinstance(value, int) and isinstance(base, int))):
         return f"the same number of {noun}"
     return f"{share_of(abs(off))} {'more' if off > 0 else 'fewer'} {noun}"
-
-
-def plural(count: int, noun: str) -> str:
-    """A count with its noun: "1 pack", "2,000 packs", "3 batches"."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}{'es' if noun.endswith(('ch', 'ss')) else 's'}"
 
 
 def gigabytes(number: float) -> str:
