@@ -26,10 +26,15 @@ from packlib.tools.check.recorded_updates import (
 from packlib.tools.check.slot_gradients import Loss
 from packlib.tools.check.weighing import Weighing, amounts
 
+_CLOSE, _PURE = 0.005, 1e-3  # how near weights must be where what else is applied is less than this
 _NOISY = 0.3  # how far noise may move a weight
 _NO_GRADIENT = (
     "The rest of the update is no gradient of theirs, as where noise is drawn, a part is detached, or the trainer's "
     "loss is not the model's (label smoothing): pass it as loss."
+)
+_NO_GRADIENT_ALONE = (
+    "One of them has no gradient alone, as where all of its advantages are 0: what it weighs is not seen. Give other "
+    "sequences."
 )
 _FIXED_SIZE = (
     "Each weighs the same: right in padded batches of a fixed size. In a smaller one, as at the end of an epoch, each "
@@ -138,6 +143,11 @@ class _Measured:
         self.rest = self.applied - torch.stack(self.gradients, 1) @ torch.from_numpy(self.weights)
         self.relative_rest = self.relative(self.rest)
 
+    def are_right(self) -> bool:
+        """Return whether each micro-batch weighs what it should; to half a percent where nothing else is applied."""
+        tolerance = NEAR if self.relative_rest > _PURE else _CLOSE
+        return np.allclose(self.weights, self.shares, rtol=tolerance)
+
     def relative(self, part: Tensor) -> float:
         """Return the size of a part of the update, relative to what was applied."""
         return float(part.norm() / self.applied.norm().clamp(min=1e-300))
@@ -228,6 +238,8 @@ def _weigh(asked: _Asked) -> Finding:
         return Finding("accumulation", INCONCLUSIVE, f"{evidence} {why}")
     if not update.is_finite():
         return _failed(evidence, "nan update")
+    if min(float(gradient.norm()) for gradient in gradients) == 0:
+        return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_NO_GRADIENT_ALONE}")
     measured = _measure(asked, gradients, update, evidence)
     return (
         _fault_of_the_update(asked, measured)
@@ -397,7 +409,7 @@ def _amplifying(asked: _Asked, measured: _Measured) -> Finding | None:
 
 def _right_weights(asked: _Asked, measured: _Measured) -> Finding | None:
     """Answer if each micro-batch weighs what it should."""
-    if not near(measured.weights, measured.shares):
+    if not measured.are_right():
         return None
     applied_to = _applied_to(measured.applied, asked.parameters)
     count = len(asked.parameters) - int(applied_to.sum())
@@ -405,7 +417,7 @@ def _right_weights(asked: _Asked, measured: _Measured) -> Finding | None:
         measured.evidence += f" The optimizer applied nothing to {count} of {len(asked.parameters)} parameters."
     numbers = np.repeat(applied_to, [some(p, None).numel() for p in asked.parameters])
     if measured.relative(measured.rest[torch.from_numpy(numbers)]) > NEAR:
-        return Finding("accumulation", INCONCLUSIVE, f"{measured.evidence} {_NO_GRADIENT}")
+        return _no_gradient_of_theirs(asked, measured)
     return _of_four(asked, measured.evidence)
 
 
@@ -444,8 +456,8 @@ def _other_weights(asked: _Asked, measured: _Measured) -> Finding:
     """Answer by what micro-batches weigh, after all else was asked."""
     weights, shares, evidence = measured.weights, measured.shares, measured.evidence
     if measured.relative_rest > NEAR:
-        return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_NO_GRADIENT}")
-    if near(weights, shares) or (asked.constant and near(*weights)):
+        return _no_gradient_of_theirs(asked, measured)
+    if measured.are_right() or (asked.constant and near(*weights)):
         return _of_four(asked, evidence)
     if near(weights / np.array(shares), [weights[0] / shares[0]] * 2) and not asked.constant:
         if measured.relative_rest > asked.weighing.limit:  # more than a scale is other than it should be
@@ -517,6 +529,28 @@ def _by_parameter(update: Tensor, parameters: list[nn.Parameter]) -> tuple[Tenso
 def _applied_to(applied: Tensor, parameters: list[nn.Parameter]) -> np.ndarray:
     """Return to which parameters something was applied; shape (parameters,)."""
     return np.array([bool(part.any()) for part in _by_parameter(applied, parameters)])
+
+
+def _no_gradient_of_theirs(asked: _Asked, measured: _Measured) -> Finding:
+    """Answer where the update holds more than gradients of micro-batches: failed if that of one micro-batch does not.
+
+    Then a part of the loss is divided by what each micro-batch has, as where label smoothing stays a mean of its own.
+    """
+    inconclusive = Finding("accumulation", INCONCLUSIVE, f"{measured.evidence} {_NO_GRADIENT}")
+    if ranks() > 1:
+        return inconclusive
+    units = [unit for of_part in _units(asked) for unit in of_part]
+    one = replace(asked, parts=[Loss(asked.checked, asked.checked.collate(asked.checked.of_units(units)))])
+    try:
+        update = one.update()
+    except ValueError:  # it takes two
+        return inconclusive
+    gradient = one.gradients()[0]
+    is_its_gradient = float((update.applied - gradient).norm()) < _CLOSE * float(gradient.norm())
+    if update.steps != 1 or not is_its_gradient or measured.relative(update.applied - measured.applied) <= NEAR:
+        return inconclusive
+    said = "The update of one micro-batch of all sequences is its gradient, and that of the two is another one."
+    return _failed(f"{measured.evidence} {said}", "part alike")
 
 
 def _named_by(weights: np.ndarray, constant: bool, tokens: Sequence[int]) -> str:

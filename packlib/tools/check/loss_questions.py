@@ -11,6 +11,7 @@ from packlib.tools.check.findings import FAILED, INCONCLUSIVE, NOT_ASKED, PASSED
 from packlib.tools.check.locating import has_slots, is_mask
 from packlib.tools.check.slot_gradients import SHIFTS, Loss
 from packlib.tools.check.weighing import FAULTS, Weighing
+from packlib.tools.rows.loss_masks import LOSS_MASKS
 
 _WORDS = {
     "token": "a mean over tokens", "sequence": "a mean over sequences", "group": "a mean over groups",
@@ -132,6 +133,7 @@ def labels_of(loss: Loss, elsewhere: np.ndarray) -> Finding:
     evidence += f" Of those that are lost {picked} are there in other batches of the same sequences." * bool(picked)
     evidence += f" The loss depends on the scores of {aside} slots without a label besides." * bool(aside)
     crosses = loss.certain and bool((loss.factor[asked] > 0).all())  # else an advantage or a clip may be the reason
+    unweighted = bool(lost) and _have_a_weight_of_zero(loss, missing, labeled)
     names = {
         "ahead": shift == 1 and not checked.causal and loss.known,
         "shifted twice": shift == 2,
@@ -139,7 +141,7 @@ def labels_of(loss: Loss, elsewhere: np.ndarray) -> Finding:
         "shifted back": shift == -1,
         "last label": lost and missing[lasts].sum() == lost == len(loss.pieces),
         "picked": picked,
-        "labels": wrong or (lost and crosses and loss.given),
+        "labels": wrong or (lost and crosses and loss.given and not unweighted),
         "prompts": prompts and loss.known,
         "trained padding": padding > len(loss.pieces),  # one after each sequence is an end token
         "prompts besides": prompts and loss.given and not loss.known,
@@ -150,8 +152,30 @@ def labels_of(loss: Loss, elsewhere: np.ndarray) -> Finding:
         return Finding.failed("labels", evidence, name)
     if lost and not prompts:
         evidence = f"{count - lost} of {count} labels have a gradient; the other {lost} have none in any batch"
-        return Finding("labels", PASSED, f"{evidence} (as with a clipped ratio, or an advantage of 0).")
+        why = "a column of the sequences is 0 there" if unweighted else "as with a clipped ratio, or an advantage of 0"
+        return Finding("labels", PASSED, f"{evidence} ({why}).")
     return Finding("labels", INCONCLUSIVE if prompts else PASSED, evidence)
+
+
+def _have_a_weight_of_zero(loss: Loss, missing: np.ndarray, labeled: np.ndarray) -> bool:
+    """Return whether a column of the data is 0 at all labels that are missing, and at no other: it may be a weight.
+
+    It has a number for each token, which may stand at a label or at the token before it, or one for a sequence.
+    """
+    known = {"input_ids", "labels", "attention_mask", "token_type_ids", "position_ids", *LOSS_MASKS}
+    for name in loss.checked.few[0].keys() - known:
+        values = np.ones(len(loss.owner))
+        for piece in loss.pieces:
+            row = loss.checked.few[piece.sequence]
+            of_row = np.asarray(row.get(name, "none"))
+            if of_row.dtype.kind not in "fiub" or of_row.shape not in ((), (len(row["input_ids"]),)):
+                break
+            values[piece.slots] = np.broadcast_to(of_row, len(row["input_ids"]))[piece.offsets]
+        else:
+            places = (values, loss.ahead(values, loss.shift))
+            if any(np.array_equal(missing, labeled & (of_place == 0)) for of_place in places):
+                return True
+    return False
 
 
 def _learns_from_others(weighing: Weighing) -> bool:

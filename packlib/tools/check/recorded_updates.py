@@ -54,6 +54,7 @@ class RecordedUpdate:
         change: what the parameters became, less what they were.
         rates: the rate of each group of parameters at each step of an optimizer.
         rate_moved: whether a rate was another one at a later micro-batch than at the first.
+        left: what the step made of buffers and frozen parameters after it had called the model for the last time.
         unseen: how many tensors optimizers stepped that are neither the model's parameters nor copies of them.
     """
 
@@ -71,6 +72,7 @@ class RecordedUpdate:
     change: Tensor
     rates: tuple[float, ...]
     rate_moved: bool
+    left: Tensor
     unseen: int
 
     def is_finite(self) -> bool:
@@ -188,6 +190,7 @@ class _Recorder:
         self.rates = list[float]()
         self.rates_at_first: list[float] | None = None
         self.rate_moved = False
+        self.last_called = list[Tensor]()  # buffers and frozen parameters when the model was called for the last time
 
     @contextmanager
     def hooks(self) -> Iterator[None]:
@@ -196,6 +199,7 @@ class _Recorder:
             register_optimizer_step_pre_hook(self._before_step),
             self.module.register_forward_pre_hook(self._compare_frozen),
             self.module.register_forward_pre_hook(self._compare_rates),
+            self.module.register_forward_hook(self._keep_what_does_not_learn),
         ]
         if self.sharded:
             handles += [p.register_post_accumulate_grad_hook(self._sum_changed) for p in self.parameters]
@@ -243,6 +247,7 @@ class _Recorder:
             change=torch.cat([some(p, p) - some(p, value) for p, value in self.first_values.items()]),
             rates=tuple(self.rates),
             rate_moved=self.rate_moved,
+            left=self._left(),
             unseen=sum(p is None for p in self.original_of.values()),
         )
 
@@ -272,6 +277,22 @@ class _Recorder:
     def _compare_frozen(self, module: nn.Module, given: tuple) -> None:
         """Write down which frozen parameters are other ones as a micro-batch is computed."""
         self.drifted.update(p for p, value in self.first_frozen.items() if not torch.equal(p, value))
+
+    def _what_does_not_learn(self) -> list[Tensor]:
+        return [*self.first_frozen, *self.module.buffers()]
+
+    def _keep_what_does_not_learn(self, module: nn.Module, given: tuple, output: Any) -> None:
+        """Keep buffers and frozen parameters as a call leaves them: what it does to them, as to a cache, is its own."""
+        self.last_called = [value.detach().clone() for value in self._what_does_not_learn()]
+
+    def _left(self) -> Tensor:
+        values = self._what_does_not_learn()
+        if len(values) != len(self.last_called):  # the model was not called, or got another buffer since
+            return torch.zeros(0, dtype=torch.float64)
+        changes = (
+            some(value, value) - some(value, kept) for value, kept in zip(values, self.last_called, strict=True)
+        )
+        return torch.cat([torch.zeros(0, dtype=torch.float64), *changes])
 
     def _compare_rates(self, module: nn.Module, given: tuple) -> None:
         """Write down whether a rate has moved since the first micro-batch, before an optimizer steps."""
@@ -343,6 +364,7 @@ def _copied(state: Mapping[Any, Any]) -> dict[Any, Any]:
     return {key: deepcopy(values) for key, values in state.items()}
 
 
+@torch.no_grad()
 def _is_moved(parameter: Tensor, before: Tensor) -> bool:
     """Return whether a parameter is another one, by more than what going away and coming back rounds off (SAM)."""
     if torch.equal(parameter, before):

@@ -533,3 +533,140 @@ def test_an_order_that_changes_nothing_is_known(name):
     model = Tiny()
     found = checked((model, dense(**SEGMENTS), SHORT, {"step": RIGHT[name](model)}))
     assert "order of micro-batches" not in found.not_asked, found
+
+
+class Biased(Tiny):
+    """Counts the tokens of each call, by which a step moves a bias that nothing learns, as of experts."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("bias", torch.zeros(2))
+        self.counted = torch.zeros(2)
+
+    def forward(self, input_ids, **others):
+        odd = (input_ids % 2).sum().float()
+        self.counted = torch.stack([odd, input_ids.numel() - odd])
+        return super().forward(input_ids, **others)
+
+
+def moving_a_bias(by):
+    """Make a step that moves the bias by the tokens of "all" micro-batches, or of the "last"."""
+
+    def with_model(model):
+        one = torch.optim.SGD(model.parameters(), lr=0.01)
+
+        def step(model, batches):
+            seen = []
+            add_gradients(model, batches, lambda loss: seen.append(model.counted))
+            one.step()
+            one.zero_grad()
+            tokens = sum(seen) if by == "all" else seen[-1]
+            model.bias += 0.01 * (tokens.mean() - tokens)
+
+        return step
+
+    return with_model
+
+
+@pytest.mark.parametrize("by", ["all", "last"])
+def test_a_bias_that_the_last_micro_batch_moves_after_the_update_is_found(by):
+    found = accumulation(moving_a_bias(by), Biased())
+    if by == "all":
+        assert found.verdict == "passed", found
+    else:
+        assert BY_ORDER in found.cause and "buffers or frozen parameters" in found.evidence, found
+
+
+@pytest.mark.parametrize("factor", [0.97, 1.01, 1.03])
+def test_a_factor_near_one_is_found(factor):
+    """As where a count is too small by one for each micro-batch."""
+
+    def with_model(model):
+        one = torch.optim.SGD(model.parameters(), lr=0.01)
+
+        def step(model, batches):
+            for batch in batches:
+                (factor * model(**batch)["loss"] * count([batch]) / count(batches)).backward()
+            one.step()
+            one.zero_grad()
+
+        return step
+
+    found = accumulation(with_model)
+    assert f"{factor:g} times what it should be" in found.cause, found
+
+
+class Smoothing(Tiny):
+    """Divides the likelihood by a number that it is told, and label smoothing by its own labels."""
+
+    def forward(self, input_ids, labels=None, told=None, **others):
+        output = super().forward(input_ids, **others)
+        if labels is not None:
+            target = F.pad(labels[:, 1:], (0, 1), value=-100)
+            logarithms = output["logits"].log_softmax(-1)
+            asked = target != -100
+            likelihood = logarithms.gather(-1, target.clamp(min=0)[..., None])[..., 0]
+            smooth = logarithms.mean(-1)
+            own = asked.sum()
+            output["loss"] = -(0.6 * likelihood * asked).sum() / (own if told is None else told)
+            output["loss"] = output["loss"] - (0.4 * smooth * asked).sum() / own
+        return output
+
+
+def test_a_part_of_the_loss_that_stays_a_mean_of_each_micro_batch_is_named():
+    def with_model(model):
+        one = torch.optim.SGD(model.parameters(), lr=0.01)
+
+        def step(model, batches):
+            for batch in batches:
+                model(**batch, told=count(batches))["loss"].backward()
+            one.step()
+            one.zero_grad()
+
+        return step
+
+    found = accumulation(with_model, Smoothing())
+    assert "a part of the loss is divided by what each micro-batch holds" in found.cause, found
+
+
+class Dropping(Tiny):
+    """Learns from no sequence of so many tokens or fewer."""
+
+    def forward(self, input_ids, segment_ids, labels=None, **others):
+        output = super().forward(input_ids, segment_ids=segment_ids, **others)
+        if labels is not None:
+            target = F.pad(labels[:, 1:], (0, 1), value=-100)
+            tokens = (segment_ids[:, :, None] == segment_ids[:, None]).sum(-1)
+            each = F.cross_entropy(output["logits"].transpose(1, 2), target, reduction="none")
+            output["loss"] = (each * (tokens > 8)).sum() / (target != -100).sum()
+        return output
+
+
+def test_a_micro_batch_without_a_gradient_is_not_called_left_out():
+    """As of GRPO, where all advantages of a group may be 0."""
+    found = accumulation(plain(torch.optim.SGD), Dropping())
+    assert found.verdict == "inconclusive" and "has no gradient alone" in found.evidence, found
+
+
+class Picking(Tiny):
+    """Learns no token whose id is a multiple of 3."""
+
+    def forward(self, input_ids, labels=None, **others):
+        output = super().forward(input_ids, **others)
+        if labels is not None:
+            target = F.pad(labels[:, 1:], (0, 1), value=-100)
+            each = F.cross_entropy(output["logits"].transpose(1, 2), target, reduction="none")
+            output["loss"] = (each * (target % 3 > 0)).sum() / (target != -100).sum()
+        return output
+
+
+@pytest.mark.parametrize("column", ["weights", "other", None])
+def test_labels_that_a_column_gives_no_weight_are_not_lost(column):
+    rows = [{**row, "labels": row["input_ids"]} for row in SHORT]
+    for row in rows if column else []:
+        row[column] = [float(token % 3 > 0 or column == "other") for token in row["input_ids"]]
+    found = checked((Picking(), dense(**SEGMENTS), rows, {}))["labels"]
+    if column == "weights":
+        assert found.verdict == "passed" and "a column of the sequences is 0 there" in found.evidence, found
+    else:
+        assert "labels are lost" in found.cause, found
