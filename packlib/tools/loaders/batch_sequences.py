@@ -154,10 +154,10 @@ class BatchReader:
         }
         if not columns:
             columns = dict(part)
-        count = {len(value) for value in columns.values()}
-        if len(count) != 1:
+        numbers_of_rows = {len(value) for value in columns.values()}
+        if len(numbers_of_rows) != 1:
             raise ValueError(f"A batch has columns of different lengths, {listed(columns)}, and none named input_ids.")
-        rows = count.pop()
+        rows = numbers_of_rows.pop()
         labels = _labels_by_sequence(part, rows)
         named = self._names(part, np.ones(rows, np.int64), [(row, slice(row, row + 1)) for row in range(rows)])
         return [
@@ -384,7 +384,8 @@ def _by_slot(part: dict[str, Any], name: str, sizes: np.ndarray) -> np.ndarray |
         rows = _rows(value)
     except (ValueError, TypeError):  # such as a mask of four dimensions
         return None
-    return np.concatenate(rows) if [len(row) for row in rows] == sizes.tolist() and len(rows) else None
+    has_one_a_slot = len(rows) > 0 and [len(row) for row in rows] == sizes.tolist()
+    return np.concatenate(rows) if has_one_a_slot else None
 
 
 def _bounds(value: Any, kind: str, sizes: np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
