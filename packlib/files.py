@@ -419,11 +419,10 @@ def delivery(
         output_path(out / name, reads=reads, new=not replace)
     with work_folder(out) as work:
         yield work, files
-        made = [path.relative_to(work) for path in sorted(work.rglob("*")) if path.is_file()]
-        targets = [
-            output_path(out / path, reads=reads, new=not replace) for path in made
-        ]  # all are asked before the first is replaced
-        for path, target in zip(made, targets, strict=True):
+        relative_paths = [path.relative_to(work) for path in sorted(work.rglob("*")) if path.is_file()]
+        # all are asked before the first is replaced
+        targets = [output_path(out / path, reads=reads, new=not replace) for path in relative_paths]
+        for path, target in zip(relative_paths, targets, strict=True):
             make_folders(target.parent)
             (work / path).replace(target)
         files += targets

@@ -171,21 +171,23 @@ class PackingCollator:
             raise ValueError("A batch needs at least one pack; this one has none.")
         stores, epochs, first = list[TokenStore](), list[int](), 0
         for pack in packs:
-            epoch, held = pack if isinstance(pack, tuple) else (0, pack)
-            if not isinstance(held, TokenStore):
+            epoch, in_pack = pack if isinstance(pack, tuple) else (0, pack)
+            if not isinstance(in_pack, TokenStore):
                 if self.masking is not None:
                     raise ValueError("masking must be None for rows, which do not say which sample a sequence is.")
-                held = _sequences_of(held, first)
-            stores.append(held)
+                in_pack = _sequences_of(in_pack, first)
+            stores.append(in_pack)
             epochs.append(epoch)
-            first += len(held)
+            first += len(in_pack)
         sizes, sequences = list(map(len, stores)), TokenStore.concatenate(stores)
         if self.masking is not None:
             sequences = self.masking(sequences, np.repeat(epochs, sizes))
             masked = np.count_nonzero(sequences.labels != IGNORED)
-            most = (self.max_predictions_per_pack or math.inf) * len(packs)
-            if masked > most:
-                raise ValueError(f"The batch has {masked} masked tokens; {len(packs)} packs have places for {most}.")
+            places_for_masked = (self.max_predictions_per_pack or math.inf) * len(packs)
+            if masked > places_for_masked:
+                raise ValueError(
+                    f"The batch has {masked} masked tokens; {len(packs)} packs have places for {places_for_masked}."
+                )
         places = None if self.max_sequences_per_pack is None else self.max_sequences_per_pack * len(packs)
         slots = max(len(store.input_ids) for store in stores) if self.max_length is None else self.max_length
         return collate(sequences, sizes, slots, pad_id=self.pad_id, sequence_places=places)

@@ -222,7 +222,7 @@ def _token_batches(sample_ids: np.ndarray, sizes: np.ndarray, lengths: np.ndarra
 
 
 def _budget(name: str, budget: int, lengths: np.ndarray) -> int:
-    """Return the budget, checked: no length is above it."""
+    """Return the budget, checked: no length is above it. A budget beyond what 64 bits can add up is cut to that."""
     too_long = np.flatnonzero(lengths > whole_number("max_tokens", budget, 1))
     if too_long.size:
         examples = ", ".join(f"sample {i} with {lengths[i]}" for i in too_long[:5].tolist())

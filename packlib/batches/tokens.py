@@ -239,14 +239,16 @@ def _by_token(sample: Mapping, column: str, name: str) -> np.ndarray:
             f"{name} has the column {shown(column)}, which no batch can carry: remove it from the data set "
             f"(carried are input_ids, token_type_ids, labels, {', '.join(_SEQUENCE_LABELS)})."
         )
-    given = sample[column]
+    column_values = sample[column]
     try:
-        values = np.asarray(given)
+        values = np.asarray(column_values)
     except ValueError:  # lists of different lengths
         values = np.empty((0, 0))
     kinds = "iub" if column == "attention_mask" else "iu"
     if values.ndim != 1 or (len(values) and values.dtype.kind not in kinds):
-        raise TypeError(f"{column} of {name} must be whole numbers of 64 bits, one a token, not {shown(given)}.")
+        raise TypeError(
+            f"{column} of {name} must be whole numbers of 64 bits, one a token, not {shown(column_values)}."
+        )
     if not len(values):
         raise ValueError(f"{name} has no token.")
     if len(values) != (length := len(sample["input_ids"])):

@@ -129,15 +129,17 @@ def _rank_main(rank: int, world_size: int, folder: Path, call: bytes, deadline: 
         file = open(folder / f"{name}-{rank}", "w", buffering=1, encoding="utf-8")
         os.dup2(file.fileno(), handle)
         setattr(sys, name, file)
-    left = max(deadline - time.monotonic(), 0.001)
-    faulthandler.dump_traceback_later(left, file=open(folder / f"stack-{rank}", "w", encoding="utf-8"))
+    seconds_left = max(deadline - time.monotonic(), 0.001)
+    faulthandler.dump_traceback_later(seconds_left, file=open(folder / f"stack-{rank}", "w", encoding="utf-8"))
     try:
         for _, name in socket.if_nameindex():
             if name.startswith("lo"):  # the loopback, for the host's own name may lead nowhere
                 os.environ.setdefault("GLOO_SOCKET_IFNAME", name)
         function, args = pickle.loads(call)
         # The parent watches the time; a rank that waits for one that hangs must not be the first to complain.
-        _join(rank, world_size, left + 60, init_method=f"file://{folder}/store", rank=rank, world_size=world_size)
+        _join(
+            rank, world_size, seconds_left + 60, init_method=f"file://{folder}/store", rank=rank, world_size=world_size
+        )
         dist.barrier()  # else one that returns at once would leave while others still connect to it
         report = pickle.dumps((math.inf, function(rank, *args)))
     except BaseException as error:

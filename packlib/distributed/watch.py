@@ -75,8 +75,8 @@ def _hanging(missing: set[int], world_size: int, folder: Path, timeout: float) -
         stack = folder / f"stack-{rank}"
         threads = stack.read_text(encoding="utf-8") if stack.exists() else ""
         frames = re.findall(r'File "(.*)", line (\d+) in (.*)', threads.rpartition("Thread ")[2])  # the main one's
-        own = [frame for frame in frames if not frame[0].startswith(LIBRARY)]
-        states[rank] = "in {2}, line {1} of {0}".format(*own[0]) if own else "at its start"
+        user_frames = [frame for frame in frames if not frame[0].startswith(LIBRARY)]
+        states[rank] = "in {2}, line {1} of {0}".format(*user_frames[0]) if user_frames else "at its start"
         if any(file.startswith(f"{LIBRARY}/distributed") for file, _, _ in frames):
             waiting.add(rank)
     rank = min(missing - waiting, default=min(missing))

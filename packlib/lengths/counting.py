@@ -135,10 +135,10 @@ def count_lengths(
             over_limit = array > limit
             if max_length is None or overlong == "error":
                 at = int(over_limit.argmax())
-                what = f"{MAX_LENGTH}, the longest that a histogram can hold."
+                limit_in_words = f"{MAX_LENGTH}, the longest that a histogram can hold."
                 if max_length is not None:
-                    what = f"the maximum length {limit}: {WAYS_OUT}"
-                raise ValueError(f"Length {array[at]} at {place(start + at)} is over {what}")
+                    limit_in_words = f"the maximum length {limit}: {WAYS_OUT}"
+                raise ValueError(f"Length {array[at]} at {place(start + at)} is over {limit_in_words}")
             over += int(np.count_nonzero(over_limit))
             longer, array = array[over_limit], array[~over_limit]
             if overlong == "truncate":
@@ -147,9 +147,9 @@ def count_lengths(
                 full_rows += sum((longer // limit).tolist())  # in Python's integers, which do not overflow
                 remainders = longer % limit
                 array = np.concatenate([array, remainders[remainders > 0]])
-        found = np.bincount(array.astype(np.intp, copy=False), minlength=len(counts))
-        found[: len(counts)] += counts
-        counts = found
+        counts_so_far = np.bincount(array.astype(np.intp, copy=False), minlength=len(counts))
+        counts_so_far[: len(counts)] += counts
+        counts = counts_so_far
         start += size
     if not counts.any() and not over:
         raise ValueError("There are no lengths; at least one is needed.")

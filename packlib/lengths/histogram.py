@@ -228,11 +228,11 @@ class LengthHistogram:
         lengths, counts = as_int64(raw["lengths"], "Length"), as_int64(raw["counts"], "Count")
         if len(lengths) != len(counts):
             raise ValueError(f"The histogram has {len(lengths)} lengths, but {len(counts)} counts.")
-        if any(one >= other for one, other in pairwise([0, *lengths.tolist(), top + 1])):
+        if any(length >= longer for length, longer in pairwise([0, *lengths.tolist(), top + 1])):
             raise ValueError(f"The lengths of the histogram must ascend from 1 to at most {top}.")
-        whole = np.zeros(max(lengths.tolist(), default=0) + 1, np.int64)
-        whole[lengths] = counts
-        return cls(whole, **{name: raw[name] for name in _ABOUT})
+        all_counts = np.zeros(max(lengths.tolist(), default=0) + 1, np.int64)
+        all_counts[lengths] = counts
+        return cls(all_counts, **{name: raw[name] for name in _ABOUT})
 
     def to_json(self) -> str:
         """Write the histogram as JSON text, with all that is known about it."""

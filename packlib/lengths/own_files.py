@@ -307,10 +307,10 @@ def parquet_batches(file: Any, names: list[str]) -> Iterator[Any]:
     chosen = set(names)  # a name may have dots in it, and what is nested has its parents' names before its own
     wanted = [at for at, path in enumerate(paths) if chosen.intersection(accumulate(path.split("."), "{}.{}".format))]
     for group in range(file.num_row_groups):  # asked for all, it reads ahead without a limit
-        about = file.metadata.row_group(group)
+        row_group = file.metadata.row_group(group)
         next(file.iter_batches(1, [group], names), None)  # it refuses what is damaged; `column` would end the process
-        most = max(1, *(about.column(at).num_values for at in wanted))
-        yield from file.iter_batches(max(1, min(_ROWS, _TOKENS * about.num_rows // most)), [group], names)
+        most_values = max(1, *(row_group.column(at).num_values for at in wanted))
+        yield from file.iter_batches(max(1, min(_ROWS, _TOKENS * row_group.num_rows // most_values)), [group], names)
 
 
 def _parquet_chunks(path: Path, column: str | None) -> Iterator[np.ndarray]:

@@ -100,8 +100,8 @@ def padding_waste(
         slots += number % batch_size * int(np.flatnonzero(counts)[-1])
     else:
         for low, high in pairwise([0, *bounds]):
-            here = np.where(np.arange(len(counts)) > low, counts, 0)[: high + 1]
-            slots += _expected_slots(here, batch_size, window if habit == "megabatches" else 1)
+            counts_in_range = np.where(np.arange(len(counts)) > low, counts, 0)[: high + 1]
+            slots += _expected_slots(counts_in_range, batch_size, window if habit == "megabatches" else 1)
     slots = max(slots, histogram.num_tokens)  # rounding may end below
     return PaddingWaste(habit, batch_size, histogram.num_tokens, slots)
 
@@ -140,7 +140,7 @@ def _window_slots(counts: np.ndarray, sample: int, batch_size: int) -> float:
         for drawn in range(sample):
             all_shorter *= np.maximum(shorter - drawn, 0) / (total - drawn)
         return float(sample * (steps @ (1 - all_shorter)))
-    longer = [rows @ _at_most(ranks - 1, total, few, sample) for few in shorter.tolist()]
+    longer = [rows @ _at_most(ranks - 1, total, number_shorter, sample) for number_shorter in shorter.tolist()]
     return float(steps @ longer)
 
 

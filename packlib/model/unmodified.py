@@ -120,18 +120,18 @@ def packed_output(model: nn.Module, batch: PackedBatch, form: Form = "auto") -> 
             "model's configuration to False."
         )
     handover = Handover.of(bare, form)
-    given = {name: value for name, value in handover(batch).items() if name != "labels"}
-    logits, output = model(**given).logits.flatten(0, 1), PackedOutput()
+    arguments = {name: value for name, value in handover(batch).items() if name != "labels"}
+    logits, output = model(**arguments).logits.flatten(0, 1), PackedOutput()
     target = causal_labels(batch) if handover.kind == "causal" else batch.labels
     if target is None:
         return output
     if handover.kind == "causal":  # a slot predicts the token in the next one
         target = nn.functional.pad(target[:, 1:], (0, 1), value=IGNORED)
-    at = (target.flatten() != IGNORED).nonzero().flatten()
-    output.token_labels, output.token_positions = target.flatten()[at], at
+    labeled_slots = (target.flatten() != IGNORED).nonzero().flatten()
+    output.token_labels, output.token_positions = target.flatten()[labeled_slots], labeled_slots
     if handover.form == "padding_free":  # the slots without padding
-        at = (batch.segment_ids > 0).flatten().cumsum(0)[at] - 1
-    output.token_logits = logits[at]
+        labeled_slots = (batch.segment_ids > 0).flatten().cumsum(0)[labeled_slots] - 1
+    output.token_logits = logits[labeled_slots]
     output.loss = token_loss(output, batch).mean
     return output
 
@@ -237,27 +237,32 @@ class Handover:
             "labels": batch.next_tokens() if self.kind == "causal" else self._masked_labels(batch),
             "seq_idx": batch.sequence_of_token.to(torch.int32),
         }
-        given: dict[str, Any] = {name: values[None] for name, values in by_token.items() if values is not None}
-        given |= {"cu_seq_lens_q": bounds, "cu_seq_lens_k": bounds, "max_length_q": longest, "max_length_k": longest}
-        return self._taken(given)
+        arguments: dict[str, Any] = {name: values[None] for name, values in by_token.items() if values is not None}
+        arguments |= {
+            "cu_seq_lens_q": bounds,
+            "cu_seq_lens_k": bounds,
+            "max_length_q": longest,
+            "max_length_k": longest,
+        }
+        return self._taken(arguments)
 
     def dense(self, batch: PackedBatch) -> dict[str, Any]:
         """Make the arguments for a row for each pack, with a mask of pairs."""
         self.check_lengths(batch.max_length, int(batch.lengths.min()), int(batch.lengths.max()))
-        given = {
+        arguments = {
             "input_ids": batch.input_ids,
             "position_ids": batch.position_ids + self.first_position,
             "token_type_ids": batch.token_type_ids,
             "labels": causal_labels(batch) if self.kind == "causal" else self._masked_labels(batch),
             "attention_mask": self.masks(batch.input_ids, partial(additive_mask, batch.segment_ids)),
         }
-        return self._taken({name: value for name, value in given.items() if value is not None})
+        return self._taken({name: value for name, value in arguments.items() if value is not None})
 
-    def _taken(self, given: dict[str, Any]) -> dict[str, Any]:
+    def _taken(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Keep those of these arguments that the model takes."""
         if self.kind == "causal":
-            given["use_cache"] = False
-        return {name: value for name, value in given.items() if self.takes(name)}
+            arguments["use_cache"] = False
+        return {name: value for name, value in arguments.items() if self.takes(name)}
 
     def check_lengths(self, slots: int, shortest: int, longest: int) -> None:
         """Refuse sequences of these lengths, in so many slots, where the model would not place all as if alone."""

@@ -57,15 +57,15 @@ def map_arrays(
     with arrow_errors():
         file = pa.ipc.open_file(pa.memory_map(os.fspath(path)))
         metadata = file.schema.metadata or {}
-        if (found := metadata.get(_KIND, b"nothing of packlib").decode(errors="replace")) != kind:
-            raise ValueError(f"it holds {found[:40]}, not {kind}.")
+        if (kind_of_file := metadata.get(_KIND, b"nothing of packlib").decode(errors="replace")) != kind:
+            raise ValueError(f"it holds {kind_of_file[:40]}, not {kind}.")
         if missing := [name for name in names if name not in file.schema.names]:
             raise ValueError(f"it has no {' and no '.join(missing)}.")
         known = (*names, *optional)
         if unknown := [name for name in file.schema.names if name not in known]:
             raise ValueError(f"it has {' and '.join(unknown)[:200]}, which this version of packlib does not know.")
         lists = all(
-            pa.types.is_large_list(one.type) and pa.types.is_integer(one.type.value_type) for one in file.schema
+            pa.types.is_large_list(field.type) and pa.types.is_integer(field.type.value_type) for field in file.schema
         )
         if not lists or len(set(file.schema.names)) < len(file.schema.names):
             raise ValueError("its columns are no lists of integers, each under a name of its own.")

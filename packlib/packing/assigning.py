@@ -92,14 +92,14 @@ def _shuffle(order: np.ndarray, starts: np.ndarray, seed: int) -> None:
         np.random.default_rng([seed, length]).shuffle(order[starts[length] : starts[length + 1]])
 
 
-def _refuse_other_lengths(histogram: LengthHistogram, given: np.ndarray) -> None:
-    dropped = histogram.dropped if given[-1] else 0  # they may have been left out already
+def _refuse_other_lengths(histogram: LengthHistogram, counts: np.ndarray) -> None:
+    dropped = histogram.dropped if counts[-1] else 0  # they may have been left out already
     planned = np.append(histogram.counts, dropped)
-    wrong = np.flatnonzero(given != planned)
+    wrong = np.flatnonzero(counts != planned)
     if wrong.size:
         length = int(wrong[0])
         over = "over " if length > histogram.max_length else ""
         raise ValueError(
             f"The plan was made for other lengths: of length {over}{length - bool(over)} it has {planned[length]:,}, "
-            f"and {given[length]:,} are given."
+            f"and {counts[length]:,} are given."
         )

@@ -45,12 +45,12 @@ def sums_up_to(space: int, sizes: Sequence[int], start: int = 1) -> list[int]:
     >>> [bin(sums) for sums in sums_up_to(5, [2, 3])]
     ['0b1', '0b101', '0b101101']
     """
-    found = [up_to(space, start)]
+    sums = [up_to(space, start)]
     for size in sizes:
-        if found[-1] >> space:
+        if sums[-1] >> space:
             break
-        found.append(up_to(space, found[-1] | found[-1] << size))
-    return found
+        sums.append(up_to(space, sums[-1] | sums[-1] << size))
+    return sums
 
 
 def chosen_for(total: int, sizes: Sequence[int], sums: Sequence[int]) -> tuple[list[int], int]:

@@ -69,14 +69,14 @@ def drop(lengths: np.ndarray, max_length: int) -> Pieces:
 def powers_of_two(lengths: np.ndarray, max_length: int) -> Pieces:
     """Cut full rows, then powers of two that add up to the rest, longest first; arguments as in `wrapped`."""
     documents, starts, pieces = split(lengths - lengths % max_length, max_length)
-    found = [(documents, starts, pieces)]
+    columns = [(documents, starts, pieces)]
     power = max_length // 2
     while power:
         holding = np.flatnonzero(lengths & power)
         before = lengths[holding] - lengths[holding] % (2 * power)  # longer pieces come first
-        found.append((holding, before, np.full_like(holding, power)))
+        columns.append((holding, before, np.full_like(holding, power)))
         power //= 2
-    documents, starts, pieces = (np.concatenate(column) for column in zip(*found, strict=True))
+    documents, starts, pieces = (np.concatenate(column) for column in zip(*columns, strict=True))
     return documents, starts, pieces
 
 

@@ -60,34 +60,36 @@ def fill_exactly(histogram: LengthHistogram, max_sequences_per_pack: int | None,
         evenly: whether each place then takes the longest sequence up to an equal share of the space; or else the
             shortest one that lets the places after it fill the space.
     """
-    left = _LengthsLeft(histogram)
+    sequences_left = _LengthsLeft(histogram)
     limit = min(max_sequences_per_pack or histogram.max_length, histogram.num_sequences)
     packs = []
-    while left.sequences:
-        scarce = max_sequences_per_pack is not None and left.has_scarce_places(limit, _EVENLY if evenly else _SCARCE)
-        pack = _fill_pack(left, limit, scarce, evenly)
-        more = left.times(pack)
-        left.take(pack, more)
-        packs.append((pack, 1 + more))
+    while sequences_left.sequences:
+        scarce = max_sequences_per_pack is not None and sequences_left.has_scarce_places(
+            limit, _EVENLY if evenly else _SCARCE
+        )
+        pack = _fill_pack(sequences_left, limit, scarce, evenly)
+        repeats = sequences_left.times(pack)
+        sequences_left.take(pack, repeats)
+        packs.append((pack, 1 + repeats))
     return packs
 
 
-def _fill_pack(left: "_LengthsLeft", limit: int, scarce: bool, evenly: bool) -> tuple[int, ...]:
+def _fill_pack(sequences_left: "_LengthsLeft", limit: int, scarce: bool, evenly: bool) -> tuple[int, ...]:
     """Take a pack out of the sequences that are left: the longest, and what fills the space beside it."""
-    pack: tuple[int, ...] = (left.longest(left.max_length),)
-    left.take(pack, 1)
-    space, places = left.max_length - pack[0], limit - 1
-    while space and places and left.sequences:
+    pack: tuple[int, ...] = (sequences_left.longest(sequences_left.max_length),)
+    sequences_left.take(pack, 1)
+    space, places = sequences_left.max_length - pack[0], limit - 1
+    while space and places and sequences_left.sequences:
         if scarce and places > 2:
-            more = left.even_share(space, places) if evenly else left.short(space, places)
+            chosen = sequences_left.even_share(space, places) if evenly else sequences_left.short(space, places)
         else:
-            more = left.filling(space, places)
-        if not more:
+            chosen = sequences_left.filling(space, places)
+        if not chosen:
             break
-        left.take(more, 1)
-        pack += more
-        space -= sum(more)
-        places -= len(more)
+        sequences_left.take(chosen, 1)
+        pack += chosen
+        space -= sum(chosen)
+        places -= len(chosen)
     return pack
 
 
@@ -147,12 +149,12 @@ class _LengthsLeft:
         if 3 * longest < space:  # three cannot fill it yet: as many of the longest as keep that so, at once
             copies = min(space // longest - 2, places, self.counts[longest])
             return (longest,) * max(copies, 1)
-        found = self.pair(space)
-        if not found and places > 2:
-            found = self.triple(space)
-        if not found and places == 2:
-            found = self.near_pair(space, longest)
-        return found or (longest,)
+        filling = self.pair(space)
+        if not filling and places > 2:
+            filling = self.triple(space)
+        if not filling and places == 2:
+            filling = self.near_pair(space, longest)
+        return filling or (longest,)
 
     def pair(self, space: int, beside: tuple[int, ...] = ()) -> tuple[int, ...]:
         """Find the two that fill a space, with the longest one that can be in such a pair.
@@ -160,12 +162,12 @@ class _LengthsLeft:
         Args:
             beside: lengths that are taken together with the two, so that enough must be left for all.
         """
-        both = self.lengths & (self.mirrored >> (self.max_length - space))
-        while (longer := highest(both)) * 2 >= space:
-            found = (*beside, longer, space - longer)
-            if self.has(found):
-                return found
-            both ^= 1 << longer
+        in_pairs = self.lengths & (self.mirrored >> (self.max_length - space))
+        while (longer := highest(in_pairs)) * 2 >= space:
+            lengths = (*beside, longer, space - longer)
+            if self.has(lengths):
+                return lengths
+            in_pairs ^= 1 << longer
         return ()
 
     def triple(self, space: int) -> tuple[int, ...]:
@@ -175,24 +177,24 @@ class _LengthsLeft:
             first = highest(candidates)
             if first * 3 < space:
                 break
-            if found := self.pair(space - first, (first,)):
-                return found
+            if lengths := self.pair(space - first, (first,)):
+                return lengths
             candidates ^= 1 << first
         return ()
 
     def near_pair(self, space: int, longest: int) -> tuple[int, ...]:
         """Find the last two of a pack, which leave the fewest slots free, if they fill more than the longest alone."""
         for filled in range(space - 1, max(space - _NEARLY, longest), -1):
-            if found := self.pair(filled):
-                return found
+            if lengths := self.pair(filled):
+                return lengths
         return ()
 
     def short(self, space: int, places: int) -> tuple[int, ...]:
         """Find the shortest that lets the places after it fill the space, if each of them takes a long sequence."""
         later = int((places - 1) * _LONG * self.longest(self.max_length))
         least = max(1, space - later)
-        found = least + lowest(self.lengths >> least)
-        return (found,) if least <= found <= space else self.one(space)
+        length = least + lowest(self.lengths >> least)
+        return (length,) if least <= length <= space else self.one(space)
 
     def even_share(self, space: int, places: int) -> tuple[int, ...]:
         """Find the longest that takes at most its share of the space."""

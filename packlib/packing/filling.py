@@ -21,8 +21,10 @@ def fill_places(strategies: list[EqualPacks], counts: np.ndarray) -> tuple[list[
         The strategies as filled, and the counts of the sequences that found no place.
     """
     occurring = np.flatnonzero(counts)
-    left = dict(zip(occurring.tolist(), counts[occurring].tolist(), strict=True))
-    lengths = sorted({*left, *itertools.chain.from_iterable(places for places, _ in strategies)}, reverse=True)
+    left_by_length = dict(zip(occurring.tolist(), counts[occurring].tolist(), strict=True))
+    lengths = sorted(
+        {*left_by_length, *itertools.chain.from_iterable(places for places, _ in strategies)}, reverse=True
+    )
     # by length: the packs whose longest open place has it, as what they took, their open places, and how many they are
     waiting: dict[int, list[tuple[tuple[int, ...], tuple[int, ...], int]]] = {length: [] for length in lengths}
     filled = list[EqualPacks]()
@@ -40,20 +42,22 @@ def fill_places(strategies: list[EqualPacks], counts: np.ndarray) -> tuple[list[
         shorter = None
         while waiting[length]:
             taken, places, packs = waiting[length].pop()
-            same = places.count(length)  # deep packs have thousands: all of them at once
-            there = left.get(length, 0)
-            full = min(same, there // packs)
-            if full:
-                left[length] = there - full * packs
-                put_back(taken + (length,) * full, places[full:], packs)
+            equal_places = places.count(length)  # deep packs have thousands: all of them at once
+            copies_left = left_by_length.get(length, 0)
+            full_packs = min(equal_places, copies_left // packs)
+            if full_packs:
+                left_by_length[length] = copies_left - full_packs * packs
+                put_back(taken + (length,) * full_packs, places[full_packs:], packs)
                 continue
-            if there:
-                left[length] = 0
-                put_back((*taken, length), places[1:], there)
+            if copies_left:
+                left_by_length[length] = 0
+                put_back((*taken, length), places[1:], copies_left)
             if shorter is None:
-                shorter = next((other for other in lengths[at + 1 :] if left.get(other)), 0)
-            places = places[same:] + ((shorter,) * same if shorter else ())
-            put_back(taken, tuple(sorted(places, reverse=True)), packs - there)
-    rest = np.zeros_like(counts)
-    rest[occurring] = [left[length] for length in occurring.tolist()]
-    return filled, rest
+                shorter = next(
+                    (length_left for length_left in lengths[at + 1 :] if left_by_length.get(length_left)), 0
+                )
+            places = places[equal_places:] + ((shorter,) * equal_places if shorter else ())
+            put_back(taken, tuple(sorted(places, reverse=True)), packs - copies_left)
+    counts_left = np.zeros_like(counts)
+    counts_left[occurring] = [left_by_length[length] for length in occurring.tolist()]
+    return filled, counts_left

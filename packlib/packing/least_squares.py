@@ -123,15 +123,15 @@ class _Basis:
         n = self.size
         known = self.directions[:n]
         parts = np.zeros(n)
-        rest = column
+        remainder = column
         for _ in range(2):  # the second time takes out what rounding left
-            along_known = (known * rest).sum(axis=1)
+            along_known = (known * remainder).sum(axis=1)
             parts = parts + along_known
-            rest = rest - (known * along_known[:, None]).sum(axis=0)
-        length = _length(rest)
+            remainder = remainder - (known * along_known[:, None]).sum(axis=0)
+        length = _length(remainder)
         if length <= _DEPENDENT * _length(column):
             return False
-        direction = rest / length
+        direction = remainder / length
         along = float((direction * self.target).sum())
         if along <= 0.0:
             return False

@@ -130,7 +130,7 @@ def plan(
     """
     histogram, asked = _histogram(lengths, max_length), method_name(method)
     limit = depth_limit(max_sequences_per_pack)
-    given: dict[str, Any] = dict(
+    all_options: dict[str, Any] = dict(
         time_limit=time_limit,
         rounds=rounds,
         progress=progress,
@@ -139,7 +139,7 @@ def plan(
         weight=weight,
         rounding=rounding,
     )
-    options = {option: value for option, value in given.items() if value is not None}
+    options = {option: value for option, value in all_options.items() if value is not None}
     one_of("on_interrupt", on_interrupt, ("return", "raise"))
     name: MethodName
     if asked == "auto":
@@ -168,10 +168,13 @@ def _near_plan(
     """Make the plan of "auto"; arguments as of `plan`."""
     plans = fast_plans(histogram, limit)
     if not is_near(plans[-1]):
-        known = {made.method: list(zip(made.strategies, made.repeats.tolist(), strict=True)) for made in plans}
+        known = {
+            made_plan.method: list(zip(made_plan.strategies, made_plan.repeats.tolist(), strict=True))
+            for made_plan in plans
+        }
         search = {"progress": progress, "on_interrupt": on_interrupt, "steps": _STEPS, "known": known}
         plans.append(_planned(histogram, "optimal", limit, search))
-    return min(plans, key=lambda made: (made.num_packs, made.gap))
+    return min(plans, key=lambda made_plan: (made_plan.num_packs, made_plan.gap))
 
 
 def fast_plans(histogram: LengthHistogram, max_sequences_per_pack: int | None) -> list[PackingPlan]:
@@ -197,9 +200,9 @@ def _of_true_lengths(rounded: PackingPlan, histogram: LengthHistogram) -> Packin
     return PackingPlan.from_strategies(histogram, strategies, rounded.method, max_sequences_per_pack=limit)
 
 
-def is_near(made: PackingPlan) -> bool:
+def is_near(plan_made: PackingPlan) -> bool:
     """Return whether a plan is proven to be within 0.1 % of the fewest packs, so that "auto" takes it."""
-    return made.gap <= NEAR * made.lower_bound
+    return plan_made.gap <= NEAR * plan_made.lower_bound
 
 
 def _planned(

@@ -31,8 +31,8 @@ def full_strategies(max_length: int, max_sequences_per_pack: int) -> Iterator[tu
         """Fill `room` exactly with 1 to `more` lengths in ascending order, none below `start`."""
         if more > 1:
             for first in range(start, room // 2 + 1):
-                for rest in extend(first, room - first, more - 1):
-                    yield (first, *rest)
+                for longer_lengths in extend(first, room - first, more - 1):
+                    yield (first, *longer_lengths)
         if room >= start:
             yield (room,)
 
@@ -76,11 +76,12 @@ def _sparse_strategy_matrix(max_length: int, max_sequences_per_pack: int) -> Any
 
 
 def _refuse_too_many_columns(max_length: int, max_sequences_per_pack: int, bytes_of_a_column: int) -> None:
-    columns, most = num_full_strategies(max_length, max_sequences_per_pack), _MOST_BYTES // bytes_of_a_column
-    if columns > most:
+    columns, most_columns = num_full_strategies(max_length, max_sequences_per_pack), _MOST_BYTES // bytes_of_a_column
+    if columns > most_columns:
         raise ValueError(
             f"The strategy matrix for maximum length {max_length} and depth {max_sequences_per_pack} has {columns:,} "
-            f"columns; at most {most:,} fit in memory. Take a smaller max_sequences_per_pack, or the method optimal."
+            f"columns; at most {most_columns:,} fit in memory. Take a smaller max_sequences_per_pack, or the method "
+            "optimal."
         )
 
 
@@ -131,9 +132,9 @@ def ennlshp(
     top = histogram.max_length
     shift = diags_array([np.ones(top - 1), -np.ones(top)], offsets=[1, 0])
     matrix = _sparse_strategy_matrix(top, max_sequences_per_pack)
-    both = block_array([[_PENALTY * matrix, _PENALTY * shift], [None, eye_array(top) / top]])
+    both_objectives = block_array([[_PENALTY * matrix, _PENALTY * shift], [None, eye_array(top) / top]])
     target = np.concatenate([_PENALTY * histogram.counts[1:], np.zeros(top)])
-    x = nonnegative_least_squares(both, target)[: matrix.shape[1]]
+    x = nonnegative_least_squares(both_objectives, target)[: matrix.shape[1]]
     return _round_and_fill(histogram, max_sequences_per_pack, x, rounding)
 
 

@@ -207,7 +207,7 @@ def _one_budget_plans(
     budgets = [(tokens, max_length), (patches, max_patches)] if len(patches) else [(tokens, max_length)]
     plans = [plan(sizes, budget, "lpfhp") for sizes, budget in budgets]
     for at in sorted(range(len(plans)), key=lambda at: -plans[at].lower_bound):
-        if plans[at].num_packs > max(made.lower_bound for made in plans):
+        if plans[at].num_packs > max(each_plan.lower_bound for each_plan in plans):
             sizes, budget = budgets[at]
             plans[at] = plan(sizes, budget, "optimal", rounds=_ROUNDS, progress=False, on_interrupt="raise")
     return plans[0], plans[1] if len(plans) > 1 else None
@@ -231,7 +231,7 @@ class _Samples:
         return float(self.tokens.sum()) / self.max_length, float(self.patches.sum()) / self.max_patches
 
     def sizes(self) -> dict[str, np.ndarray]:
-        """Yield one number for the size of each sample, in several ways."""
+        """Return one number for the size of each sample, in several ways."""
         of_tokens, of_patches = self.tokens / self.max_length, self.patches / self.max_patches
         by_tokens, by_patches = self.sums
         return {

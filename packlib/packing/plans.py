@@ -289,9 +289,9 @@ class PackingPlan:
                 width = 320 * length / self.histogram.max_length
                 bars += f'<rect x="{x:.1f}" width="{max(width - 1, 0.5):.1f}" height="10" fill="#0072B2"/>'
                 x += width
-            what = " + ".join(map(str, self.strategies[s][:8])) + (" + …" if self.sizes[s] > 8 else "")
-            picture = f'<svg role="img" aria-label="{what}" width="320" height="10">{bars}</svg>'
-            rows.append(f"<tr><td>{self.repeats[s]:,} ×</td><td>{picture}</td><td>{what}</td></tr>")
+            lengths_in_words = " + ".join(map(str, self.strategies[s][:8])) + (" + …" if self.sizes[s] > 8 else "")
+            picture = f'<svg role="img" aria-label="{lengths_in_words}" width="320" height="10">{bars}</svg>'
+            rows.append(f"<tr><td>{self.repeats[s]:,} ×</td><td>{picture}</td><td>{lengths_in_words}</td></tr>")
         more = f"<div>and {len(self.repeats) - 8} more strategies</div>" if len(self.repeats) > 8 else ""
         text = in_html(repr(self).removeprefix("PackingPlan(").removesuffix(")"))
         return f"<div><div>{text}</div><table>{''.join(rows)}</table>{more}</div>"

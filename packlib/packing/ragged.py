@@ -29,8 +29,8 @@ class Ragged(Generic[Item]):
     def _row(self, index: int) -> slice:
         """Return the slice of row `index`; a negative one counts from the end."""
         if not -len(self) <= index < len(self):
-            one, several = self._called
-            raise IndexError(f"There are {len(self)} {several}, so there is no {one} {index}.")
+            singular, plural = self._called
+            raise IndexError(f"There are {len(self)} {plural}, so there is no {singular} {index}.")
         index %= len(self)
         return slice(self.offsets[index], self.offsets[index + 1])
 

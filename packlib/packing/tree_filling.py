@@ -206,20 +206,20 @@ class Table:
         leaves = list[int]()
         unread = [_Unread(0)]
         while unread:
-            at = unread[-1]
-            own = tables[at.node]
-            if at.left is None and own.whole[step] == value:
-                leaves += part.leaves(at.node)
-                step -= self._in_units(part.whole[at.node])
-                value -= part.whole[at.node]
-            elif at.left == 0:
-                step -= self._in_units(part.slots[at.node])
+            reading = unread[-1]
+            node_tables = tables[reading.node]
+            if reading.left is None and node_tables.whole[step] == value:
+                leaves += part.leaves(reading.node)
+                step -= self._in_units(part.whole[reading.node])
+                value -= part.whole[reading.node]
+            elif reading.left == 0:
+                step -= self._in_units(part.slots[reading.node])
             else:
-                left = len(own.children) if at.left is None else at.left
-                while (before := own.children[left - 1][1]) is not None and before[step] == value:
-                    left -= 1  # this child was not taken
-                at.left = left - 1
-                unread.append(_Unread(own.children[left - 1][0]))
+                children_left = len(node_tables.children) if reading.left is None else reading.left
+                while (before := node_tables.children[children_left - 1][1]) is not None and before[step] == value:
+                    children_left -= 1  # this child was not taken
+                reading.left = children_left - 1
+                unread.append(_Unread(node_tables.children[children_left - 1][0]))
                 continue
             unread.pop()
             if unread and tables[unread[-1].node].none[step] == value:
@@ -279,27 +279,27 @@ class Filler:
         """
         row = {first: self._as_much_as_fits(first, pool[first])}
         base = self._size(first, row[first], pool[first])
-        others = sorted((tree for tree in pool if tree != first), key=lambda tree: pool[tree].size, reverse=True)
+        by_size = sorted((tree for tree in pool if tree != first), key=lambda tree: pool[tree].size, reverse=True)
         free, enough = self.max_length - base, _NEARLY * self.max_length
-        whole = [tree for tree in others if pool[tree].size <= free]
-        table = Table(self.max_length, [pool[tree].size for tree in whole], base)
+        fitting = [tree for tree in by_size if pool[tree].size <= free]
+        table = Table(self.max_length, [pool[tree].size for tree in fitting], base)
         if table.best < enough:
-            can_be_cut = [tree for tree in others if len(pool[tree].slots) > 1 and pool[tree].slots[0] < free]
+            can_be_cut = [tree for tree in by_size if len(pool[tree].slots) > 1 and pool[tree].slots[0] < free]
             partly = rng.sample(can_be_cut, min(_PARTLY, len(can_be_cut)))
-            whole = [tree for tree in whole if tree not in partly]
-            table = Table(self.max_length, [pool[tree].size for tree in whole], base)
+            fitting = [tree for tree in fitting if tree not in partly]
+            table = Table(self.max_length, [pool[tree].size for tree in fitting], base)
             for tree in partly:
                 if table.best >= enough:
                     break
                 table.add(tree, pool[tree])
         self.work += table.work
-        if found := table.read():
-            row |= found[0] | {whole[at]: pool[whole[at]].leaves() for at in found[1]}
+        if best_part := table.read():
+            row |= best_part[0] | {fitting[at]: pool[fitting[at]].leaves() for at in best_part[1]}
         used = sum(self._size(tree, taken, pool[tree]) for tree, taken in row.items())
         for tree, taken in row.items():
-            left = sorted(set(pool[tree].leaves()) - set(taken))
-            if left:
-                pool[tree] = self.trees[tree].part(left)
+            leaves_left = sorted(set(pool[tree].leaves()) - set(taken))
+            if leaves_left:
+                pool[tree] = self.trees[tree].part(leaves_left)
             else:
                 del pool[tree]
         return row, used
@@ -315,8 +315,8 @@ class Filler:
         table = Table(self.max_length, [])
         table.add(tree, part, always=True)
         self.work += table.work
-        found = table.read()
-        return found[0][tree] if found else self._one_by_one(tree, part)
+        best_part = table.read()
+        return best_part[0][tree] if best_part else self._one_by_one(tree, part)
 
     def _one_by_one(self, tree: int, part: Part) -> list[int]:
         """Return leaves of a part, each if it fits: where rounded up to units no path fits."""
@@ -347,24 +347,24 @@ class Filler:
         for _ in range(tries):
             if len(rows) <= (1 + NEAR) * fewest or self.work > most_work:
                 break
-            some = self._some(rows, spaces, holders, rng)
-            pool = self._pool([rows[at] for at in some])
-            filled, left = list[Row](), list[int]()
-            while pool and len(filled) < len(some):
+            chosen = self._some(rows, spaces, holders, rng)
+            pool = self._pool([rows[at] for at in chosen])
+            filled, new_spaces = list[Row](), list[int]()
+            while pool and len(filled) < len(chosen):
                 by_chance = {tree: part.size * rng.uniform(0.5, 1) for tree, part in pool.items()}
                 row, used = self.fill(pool, max(by_chance, key=by_chance.__getitem__), rng)
                 filled.append(row)
-                left.append(self.max_length - used)
+                new_spaces.append(self.max_length - used)
             if pool:
                 continue
-            squares = sum(n * n for n in left) + (len(some) - len(filled)) * self.max_length**2
-            if squares < sum(spaces[at] ** 2 for at in some):
+            squares = sum(n * n for n in new_spaces) + (len(chosen) - len(filled)) * self.max_length**2
+            if squares < sum(spaces[at] ** 2 for at in chosen):
                 continue
-            some.sort()
-            for at, row, space in zip(some, filled, left, strict=False):
+            chosen.sort()
+            for at, row, space in zip(chosen, filled, new_spaces, strict=False):
                 holders.replace(at, rows[at], row)
                 rows[at], spaces[at] = row, space
-            for at in reversed(some[len(filled) :]):  # one row fewer: the last takes its place
+            for at in reversed(chosen[len(filled) :]):  # one row fewer: the last takes its place
                 last, space = rows.pop(), spaces.pop()
                 holders.replace(len(rows), last, {})
                 if at < len(rows):
@@ -373,23 +373,23 @@ class Filler:
         return rows
 
     def _pool(self, rows: Sequence[Row]) -> dict[int, Part]:
-        held = dict[int, list[int]]()
+        leaves_of = dict[int, list[int]]()
         for row in rows:
             for tree, leaves in row.items():
-                held.setdefault(tree, []).extend(leaves)
-        return {tree: self.trees[tree].part(sorted(leaves)) for tree, leaves in held.items()}
+                leaves_of.setdefault(tree, []).extend(leaves)
+        return {tree: self.trees[tree].part(sorted(leaves)) for tree, leaves in leaves_of.items()}
 
     def _some(self, rows: list[Row], spaces: list[int], holders: "_Holders", rng: random.Random) -> list[int]:
         """Return a few rows: one of the emptier ones, rows that hold more of its trees, and others."""
         drawn = rng.sample(range(len(rows)), min(_EMPTIEST_OF, len(rows)))
-        one = max(drawn, key=spaces.__getitem__)
+        emptiest = max(drawn, key=spaces.__getitem__)
         number = min(len(rows), rng.randint(_FEWEST, _MOST))
-        kin = sorted(set().union(*(holders.of[tree] for tree in rows[one])) - {one})
-        some = [one, *rng.sample(kin, min(len(kin), number - 1, rng.randint(0, 3)))]
-        while len(some) < number:
-            if (at := rng.randrange(len(rows))) not in some:
-                some.append(at)
-        return some
+        rows_of_its_trees = sorted(set().union(*(holders.of[tree] for tree in rows[emptiest])) - {emptiest})
+        chosen = [emptiest, *rng.sample(rows_of_its_trees, min(len(rows_of_its_trees), number - 1, rng.randint(0, 3)))]
+        while len(chosen) < number:
+            if (at := rng.randrange(len(rows))) not in chosen:
+                chosen.append(at)
+        return chosen
 
 
 class _Holders:
@@ -404,9 +404,9 @@ class _Holders:
         for at, row in enumerate(rows):
             self.replace(at, {}, row)
 
-    def replace(self, at: int, before: Row, now: Row) -> None:
+    def replace(self, at: int, before: Row, after: Row) -> None:
         """Let row `at` hold other trees than before."""
         for tree in before:
             self.of[tree].discard(at)
-        for tree in now:
+        for tree in after:
             self.of.setdefault(tree, set()).add(at)

@@ -56,13 +56,13 @@ class TreeRows(Ragged):
 
     def nodes(self, index: int) -> list[int]:
         """Return the nodes of `trees` that row `index` holds, in the order of the walk."""
-        held = set[int]()
+        nodes = set[int]()
         parents = self.trees.parents
         for leaf in self.trees.leaves[self[index]].tolist():
-            while leaf != ROOT and leaf not in held:
-                held.add(leaf)
+            while leaf != ROOT and leaf not in nodes:
+                nodes.add(leaf)
                 leaf = int(parents[leaf])
-        return sorted(held)
+        return sorted(nodes)
 
     @cached_property
     def lengths_used(self) -> np.ndarray:
@@ -119,7 +119,7 @@ class TreeRows(Ragged):
             at = int((times[:number] != 1).argmax()) if (times[:number] != 1).any() else number
             raise ValueError(f"Sequence {at} must be in the rows once; it is there {times[at]} times.")
         if sequences is not None:
-            self._verify_tokens([np.asarray(one) for one in sequences])
+            self._verify_tokens([np.asarray(tokens) for tokens in sequences])
         return self
 
     def _verify_tokens(self, sequences: list[np.ndarray]) -> None:
@@ -129,9 +129,9 @@ class TreeRows(Ragged):
         for at in np.argsort(-self.trees.lengths, kind="stable").tolist():  # long ones spell out whole nodes
             begin = 0
             for node in self.trees.path(int(self.trees.leaves[at])):
-                own = sequences[at][begin : begin + int(self.trees.tokens[node])]
-                other = of_node.setdefault(node, own)
-                if not np.array_equal(own, other[: len(own)]):
+                tokens_here = sequences[at][begin : begin + int(self.trees.tokens[node])]
+                tokens_of_node = of_node.setdefault(node, tokens_here)
+                if not np.array_equal(tokens_here, tokens_of_node[: len(tokens_here)]):
                     raise ValueError(f"Sequence {at} does not have the tokens that its tree has from {begin} on.")
                 begin += int(self.trees.tokens[node])
             if len(sequences[at]) != self.trees.lengths[at] or len(sequences[at]) > begin:
@@ -217,7 +217,7 @@ def pack_tree_lengths(trees: Trees, max_length: int, *, tries: int = 20, seed: i
     roots = trees.roots.tolist()
     laid = []
     for row in rows:
-        leaves = sorted(roots[tree] + leaf for tree, held in row.items() for leaf in held)
+        leaves = sorted(roots[tree] + leaf for tree, leaves_of_tree in row.items() for leaf in leaves_of_tree)
         laid.append([sequence for leaf in leaves for sequence in on_leaf[leaf]])
     offsets = np.cumsum([0, *map(len, laid)])
     return TreeRows(np.concatenate(laid), offsets, trees, top, least).verify()
@@ -229,10 +229,10 @@ def _options(max_length: int, tries: int, seed: int) -> tuple[int, dict[str, int
 
 
 def _each(trees: Trees) -> list[Tree]:
-    """Yield each tree with nodes counted from its own root."""
+    """Return each tree with nodes counted from its own root."""
     parents, slots = trees.parents.tolist(), trees.slots.tolist()
     roots = trees.roots.tolist()
-    found = []
+    counted_anew = []
     for root, end in zip(roots, [*roots[1:], len(parents)], strict=True):
-        found.append(Tree([ROOT, *[parent - root for parent in parents[root + 1 : end]]], slots[root:end]))
-    return found
+        counted_anew.append(Tree([ROOT, *[parent - root for parent in parents[root + 1 : end]]], slots[root:end]))
+    return counted_anew

@@ -58,10 +58,10 @@ class Trees:
 
     def path(self, leaf: int) -> list[int]:
         """Return the nodes from the root to a leaf."""
-        found = [leaf]
-        while self.parents[found[-1]] != ROOT:
-            found.append(int(self.parents[found[-1]]))
-        return found[::-1]
+        path = [leaf]
+        while self.parents[path[-1]] != ROOT:
+            path.append(int(self.parents[path[-1]]))
+        return path[::-1]
 
 
 def shared_trees(
@@ -83,22 +83,22 @@ def shared_trees(
     Raises:
         TypeError, ValueError: naming the sequence that is wrong.
     """
-    each = _checked(sequences)
+    tokens_of = _checked(sequences)
     members: dict[Hashable, list[int]] = {}
     if not isinstance(groups, Iterable) or isinstance(groups, (str, bytes)):
         raise TypeError(f"groups must be a list with a name for each sequence, not {shown(groups)}.")
-    named = list(groups)
-    if len(named) != len(each):
-        raise ValueError(f"groups must have {len(each)} entries, one for each sequence, not {len(named)}.")
-    for at, name in enumerate(named):
+    names = list(groups)
+    if len(names) != len(tokens_of):
+        raise ValueError(f"groups must have {len(tokens_of)} entries, one for each sequence, not {len(names)}.")
+    for at, name in enumerate(names):
         if not isinstance(name, Hashable):
             raise TypeError(f"groups must be names or numbers: that of sequence {at} is {shown(name)}.")
         members.setdefault(name, []).append(at)
-    keys = each if apart is None else _keys(each, apart)
+    keys = tokens_of if apart is None else _keys(tokens_of, apart)
     building = _Building()
-    for own in members.values():
-        building.add_group(own, [keys[at].tolist() for at in own])
-    return building.finished(np.array([*map(len, each)]))
+    for sequences_of_group in members.values():
+        building.add_group(sequences_of_group, [keys[at].tolist() for at in sequences_of_group])
+    return building.finished(np.array([*map(len, tokens_of)]))
 
 
 def group_trees(prompts: Iterable[int], answers: Iterable[Iterable[int]]) -> Trees:
@@ -116,40 +116,49 @@ def group_trees(prompts: Iterable[int], answers: Iterable[Iterable[int]]) -> Tre
     Raises:
         TypeError, ValueError: naming the group that is wrong.
     """
-    shared = as_int64(prompts, "Prompt")
+    prompt_lengths = as_int64(prompts, "Prompt")
     if not isinstance(answers, Iterable):
         raise TypeError(f"answers must have a list of lengths for each group, not {answers!r}.")
-    each = [as_int64(own, "Answer", f"position {{}} of group {group}".format) for group, own in enumerate(answers)]
-    if not len(shared) or len(shared) != len(each):
-        raise ValueError(f"prompts and answers must have one entry for each group, not {len(shared)} and {len(each)}.")
+    answers_of = [
+        as_int64(answer_lengths, "Answer", f"position {{}} of group {group}".format)
+        for group, answer_lengths in enumerate(answers)
+    ]
+    if not len(prompt_lengths) or len(prompt_lengths) != len(answers_of):
+        raise ValueError(
+            f"prompts and answers must have one entry for each group, not {len(prompt_lengths)} and {len(answers_of)}."
+        )
     parents, tokens, leaves = list[int](), list[int](), list[int]()
-    for group, (prompt, own) in enumerate(zip(shared.tolist(), each, strict=True)):
+    for group, (prompt, answer_lengths) in enumerate(zip(prompt_lengths.tolist(), answers_of, strict=True)):
         if prompt < 1:
             raise ValueError(f"The prompt of group {group} must have at least 1 token, not {prompt}.")
-        if not len(own) or own.min() < 1:
-            found = f"one of {own.min()} tokens" if len(own) else "none"
-            raise ValueError(f"Group {group} must have answers of at least 1 token, not {found}.")
+        if not len(answer_lengths) or answer_lengths.min() < 1:
+            shortest = f"one of {answer_lengths.min()} tokens" if len(answer_lengths) else "none"
+            raise ValueError(f"Group {group} must have answers of at least 1 token, not {shortest}.")
         root = len(parents)
-        if len(own) == 1:
-            parents, tokens, leaves = [*parents, ROOT], [*tokens, prompt + int(own[0])], [*leaves, root]
+        if len(answer_lengths) == 1:
+            parents, tokens, leaves = [*parents, ROOT], [*tokens, prompt + int(answer_lengths[0])], [*leaves, root]
             continue
-        parents += [ROOT, *[root] * len(own)]
-        tokens += [prompt, *own.tolist()]
+        parents += [ROOT, *[root] * len(answer_lengths)]
+        tokens += [prompt, *answer_lengths.tolist()]
         leaves += range(root + 1, len(parents))
-    lengths = np.concatenate([prompt + own for prompt, own in zip(shared, each, strict=True)])
+    lengths = np.concatenate(
+        [prompt + answer_lengths for prompt, answer_lengths in zip(prompt_lengths, answers_of, strict=True)]
+    )
     return Trees(np.array(parents), np.array(tokens), np.array(leaves), lengths)
 
 
 def _checked(sequences: Sequence[Iterable[int]]) -> list[np.ndarray]:
     if not isinstance(sequences, Iterable) or isinstance(sequences, (str, bytes)):
         raise TypeError(f"sequences must be a list of token lists, not {sequences!r}.")
-    each = [as_int64(own, "Token", f"position {{}} of sequence {at}".format) for at, own in enumerate(sequences)]
-    if not each:
+    arrays = [
+        as_int64(tokens, "Token", f"position {{}} of sequence {at}".format) for at, tokens in enumerate(sequences)
+    ]
+    if not arrays:
         raise ValueError("sequences must hold at least one sequence; there is none.")
-    for at, own in enumerate(each):
-        if not len(own):
+    for at, tokens in enumerate(arrays):
+        if not len(tokens):
             raise ValueError(f"Sequence {at} must have at least 1 token, not 0.")
-    return each
+    return arrays
 
 
 def _keys(sequences: list[np.ndarray], apart: Sequence[Iterable[Any]]) -> list[np.ndarray]:
@@ -157,18 +166,18 @@ def _keys(sequences: list[np.ndarray], apart: Sequence[Iterable[Any]]) -> list[n
     if sized("apart", apart) != len(sequences):
         raise ValueError(f"apart must have {len(sequences)} entries, one for each sequence, not {len(apart)}.")
     numbers: dict[tuple, int] = {}
-    found = []
-    for at, (tokens, given) in enumerate(zip(sequences, apart, strict=True)):
-        if not isinstance(given, Iterable):
-            raise TypeError(f"apart must have a list of values for sequence {at}, not {shown(given)}.")
-        values = given.tolist() if isinstance(given, np.ndarray) else list(given)
+    keys = []
+    for at, (tokens, values_apart) in enumerate(zip(sequences, apart, strict=True)):
+        if not isinstance(values_apart, Iterable):
+            raise TypeError(f"apart must have a list of values for sequence {at}, not {shown(values_apart)}.")
+        values = values_apart.tolist() if isinstance(values_apart, np.ndarray) else list(values_apart)
         if len(values) != len(tokens):
             raise ValueError(
                 f"apart must have {len(tokens)} values for sequence {at}, one for each token, not {len(values)}."
             )
         pairs = zip(tokens.tolist(), map(_comparable, values), strict=True)
-        found.append(np.array([numbers.setdefault(pair, len(numbers)) for pair in pairs]))
-    return found
+        keys.append(np.array([numbers.setdefault(pair, len(numbers)) for pair in pairs]))
+    return keys
 
 
 def _comparable(value: Any) -> Hashable:
@@ -191,23 +200,23 @@ class _Building:
 
     def add_group(self, members: list[int], tokens: list[list[int]]) -> None:
         """Add the sequences `members`, whose tokens these are."""
-        above = list[int]()  # the path of the sequence before
-        last: list[int] = []
+        path = list[int]()  # the path of the sequence before
+        tokens_before: list[int] = []
         for at in sorted(range(len(members)), key=tokens.__getitem__):
-            own, sequence = tokens[at], members[at]
-            common = _common(last, own)
-            while above and self.begins[above[-1]] >= common:
-                above.pop()
-            if above and common < self.ends[above[-1]]:
-                above[-1] = self._upper_half(above[-1], common)
-            for node in above:
+            its_tokens, sequence = tokens[at], members[at]
+            common = _common(tokens_before, its_tokens)
+            while path and self.begins[path[-1]] >= common:
+                path.pop()
+            if path and common < self.ends[path[-1]]:
+                path[-1] = self._upper_half(path[-1], common)
+            for node in path:
                 self.firsts[node] = min(self.firsts[node], sequence)
-            if above and common == len(own):  # the same as the one before
-                self.sequences[above[-1]].append(sequence)
+            if path and common == len(its_tokens):  # the same as the one before
+                self.sequences[path[-1]].append(sequence)
             else:
-                above.append(self._new(common, len(own), above[-1] if above else ROOT, sequence))
+                path.append(self._new(common, len(its_tokens), path[-1] if path else ROOT, sequence))
                 self.sequences[-1].append(sequence)
-            last = own
+            tokens_before = its_tokens
 
     def _new(self, begin: int, end: int, parent: int, first: int) -> int:
         self.begins.append(begin)
@@ -245,8 +254,8 @@ class _Building:
             if not children[node]:
                 leaves[carried] = len(parents) - 1
                 carried = []
-            own = len(parents) - 1
-            waiting += [(c, own) for c in sorted(children[node], key=self.firsts.__getitem__, reverse=True)]
+            new_number = len(parents) - 1
+            waiting += [(c, new_number) for c in sorted(children[node], key=self.firsts.__getitem__, reverse=True)]
         return Trees(np.array(parents), np.array(tokens), leaves, lengths)
 
 

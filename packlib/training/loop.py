@@ -169,8 +169,8 @@ def _gradients(
     device, world = next(model.parameters()).device, ranks.size
     model.zero_grad()
     counted = [{"sequences": b.num_sequences, "tokens": b.useful_tokens, **objective.counts(b)} for b in batches]
-    here = np.array([[count[name] for name in counted[0]] for count in counted]).sum(0)
-    counts = dict(zip(counted[0], ranks.sum(here).tolist(), strict=True))
+    own_counts = np.array([[count[name] for name in counted[0]] for count in counted]).sum(0)
+    counts = dict(zip(counted[0], ranks.sum(own_counts).tolist(), strict=True))
     losses = [name for name in counts if name not in ("sequences", "tokens")]
 
     totals, own_losses = torch.zeros(()), list[Tensor]()
@@ -181,8 +181,8 @@ def _gradients(
             loss = sum(sums[name].total / max(counts[name], 1) for name in losses)
             (loss * world).backward()  # DistributedDataParallel takes the mean over the ranks
         own_losses.append(loss.detach())
-        both = [torch.stack([s.total.detach().double(), s.count.double()]) for s in sums.values()]
-        totals = totals + torch.stack(both)
+        totals_and_counts = [torch.stack([s.total.detach().double(), s.count.double()]) for s in sums.values()]
+        totals = totals + torch.stack(totals_and_counts)
     norm = float(nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None]))
     over_all = dict(zip(sums, ranks.sum(totals.cpu().numpy()).tolist(), strict=True))
     means = {name: total / count for name, (total, count) in over_all.items() if count}
@@ -201,14 +201,14 @@ def _gradients(
 def _not_finite(
     loss: float, norm: float, batches: list[PackedBatch], own_losses: list[Tensor], update: int
 ) -> FloatingPointError:
-    what = f"loss of update {update} is {loss} on another rank"
+    fault = f"loss of update {update} is {loss} on another rank"
     if math.isfinite(loss):
-        what = f"gradient norm of update {update} is {norm}, though its loss is {loss:.4g}"
-    if bad := [i for i, own in enumerate(own_losses) if not math.isfinite(own)]:
+        fault = f"gradient norm of update {update} is {norm}, though its loss is {loss:.4g}"
+    if bad := [i for i, own_loss in enumerate(own_losses) if not math.isfinite(own_loss)]:
         ids = batches[bad[0]].sample_ids[: batches[bad[0]].num_sequences].tolist()
         place = f"micro-batch {bad[0] + 1} of {len(batches)} (samples {listed(ids)})"
-        what = f"loss of update {update} is {loss} in {place}"
-    return FloatingPointError(f"The {what}; the weights are those of update {update - 1}.")
+        fault = f"loss of update {update} is {loss} in {place}"
+    return FloatingPointError(f"The {fault}; the weights are those of update {update - 1}.")
 
 
 def _check(loader: PackLoader, recipe: Recipe, even_updates: bool) -> None:
@@ -218,11 +218,12 @@ def _check(loader: PackLoader, recipe: Recipe, even_updates: bool) -> None:
         raise ValueError(f"The loader makes batches of {size} packs; the recipe's micro batch is {wanted}.")
     if recipe.replicas != ranks.size:
         raise ValueError(f"The recipe has {recipe.replicas} replicas, but {ranks.size} processes train.")
-    packs, mine = getattr(getattr(loader, "dataset", None), "packs", None), None
+    packs = getattr(getattr(loader, "dataset", None), "packs", None)
+    own_digest = None
     if packs is not None and ranks.size > 1 and getattr(sampler, "ranks", 1) == 1:
         # this rank loads them alone: if another does too, each sequence counts twice
-        mine = sha256(np.concatenate([packs.sample_ids, packs.lengths_used]).tobytes()).hexdigest()
-    if ranks.gather_objects(mine).count(mine) > 1 and mine is not None:
+        own_digest = sha256(np.concatenate([packs.sample_ids, packs.lengths_used]).tobytes()).hexdigest()
+    if ranks.gather_objects(own_digest).count(own_digest) > 1 and own_digest is not None:
         raise ValueError(
             "Ranks have loaders of the same packs: make them with pack_loader under torch.distributed, which gives "
             "each rank its share."

@@ -132,11 +132,11 @@ def evaluate(model: nn.Module, batches: Iterable[PackedBatch], objective: Object
             for batch in batches:
                 instance("Each of batches", batch, PackedBatch)
                 for name, part in objective(model, batch.to(device)).items():
-                    both = torch.stack([part.total.double(), part.count.double()])
-                    sums[name] = sums[name] + both if name in sums else both
+                    total_and_count = torch.stack([part.total.double(), part.count.double()])
+                    sums[name] = sums[name] + total_and_count if name in sums else total_and_count
     finally:
         model.train(was_training)
     if getattr(getattr(batches, "batch_sampler", None), "ranks", 1) > 1:
-        for both in sums.values():
-            dist.all_reduce(both)
-    return {name: (both[0] / both[1]).item() for name, both in sums.items()}
+        for total_and_count in sums.values():
+            dist.all_reduce(total_and_count)
+    return {name: (total_and_count[0] / total_and_count[1]).item() for name, total_and_count in sums.items()}

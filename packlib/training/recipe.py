@@ -83,9 +83,9 @@ class Recipe:
         """Make a recipe from a warm-up and a total in updates; `settings` are the other attributes."""
         whole_number("total_steps", total_steps, 1, INT64_MAX)
         whole_number("warmup_steps", warmup_steps, 0, total_steps)
-        one = cls(total_sequences=1, **settings)
-        total, warmup = (round(steps * one.sequences_per_update) for steps in (total_steps, warmup_steps))
-        return replace(one, total_sequences=total, warmup_sequences=warmup)
+        recipe = cls(total_sequences=1, **settings)
+        total, warmup = (round(steps * recipe.sequences_per_update) for steps in (total_steps, warmup_steps))
+        return replace(recipe, total_sequences=total, warmup_sequences=warmup)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Recipe":

@@ -12,8 +12,8 @@ from packlib.batches import PackedBatch, PackLoader
 def take_packs(batch: PackedBatch, start: int, stop: int) -> PackedBatch:
     """Take packs `start` to `stop` of a batch on the CPU; empty places of the per-sequence arrays are left out."""
     pack = batch.sequence_starts // batch.max_length
-    here = (pack >= start) & (pack < min(stop, batch.num_packs))
-    return PackedBatch({name: v[start:stop] if v.dim() == 2 else v[here] for name, v in _tensors(batch).items()})
+    is_taken = (pack >= start) & (pack < min(stop, batch.num_packs))
+    return PackedBatch({name: v[start:stop] if v.dim() == 2 else v[is_taken] for name, v in _tensors(batch).items()})
 
 
 def join_packs(batches: Sequence[PackedBatch]) -> PackedBatch:

@@ -177,8 +177,8 @@ def _exchanged(schedule: Schedule) -> Schedule:
         is_settled[step] = gain[best_offer, best_return] <= _NOTHING * longest[step]
         if not is_settled[step]:
             is_settled[rank_of[best_return] // schedule.ranks] = False
-            given, taken = offered[best_offer], best_return
-            pack_of[given], pack_of[taken] = pack_of[taken], pack_of[given]
+            offer, taken_back = offered[best_offer], best_return
+            pack_of[offer], pack_of[taken_back] = pack_of[taken_back], pack_of[offer]
     order = np.argsort(pack_of, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(pack_of))])
     return replace(schedule, sample_ids=schedule.sample_ids[order], offsets=offsets, lengths=schedule.lengths[order])

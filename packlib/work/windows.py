@@ -43,8 +43,8 @@ def deal_in_windows(
 
 def in_windows(values: np.ndarray, size: int) -> list[np.ndarray]:
     """Cut values of packs, step by step, into windows of so many packs; a last, smaller window stands alone."""
-    whole = len(values) // size * size
-    return [part for part in (values[:whole].reshape(-1, size), values[None, whole:]) if part.size]
+    in_full_windows = len(values) // size * size
+    return [part for part in (values[:in_full_windows].reshape(-1, size), values[None, in_full_windows:]) if part.size]
 
 
 def least_times(pack_works: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:

@@ -22,16 +22,16 @@ def waiting_of(each: np.ndarray, ranks: int, packs_per_rank: int, work: Work) ->
     step = ranks * packs_per_rank
     if not (packs := min(len(each), max(_MOST, step)) // step * step):
         return None
-    found = waiting(each[:packs], ranks, packs_per_rank)
+    waiting_time = waiting(each[:packs], ranks, packs_per_rank)
     rng = np.random.default_rng(0)
     shuffled = rng.permutation(each[:packs])
     of_ranks = shuffled[deal_in_windows(shuffled, ranks, packs_per_rank, _WINDOW, rng)].sum(axis=2)
     balanced = max(0.0, 1 - float(of_ranks.mean(axis=1).sum() / of_ranks.max(axis=1).sum()))
-    said = (
+    sentence = (
         f"If the first {packs:,} packs are dealt at random to {ranks:,} ranks, {packs_per_rank:,} each in an update, "
-        f"the average rank waits {percent(found.mean)} of the time for the slowest (95 % interval: "
-        f"{percent(found.low)} to {percent(found.high)}), at least {percent(found.least)} in any deal of them, and "
-        f"{percent(balanced)} where packlib.balance deals them in windows of {_WINDOW} updates. This is an estimate "
-        f"for {work.in_words}, without padding, communication and loading."
+        f"the average rank waits {percent(waiting_time.mean)} of the time for the slowest (95 % interval: "
+        f"{percent(waiting_time.low)} to {percent(waiting_time.high)}), at least {percent(waiting_time.least)} in any "
+        f"deal of them, and {percent(balanced)} where packlib.balance deals them in windows of {_WINDOW} "
+        f"updates. This is an estimate for {work.in_words}, without padding, communication and loading."
     )
-    return found, balanced, said
+    return waiting_time, balanced, sentence

@@ -108,13 +108,17 @@ class OpenSource:
         for number, table in enumerate(self._tables):
             names = names_in(table.schema.names, columns, masks)
             tokens = column or names.get("input_ids") or packs_columns.get("input_ids", "input_ids")
-            lists = {its for its in table.schema.names if is_list(table.schema.field(its).type)}
-            names = {
-                name: its
-                for name, its in names.items()
-                if its in lists and (name in ("labels", *_SHAPE) or name in self._words)
+            lists = {
+                column_name for column_name in table.schema.names if is_list(table.schema.field(column_name).type)
             }
-            names = {"input_ids": tokens} | {name: its for name, its in names.items() if its != tokens}
+            names = {
+                name: column_name
+                for name, column_name in names.items()
+                if column_name in lists and (name in ("labels", *_SHAPE) or name in self._words)
+            }
+            names = {"input_ids": tokens} | {
+                name: column_name for name, column_name in names.items() if column_name != tokens
+            }
             if tokens not in table.schema.names and (
                 len(self._tables) > 1 or table.path is None or _is_no_lengths(table)
             ):
@@ -127,12 +131,12 @@ class OpenSource:
                 has, lacks = (table, self._tables[0]) if odd in names else (self._tables[0], table)
                 raise ValueError(f"{lacks.name} has no column {odd}, which {has.name} has: all need the same.")
             self._names = names
-            self.unread = [its for its in table.schema.names if its not in names.values()]
+            self.unread = [column_name for column_name in table.schema.names if column_name not in names.values()]
         self.has_tokens = bool(self._tables) and all(
             _holds_tokens(table, self._names["input_ids"]) for table in self._tables
         )
-        which = [name for name in self._names if name not in ("input_ids", *_SHAPE)]
-        self.trained = which if self.has_tokens else []
+        trained = [name for name in self._names if name not in ("input_ids", *_SHAPE)]
+        self.trained = trained if self.has_tokens else []
         self.there = {name for table in self._tables for name in table.schema.names}
 
     def read(self, kept: bool, rule: CutRule | None, max_length: int, bare: bool = False) -> ReadSource:
@@ -202,12 +206,12 @@ class OpenSource:
     def _trained(self, columns: Columns, total: "_Totals") -> dict[str, np.ndarray]:
         """Mark the tokens that are trained on, by column."""
         sizes, _ = columns["input_ids"]
-        begins, found = np.cumsum(sizes) - sizes, dict[str, np.ndarray]()
+        begins, trained = np.cumsum(sizes) - sizes, dict[str, np.ndarray]()
         if "labels" in columns:
-            found["labels"], numbers, _ = labels_trained(asked_labels(columns), columns, begins, begins + sizes - 1)
+            trained["labels"], numbers, _ = labels_trained(asked_labels(columns), columns, begins, begins + sizes - 1)
             total.in_place += numbers["in place"]
             total.ahead += numbers["ahead"]
-        return found | trained_by_masks(columns, self._words, begins)
+        return trained | trained_by_masks(columns, self._words, begins)
 
     def _chunk(
         self,
@@ -238,7 +242,7 @@ class OpenSource:
             return sizes, chunk
         documents, before, lengths = pieces
         slots = ranges(begins[documents] + before, lengths)
-        of_pieces = {name: its[slots] for name, its in trained.items()}
+        of_pieces = {name: bits[slots] for name, bits in trained.items()}
         chunk = _chunk_with_ends(ids[slots], lengths, of_pieces, total.counts)
         total.longer += int(longer.sum())
         if trained:
@@ -247,8 +251,8 @@ class OpenSource:
             of_documents = np.bincount(documents, has, len(sizes))
             total.labels += int(had.sum(dtype=np.int64))
             total.labels_kept += int(has.sum(dtype=np.int64))
-            there = np.bincount(documents, minlength=len(sizes)) > 0
-            total.unlabeled += int(np.count_nonzero(there & (had > 0) & (of_documents == 0)))
+            is_there = np.bincount(documents, minlength=len(sizes)) > 0
+            total.unlabeled += int(np.count_nonzero(is_there & (had > 0) & (of_documents == 0)))
         return lengths, chunk._replace(documents=first + documents)
 
     def _lengths(self) -> LengthHistogram:
@@ -347,7 +351,7 @@ def _by_lengths(source: LengthHistogram, rule: CutRule | None, max_length: int) 
     documents, _, kept = CUTS[rule](lengths, max_length)
     counts = np.zeros(max(int(kept.max(initial=0)), 1) + 1, np.int64)
     np.add.at(counts, kept, source.counts[lengths[documents]])
-    left = LengthHistogram(counts)
+    lengths_left = LengthHistogram(counts)
     longer = int(source.counts[max_length + 1 :].sum())
-    cut = Cut(rule, max_length, longer, source.num_tokens - left.num_tokens, None, None)
-    return ReadSource(source.num_sequences, source.num_tokens, left, None, cut)
+    cut = Cut(rule, max_length, longer, source.num_tokens - lengths_left.num_tokens, None, None)
+    return ReadSource(source.num_sequences, source.num_tokens, lengths_left, None, cut)

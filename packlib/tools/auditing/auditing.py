@@ -145,10 +145,14 @@ def audit(
     if packs < 1 or not seen.tokens:
         raise ValueError(f"{packed.name} must fill a pack, not hold {seen.packs:,} rows with {seen.tokens:,} tokens.")
 
-    held = None if opened is None or read is None else seen.sequences_beside(opened, read)
-    lengths = None if read is None else _without_one(read.lengths) if held and held.last_labels else read.lengths
+    packed_sequences = None if opened is None or read is None else seen.sequences_beside(opened, read)
+    lengths = None if read is None else read.lengths
+    if lengths is not None and packed_sequences and packed_sequences.last_labels:
+        lengths = _without_one(lengths)
     findings = _Findings(
-        seen.problems(slots), seen.unknown(held is not None and held.contents is not None), seen.notes(lengths)
+        seen.problems(slots),
+        seen.unknown(packed_sequences is not None and packed_sequences.contents is not None),
+        seen.notes(lengths),
     )
     if joined:
         findings.notes.append(
@@ -158,11 +162,11 @@ def audit(
     bound, lpfhp = -(-tokens // slots), None
     if seen.counts is not None and not joined:
         bound, lpfhp = _packs_needed(seen, packs, slots, depth, second, tolerance, findings)
-    if opened is None or read is None or held is None:
+    if opened is None or read is None or packed_sequences is None:
         against = None
         findings.notes.append("What was lost, cut or repeated before packing is unknown without a source.")
     else:
-        against = _beside_the_source(opened, read, seen, held, findings)
+        against = _beside_the_source(opened, read, seen, packed_sequences, findings)
     updates = waiting = balanced = None
     if batch_size is not None:
         loaded = batch_size * ranks
@@ -231,28 +235,28 @@ def _packs_needed(
     histogram = histogram.with_max_length(max_length, "truncate")
     bound = direct_bound(histogram.counts, depth)
     lpfhp = plan(histogram, method="lpfhp", max_sequences_per_pack=depth).num_packs
-    which = "that lpfhp makes of the same sequences"
+    baseline = "that lpfhp makes of the same sequences"
     if second is not None:
         findings.problems += second.problems
         bound = max(bound, second.lower_bound)
         if second.lpfhp_packs > lpfhp:
-            lpfhp, which = second.lpfhp_packs, f"that lpfhp makes where {shown(second.column)} is the only budget"
+            lpfhp, baseline = second.lpfhp_packs, f"that lpfhp makes where {shown(second.column)} is the only budget"
     if packs > lpfhp * (1 + tolerance):
         alone = " Nothing is packed: each pack holds one sequence." * (seen.deepest == 1)
-        more = f"{percent(packs / lpfhp - 1)} more than the {lpfhp:,} {which}"
+        more = f"{percent(packs / lpfhp - 1)} more than the {lpfhp:,} {baseline}"
         findings.problems.append(f"There are {packs:,} packs, {more}.{alone}")
     return bound, lpfhp
 
 
 def _beside_the_source(
-    opened: OpenSource, read: ReadSource, seen: "_Seen", held: PackedSequences, findings: _Findings
+    opened: OpenSource, read: ReadSource, seen: "_Seen", packed_sequences: PackedSequences, findings: _Findings
 ) -> SourceComparison:
     """Compare sequences and labels with those of the source."""
-    against = compare(read, held)
-    shifted, one_sided, not_compared = _labels_beside(opened, read, seen, held, against.labels is not None)
+    against = compare(read, packed_sequences)
+    shifted, one_sided, not_compared = _labels_beside(opened, read, seen, packed_sequences, against.labels is not None)
     findings.problems += against.problems + shifted
     findings.unknown += against.unknown + one_sided
-    findings.notes += against.notes + _of_rows(held, seen) + not_compared
+    findings.notes += against.notes + _of_rows(packed_sequences, seen) + not_compared
     if opened.unread:
         findings.notes.append(f"Not looked at: the columns {listed(opened.unread)} of the source.")
     return against
@@ -407,19 +411,19 @@ class _Seen:
         first = min(self.starts, default=0)
         resumed = self.starts.total() - self.starts[first]
         later = f"Sequences that do not start at position {first}, as what goes on after a cut: {resumed:,}."
-        said = {
+        sentences = {
             f"Packs with more than {top:,} slots: {self.over:,}.": self.over,
             later: resumed,
             f"Sequences start at position {first}: models number from 0 (RoBERTa from 2).": first not in (0, 2),
             "All labels are -100: nothing would be trained on.": self.marked.get("labeled", 1) == 0,
         }
         untrained = {name: UNTRAINED[word] for name, word in self._masks.items() if self.marked.get(name, 1) == 0}
-        said |= {
+        sentences |= {
             f"{name} is {number} for all tokens: nothing would be trained on.": True
             for name, number in untrained.items()
         }
-        found = [sentence for sentence, true in said.items() if true]
-        return found + [
+        problems = [sentence for sentence, true in sentences.items() if true]
+        return problems + [
             f"{what}, in {count:,} rows, the first of which is {at}." for what, (count, at) in self.wrong.items()
         ]
 
@@ -449,7 +453,7 @@ class _Seen:
         alone = self.marked["tokens of paths"]
         trees = f"The rows hold trees: {self.depths:,} paths, which alone have {alone:,} tokens, "
         trees += f"{alone / max(1, self.tokens):.2f} times as many."
-        said = {
+        sentences = {
             label: self.packed.kind == NEMO,
             trees: alone,
             f"The rows themselves hold {padding:,} tokens of padding.": padding,
@@ -463,14 +467,14 @@ class _Seen:
             f"Sequences without any label: {idle_sequences:,} of {sequences:,}.": 0 < idle_sequences < sequences,
             f"Not looked at: the columns {listed(self.packed.unread)}.": self.packed.unread,
         }
-        return [sentence for sentence, true in said.items() if true]
+        return [sentence for sentence, true in sentences.items() if true]
 
     def _at_the_longest(self) -> int:
         """Return the number of sequences of the longest length, if far more than have one nearby; else 0."""
         if self.counts is None or len(near := self.counts[len(self.counts) * 9 // 10 : -1]) == 0:
             return 0
-        most = int(self.counts[-1])
-        return most if most >= max(2, 0.005 * self.depths, 10 * near.mean()) else 0
+        number_longest = int(self.counts[-1])
+        return number_longest if number_longest >= max(2, 0.005 * self.depths, 10 * near.mean()) else 0
 
 
 def _without_one(lengths: LengthHistogram) -> LengthHistogram:
@@ -478,25 +482,26 @@ def _without_one(lengths: LengthHistogram) -> LengthHistogram:
     return LengthHistogram(np.concatenate([[0], lengths.counts[2:]]))
 
 
-def _of_rows(held: PackedSequences, seen: _Seen) -> list[str]:
+def _of_rows(packed_sequences: PackedSequences, seen: _Seen) -> list[str]:
     """Return notes about tokens that only labels have, and about sequences that go on in a further row."""
-    more, further = held.last_labels, 0 if held.contents is None else held.contents.in_further_rows()
+    more = packed_sequences.last_labels
+    further = 0 if packed_sequences.contents is None else packed_sequences.contents.in_further_rows()
     of = "sequences" if seen.packed.kind != "input_ids" else "rows"
-    said = {
+    sentences = {
         f"The last token of {more:,} {of} is a label only, as where input_ids are ids[:-1] and labels ids[1:]: it "
         "counts as there.": more,
         f"Sequences that go on in a further row: {further:,}.": further,
     }
-    return [sentence for sentence, true in said.items() if true]
+    return [sentence for sentence, true in sentences.items() if true]
 
 
 def _labels_beside(
-    source: OpenSource, read: ReadSource, seen: _Seen, held: PackedSequences, compared: bool
+    source: OpenSource, read: ReadSource, seen: _Seen, packed_sequences: PackedSequences, compared: bool
 ) -> tuple[list[str], list[str], list[str]]:
     """Return problems, unknowns and notes about labels: where one side has none, or has shifted its own."""
     packs = seen.trained
-    if compared or held.by_token:
-        return [] if held.last_labels else _shifted(read, seen), [], []
+    if compared or packed_sequences.by_token:
+        return [] if packed_sequences.last_labels else _shifted(read, seen), [], []
     if not packs and not source.trained:
         note = "Labels were not asked about: neither side has labels or a mask of the loss."
         return [], [], [note] * source.has_tokens
@@ -507,15 +512,17 @@ def _labels_beside(
     in_shell = " ".join(mask_option(name, "drop") for name in packs or source.trained)
     leave_out = f"leave {'it' if len(packs or source.trained) == 1 else 'them'} out by masks={{{drop}}} ({in_shell})"
     if packs:
-        said = f"the packs have {listed(packs)}, and the source has neither labels nor a mask of the loss, so nothing "
-        said += "says which tokens were meant."
+        sentence = (
+            f"the packs have {listed(packs)}, and the source has neither labels nor a mask of the loss, so nothing "
+        )
+        sentence += "says which tokens were meant."
         cure = f" If the source trains on all tokens, give it labels equal to its input_ids, or {leave_out}."
         unread = source.unread
     else:
-        said = (
+        sentence = (
             f"the source has {listed(source.trained)}, and the packs have neither labels nor a mask of the loss, so "
         )
-        said += "nothing says whether the trainer still trains on the same tokens."
+        sentence += "nothing says whether the trainer still trains on the same tokens."
         cure = " If labels are made during training, ask its loader (packlib check --loader), and here "
         cure += f"{leave_out}."
         unread = list(seen.packed.unread)
@@ -526,7 +533,7 @@ def _labels_beside(
             f" Not looked at there: {listed(unread)}; a mask of the loss is named by masks (--mask COLUMN WORD)."
             + cure
         )
-    return [], [f"{what}{said}{cure}"], []
+    return [], [f"{what}{sentence}{cure}"], []
 
 
 def _shifted(read: ReadSource, seen: _Seen) -> list[str]:
@@ -536,11 +543,12 @@ def _shifted(read: ReadSource, seen: _Seen) -> list[str]:
     ahead, in_place = seen.marked["ahead"], seen.marked["in place"]
     where = f"labels of the source are the tokens {{}}, those of the packs {{}}, in {max(ahead, in_place):,} rows"
     if read.in_place > read.ahead and ahead > in_place:
-        said = where.format("themselves", "the next ones")
-        return [f"Labels were shifted: {said}. A model that shifts labels itself would shift them once too often."]
+        sentence = where.format("themselves", "the next ones")
+        return [f"Labels were shifted: {sentence}. A model that shifts labels itself would shift them once too often."]
     if read.ahead > read.in_place and in_place > ahead:
-        said = where.format("that follow", "themselves")
+        sentence = where.format("that follow", "themselves")
         return [
-            f"Labels were shifted back: {said}. A model that does not shift labels would not predict the next token."
+            f"Labels were shifted back: {sentence}. A model that does not shift labels would not predict the next "
+            "token."
         ]
     return []

@@ -50,22 +50,22 @@ class BareRows(NamedTuple):
         """
         sizes = self.sizes if padding else self.used
         slots = ranges(np.cumsum(self.sizes) - self.sizes, sizes)
-        ids, trained = self.ids[slots], {name: its[slots] for name, its in self.trained.items()}
+        ids, trained = self.ids[slots], {name: bits[slots] for name, bits in self.trained.items()}
         last, behind = self.last_labels(padding), np.cumsum(sizes)
         more = more & (last != IGNORED)
         ids = np.insert(ids, behind[more], last[more])
-        trained = {name: np.insert(its, behind[more], True) for name, its in trained.items()}
+        trained = {name: np.insert(bits, behind[more], True) for name, bits in trained.items()}
         sizes = sizes + more
         return self._replace(ids=ids, sizes=sizes, used=sizes, trained=trained, labels=None)
 
     def last_labels(self, padding: bool) -> np.ndarray:
         """Return the label in the last slot of each row, with or without what may be padding; -100 if it has none."""
         sizes = self.sizes if padding else self.used
-        found = np.full(len(sizes), IGNORED, np.int64)
+        last_labels = np.full(len(sizes), IGNORED, np.int64)
         if self.labels is not None:
-            some = sizes > 0
-            found[some] = self.labels[(np.cumsum(self.sizes) - self.sizes + sizes - 1)[some]]
-        return found
+            has_slots = sizes > 0
+            last_labels[has_slots] = self.labels[(np.cumsum(self.sizes) - self.sizes + sizes - 1)[has_slots]]
+        return last_labels
 
     def blocks(self) -> Iterator["BareRows"]:
         """Yield the rows, some at a time, without their labels."""
@@ -78,7 +78,7 @@ class BareRows(NamedTuple):
                 ids=self.ids[slots],
                 sizes=self.sizes[at:end],
                 used=self.used[at:end],
-                trained={name: its[slots] for name, its in self.trained.items()},
+                trained={name: bits[slots] for name, bits in self.trained.items()},
                 labels=None,
                 first_row=self.first_row + at,
             )
@@ -146,12 +146,12 @@ class Often(NamedTuple):
     @classmethod
     def of(cls, counts: Counter[int]) -> "Often":
         """Summarize the counts by what they count."""
-        most = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:3]
-        return cls(counts.total(), len(counts), tuple(most))
+        most_frequent = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:3]
+        return cls(counts.total(), len(counts), tuple(most_frequent))
 
     def __str__(self) -> str:
-        said = ", ".join(f"token {token} {times:,} time{'s' * (times > 1)}" for token, times in self.most)
-        return said + f" and {self.kinds - len(self.most):,} other tokens" * (self.kinds > len(self.most))
+        examples = ", ".join(f"token {token} {times:,} time{'s' * (times > 1)}" for token, times in self.most)
+        return examples + f" and {self.kinds - len(self.most):,} other tokens" * (self.kinds > len(self.most))
 
 
 class TokensBeside(NamedTuple):
@@ -192,8 +192,8 @@ def tokens_beside(source: TokenCounts, packs: TokenCounts, labels: bool) -> Toke
 
 def first_tokens(ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Return a number for the first 1, 2, 4, … tokens of each sequence, as many of these as it has; uint64."""
-    some = lengths > 0
-    sizes = np.where(some, 1 << _levels(np.maximum(lengths, 1)), 0)
+    has_tokens = lengths > 0
+    sizes = np.where(has_tokens, 1 << _levels(np.maximum(lengths, 1)), 0)
     return hashes(ids[ranges(np.cumsum(lengths) - lengths, sizes)], sizes)
 
 
@@ -278,11 +278,11 @@ def _with_first_labels(
     begins, of = begins[inner], of[inner]
     if not len(begins) or not source.columns:
         return rows
-    sequences, which = np.unique(of, return_inverse=True)
-    at = (np.cumsum(lengths[sequences]) - lengths[sequences])[which] + begins - starts[of]
+    sequences, place_of = np.unique(of, return_inverse=True)
+    at = (np.cumsum(lengths[sequences]) - lengths[sequences])[place_of] + begins - starts[of]
     trained = {}
-    for name, its in rows.trained.items():
-        trained[name] = its.copy()
+    for name, bits in rows.trained.items():
+        trained[name] = bits.copy()
         column = name if name in source.columns else TOGETHER
         trained[name][begins] = source.bits(column, number + sequences)[at]
     return rows._replace(trained=trained)
@@ -293,17 +293,17 @@ def _has_more(rows: BareRows, slot: int) -> bool:
     return bool((rows.ids[slot:] != rows.padding[0]).any())
 
 
-def _joined(one: BareRows, other: BareRows) -> BareRows:
-    trained = {name: np.concatenate([its, other.trained[name]]) for name, its in one.trained.items()}
-    ids, sizes = np.concatenate([one.ids, other.ids]), np.concatenate([one.sizes, other.sizes])
-    return one._replace(ids=ids, sizes=sizes, used=sizes, trained=trained)
+def _joined(first: BareRows, second: BareRows) -> BareRows:
+    trained = {name: np.concatenate([bits, second.trained[name]]) for name, bits in first.trained.items()}
+    ids, sizes = np.concatenate([first.ids, second.ids]), np.concatenate([first.sizes, second.sizes])
+    return first._replace(ids=ids, sizes=sizes, used=sizes, trained=trained)
 
 
 def _with_one_more(rows: BareRows, token: int) -> BareRows:
     """Return the rows with one more token at the end of the last, which is not trained on."""
     sizes = rows.sizes.copy()
     sizes[-1] += 1
-    trained = {name: np.append(its, False) for name, its in rows.trained.items()}
+    trained = {name: np.append(bits, False) for name, bits in rows.trained.items()}
     return rows._replace(ids=np.append(rows.ids, token), sizes=sizes, used=sizes, trained=trained)
 
 
@@ -312,16 +312,16 @@ def _from_row_of(rows: BareRows, slot: int) -> tuple[BareRows, int]:
     ends = np.cumsum(rows.sizes)
     row = int(np.searchsorted(ends, slot, side="right"))
     begin = int(ends[row - 1]) if row else 0
-    trained = {name: its[begin:] for name, its in rows.trained.items()}
+    trained = {name: bits[begin:] for name, bits in rows.trained.items()}
     sizes = rows.sizes[row:]
-    there = rows._replace(ids=rows.ids[begin:], sizes=sizes, used=sizes, trained=trained)
-    return there._replace(first_row=rows.first_row + row), slot - begin
+    rows_from_there = rows._replace(ids=rows.ids[begin:], sizes=sizes, used=sizes, trained=trained)
+    return rows_from_there._replace(first_row=rows.first_row + row), slot - begin
 
 
 def _cut(rows: BareRows, starts: np.ndarray, lengths: np.ndarray) -> Chunk:
     """Return the sequences that begin at some slots; they may go on in further rows."""
     slots = ranges(starts, lengths)
-    chunk = chunk_of(rows.ids[slots], lengths, {name: its[slots] for name, its in rows.trained.items()})
+    chunk = chunk_of(rows.ids[slots], lengths, {name: bits[slots] for name, bits in rows.trained.items()})
     ends = np.cumsum(rows.sizes)
     row = np.searchsorted(ends, starts, side="right")
     return chunk._replace(
@@ -349,9 +349,9 @@ class Sequences:
 
     def longest_at(self, parts: Parts, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
         """Find the longest sequence that begins at each slot and ends at `ends` at the latest; 0 for none."""
-        found = np.zeros(len(starts), np.int64)
+        longest = np.zeros(len(starts), np.int64)
         for size, begins, lengths, kinds in self._levels:
-            some = np.flatnonzero((found == 0) & (starts + size <= ends))
+            some = np.flatnonzero((longest == 0) & (starts + size <= ends))
             if not len(some):
                 continue
             their = parts.hashes(starts[some], np.full(len(some), size))
@@ -362,11 +362,11 @@ class Sequences:
                 some, candidate, their = some[alike], candidate[alike], their[alike]
                 fits = np.flatnonzero(starts[some] + lengths[candidate] <= ends[some])
                 same = parts.hashes(starts[some[fits]], lengths[candidate[fits]]) == kinds[candidate[fits]]
-                found[some[fits[same]]] = lengths[candidate[fits[same]]]
+                longest[some[fits[same]]] = lengths[candidate[fits[same]]]
                 open_ = np.ones(len(some), bool)
                 open_[fits[same]] = False
                 some, candidate, their = some[open_], candidate[open_] + 1, their[open_]
-        return found
+        return longest
 
 
 def in_rows(rows: Iterable[BareRows], source: Contents) -> Found:
@@ -377,60 +377,63 @@ def in_rows(rows: Iterable[BareRows], source: Contents) -> Found:
     than in the source, and one of those that were found begins with another one: that may be there in its place.
     """
     sequences, chunks = Sequences(source), list[Chunk]()
-    read = seen = in_others = whole = 0
+    read = seen = in_others = whole_sequences = 0
     for some in rows:
         for block in some.blocks():
             parts, ends = Parts(block.ids), np.cumsum(block.sizes)
-            at, found = ends - block.sizes, list[np.ndarray]()
+            at, pieces = ends - block.sizes, list[np.ndarray]()
             padding = _padding_from(block)
             reading = np.arange(len(at))
             while len(reading := reading[at[reading] < ends[reading]]):
                 lengths = sequences.longest_at(parts, at[reading], ends[reading])
                 reading, lengths = reading[lengths > 0], lengths[lengths > 0]
-                found.append(np.stack([at[reading], lengths]))
+                pieces.append(np.stack([at[reading], lengths]))
                 at[reading] += lengths
             stuck = np.flatnonzero(at < padding)
             read, seen = read + int(np.count_nonzero(block.sizes)) - len(stuck), seen + len(block.sizes)
             if 2 * read < seen:
                 return Found(None)
-            found += _past_changes(sequences, parts, at[stuck], ends[stuck], padding[stuck])
-            starts, lengths = np.concatenate(found, axis=1) if found else np.empty((2, 0), np.int64)
+            pieces += _past_changes(sequences, parts, at[stuck], ends[stuck], padding[stuck])
+            starts, lengths = np.concatenate(pieces, axis=1) if pieces else np.empty((2, 0), np.int64)
             in_others += int(np.count_nonzero(sequences.longest_at(parts, starts, starts + lengths - 1)))
             order = np.argsort(starts)
             chunks.append(_cut(block, starts[order], lengths[order]))
     contents = Contents(chunks)
-    whole = len(in_pairs(contents.tokens, source.tokens)[0])
-    return Found(None) if in_others and whole < len(contents) else Found(contents, whole)
+    whole_sequences = len(in_pairs(contents.tokens, source.tokens)[0])
+    return Found(None) if in_others and whole_sequences < len(contents) else Found(contents, whole_sequences)
 
 
 def _past_changes(
     sequences: Sequences, parts: Parts, at: np.ndarray, ends: np.ndarray, padding: np.ndarray
 ) -> list[np.ndarray]:
     """Return the sequences behind slots at which none begins, and what lies between as pieces."""
-    found, odd = list[np.ndarray](), at.copy()  # where a piece that is no sequence begins
+    pieces, begin_of_piece = list[np.ndarray](), at.copy()  # where a piece that is no sequence begins
     reading = np.arange(len(at))
     while len(reading := reading[at[reading] < ends[reading]]):
         lengths = sequences.longest_at(parts, at[reading], ends[reading])
-        there = lengths > 0
-        known, lengths = reading[there], lengths[there]
-        piece = known[odd[known] < at[known]]
-        found += [np.stack([odd[piece], at[piece] - odd[piece]]), np.stack([at[known], lengths])]
+        is_known = lengths > 0
+        known, lengths = reading[is_known], lengths[is_known]
+        piece = known[begin_of_piece[known] < at[known]]
+        pieces += [
+            np.stack([begin_of_piece[piece], at[piece] - begin_of_piece[piece]]),
+            np.stack([at[known], lengths]),
+        ]
         at[known] += lengths
-        odd[known] = at[known]
-        at[reading[~there]] += 1
-    piece = np.flatnonzero(odd < padding)
-    return [*found, np.stack([odd[piece], padding[piece] - odd[piece]])]
+        begin_of_piece[known] = at[known]
+        at[reading[~is_known]] += 1
+    piece = np.flatnonzero(begin_of_piece < padding)
+    return [*pieces, np.stack([begin_of_piece[piece], padding[piece] - begin_of_piece[piece]])]
 
 
 def _padding_from(rows: BareRows) -> np.ndarray:
     """Return the slot from which on each row has nothing but the token that may be padding."""
     ends = np.cumsum(rows.sizes)
-    other = np.where(rows.ids != rows.padding[0], np.arange(len(rows.ids)), -1)
-    some, found = rows.sizes > 0, ends.copy()
-    if some.any():
-        begins = (ends - rows.sizes)[some]
-        found[some] = np.maximum(np.maximum.reduceat(other, begins), begins - 1) + 1
-    return found
+    last_other = np.where(rows.ids != rows.padding[0], np.arange(len(rows.ids)), -1)
+    has_slots, padding_from = rows.sizes > 0, ends.copy()
+    if has_slots.any():
+        begins = (ends - rows.sizes)[has_slots]
+        padding_from[has_slots] = np.maximum(np.maximum.reduceat(last_other, begins), begins - 1) + 1
+    return padding_from
 
 
 def read_again(
@@ -463,13 +466,13 @@ def read_again(
                 yield found
             before = some
 
-    one = in_order(kept(), source, ends, ahead)
-    if one.contents is not None and one.whole == len(source):
-        return one
-    other = in_rows(kept(), source)
-    if other.contents is None or other.whole < one.whole:
-        return one
-    return other
+    in_their_order = in_order(kept(), source, ends, ahead)
+    if in_their_order.contents is not None and in_their_order.whole == len(source):
+        return in_their_order
+    in_any_order = in_rows(kept(), source)
+    if in_any_order.contents is None or in_any_order.whole < in_their_order.whole:
+        return in_their_order
+    return in_any_order
 
 
 def fits(source: int, packs: TokenCounts) -> tuple[bool, Ends]:
@@ -482,4 +485,4 @@ def fits(source: int, packs: TokenCounts) -> tuple[bool, Ends]:
     more: dict[Ends, int] = {"none": 0, "last": min(1, packs.last_labels.total()), "each": packs.last_labels.total()}
     tokens = {(padding, ends): stored - (0 if padding else spare) + more[ends] for padding in (False, True) for ends in
               more}  # fmt: skip
-    return min(tokens, key=lambda which: abs(tokens[which] - source))
+    return min(tokens, key=lambda choice: abs(tokens[choice] - source))

@@ -375,7 +375,7 @@ def _bare(
     """Return the rows without what their mask says is padding."""
     if real is None:
         return BareRows(ids, widths, used, trained, labels)
-    trained = {name: its[real] for name, its in trained.items()}
+    trained = {name: bits[real] for name, bits in trained.items()}
     return BareRows(ids[real], used, used, trained, None if labels is None else labels[real])
 
 
@@ -392,10 +392,10 @@ def _labels_at_ends(
     return np.where(asked[last], columns["labels"][1][last], IGNORED).astype(np.int64)
 
 
-def _differ(mine: _Sequences, other: _Sequences) -> np.ndarray:
+def _differ(first: _Sequences, second: _Sequences) -> np.ndarray:
     """Mark the rows that have other sequences by one column than by another."""
-    same = hashes(mine.lengths, mine.depths) == hashes(other.lengths, other.depths)
-    return (mine.depths != other.depths) | ~same
+    same = hashes(first.lengths, first.depths) == hashes(second.lengths, second.depths)
+    return (first.depths != second.depths) | ~same
 
 
 def _all_but_padding(sizes: np.ndarray, ids: np.ndarray, used: np.ndarray) -> np.ndarray:
@@ -461,10 +461,10 @@ def _untrained(trained: Mapping[str, np.ndarray], sequences: _Sequences) -> dict
 
 def _any(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Tell of the first `sizes[0]` values if one is true, then of the next `sizes[1]`, and so on; bool."""
-    found, some = np.zeros(len(sizes), bool), sizes > 0
-    if some.any():
-        found[some] = np.logical_or.reduceat(values, (np.cumsum(sizes) - sizes)[some])
-    return found
+    has_any, has_slots = np.zeros(len(sizes), bool), sizes > 0
+    if has_slots.any():
+        has_any[has_slots] = np.logical_or.reduceat(values, (np.cumsum(sizes) - sizes)[has_slots])
+    return has_any
 
 
 def _blank(values: np.ndarray, depths: np.ndarray) -> np.ndarray:
@@ -523,10 +523,10 @@ def padding_at_ends(
     if rows.shape[1] < 2 or not len(kinds):
         return none
     padding = kinds[times.argmax()]
-    other = rows[:, ::-1] != padding
+    is_other = rows[:, ::-1] != padding
     if trains is not None:
-        other |= trains.reshape(rows.shape)[:, ::-1]
-    run = np.where(other.any(axis=1), other.argmax(axis=1), 0)
+        is_other |= trains.reshape(rows.shape)[:, ::-1]
+    run = np.where(is_other.any(axis=1), is_other.argmax(axis=1), 0)
     elsewhere = int(np.count_nonzero(ids == padding)) - int(run.sum())
     if padding == 0 or not elsewhere:
         return run
@@ -544,10 +544,10 @@ def _runs_at_ends(sizes: np.ndarray, ids: np.ndarray) -> tuple[int, int]:
     if not len(row_ends):
         return 0, 0
     kinds, times = np.unique(ids[row_ends - 1], return_counts=True)
-    most = kinds[times.argmax()]
-    other = np.where(ids != most, np.arange(len(ids)), -1)
+    most_frequent = kinds[times.argmax()]
+    other = np.where(ids != most_frequent, np.arange(len(ids)), -1)
     last_other = np.maximum(np.maximum.reduceat(other, row_ends - sizes[sizes > 0]), row_ends - sizes[sizes > 0] - 1)
-    return int(most), int((row_ends - 1 - last_other).sum())
+    return int(most_frequent), int((row_ends - 1 - last_other).sum())
 
 
 def _padding(
@@ -627,22 +627,22 @@ def labels_trained(
         And which rows are neither.
     """
     (sizes, ids), (_, labels) = columns["input_ids"], columns["labels"]
-    other, asked_of = asked & (labels != ids), _any(asked, sizes)
-    if not other.any():
+    is_other, asked_of = asked & (labels != ids), _any(asked, sizes)
+    if not is_other.any():
         labeled, none = int(np.count_nonzero(asked_of)), np.zeros(len(sizes), bool)
         return asked, {"labeled": labeled, "others": 0, "masked": 0, "in place": labeled, "ahead": 0}, none
     later = asked & (labels != np.append(ids[1:], -1))
     later[np.cumsum(sizes)[sizes > 0] - 1] = False  # the token after the row is not known
     later[ends] = False
-    other_of, later_of = _any(other, sizes), _any(later, sizes)
+    other_of, later_of = _any(is_other, sizes), _any(later, sizes)
     off = other_of & later_of
-    at_them = ids[other & np.repeat(off, sizes)]
+    at_them = ids[is_other & np.repeat(off, sizes)]
     masked = int(np.unique(at_them, return_counts=True)[1].max(initial=0))
     counts = {"labeled": asked_of, "in place": later_of & ~other_of, "ahead": other_of & ~later_of}
-    found = {name: int(np.count_nonzero(rows)) for name, rows in counts.items()}
-    found |= {"others": len(at_them), "masked": masked}
-    trained = trained_tokens("next" if found["ahead"] > found["in place"] else "loss", asked, begins)
-    return trained, found, off
+    counts_by_name = {name: int(np.count_nonzero(rows)) for name, rows in counts.items()}
+    counts_by_name |= {"others": len(at_them), "masked": masked}
+    trained = trained_tokens("next" if counts_by_name["ahead"] > counts_by_name["in place"] else "loss", asked, begins)
+    return trained, counts_by_name, off
 
 
 def sums(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:

@@ -144,10 +144,12 @@ class Contents:
 
     def place(self, sequence: int, token: int) -> tuple[str, int]:
         """Return the row of a token of a sequence, in words, and its slot there."""
-        chunk, at = self._chunk(sequence)
+        chunk, number = self._chunk(sequence)
         if chunk.starts is None or chunk.depths is None:
             return f"row {sequence}", token
-        row, slot = int(np.searchsorted(np.cumsum(chunk.depths), at, side="right")), int(chunk.starts[at]) + token
+        row = int(np.searchsorted(np.cumsum(chunk.depths), number, side="right"))
+        slot = int(chunk.starts[number]) + token
+        # a sequence may go on in the next rows
         while chunk.widths is not None and row + 1 < len(chunk.widths) and slot >= chunk.widths[row]:
             slot -= int(chunk.widths[row])
             row += 1

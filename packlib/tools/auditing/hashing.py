@@ -83,8 +83,8 @@ def marks(marked: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 
 def _sums(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    found, some = np.zeros(len(sizes), np.uint64), sizes > 0
-    if some.all():
-        return np.add.reduceat(values, np.cumsum(sizes) - sizes) if len(sizes) else found
-    found[some] = _sums(values, sizes[some])
-    return found
+    sums, has_values = np.zeros(len(sizes), np.uint64), sizes > 0
+    if has_values.all():
+        return np.add.reduceat(values, np.cumsum(sizes) - sizes) if len(sizes) else sums
+    sums[has_values] = _sums(values, sizes[has_values])
+    return sums

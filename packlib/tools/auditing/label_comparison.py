@@ -49,13 +49,13 @@ class LabelDifference:
         """Say what differs, how often, and where first."""
         share = f"lost ({percent(self.lost / max(1, self.labels))} of the {self.labels:,} in the source)"
         counts = {share: self.lost, "added": self.added, "moved to another token": self.moved}
-        said = [f"{count:,} {what}" for what, count in counts.items() if count]
+        parts = [f"{count:,} {what}" for what, count in counts.items() if count]
         shifts = {"earlier": self.early, "later": self.late}
         for where, count in shifts.items():
-            said += [f"all labels of {count:,} sequences one token {where} (shifted once too often)"] * (count > 0)
+            parts += [f"all labels of {count:,} sequences one token {where} (shifted once too often)"] * (count > 0)
         return (
             f"Labels differ from the source in {self.sequences:,} of {self.of:,} sequences ({self.column} beside "
-            f"{self.against} of the source): {', '.join(said)}. The first is at position {self.position} of "
+            f"{self.against} of the source): {', '.join(parts)}. The first is at position {self.position} of "
             f"{self.row}: token {self.token} of sequence {self.source_sequence} of the source."
         )
 
@@ -75,16 +75,18 @@ def differences(source: Contents, packs: Contents, not_whole: np.ndarray, extra:
     Args:
         not_whole, extra: the sequences of the source, and of the packs, that the other side lacks.
     """
-    found = []
+    label_differences = []
     whole = np.delete(np.arange(len(source)), not_whole), np.delete(np.arange(len(packs)), extra)
     for column in packs.columns:
         names = [column] * (column in source.columns) + [TOGETHER]
         pairs = {name: _differing(source, packs, whole, name, column) for name in names}
         least = min(names, key=lambda name: len(pairs[name][0]))
-        found += _difference(source, packs, least, column, *pairs[least])
-    if not found and (TOGETHER, TOGETHER) in _pairs(source, packs):
-        found += _difference(source, packs, TOGETHER, TOGETHER, *_differing(source, packs, whole, TOGETHER, TOGETHER))
-    return found
+        label_differences += _difference(source, packs, least, column, *pairs[least])
+    if not label_differences and (TOGETHER, TOGETHER) in _pairs(source, packs):
+        label_differences += _difference(
+            source, packs, TOGETHER, TOGETHER, *_differing(source, packs, whole, TOGETHER, TOGETHER)
+        )
+    return label_differences
 
 
 def _pairs(source: Contents, packs: Contents) -> list[tuple[str, str]]:
@@ -110,8 +112,8 @@ def _differing(
     if _equal(before[whole[0]], after[whole[1]]):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     left, right = without_partner(before, after)
-    one, other = in_pairs(source.tokens[left], packs.tokens[right])
-    return left[one], right[other]
+    in_source, in_packs = in_pairs(source.tokens[left], packs.tokens[right])
+    return left[in_source], right[in_packs]
 
 
 def _difference(

@@ -28,21 +28,21 @@ def with_last_tokens(packs: Contents, source: Contents) -> tuple[Contents, int]:
     lengths, labeled = packs.lengths(), of_packs != IGNORED
     all_but_last = without_the_last(source.tokens, source.lengths(), of_source)
     order = np.argsort(all_but_last)
-    found = order[np.minimum(np.searchsorted(all_but_last[order], packs.tokens), len(order) - 1)]
-    lacks = all_but_last[found] == packs.tokens
-    whole = np.isin(packs.tokens, source.tokens)
-    if np.count_nonzero(lacks & ~whole) > np.count_nonzero(whole & ~lacks):
+    candidates = order[np.minimum(np.searchsorted(all_but_last[order], packs.tokens), len(order) - 1)]
+    lacks = all_but_last[candidates] == packs.tokens
+    is_whole = np.isin(packs.tokens, source.tokens)
+    if np.count_nonzero(lacks & ~is_whole) > np.count_nonzero(is_whole & ~lacks):
         get = lacks | labeled
     else:
-        get = lacks & ~whole
+        get = lacks & ~is_whole
     if not get.any():
         return packs, 0
-    last = np.where(labeled, of_packs, of_source[found])
+    last = np.where(labeled, of_packs, of_source[candidates])
     longer = np.where(get, with_one_more(packs.tokens, lengths, last), packs.tokens)
     unlabeled = np.flatnonzero(get & ~labeled)
     _, left = without_partner(np.delete(longer, unlabeled), source.tokens)
-    one, other = in_pairs(packs.tokens[unlabeled], all_but_last[left])
-    last[unlabeled[one]] = of_source[left[other]]
+    in_packs, in_source = in_pairs(packs.tokens[unlabeled], all_but_last[left])
+    last[unlabeled[in_packs]] = of_source[left[in_source]]
     sizes, at, chunks = lengths + get, 0, []
     for chunk in packs.chunks:
         part = slice(at, at + len(chunk.lengths))

@@ -72,7 +72,7 @@ def columns_asked(columns: Mapping[str, str] | None) -> dict[str, str]:
     return dict(columns)
 
 
-def names_in(there: Iterable[str], asked: Mapping[str, str], masks: Mapping[str, Any]) -> dict[str, str]:
+def names_in(columns_there: Iterable[str], asked: Mapping[str, str], masks: Mapping[str, Any]) -> dict[str, str]:
     """Return the columns of a file that are read, by the names that they have here.
 
     Args:
@@ -80,26 +80,28 @@ def names_in(there: Iterable[str], asked: Mapping[str, str], masks: Mapping[str,
         asked: the columns for some names here; those that the file lacks are passed over.
         masks: other columns that are masks of the loss, or not, by the words of `pack_dataset`.
     """
-    there = list(there)
-    found = {name: column for name, column in asked.items() if column in there}
-    if "cu_seqlens_unpadded" in there:  # as Megatron Bridge has them: the others are those of padded sequences
-        found = {"cu_seqlens": "cu_seqlens_unpadded", "cu_seqlens_padded": "cu_seqlens"} | found
-    taken = set(found.values())
+    columns_there = list(columns_there)
+    names = {name: column for name, column in asked.items() if column in columns_there}
+    if "cu_seqlens_unpadded" in columns_there:  # as Megatron Bridge has them: the others are those of padded sequences
+        names = {"cu_seqlens": "cu_seqlens_unpadded", "cu_seqlens_padded": "cu_seqlens"} | names
+    taken = set(names.values())
     words = MASKS | dict(masks)
-    found |= {name: name for name in (*READ, *masks) if name in there and name not in {*found, *taken}}
+    names |= {name: name for name in (*READ, *masks) if name in columns_there and name not in {*names, *taken}}
     for tell, columns in _PROGRAMS:
-        if any(column in there for column in tell):
-            found |= {name: column for column, name in columns.items() if column in there and name not in found}
-            if "input_ids" in found:
+        if any(column in columns_there for column in tell):
+            names |= {
+                name: column for column, name in columns.items() if column in columns_there and name not in names
+            }
+            if "input_ids" in names:
                 break
-    return {name: column for name, column in found.items() if words.get(name, "loss") not in ("keep", "drop")}
+    return {name: column for name, column in names.items() if words.get(name, "loss") not in ("keep", "drop")}
 
 
-def without_borders(file: str, there: Iterable[str]) -> ValueError:
+def without_borders(file: str, columns_there: Iterable[str]) -> ValueError:
     """Return the error for a file none of whose columns is known."""
-    some = ", ".join(dict.fromkeys(KINDS))
+    known_columns = ", ".join(dict.fromkeys(KINDS))
     return ValueError(
-        f"{file} must have one of {some}, not {listed(there) or 'no column'}: if its columns have other names, say "
-        "which is which, such as columns={'input_ids': 'tokens', 'segment_ids': 'doc_ids'} "
+        f"{file} must have one of {known_columns}, not {listed(columns_there) or 'no column'}: if its columns have "
+        "other names, say which is which, such as columns={'input_ids': 'tokens', 'segment_ids': 'doc_ids'} "
         "(--columns input_ids=tokens,segment_ids=doc_ids)."
     )

@@ -92,15 +92,15 @@ def open_packed(
             return special
     elif not (hasattr(data, "with_format") or (isinstance(data, (list, tuple)) and data)):
         raise TypeError(f"data must be the path of a file of packs or a datasets.Dataset, not {shown(data)}.")
-    found = tables_of(data, _PACKS)
-    if found is None and isinstance(data, str | os.PathLike):
+    tables = tables_of(data, _PACKS)
+    if tables is None and isinstance(data, str | os.PathLike):
         raise ValueError(
             f"{named(path)} is no {_PACKS}: it is neither Parquet, JSON lines, Arrow, NeMo's .npy, nor Megatron's .idx."
         )
-    if found is None:
+    if tables is None:
         raise TypeError(f"data must be the path of a file of packs or a datasets.Dataset, not {shown(data)}.")
-    name = found[0].name if len(found) == 1 else f"{len(found):,} files, {found[0].name} to {found[-1].name}"
-    return _packed(name, found, columns or {}, masks or {})
+    name = tables[0].name if len(tables) == 1 else f"{len(tables):,} files, {tables[0].name} to {tables[-1].name}"
+    return _packed(name, tables, columns or {}, masks or {})
 
 
 def _special(path: Path, columns: Mapping[str, str], masks: Mapping[str, Any]) -> PackedData | None:
@@ -110,8 +110,8 @@ def _special(path: Path, columns: Mapping[str, str], masks: Mapping[str, Any]) -
         opens = next((opens for magic, opens in _MAGIC.items() if start.startswith(magic)), None)
         if opens is None:
             return None
-        found = opens(path, columns, masks)
-    return found._replace(rows=lambda kept: _named_rows(path, found.rows(kept)))
+        packed = opens(path, columns, masks)
+    return packed._replace(rows=lambda kept: _named_rows(path, packed.rows(kept)))
 
 
 def _named_rows(path: Path, rows: Iterator[MeasuredRows]) -> Iterator[MeasuredRows]:
@@ -207,7 +207,7 @@ def columns_of(batch: pa.RecordBatch, names: Mapping[str, str], masks: Mapping[s
     Args:
         at: the first row of the batch.
     """
-    found = {}
+    columns = {}
     for name, column in names.items():
         values = batch.column(column)
         if name in WEIGHTS and not is_list(values.type):
@@ -218,8 +218,8 @@ def columns_of(batch: pa.RecordBatch, names: Mapping[str, str], masks: Mapping[s
             sizes = pc.list_value_length(values).fill_null(0)
             offsets = np.concatenate([[0], np.cumsum(sizes.to_numpy(zero_copy_only=False))]).astype(np.int64)
             values = pa.LargeListArray.from_arrays(pa.array(offsets), ones)
-        found[name] = whole_numbers(column, values, at)
-    return found
+        columns[name] = whole_numbers(column, values, at)
+    return columns
 
 
 class _Plain:
@@ -265,10 +265,10 @@ def _refuse_nested(lists: Iterable[Any], size: int) -> None:
     Args:
         size: bytes of the file, which are more than the numbers in it.
     """
-    for one in lists:
-        if not (isinstance(one, list) and all(type(item) in (int, bool, float) for item in one)):
+    for row in lists:
+        if not (isinstance(row, list) and all(type(item) in (int, bool, float) for item in row)):
             raise ValueError(f"{NEMO} and input_ids must be lists of whole numbers.")
-        size -= len(one)
+        size -= len(row)
         if size < 0:
             raise ValueError("it repeats lists by reference, and stands for more numbers than it has bytes.")
 

@@ -191,17 +191,17 @@ def compare(source: ReadSource, packed: PackedSequences) -> SourceComparison:
     before, after = (np.pad(some, (0, size - len(some))) for some in (lengths.counts, counts))
     lost, as_if = max(0, lengths.num_sequences - sequences), _as_if(before, after, len(counts) - 1)
     if packs is None or source.contents is None:
-        whole = int(np.minimum(before, after).sum())
-        missing, more = lengths.num_sequences - whole, sequences - whole
+        number_whole = int(np.minimum(before, after).sum())
+        missing, more = lengths.num_sequences - number_whole, sequences - number_whole
         return SourceComparison(*totals, lost, missing, more, as_if, cut=source.cut)
     compared = source.contents.columns and packs.columns
     same = compared and equal(source.contents, packs)
     none = np.empty(0, np.int64)
     not_whole, extra = (none, none) if same else without_partner(source.contents.tokens, packs.tokens)
-    again = _repeats(source.contents.tokens, packs.tokens[extra])
+    repeated = _repeats(source.contents.tokens, packs.tokens[extra])
     first = source.contents.document(int(not_whole[0])) if len(not_whole) else None
     return SourceComparison(
-        *totals, lost, len(not_whole), len(extra), as_if, again,
+        *totals, lost, len(not_whole), len(extra), as_if, repeated,
         first_missing=first,
         cut=source.cut,
         labels=None if not compared else () if same else tuple(differences(source.contents, packs, not_whole, extra)),
@@ -239,10 +239,10 @@ def _as_if(before: np.ndarray, after: np.ndarray, top: int) -> str:
 def _of_cut(cut: Cut, tokens: int) -> str:
     """Say in one sentence what became of the sequences that were too long."""
     meant = _MEANT[cut.rule].format(cut.max_length)
-    said = f"As was meant, the {cut.sequences:,} longer sequences {meant}"
+    sentence = f"As was meant, the {cut.sequences:,} longer sequences {meant}"
     if cut.tokens:
-        said += f": {cut.tokens:,} tokens of {tokens:,} are lost by that ({percent(cut.tokens / tokens)})"
+        sentence += f": {cut.tokens:,} tokens of {tokens:,} are lost by that ({percent(cut.tokens / tokens)})"
     if cut.labels is not None:
-        said += f"{',' if cut.tokens else ':'} {cut.labels:,} labels are no longer trained on"
-        said += f", and {cut.unlabeled:,} sequences have no label left" * bool(cut.unlabeled)
-    return said + "."
+        sentence += f"{',' if cut.tokens else ':'} {cut.labels:,} labels are no longer trained on"
+        sentence += f", and {cut.unlabeled:,} sequences have no label left" * bool(cut.unlabeled)
+    return sentence + "."

@@ -59,15 +59,15 @@ def tables_of(data: Any, needed: str) -> list[Table] | None:
     if isinstance(data, (str, os.PathLike, list, tuple)):
         data = opened(data)
     if isinstance(data, list) and all(isinstance(one, Path) for one in data):
-        found = [_table(path, needed) for path in data]
-        if len(found) == 1:
-            return None if found[0] is None else [found[0]]
-        for path, table in zip(data, found, strict=True):
+        tables = [_table(path, needed) for path in data]
+        if len(tables) == 1:
+            return None if tables[0] is None else [tables[0]]
+        for path, table in zip(data, tables, strict=True):
             if table is None:
                 raise ValueError(
                     f"{named(path)} is no {needed}: of several files, each is Parquet, JSON lines or Arrow."
                 )
-        return [table for table in found if table is not None]
+        return [table for table in tables if table is not None]
     if hasattr(data, "with_format") and isinstance(getattr(data, "num_rows", None), int):
         return [_data_set(data)]
     return None

@@ -71,8 +71,8 @@ class BatchReader:
                         single.setdefault(name, Counter()).update(_fills(value, 1))
         common = {name: Counter({at: n for at, n in counts.items() if n > max(1, counts.total() // 20)})
                   for name, counts in single.items()}  # fmt: skip
-        found = {name: twice[name] or common[name] for name in twice}
-        self.pad_ids = {name: counts.most_common(1)[0][0] for name, counts in found.items() if counts}
+        fills = {name: twice[name] or common[name] for name in twice}
+        self.pad_ids = {name: counts.most_common(1)[0][0] for name, counts in fills.items() if counts}
 
     def sequences(self, batch: Any) -> list[OneSequence]:
         """Return the sequences of a batch in their order.
@@ -88,14 +88,14 @@ class BatchReader:
 
     def of_source(self, rows: Iterable[Any]) -> Iterable[OneSequence]:
         """Yield the sequences of a data set, given as its samples."""
-        held: list[Any] = []
+        block: list[Any] = []
         for row in rows:
-            held.append(row)
-            if len(held) == _ROWS:
-                yield from self.sequences(held)
-                held = []
-        if held:
-            yield from self.sequences(held)
+            block.append(row)
+            if len(block) == _ROWS:
+                yield from self.sequences(block)
+                block = []
+        if block:
+            yield from self.sequences(block)
 
     def _of_part(self, part: dict[str, Any]) -> list[OneSequence]:
         """Return the sequences of some rows that are given by columns."""
@@ -112,18 +112,18 @@ class BatchReader:
         labels = _labels_by_token(part, sizes, flat)
         by_piece = None if labels is not None else _labels_by_sequence(part, len(pieces))
         names = self._names(part, sizes, pieces)
-        found = []
+        sequences = []
         for number, (_, slots) in enumerate(pieces):
-            own = None if labels is None else labels[slots]
+            own_labels = None if labels is None else labels[slots]
             if by_piece is not None:
-                own = by_piece[number : number + 1]
+                own_labels = by_piece[number : number + 1]
             kept = self._without_padding(name_of_tokens, flat[slots]) if _is_bare(part) else slice(None)
             piece = flat[slots][kept]
-            if own is not None and labels is not None:
-                own = own[kept]
+            if own_labels is not None and labels is not None:
+                own_labels = own_labels[kept]
             name = None if names is None else names[number]
-            found.append(OneSequence(_bytes(piece), piece, own, name))
-        return found
+            sequences.append(OneSequence(_bytes(piece), piece, own_labels, name))
+        return sequences
 
     def _see_numbers(self, part: dict[str, Any]) -> None:
         """Remember the columns of segment ids that number the first sequence of a row above 0."""
@@ -142,8 +142,8 @@ class BatchReader:
         """Return the slots of a row between the padding of its column at both ends."""
         if column not in self.pad_ids or values.ndim != 1:
             return slice(None)
-        others = np.flatnonzero(values != self.pad_ids[column])
-        return slice(int(others[0]), int(others[-1]) + 1) if len(others) else slice(None)
+        no_padding = np.flatnonzero(values != self.pad_ids[column])
+        return slice(int(no_padding[0]), int(no_padding[-1]) + 1) if len(no_padding) else slice(None)
 
     def _of_other_rows(self, part: dict[str, Any]) -> list[OneSequence]:
         """Take the rows of a batch without tokens, such as images: equal if all columns but labels are equal."""
@@ -154,10 +154,10 @@ class BatchReader:
         }
         if not columns:
             columns = dict(part)
-        count = {len(value) for value in columns.values()}
-        if len(count) != 1:
+        numbers_of_rows = {len(value) for value in columns.values()}
+        if len(numbers_of_rows) != 1:
             raise ValueError(f"A batch has columns of different lengths, {listed(columns)}, and none named input_ids.")
-        rows = count.pop()
+        rows = numbers_of_rows.pop()
         labels = _labels_by_sequence(part, rows)
         named = self._names(part, np.ones(rows, np.int64), [(row, slice(row, row + 1)) for row in range(rows)])
         return [
@@ -185,8 +185,8 @@ class BatchReader:
             raise ValueError(
                 f"The id column must be one of the batch's columns, {listed(part)}, not {self.id_column}."
             )
-        given = part[self.id_column]
-        rows = [np.asarray(row).ravel() for row in given]
+        names = part[self.id_column]
+        rows = [np.asarray(row).ravel() for row in names]
         if len(rows) == len(sizes) and all(len(row) == size for row, size in zip(rows, sizes, strict=True)):
             flat = np.concatenate(rows) if rows else np.empty(0)
             by_token = len(flat) != len(pieces) or sizes.max(initial=0) > 1
@@ -229,7 +229,9 @@ def _columns_of(batch: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in batch.items():
         if isinstance(value, Mapping):
             inner = _columns_of(value)
-            columns |= {key if key not in columns else f"{name}.{key}": one for key, one in inner.items()}
+            columns |= {
+                key if key not in columns else f"{name}.{key}": inner_value for key, inner_value in inner.items()
+            }
         elif value is not None:
             columns[name] = _plain(value)
     return columns
@@ -238,18 +240,18 @@ def _columns_of(batch: Mapping[str, Any]) -> dict[str, Any]:
 def _parts_of_list(batch: Sequence[Any]) -> list[dict[str, Any]]:
     if len(batch) == 2 and isinstance(batch[0], Mapping) and not isinstance(batch[1], Mapping):
         return [{**_parts(batch[0])[0], "labels": _plain(batch[1])}]  # inputs and targets
-    if all(isinstance(one, Mapping) for one in batch):
-        return [_as_one_row(one) for one in batch]
-    values = [_plain(one) for one in batch]
+    if all(isinstance(sample, Mapping) for sample in batch):
+        return [_as_one_row(sample) for sample in batch]
+    values = [_plain(sample) for sample in batch]
     if values and all(isinstance(value, np.ndarray) and value.ndim for value in values):
         if _are_columns(values):
             return [_by_place(values)]
         if all(value.ndim == 1 for value in values):
             return [{"input_ids": [value]} for value in values]
-    if all(isinstance(one, (list, tuple)) for one in batch):
-        if all(isinstance(item, (int, np.integer)) for one in batch for item in one):
-            return [{"input_ids": [np.asarray(one, np.int64)]} for one in batch]
-        return [part for one in batch for part in _parts([_plain(item)[None] for item in one])]
+    if all(isinstance(sample, (list, tuple)) for sample in batch):
+        if all(isinstance(item, (int, np.integer)) for sample in batch for item in sample):
+            return [{"input_ids": [np.asarray(sample, np.int64)]} for sample in batch]
+        return [part for sample in batch for part in _parts([_plain(item)[None] for item in sample])]
     if any(not isinstance(value, np.ndarray) or value.dtype == object for value in values):
         raise TypeError(f"A batch must be a tensor, a mapping or a list of samples, not {shown(batch)}.")
     return [{"sample": value[None]} for value in values]
@@ -294,7 +296,7 @@ def _plain(value: Any) -> Any:
         try:
             return np.asarray(value)
         except ValueError:  # of different lengths
-            return [_plain(one) for one in value]
+            return [_plain(item) for item in value]
     return value if isinstance(value, (list, np.ndarray)) else np.asarray(value)
 
 
@@ -302,7 +304,7 @@ def _fills(rows: np.ndarray, times: int) -> list[int]:
     """Return the number at each end of a row that has it `times` times there; rows of one number are left out."""
     wide = rows[(rows != rows[:, :1]).any(1)] if rows.shape[1] > 1 else rows[:0]
     ends, begins = wide[:, -times:], wide[:, :times]
-    return [one for side in (ends, begins) for one in side[(side == side[:, :1]).all(1), 0].tolist()]
+    return [number for side in (ends, begins) for number in side[(side == side[:, :1]).all(1), 0].tolist()]
 
 
 def _tokens_of(part: dict[str, Any]) -> str | None:
@@ -357,10 +359,10 @@ def _pieces(part: dict[str, Any], sizes: np.ndarray, flat: np.ndarray) -> list[t
     else:
         slots = np.arange(len(flat))
         bounds, widths = _bounds(part[kind], kind, sizes)
-        given = {kind: bounds, "input_ids": (widths, flat)}
+        widths_and_numbers = {kind: bounds, "input_ids": (widths, flat)}
         if mask is not None:
-            given["attention_mask"] = (widths, mask)
-        read = read_rows([kind], given, 0, {}, False)
+            widths_and_numbers["attention_mask"] = (widths, mask)
+        read = read_rows([kind], widths_and_numbers, 0, {}, False)
     assert read.lengths is not None
     firsts = np.cumsum(widths) - widths
     pieces, at = [], 0
@@ -382,7 +384,8 @@ def _by_slot(part: dict[str, Any], name: str, sizes: np.ndarray) -> np.ndarray |
         rows = _rows(value)
     except (ValueError, TypeError):  # such as a mask of four dimensions
         return None
-    return np.concatenate(rows) if [len(row) for row in rows] == sizes.tolist() and len(rows) else None
+    has_one_a_slot = len(rows) > 0 and [len(row) for row in rows] == sizes.tolist()
+    return np.concatenate(rows) if has_one_a_slot else None
 
 
 def _bounds(value: Any, kind: str, sizes: np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:

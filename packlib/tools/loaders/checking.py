@@ -87,15 +87,15 @@ def check_loader(
     flag("repeats", repeats)
     if not isinstance(other_ranks, Iterable):
         raise TypeError(f"other_ranks must be numbers of ranks, as in a list, not {shown(other_ranks)}.")
-    others = [whole_number("Each of other_ranks", count, 1) for count in other_ranks]
-    most = _MOST_STEPS if steps is None else whole_number("steps", steps, 2)
+    other_numbers = [whole_number("Each of other_ranks", count, 1) for count in other_ranks]
+    most_steps = _MOST_STEPS if steps is None else whole_number("steps", steps, 2)
     number("time_limit", time_limit, above=0)
     if id_column is not None:
         text("id_column", id_column)
     no_frame("source", source)
 
     reader, names = BatchReader(id_column), SequenceNames()
-    caller = Caller(make, reader, names, most, time_limit)
+    caller = Caller(make, reader, names, most_steps, time_limit)
 
     def run(count: int, save: Iterable[int] = (), numbers: Iterable[int] = (0, 1)) -> list[Epoch]:
         """Return epochs of a run of so many ranks, in order."""
@@ -105,17 +105,18 @@ def check_loader(
 
     alone = None
     if source is None:
-        caller.most = most * ranks
+        caller.most = most_steps * ranks
         alone = run(1)
-        caller.most = most
+        caller.most = most_steps
     epochs = alone if alone is not None and ranks == 1 else run(ranks)
-    if not any(one.steps for one in epochs[0].passes):
+    if not any(rank_pass.steps for rank_pass in epochs[0].passes):
         raise ValueError(f"make(0, {ranks}, 0) returned a loader that hands out nothing, nor do the other ranks.")
     if alone is not None:
         reference, right = of_one_rank(alone), _labels_of(alone[:1])
     else:
         before = len(names)
-        numbered = [(names.number(one), names.label_number(one)) for one in reader.of_source(_rows_of(source))]
+        of_source_in_order = reader.of_source(_rows_of(source))
+        numbered = [(names.number(sequence), names.label_number(sequence)) for sequence in of_source_in_order]
         if not numbered:
             raise ValueError("source must hold at least one sequence; this one has none.")
         reference = of_source([sequence for sequence, _ in numbered], names, before)
@@ -135,8 +136,10 @@ def check_loader(
         another_order(epochs, shuffled, later),
     ]
     seen = {epoch.name: reference.seen(epoch.orders, names) for epoch in epochs}
-    after, seen_after = _after_stops(caller, ranks, others, epochs, run, reference, names, shuffled, repeats)
-    limit = "" if all(epoch.ended for epoch in epochs) else f" Each pass was left after {most:,} steps: see --steps."
+    after, seen_after = _after_stops(caller, ranks, other_numbers, epochs, run, reference, names, shuffled, repeats)
+    limit = (
+        "" if all(epoch.ended for epoch in epochs) else f" Each pass was left after {most_steps:,} steps: see --steps."
+    )
     expected = np.array([reference.expected[at] for at in reference.positions(names)], np.int64)
     return LoaderCheck((*findings, *after), reference.sentence + limit, expected, seen | seen_after)
 
@@ -157,15 +160,17 @@ def _after_stops(
     stops = [stops_of(epoch) for epoch in epochs]
     if not caller.takes_states:
         return [*_not_asked("make takes no state: make(rank, ranks, epoch, state=None) does."), *on_others], {}
-    ends = {len(one.steps) for one in epochs[0].passes}
-    saved = run(ranks, save={stop for some in stops for stop in some} | ends)
-    unsaved = next((one.unsaved for epoch in saved for one in epoch.passes if one.unsaved), "")
+    ends = {len(rank_pass.steps) for rank_pass in epochs[0].passes}
+    saved = run(ranks, save={stop for stops_of_epoch in stops for stop in stops_of_epoch} | ends)
+    unsaved = next((rank_pass.unsaved for epoch in saved for rank_pass in epoch.passes if rank_pass.unsaved), "")
     if unsaved:
         return [*_not_asked(f"There is no state: {unsaved}."), *on_others], {}
-    stops = [[stop for stop in some if all(stop in one.states for one in epoch.passes)]
-             for some, epoch in zip(stops, saved, strict=True)]  # fmt: skip
+    stops = [
+        [stop for stop in stops_of_epoch if all(stop in rank_pass.states for rank_pass in epoch.passes)]
+        for stops_of_epoch, epoch in zip(stops, saved, strict=True)
+    ]
     stopped, seen = Stopped(caller, ranks, saved), dict[str, np.ndarray]()
-    is_repeatable = all(same_steps(one.orders, other.orders) for one, other in zip(epochs, saved, strict=True))
+    is_repeatable = all(same_steps(first.orders, second.orders) for first, second in zip(epochs, saved, strict=True))
 
     def in_epoch(question: str, epoch: int) -> Finding:
         rests = []
@@ -182,12 +187,12 @@ def _after_stops(
             seen[name] = reference.seen([*last.before, *last.got], names)
         return goes_on(question, saved, rests, epoch, is_repeatable, names)
 
-    found = [asked("stop", lambda: in_epoch("stop", 0)), asked("later stop", lambda: in_epoch("later stop", 1))]
-    if any(one.verdict == FAILED for one in found):
+    findings = [asked("stop", lambda: in_epoch("stop", 0)), asked("later stop", lambda: in_epoch("later stop", 1))]
+    if any(finding.verdict == FAILED for finding in findings):
         why = "The rest after one stop is wrong already."
-        found += [Finding(question, NOT_ASKED, why) for question in _STOPS[2:]]
+        findings += [Finding(question, NOT_ASKED, why) for question in _STOPS[2:]]
     else:
-        found += [
+        findings += [
             asked("second stop", lambda: _second_stop(stopped, saved, stops[0], is_repeatable, names)),
             asked("epoch after a stop", lambda: _next(stopped, saved, stops[0], names, shuffled)),
             asked("stop at the end", lambda: _at_the_end(stopped, saved, names, shuffled)),
@@ -197,7 +202,7 @@ def _after_stops(
             _resumed_on_others(finding, stopped, count, stops[0], is_repeatable, names)
             for finding, count in zip(on_others, others, strict=True)
         ]
-    return [*found, *on_others], seen
+    return [*findings, *on_others], seen
 
 
 def _not_asked(why: str) -> list[Finding]:
@@ -208,7 +213,7 @@ def _second_stop(
     stopped: Stopped, saved: list[Epoch], stops: list[int], is_repeatable: bool, names: SequenceNames
 ) -> Finding:
     """Ask about a run that went on and is stopped again."""
-    steps = min(len(one.steps) for one in saved[0].passes)
+    steps = min(len(rank_pass.steps) for rank_pass in saved[0].passes)
     first = next((stop for stop in stops if stop + 1 < steps), None)
     if first is None:
         return Finding("second stop", NOT_ASKED, "An epoch of fewer than three steps has no two stops inside.")
@@ -234,9 +239,9 @@ def _next(stopped: Stopped, saved: list[Epoch], stops: list[int], names: Sequenc
 
 def _at_the_end(stopped: Stopped, saved: list[Epoch], names: SequenceNames, shuffled: bool) -> Finding:
     """Ask about a state that was saved after the last step of an epoch."""
-    ends = {len(one.steps) for one in saved[0].passes}
+    ends = {len(rank_pass.steps) for rank_pass in saved[0].passes}
     end = max(ends)
-    if not saved[0].ended or len(ends) > 1 or not all(end in one.states for one in saved[0].passes):
+    if not saved[0].ended or len(ends) > 1 or not all(end in rank_pass.states for rank_pass in saved[0].passes):
         return Finding("stop at the end", NOT_ASKED, "Epoch 0 has no end that all ranks reach after the same steps.")
     rest, following = stopped.rest_and_next(0, end)
     return from_the_end(rest, following, saved, names, shuffled)
@@ -264,24 +269,24 @@ def _resumed_on_others(
 
     def ask() -> Finding:
         rests = [stopped.rest(0, stop, ranks=count) for stop in (stops[0], stops[-1])]
-        found = goes_on(straight.question, stopped.saved, rests, 0, is_repeatable, names)
-        if found.verdict != PASSED:
-            return found
+        finding = goes_on(straight.question, stopped.saved, rests, 0, is_repeatable, names)
+        if finding.verdict != PASSED:
+            return finding
         more = f"A run of {stopped.ranks} ranks that goes on with {count} is handed out the rest and nothing else."
-        return replace(found, evidence=f"{straight.evidence} {more}")
+        return replace(finding, evidence=f"{straight.evidence} {more}")
 
     return asked(straight.question, ask)
 
 
 def _labels_of(epochs: list[Epoch]) -> dict[int, set[int]]:
     """Return the labels that each sequence has in these epochs."""
-    found: dict[int, set[int]] = {}
+    labels_of: dict[int, set[int]] = {}
     for epoch in epochs:
-        for one in epoch.passes:
-            for step, labels in zip(one.steps, one.labels, strict=True):
-                for at, label in zip(step, labels, strict=True):
-                    found.setdefault(at, set()).add(label)
-    return found
+        for rank_pass in epoch.passes:
+            for step, labels in zip(rank_pass.steps, rank_pass.labels, strict=True):
+                for sequence, label in zip(step, labels, strict=True):
+                    labels_of.setdefault(sequence, set()).add(label)
+    return labels_of
 
 
 def _rows_of(source: Any) -> Iterator[Any]:

@@ -27,17 +27,17 @@ class Epoch:
     @property
     def ended(self) -> bool:
         """Return True if every rank reached the end of the epoch."""
-        return all(one.ended for one in self.passes)
+        return all(rank_pass.ended for rank_pass in self.passes)
 
     @property
     def orders(self) -> list[Steps]:
         """The sequences of each step, by rank."""
-        return [one.steps for one in self.passes]
+        return [rank_pass.steps for rank_pass in self.passes]
 
     @property
     def per_step(self) -> int:
         """The most sequences of a step of all ranks."""
-        return sum(max(map(len, one.steps), default=0) for one in self.passes)
+        return sum(max(map(len, rank_pass.steps), default=0) for rank_pass in self.passes)
 
 
 def flat(steps: Iterable[tuple[int, ...]]) -> list[int]:
@@ -74,10 +74,10 @@ class Reference:
 
     def counts(self, orders: Iterable[Steps]) -> Counter[int]:
         """Count each sequence of the reference in the steps, with the sequences that are made from it."""
-        found: Counter[int] = Counter()
+        counts: Counter[int] = Counter()
         for number, times in counted(orders).items():
-            found[self.alias.get(number, number)] += times
-        return found
+            counts[self.alias.get(number, number)] += times
+        return counts
 
     def positions(self, names: SequenceNames) -> list[int]:
         """Return the numbers of its sequences, in the order of the source or as they came."""
@@ -85,29 +85,32 @@ class Reference:
 
     def seen(self, orders: Iterable[Steps], names: SequenceNames) -> np.ndarray:
         """Return how often each sequence of the reference was handed out, in the reference's order."""
-        found = self.counts(orders)
-        return np.array([found[number] for number in self.positions(names)], np.int64)
+        counts = self.counts(orders)
+        return np.array([counts[number] for number in self.positions(names)], np.int64)
 
 
 def of_one_rank(epochs: Sequence[Epoch]) -> Reference:
     """Return the union of what one rank alone is handed out in these epochs."""
-    each = [counted(epoch.orders) for epoch in epochs]
+    counts_by_epoch = [counted(epoch.orders) for epoch in epochs]
     expected: Counter[int] = Counter()
-    for one in each:
-        expected |= one
+    for counts in counts_by_epoch:
+        expected |= counts
     times = set(expected.values())
     repeated = times.pop() if len(times) == 1 and len(expected) > 3 else 1
-    common, least = (each[0] & each[1]).total(), min(one.total() for one in each)
+    common, least = (
+        (counts_by_epoch[0] & counts_by_epoch[1]).total(),
+        min(counts.total() for counts in counts_by_epoch),
+    )
     size = f"{len(expected):,} different sequences"
-    whole = all(epoch.ended for epoch in epochs)
-    limit = "" if whole else ", which did not end within the limit of steps"
+    all_ended = all(epoch.ended for epoch in epochs)
+    limit = "" if all_ended else ", which did not end within the limit of steps"
     return Reference(
         f"Compared with what make(0, 1, epoch) hands out, one rank for all, in epochs 0 and 1{limit}: {size}.",
         Counter({number: count // repeated for number, count in expected.items()}),
-        whole,
+        all_ended,
         from_source=False,
         repeated=repeated,
-        half_known=whole and common < least / 2,
+        half_known=all_ended and common < least / 2,
     )
 
 
@@ -121,9 +124,9 @@ def of_source(rows: Sequence[int], names: SequenceNames, before: int) -> Referen
     for row, number in enumerate(rows):
         names.rows.setdefault(number, row)
     expected = Counter(rows)
-    made = _made_from(names, [number for number in range(before) if number not in expected], expected)
-    said = f"Compared with the source: {len(rows):,} sequences, {len(expected):,} of them different."
-    return Reference(said, expected, True, from_source=True, alias=made)
+    made_from = _made_from(names, [number for number in range(before) if number not in expected], expected)
+    sentence = f"Compared with the source: {len(rows):,} sequences, {len(expected):,} of them different."
+    return Reference(sentence, expected, True, from_source=True, alias=made_from)
 
 
 def _made_from(names: SequenceNames, unknown: list[int], expected: Counter[int]) -> dict[int, int]:
@@ -133,16 +136,16 @@ def _made_from(names: SequenceNames, unknown: list[int], expected: Counter[int])
     by_begin: dict[tuple[int, ...], list[int]] = {}
     for number in expected:
         by_begin.setdefault(tuple(names.first[number].tokens[:4].tolist()), []).append(number)
-    found = {}
+    made_from = {}
     for number in unknown:
         tokens = names.first[number].tokens
         for part in (tokens, tokens[1:], tokens[:-1], tokens[1:-1]):
             longer = [
-                other
-                for other in by_begin.get(tuple(part[:4].tolist()), ())
-                if len(part) and np.array_equal(names.first[other].tokens[: len(part)], part)
+                candidate
+                for candidate in by_begin.get(tuple(part[:4].tolist()), ())
+                if len(part) and np.array_equal(names.first[candidate].tokens[: len(part)], part)
             ]
             if len(longer) == 1 and (len(part) == len(tokens) or len(names.first[longer[0]].tokens) == len(part)):
-                found[number] = longer[0]
+                made_from[number] = longer[0]
                 break
-    return found
+    return made_from

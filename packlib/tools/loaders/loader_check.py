@@ -65,11 +65,11 @@ class LoaderCheck:
     @property
     def _summary(self) -> str:
         counts = Counter(finding.verdict for finding in self.findings)
-        said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in (PASSED, FAILED, INCONCLUSIVE)) + "."
+        summary = ", ".join(f"{counts[verdict]} {verdict}" for verdict in (PASSED, FAILED, INCONCLUSIVE)) + "."
         for verdict in (INCONCLUSIVE, NOT_ASKED):
             names = [finding.question for finding in self.findings if finding.verdict == verdict]
-            said += f" {verdict.capitalize()}: {', '.join(names)}." * bool(names)
-        return said
+            summary += f" {verdict.capitalize()}: {', '.join(names)}." * bool(names)
+        return summary
 
     def to_json(self) -> str:
         """Return the findings as JSON text, with the sequences that an epoch lacks or has too often, by position."""

@@ -30,7 +30,7 @@ def check_target(target: str, *, tell: Callable[..., None], **asked: Any) -> tup
         from packlib.tools.loaders.passes import Caller
 
         Caller.tell = staticmethod(tell)
-        found = check_loader(make, **asked)
-        return repr(found), found.to_json(), found.passed
+        check = check_loader(make, **asked)
+        return repr(check), check.to_json(), check.passed
     finally:
         sys.path[:] = before

@@ -116,9 +116,9 @@ class Caller:
         """
         whose = () if self.asks_process else (rank, ranks)
         arguments = [str(value) for value in (*whose, epoch)] + ["state"] * (state is not None)
-        what = f"make({', '.join(arguments)})" + f" of rank {rank} of {ranks}" * self.asks_process
+        call_in_words = f"make({', '.join(arguments)})" + f" of rank {rank} of {ranks}" * self.asks_process
         with _as_rank(rank, ranks) if self.asks_process else nullcontext():
-            return self._one_pass(what, ranks, (*whose, epoch), state, save, done)
+            return self._one_pass(call_in_words, ranks, (*whose, epoch), state, save, done)
 
     def _one_pass(
         self,
@@ -204,12 +204,14 @@ class Caller:
                 yield
         except _OutOfTime:
             took = f"within {self.time_limit:g} seconds"
-            said = f"{doing} did not come {took}" if doing != what else f"{what} did not return {took}"
-            raise LoaderHungError(f"{said}: a worker or the loader hangs. See --time-limit.") from None
+            complaint = f"{doing} did not come {took}" if doing != what else f"{what} did not return {took}"
+            raise LoaderHungError(f"{complaint}: a worker or the loader hangs. See --time-limit.") from None
         except (Exception, SystemExit) as error:
-            said = ": ".join(filter(None, [type(error).__name__, one_line(str(error), 300).rstrip(".")]))
-            talks = " A loader whose ranks talk to each other is checked with --ranks 1." * ("process group" in said)
-            raise LoaderRaisedError(f"{doing} raised {said}{_place(error)}.{talks}") from error
+            complaint = ": ".join(filter(None, [type(error).__name__, one_line(str(error), 300).rstrip(".")]))
+            talks = " A loader whose ranks talk to each other is checked with --ranks 1." * (
+                "process group" in complaint
+            )
+            raise LoaderRaisedError(f"{doing} raised {complaint}{_place(error)}.{talks}") from error
         finally:
             self.tell(None)
 

@@ -78,81 +78,87 @@ def once(
         another: takes one more epoch, where two leave out the same, as can happen by chance.
     """
     if reference.repeated > 1:
-        said = (
+        evidence = (
             f"One rank alone is handed out each of {len(reference.expected):,} sequences {reference.repeated} times in "
             "an epoch. If the data set has each so often, give it as --source."
         )
-        return failed("once", said, "workers see all", times=reference.repeated)
+        return failed("once", evidence, "workers see all", times=reference.repeated)
     if reference.half_known:
-        said = "Less than half of the sequences of epoch 0 come again in epoch 1: their tokens change, as by masking."
-        return Finding("once", INCONCLUSIVE, f"{said} {_GIVE_ID}")
-    notes, lost, begun, rounds = [], [], [], []
+        evidence = (
+            "Less than half of the sequences of epoch 0 come again in epoch 1: their tokens change, as by masking."
+        )
+        return Finding("once", INCONCLUSIVE, f"{evidence} {_GIVE_ID}")
+    notes, missed, begun, rounds = [], [], [], []
     for epoch in epochs:
-        found = reference.counts(epoch.orders)
-        unknown = sum(times for number, times in found.items() if number not in reference.expected)
-        if unknown * 2 > found.total():
+        counts = reference.counts(epoch.orders)
+        unknown = sum(times for number, times in counts.items() if number not in reference.expected)
+        if unknown * 2 > counts.total():
             if reference.from_source:
                 why = "in the source: their tokens were changed, or the source is another one."
             else:
                 why = "among what one rank is handed out: their tokens were changed."
-            said = f"{unknown:,} of {found.total():,} sequences of {epoch.name} are not {why}"
-            return Finding("once", INCONCLUSIVE, f"{said} {_GIVE_ID}")
-        more = Counter(
-            {number: times - reference.expected[number] for number, times in found.items()
+            evidence = f"{unknown:,} of {counts.total():,} sequences of {epoch.name} are not {why}"
+            return Finding("once", INCONCLUSIVE, f"{evidence} {_GIVE_ID}")
+        too_often = Counter(
+            {number: times - reference.expected[number] for number, times in counts.items()
              if 0 < reference.expected[number] < times}
         )  # fmt: skip
-        missing = reference.expected - found
+        missing = reference.expected - counts
         if not (epoch.ended and reference.whole):
-            if finding := _once_so_far(epoch, reference, found, more, missing, names):
+            if finding := _once_so_far(epoch, reference, counts, too_often, missing, names):
                 return finding
             begun.append(
-                f"{found.total():,} sequences in the first {max(map(len, epoch.orders)):,} steps of {epoch.name}"
+                f"{counts.total():,} sequences in the first {max(map(len, epoch.orders)):,} steps of {epoch.name}"
             )
-            rounds += _rounds([found[number] for number in reference.expected])
+            rounds += _rounds([counts[number] for number in reference.expected])
             continue
-        if more.total() and not (repeats and more.total() < epoch.per_step and not missing):
-            return _repeated(epoch, reference, found, more, missing, names)
-        if more:
-            notes.append(f"{epoch.name}: {more.total():,} repeated to fill the last step: {names.named(list(more))}")
+        if too_often.total() and not (repeats and too_often.total() < epoch.per_step and not missing):
+            return _repeated(epoch, reference, counts, too_often, missing, names)
+        if too_often:
+            notes.append(
+                f"{epoch.name}: {too_often.total():,} repeated to fill the last step: {names.named(list(too_often))}"
+            )
         if missing.total() >= max(1, epoch.per_step):
-            said = f"{epoch.name.capitalize()}: {_never(missing, reference, names)}."
-            return failed("once", said, "never")
-        lost.append(missing)
+            evidence = f"{epoch.name.capitalize()}: {_never(missing, reference, names)}."
+            return failed("once", evidence, "never")
+        missed.append(missing)
         if missing:
             notes.append(
                 f"{epoch.name}: {missing.total():,} left out, fewer than a step has: {names.named(list(missing))}"
             )
-    if len(lost) > 1 and lost[0] and all(one == lost[0] for one in lost):
-        lost.append(reference.expected - reference.counts(another().orders))
-    if len(lost) > 2 and lost[0] == lost[-1]:
-        said = f"{_never(lost[0], reference, names)}, the same in each of {len(lost)} epochs."
-        return failed("once", said.capitalize(), "never the same")
+    if len(missed) > 1 and missed[0] and all(epoch_missed == missed[0] for epoch_missed in missed):
+        missed.append(reference.expected - reference.counts(another().orders))
+    if len(missed) > 2 and missed[0] == missed[-1]:
+        evidence = f"{_never(missed[0], reference, names)}, the same in each of {len(missed)} epochs."
+        return failed("once", evidence.capitalize(), "never the same")
     if begun and min(rounds) > 0 and reference.whole:
         times = f"{min(rounds)} to {max(rounds)} times"
-        said = f"Up to the limit, each of {len(reference.expected):,} sequences came {times}"
-        return Finding("once", PASSED, f"{said}: {'; '.join(begun)}.")
+        evidence = f"Up to the limit, each of {len(reference.expected):,} sequences came {times}"
+        return Finding("once", PASSED, f"{evidence}: {'; '.join(begun)}.")
     if begun:
-        said = f"Up to the limit, no sequence came too often: {'; '.join(begun)}. Whether all come is not known."
-        return Finding("once", INCONCLUSIVE, said)
+        evidence = f"Up to the limit, no sequence came too often: {'; '.join(begun)}. Whether all come is not known."
+        return Finding("once", INCONCLUSIVE, evidence)
     count = f"Each of {reference.expected.total():,} sequences comes once an epoch."
     return Finding("once", PASSED, count if not notes else f"{count} But {'; '.join(notes)}.")
 
 
 def _once_so_far(
-    epoch: Epoch, reference: Reference, found: Counter, more: Counter, missing: Counter, names: SequenceNames
+    epoch: Epoch, reference: Reference, counts: Counter, more: Counter, missing: Counter, names: SequenceNames
 ) -> Finding | None:
     """Return the finding that the first steps of an unfinished epoch already allow; None if there is none."""
-    known = [found[number] for number in reference.expected]
+    known = [counts[number] for number in reference.expected]
     if not reference.whole:
-        again = {number: times for number, times in more.items() if reference.expected[number]}
-        if not again or min(_rounds(known)) > 0:
+        of_reference = {number: times for number, times in more.items() if reference.expected[number]}
+        if not of_reference or min(_rounds(known)) > 0:
             return None
-        more = Counter(again)
+        more = Counter(of_reference)
     elif not more or min(_rounds(known)) > 0:
         return None
     begin = f"{epoch.name.capitalize()}: in its first {max(map(len, epoch.orders)):,} steps"
-    said = f"{begin} {more.total():,} come too often: {names.named(list(more))}; {missing.total():,} did not come yet."
-    return _with_cause_of_repeats(said, epoch, reference, more, missing)
+    evidence = (
+        f"{begin} {more.total():,} come too often: {names.named(list(more))}; {missing.total():,} did not come yet."
+    )
+    return _with_cause_of_repeats(evidence, epoch, reference, more, missing)
 
 
 def _rounds(times: list[int]) -> list[int]:
@@ -165,39 +171,42 @@ def _rounds(times: list[int]) -> list[int]:
 
 
 def _repeated(
-    epoch: Epoch, reference: Reference, found: Counter, more: Counter, missing: Counter, names: SequenceNames
+    epoch: Epoch, reference: Reference, counts: Counter, more: Counter, missing: Counter, names: SequenceNames
 ) -> Finding:
-    most = max(found[number] for number in more)
-    said = (
+    most_times = max(counts[number] for number in more)
+    evidence = (
         f"{epoch.name.capitalize()}: {len(more):,} of {len(reference.expected):,} different sequences come too often, "
-        f"up to {most} times: {names.named(list(more))}"
+        f"up to {most_times} times: {names.named(list(more))}"
     )
     if missing:
-        said += f"; {_never(missing, reference, names)}"
-    return _with_cause_of_repeats(f"{said}.", epoch, reference, more, missing)
+        evidence += f"; {_never(missing, reference, names)}"
+    return _with_cause_of_repeats(f"{evidence}.", epoch, reference, more, missing)
 
 
-def _with_cause_of_repeats(said: str, epoch: Epoch, reference: Reference, more: Counter, missing: Counter) -> Finding:
+def _with_cause_of_repeats(
+    evidence: str, epoch: Epoch, reference: Reference, more: Counter, missing: Counter
+) -> Finding:
     by_rank = [reference.counts([steps]) for steps in epoch.orders]
-    shared = [one for one in by_rank if one]
-    own = [max(one[number] / reference.expected[number] for number in one if reference.expected[number])
-           for one in shared if any(reference.expected[number] for number in one)]  # fmt: skip
-    if len(shared) > 1 and all(one == shared[0] for one in shared):
-        return failed("once", said, "ranks see all")
-    if not missing and own and min(own) > 1 and _all_so_often(by_rank, reference):
-        return failed("once", said, "workers see all", times=f"{min(own):g}")
+    nonempty = [counts for counts in by_rank if counts]
+    most_times = [max(counts[number] / reference.expected[number] for number in counts if reference.expected[number])
+           for counts in nonempty if any(reference.expected[number] for number in counts)]  # fmt: skip
+    if len(nonempty) > 1 and all(counts == nonempty[0] for counts in nonempty):
+        return failed("once", evidence, "ranks see all")
+    if not missing and most_times and min(most_times) > 1 and _all_so_often(by_rank, reference):
+        return failed("once", evidence, "workers see all", times=f"{min(most_times):g}")
     if not missing and more.total() < epoch.per_step:
-        return failed("once", said, "filled up")
-    if missing and len(shared) > 1 and max(own, default=0) <= 1:
-        return failed("once", said, "other orders")
-    return failed("once", said, "twice")
+        return failed("once", evidence, "filled up")
+    if missing and len(nonempty) > 1 and max(most_times, default=0) <= 1:
+        return failed("once", evidence, "other orders")
+    return failed("once", evidence, "twice")
 
 
 def _all_so_often(by_rank: list[Counter], reference: Reference) -> bool:
     """Return True if each rank has all of its own sequences equally often, relative to the reference."""
     return all(
-        len({times / reference.expected[number] for number, times in one.items() if reference.expected[number]}) <= 1
-        for one in by_rank
+        len({times / reference.expected[number] for number, times in counts.items() if reference.expected[number]})
+        <= 1
+        for counts in by_rank
     )
 
 
@@ -210,26 +219,28 @@ def whole(epochs: Sequence[Epoch], reference: Reference, names: SequenceNames) -
     """Ask whether each sequence has the tokens that the source has."""
     if not reference.from_source:
         return Finding("tokens", NOT_ASKED, "Whether sequences are whole takes a source: --source.")
-    found = counted(steps for epoch in epochs for steps in epoch.orders)
-    other = [number for number in found if number not in reference.expected]
-    if not other:
+    handed_out = counted(steps for epoch in epochs for steps in epoch.orders)
+    unknown = [number for number in handed_out if number not in reference.expected]
+    if not unknown:
         by = "by their ids" if names.first and names.first[0].name is not None else "with all their tokens"
         return Finding("tokens", PASSED, f"All sequences that are handed out are in the source, {by}.")
-    cut = [number for number in other if number in reference.alias and _is_shorter(number, reference, names)]
-    added = [number for number in other if number in reference.alias and number not in cut]
-    rest = [number for number in other if number not in reference.alias]
-    said = []
+    cut = [number for number in unknown if number in reference.alias and _is_shorter(number, reference, names)]
+    added = [number for number in unknown if number in reference.alias and number not in cut]
+    strangers = [number for number in unknown if number not in reference.alias]
+    parts = []
     if cut:
-        at = cut[0]
-        of = len(names.first[reference.alias[at]].tokens)
-        one = f"row {names.rows[reference.alias[at]]:,} to {len(names.first[at].tokens)} of {of} tokens"
-        said.append(f"{len(cut):,} are cut, such as {one}")
+        first_cut = cut[0]
+        of = len(names.first[reference.alias[first_cut]].tokens)
+        example = (
+            f"row {names.rows[reference.alias[first_cut]]:,} to {len(names.first[first_cut].tokens)} of {of} tokens"
+        )
+        parts.append(f"{len(cut):,} are cut, such as {example}")
     if added:
-        said.append(f"{len(added):,} have a token more at their beginning or end: {names.named(added)}")
-    if rest:
-        said.append(f"{len(rest):,} are none of the source's: {names.named(rest)}")
-    evidence = f"Of {len(found):,} different sequences that are handed out, {'; '.join(said)}."
-    if len(other) == len(found) or len(rest) * 2 > len(found):
+        parts.append(f"{len(added):,} have a token more at their beginning or end: {names.named(added)}")
+    if strangers:
+        parts.append(f"{len(strangers):,} are none of the source's: {names.named(strangers)}")
+    evidence = f"Of {len(handed_out):,} different sequences that are handed out, {'; '.join(parts)}."
+    if len(unknown) == len(handed_out) or len(strangers) * 2 > len(handed_out):
         return Finding("tokens", INCONCLUSIVE, f"{evidence} {_GIVE_ID}")
     return Finding(
         "tokens", FAILED, evidence, "The loader cuts or changes sequences.",
@@ -246,37 +257,40 @@ def equal_steps(epochs: Sequence[Epoch]) -> Finding:
     for epoch in epochs:
         empty = [
             (rank, at)
-            for rank, one in enumerate(epoch.passes)
-            for at, step in enumerate(one.steps)
-            if not step and at not in one.blank
+            for rank, rank_pass in enumerate(epoch.passes)
+            for at, step in enumerate(rank_pass.steps)
+            if not step and at not in rank_pass.blank
         ]
         if empty:
             rank, at = empty[0]
-            said = f"{epoch.name.capitalize()}: rank {rank} gets a batch without a sequence, at step {at:,}."
+            evidence = f"{epoch.name.capitalize()}: rank {rank} gets a batch without a sequence, at step {at:,}."
             return Finding(
-                "steps", FAILED, said,
+                "steps", FAILED, evidence,
                 "The last step has fewer sequences than the ranks have places.",
                 "Deal the last step out to all ranks, or drop it on all of them.",
             )  # fmt: skip
     if len(epochs[0].passes) == 1:
         return Finding("steps", NOT_ASKED, "One rank has nobody to wait for: --ranks.")
     for epoch in epochs:
-        steps = [len(one.steps) for one in epoch.passes]
+        steps = [len(rank_pass.steps) for rank_pass in epoch.passes]
         if len(set(steps)) > 1:
-            few, many = steps.index(min(steps)), steps.index(max(steps))
-            said = f"{epoch.name.capitalize()}: rank {few} makes {steps[few]:,} steps and rank {many} {steps[many]:,}."
+            shortest, longest = steps.index(min(steps)), steps.index(max(steps))
+            evidence = (
+                f"{epoch.name.capitalize()}: rank {shortest} makes {steps[shortest]:,} steps and rank {longest} "
+                f"{steps[longest]:,}."
+            )
             return Finding(
-                "steps", FAILED, said, "The shares of the ranks differ in size.",
+                "steps", FAILED, evidence, "The shares of the ranks differ in size.",
                 "Share out so that each rank gets the same number of batches; else ranks wait for each other forever.",
             )  # fmt: skip
-    each = " and ".join(f"{len(epoch.passes[0].steps):,} in {epoch.name}" for epoch in epochs)
+    steps_by_epoch = " and ".join(f"{len(epoch.passes[0].steps):,} in {epoch.name}" for epoch in epochs)
     least = "" if all(epoch.ended for epoch in epochs) else " within the limit of steps"
-    said = f"Each rank makes the same number of steps{least}: {each}."
+    evidence = f"Each rank makes the same number of steps{least}: {steps_by_epoch}."
     for epoch in epochs:
-        if blank := sum(len(one.blank) for one in epoch.passes):
+        if blank := sum(len(rank_pass.blank) for rank_pass in epoch.passes):
             holds = "batch of {} holds" if blank == 1 else "batches of {} hold"
-            said += f" {blank:,} {holds.format(epoch.name)} padding alone: a mean over its labels would be 0 / 0."
-    return Finding("steps", PASSED, said)
+            evidence += f" {blank:,} {holds.format(epoch.name)} padding alone: a mean over its labels would be 0 / 0."
+    return Finding("steps", PASSED, evidence)
 
 
 def another_order(epochs: Sequence[Epoch], shuffled: bool, later: Callable[[], list[Epoch]]) -> Finding:
@@ -326,7 +340,7 @@ def same_labels(
             whose = "source has" if reference.from_source else "batches of one rank alone have"
             return Finding("labels", INCONCLUSIVE, f"The {whose} labels, and the batches have {_NO_LABELS}.")
         return Finding("labels", NOT_ASKED, "Neither side has labels or a mask of the loss.")
-    compared = [(number, label) for number, label in pairs if any(other >= 0 for other in right.get(number, ()))]
+    compared = [(number, label) for number, label in pairs if any(each >= 0 for each in right.get(number, ()))]
     if not compared and _changes_tokens(epochs):
         return Finding(
             "labels", NOT_ASKED, "The loader makes the labels itself, anew in each epoch, as it masks tokens."
@@ -338,10 +352,12 @@ def same_labels(
     if not moved:
         return Finding("labels", PASSED, f"{len(compared):,} sequences have the labels of the reference.")
     lost, added = _lost_and_added(moved, right, names)
-    said = f"{len(moved):,} of {len(compared):,} sequences have other labels: {names.named([one for one, _ in moved])}"
-    said += f"; {lost:,} labels are lost and {added:,} added." * bool(lost or added) or "."
+    evidence = (
+        f"{len(moved):,} of {len(compared):,} sequences have other labels: {names.named([one for one, _ in moved])}"
+    )
+    evidence += f"; {lost:,} labels are lost and {added:,} added." * bool(lost or added) or "."
     cause = "labels lost" if lost and not added else "labels added" if added and not lost else "labels moved"
-    return failed("labels", said, cause)
+    return failed("labels", evidence, cause)
 
 
 def _labeled(epochs: Sequence[Epoch], reference: Reference) -> list[tuple[int, int]]:
@@ -349,8 +365,8 @@ def _labeled(epochs: Sequence[Epoch], reference: Reference) -> list[tuple[int, i
     return [
         (reference.alias.get(number, number), label)
         for epoch in epochs
-        for one in epoch.passes
-        for step, labels in zip(one.steps, one.labels, strict=True)
+        for rank_pass in epoch.passes
+        for step, labels in zip(rank_pass.steps, rank_pass.labels, strict=True)
         for number, label in zip(step, labels, strict=True)
         if label != OTHER_TOKENS
     ]
@@ -358,7 +374,7 @@ def _labeled(epochs: Sequence[Epoch], reference: Reference) -> list[tuple[int, i
 
 def _changes_tokens(epochs: Sequence[Epoch]) -> bool:
     """Return True if a sequence came again with other tokens."""
-    return any(OTHER_TOKENS in step for epoch in epochs for one in epoch.passes for step in one.labels)
+    return any(OTHER_TOKENS in step for epoch in epochs for rank_pass in epoch.passes for step in rank_pass.labels)
 
 
 def _differing(
@@ -370,7 +386,7 @@ def _differing(
         if pair not in verdicts:
             number, label = pair
             verdicts[pair] = label < 0 or not any(  # none, where the reference has some
-                _equal(names.labels[label], names.labels[other], shift) for other in right[number] if other >= 0
+                _equal(names.labels[label], names.labels[index], shift) for index in right[number] if index >= 0
             )
     return [pair for pair, differs in verdicts.items() if differs]
 
@@ -387,11 +403,11 @@ def _lost_and_added(moved: list[tuple[int, int]], right: dict[int, set[int]], na
     """Count the labels of tokens that are lost, and those that are added, in these sequences."""
     lost = added = 0
     for number, label in moved:
-        have = names.labels[label] if label >= 0 else np.empty(0)
-        want = names.labels[next(other for other in right[number] if other >= 0)]
-        if len(have) == len(want) > 1:
-            lost += int(((have == IGNORED) & (want != IGNORED))[1:].sum())
-            added += int(((have != IGNORED) & (want == IGNORED))[1:].sum())
+        labels = names.labels[label] if label >= 0 else np.empty(0)
+        right_labels = names.labels[next(index for index in right[number] if index >= 0)]
+        if len(labels) == len(right_labels) > 1:
+            lost += int(((labels == IGNORED) & (right_labels != IGNORED))[1:].sum())
+            added += int(((labels != IGNORED) & (right_labels == IGNORED))[1:].sum())
     return lost, added
 
 

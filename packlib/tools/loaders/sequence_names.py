@@ -56,14 +56,14 @@ class SequenceNames:
 
     def numbers(self, sequences: Iterable[OneSequence]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the numbers of sequences and of their labels."""
-        held = list(sequences)
-        return tuple(map(self.number, held)), tuple(map(self.label_number, held))
+        listed = list(sequences)
+        return tuple(map(self.number, listed)), tuple(map(self.label_number, listed))
 
     def named(self, numbers: Sequence[int]) -> str:
         """Return some sequences by row, name and first tokens, such as "row 3 (7 8 9 …)"."""
-        some = ", ".join(map(self._named, list(numbers)[:_SHOWN]))
+        first_few = ", ".join(map(self._named, list(numbers)[:_SHOWN]))
         more = len(numbers) - _SHOWN
-        return some + (f" and {more:,} more" if more > 0 else "")
+        return first_few + (f" and {more:,} more" if more > 0 else "")
 
     def _named(self, number: int) -> str:
         sequence = self.first[number]

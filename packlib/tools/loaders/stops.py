@@ -96,7 +96,7 @@ def failed(question: str, evidence: str, cause: str, **values: object) -> Findin
 
 def stops_of(epoch: Epoch) -> list[int]:
     """Choose where to stop: after all steps of a short epoch, else the first two, the middle and the last but one."""
-    steps = min(len(one.steps) for one in epoch.passes)
+    steps = min(len(rank_pass.steps) for rank_pass in epoch.passes)
     inside = range(1, steps)
     return list(inside) if steps <= 5 else sorted({1, 2, steps // 2, steps - 1})
 
@@ -122,53 +122,56 @@ def goes_on(
             other_order.append(rest.stop)
             continue
         if not ended and not is_repeatable:
-            said = "Each run is handed out another order, and an epoch does not end: what is the rest is not known."
-            return Finding(question, INCONCLUSIVE, said)
+            evidence = (
+                "Each run is handed out another order, and an epoch does not end: what is the rest is not known."
+            )
+            return Finding(question, INCONCLUSIVE, evidence)
         return _wrong_rest(question, saved, rest, epoch, names)
-    at = ", ".join(f"{stop:,}" for stop in sorted(rest.stop for rest in rests))
+    steps_in_words = ", ".join(f"{stop:,}" for stop in sorted(rest.stop for rest in rests))
     stops = "a stop at step" if len(rests) == 1 else "stops at steps"
-    said = f"In epoch {epoch}, after {stops} {at}, each rank is handed out the rest and nothing else."
+    evidence = f"In epoch {epoch}, after {stops} {steps_in_words}, each rank is handed out the rest and nothing else."
     if other_order:
-        said += f" After step {', '.join(map(str, other_order))} it comes in another order than without the stop."
-    return Finding(question, PASSED, said)
+        evidence += f" After step {', '.join(map(str, other_order))} it comes in another order than without the stop."
+    return Finding(question, PASSED, evidence)
 
 
 def _wrong_rest(question: str, saved: Sequence[Epoch], rest: Rest, epoch: int, names: SequenceNames) -> Finding:
     want, came, before = counted(rest.expected), counted(rest.got), counted(rest.before)
-    never, again = want - came, came - want
-    said = f"Epoch {epoch}, stopped after step {rest.stop:,}: "
+    missing, besides = want - came, came - want
+    begin = f"Epoch {epoch}, stopped after step {rest.stop:,}: "
     parts = []
-    if never:
-        verb = "is" if never.total() == 1 else "are"
+    if missing:
+        verb = "is" if missing.total() == 1 else "are"
         parts.append(
-            f"{never.total():,} of {want.total():,} sequences {verb} never handed out: {names.named(list(never))}"
+            f"{missing.total():,} of {want.total():,} sequences {verb} never handed out: {names.named(list(missing))}"
         )
-    if again:
-        twice = again & before
-        comes = "comes" if again.total() == 1 else "come"
+    if besides:
+        twice = besides & before
+        comes = "comes" if besides.total() == 1 else "come"
         parts.append(
-            f"{again.total():,} {comes} besides, {twice.total():,} of them a second time: {names.named(list(again))}"
+            f"{besides.total():,} {comes} besides, {twice.total():,} of them a second time: "
+            f"{names.named(list(besides))}"
         )
     cause, values = _cause_of(saved, rest, epoch)
-    return failed(question, f"{said}{'; '.join(parts)}.", cause, **values)
+    return failed(question, f"{begin}{'; '.join(parts)}.", cause, **values)
 
 
 def _cause_of(saved: Sequence[Epoch], rest: Rest, epoch: int) -> tuple[str, dict[str, object]]:
     """Name the fault that gives exactly these steps after a stop."""
-    got = [flat(steps) for steps in rest.got]
-    if not any(got):
+    came_by_rank = [flat(steps) for steps in rest.got]
+    if not any(came_by_rank):
         return "nothing", {}
-    if len(got) == len(saved[epoch].orders) and (found := _cause_by_rank(saved, rest, got, epoch)):
-        return found
+    if len(came_by_rank) == len(saved[epoch].orders) and (cause := _cause_by_rank(saved, rest, came_by_rank, epoch)):
+        return cause
     want, came, before = counted(rest.expected), counted(rest.got), counted(rest.before)
-    never, again = (want - came).total(), came - want
-    if not again:
+    missing, besides = (want - came).total(), came - want
+    if not besides:
         return "lost", {}
-    return ("come again" if again <= before and again.total() > 2 * never else "other order"), {}
+    return ("come again" if besides <= before and besides.total() > 2 * missing else "other order"), {}
 
 
 def _cause_by_rank(
-    saved: Sequence[Epoch], rest: Rest, got: list[list[int]], epoch: int
+    saved: Sequence[Epoch], rest: Rest, came_by_rank: list[list[int]], epoch: int
 ) -> tuple[str, dict[str, object]] | None:
     """Name the fault that gives each rank exactly these steps, if the same number of ranks goes on; None if none does.
 
@@ -176,21 +179,22 @@ def _cause_by_rank(
         got: by rank, the sequences that came.
     """
     full = [flat(steps) for steps in saved[epoch].orders]
-    if all(_begins(mine, its) for mine, its in zip(full, got, strict=True)):
+    if all(_begins(whole_epoch, came) for whole_epoch, came in zip(full, came_by_rank, strict=True)):
         return "begins again", {}
-    for other, passes in enumerate(saved):
-        tails = [flat(steps[rest.stop :]) for steps in passes.orders]
-        whole = [flat(steps) for steps in passes.orders]
-        if other != epoch and (got == tails or got == whole):
-            return "next order" if other > epoch else "other epoch", {"epoch": other}
+    for other_epoch, epoch_saved in enumerate(saved):
+        tails = [flat(steps[rest.stop :]) for steps in epoch_saved.orders]
+        whole_by_rank = [flat(steps) for steps in epoch_saved.orders]
+        if other_epoch != epoch and (came_by_rank == tails or came_by_rank == whole_by_rank):
+            return "next order" if other_epoch > epoch else "other epoch", {"epoch": other_epoch}
     for off in range(1, max(map(len, saved[epoch].orders)) + 1):
-        if [flat(steps[rest.stop + off :]) for steps in saved[epoch].orders] == got:
+        if [flat(steps[rest.stop + off :]) for steps in saved[epoch].orders] == came_by_rank:
             return "too far", {"steps": _batches(off)}
         if off <= rest.stop and all(
-            _begins(flat(steps[rest.stop - off :]), its) for steps, its in zip(saved[epoch].orders, got, strict=True)
+            _begins(flat(steps[rest.stop - off :]), came)
+            for steps, came in zip(saved[epoch].orders, came_by_rank, strict=True)
         ):
             return "too early", {"steps": _batches(off)}
-    right = [flat(want) == its for want, its in zip(rest.expected, got, strict=True)]
+    right = [flat(want) == came for want, came in zip(rest.expected, came_by_rank, strict=True)]
     return ("of one rank", {}) if right[0] and not any(right[1:]) else None
 
 
@@ -217,28 +221,28 @@ class Stopped:
         """Let all ranks go on after a stop in an epoch."""
         ranks = self.ranks if ranks is None else ranks
         orders = self.saved[epoch].orders
-        got = []
+        came = []
         for rank in range(ranks):
             with new_process():
-                got.append(self.caller.one_pass(rank, ranks, epoch, self._state(rank, epoch, stop), done=stop).steps)
+                came.append(self.caller.one_pass(rank, ranks, epoch, self._state(rank, epoch, stop), done=stop).steps)
         before = [steps[:stop] for steps in orders]
-        return Rest(stop, before, [steps[stop:] for steps in orders], got)
+        return Rest(stop, before, [steps[stop:] for steps in orders], came)
 
     def rest_and_next(self, epoch: int, stop: int) -> tuple[Rest, Epoch]:
         """Let all ranks go on after a stop in an epoch, and take the next epoch too."""
-        got, following = [], []
+        came, following = [], []
         for rank in range(self.ranks):
             with new_process():
                 state = self._state(rank, epoch, stop)
-                got.append(self.caller.one_pass(rank, self.ranks, epoch, state, done=stop).steps)
+                came.append(self.caller.one_pass(rank, self.ranks, epoch, state, done=stop).steps)
                 following.append(self.caller.one_pass(rank, self.ranks, epoch + 1))
         orders = self.saved[epoch].orders
-        rest = Rest(stop, [steps[:stop] for steps in orders], [steps[stop:] for steps in orders], got)
+        rest = Rest(stop, [steps[:stop] for steps in orders], [steps[stop:] for steps in orders], came)
         return rest, Epoch(f"epoch {epoch + 1}, after a stop at step {stop} of epoch {epoch}", following)
 
     def second_rest(self, epoch: int, stop: int, more: int) -> Rest | str:
         """Let all ranks go on after a stop, and again after so many more steps; or why no state was saved there."""
-        got = []
+        came = []
         for rank in range(self.ranks):
             with new_process():
                 state = self._state(rank, epoch, stop)
@@ -246,10 +250,12 @@ class Stopped:
             if more not in first.states:
                 return first.unsaved or "the run ends before the second stop"
             with new_process():
-                again = first.states[more]
-                got.append(self.caller.one_pass(rank, self.ranks, epoch, again, done=stop + more).steps)
-        orders, at = self.saved[epoch].orders, stop + more
-        return Rest(at, [steps[:at] for steps in orders], [steps[at:] for steps in orders], got)
+                second_state = first.states[more]
+                came.append(self.caller.one_pass(rank, self.ranks, epoch, second_state, done=stop + more).steps)
+        orders, second_stop = self.saved[epoch].orders, stop + more
+        return Rest(
+            second_stop, [steps[:second_stop] for steps in orders], [steps[second_stop:] for steps in orders], came
+        )
 
     def _state(self, rank: int, epoch: int, stop: int) -> bytes:
         """Return the state that a rank loads; where there are more ranks than had saved one, in turn."""
@@ -280,9 +286,11 @@ def from_the_end(
         if same_steps(rest.got, saved[1].orders):
             return Finding(question, PASSED, "The state from the end of epoch 0 goes on with epoch 1, all of it.")
         came = counted(rest.got)
-        said = f"After a stop at the end of epoch 0, {came.total():,} sequences come again: {names.named(list(came))}."
-        begins = all(_begins(flat(full), flat(got)) for full, got in zip(saved[0].orders, rest.got, strict=True))
-        return failed(question, said, "begins again" if begins else "come again")
+        evidence = (
+            f"After a stop at the end of epoch 0, {came.total():,} sequences come again: {names.named(list(came))}."
+        )
+        begins = all(_begins(flat(full), flat(steps)) for full, steps in zip(saved[0].orders, rest.got, strict=True))
+        return failed(question, evidence, "begins again" if begins else "come again")
     if not any(map(flat, following.orders)):
         return failed(question, "After a stop at the end of epoch 0, epoch 1 hands out nothing.", "stays at the end")
     return next_epoch(question, following, saved, rest.stop, names, shuffled)
@@ -297,17 +305,17 @@ def next_epoch(
         return Finding(question, PASSED, f"After a stop at step {stop:,} of epoch 0, epoch 1 is as without it.")
     want, came = counted(straight.orders), counted(following.orders)
     if shuffled and same_steps(saved[0].orders, following.orders):
-        said = f"After a stop at step {stop:,} of epoch 0, epoch 1 has the order of epoch 0 again."
-        return failed(question, said, "epoch not counted")
-    never, again = want - came, came - want
-    if never.total() + again.total() < 2 * max(1, straight.per_step) and abs(want.total() - came.total()) <= 1:
+        evidence = f"After a stop at step {stop:,} of epoch 0, epoch 1 has the order of epoch 0 again."
+        return failed(question, evidence, "epoch not counted")
+    missing, besides = want - came, came - want
+    if missing.total() + besides.total() < 2 * max(1, straight.per_step) and abs(want.total() - came.total()) <= 1:
         return Finding(question, PASSED, f"After a stop at step {stop:,} of epoch 0, epoch 1 has another order.")
-    said = (
-        f"After a stop at step {stop:,} of epoch 0, epoch 1 lacks {never.total():,} of {want.total():,} sequences and "
-        f"has {again.total():,} besides"
+    evidence = (
+        f"After a stop at step {stop:,} of epoch 0, epoch 1 lacks {missing.total():,} of {want.total():,} sequences "
+        f"and has {besides.total():,} besides"
     )
-    said += f": {names.named(list(never))}." if never else "."
+    evidence += f": {names.named(list(missing))}." if missing else "."
     tails = [flat(steps[stop:]) for steps in straight.orders]
     size = [len(flat(steps)) for steps in following.orders]
     is_tail = [flat(steps) for steps in following.orders] == tails or size == [len(tail) for tail in tails]
-    return failed(question, said, "skips again" if is_tail else "next epoch")
+    return failed(question, evidence, "skips again" if is_tail else "next epoch")

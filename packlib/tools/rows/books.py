@@ -66,8 +66,8 @@ class Amounts:
 
     def as_dict(self, labeled: bool) -> dict[str, int | None]:
         """Return the amounts by name; None for those that are unknown without labels."""
-        found: dict[str, int | None] = dict(asdict(self))
-        return found if labeled else found | {"labels": None, "without_label": None}
+        amounts: dict[str, int | None] = dict(asdict(self))
+        return amounts if labeled else amounts | {"labels": None, "without_label": None}
 
 
 @dataclass
@@ -105,8 +105,8 @@ class Books:
             "packs_without_label": self.packs_without_label,
             "left_out_without_label": self.left_out,
         }
-        found: dict[str, Any] = {"data": self.data.as_dict(self.labeled), "packed": self.packed.as_dict(self.labeled)}
-        return found | (known if self.labeled else dict.fromkeys(known))
+        books: dict[str, Any] = {"data": self.data.as_dict(self.labeled), "packed": self.packed.as_dict(self.labeled)}
+        return books | (known if self.labeled else dict.fromkeys(known))
 
 
 def sentences(books: Mapping[str, Any], packs: int, overlong: int) -> list[str]:
@@ -141,5 +141,5 @@ def sentences(books: Mapping[str, Any], packs: int, overlong: int) -> list[str]:
     return said
 
 
-def _share(some: int, of: int, what: str) -> str:
-    return f"{some:,} of {of:,} {what} ({percent(some / of if of else 0.0)})"
+def _share(part: int, of: int, what: str) -> str:
+    return f"{part:,} of {of:,} {what} ({percent(part / of if of else 0.0)})"

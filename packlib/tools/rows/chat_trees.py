@@ -104,14 +104,14 @@ def pack_chat_trees(
     one_of("thinking", thinking, ("last",))
     one_of("overlong", overlong, ("error", "drop"))
     progress = wanted(progress)
-    given = [data] if isinstance(data, (str, os.PathLike)) else data
-    out = output_path(out, folder=packs_per_file is not None, reads=given)
+    paths = [data] if isinstance(data, (str, os.PathLike)) else data
+    out = output_path(out, folder=packs_per_file is not None, reads=paths)
     if packs_per_file is not None:
         whole_number("packs_per_file", packs_per_file, 1)
         folders.refuse_unknown_files(out)
     elif out.exists():
         raise FileExistsError(f"{out} exists: name another file.")
-    with enough_memory(given[0]), room_for(out):
+    with enough_memory(paths[0]), room_for(out):
         turns = _turns(opened(data, split, out if packs_per_file else None), tokenizer, max_length, overlong, progress)
         if not turns.sequences:
             raise ValueError("The chats have no turn of the assistant that can be trained on.")
@@ -156,11 +156,11 @@ def _into_folder(
         return len(new)
 
 
-def _write(rows: TreeRows, turns: Turns, which: range, path: Path, progress: bool | None) -> None:
+def _write(rows: TreeRows, turns: Turns, row_numbers: range, path: Path, progress: bool | None) -> None:
     """Write some rows to a Parquet file, each column a list of 32-bit integers."""
-    laid = lay_trees(rows, turns.sequences, turns.labels, which)
+    laid = lay_trees(rows, turns.sequences, turns.labels, row_numbers)
     columns: dict[str, list] = {}
-    for row in progress_bar(laid, progress=progress, desc="writing", unit=" rows", total=len(which), delay=1):
+    for row in progress_bar(laid, progress=progress, desc="writing", unit=" rows", total=len(row_numbers), delay=1):
         for name, values in row.items():
             columns.setdefault(name, []).append(values)
     table = pa.table({name: pa.array(values, pa.list_(pa.int32())) for name, values in columns.items()})
@@ -197,16 +197,16 @@ def _chats(dataset: Any) -> Iterator[tuple[Any, Any]]:
     row = 0
     for batch in batches(dataset):
         names = batch.schema.names
-        there = [name for name in _COLUMNS if name in names]
-        if len(there) != 1:
+        columns_there = [name for name in _COLUMNS if name in names]
+        if len(columns_there) != 1:
             raise ValueError(
                 f"The data set must have a column messages or conversations, for thinking='last' (--thinking last), "
                 f"not {', '.join(names)}."
             )
-        chats = batch.column(there[0]).to_pylist()
+        chats = batch.column(columns_there[0]).to_pylist()
         tools = batch.column("tools").to_pylist() if "tools" in names else [None] * len(batch)
         for at, chat in enumerate(chats, row):
-            yield as_messages(chat, there[0], at), tools[at - row]
+            yield as_messages(chat, columns_there[0], at), tools[at - row]
         row += len(batch)
 
 

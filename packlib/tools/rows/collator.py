@@ -65,10 +65,10 @@ class _Shape(NamedTuple):
     longest: int
 
     @classmethod
-    def of(cls, given: Any) -> "_Shape":
-        if not isinstance(given, tuple | list) or len(given) != len(cls._fields):
-            raise ValueError(f"shape must be (tokens, sequences, longest), not {shown(given)}.")
-        pairs = zip(cls._fields, given, strict=True)
+    def of(cls, shape: Any) -> "_Shape":
+        if not isinstance(shape, tuple | list) or len(shape) != len(cls._fields):
+            raise ValueError(f"shape must be (tokens, sequences, longest), not {shown(shape)}.")
+        pairs = zip(cls._fields, shape, strict=True)
         return cls(*(whole_number(f"{name} of shape", value, 1) for name, value in pairs))
 
 
@@ -114,8 +114,10 @@ class TransformersCollator:
         self.multiple = whole_number("pad_to_multiple_of", pad_to_multiple_of, 1)
         self.shape = None if shape is None else _Shape.of(shape)
         if self.shape and (self.form.form != "padding_free" or self.multiple > 1):
-            given = f"the form {self.form.form!r}" if self.form.form != "padding_free" else "pad_to_multiple_of"
-            raise ValueError(f'shape must be left out with {given}: it is for the form "padding_free" by itself.')
+            excluded_by = f"the form {self.form.form!r}" if self.form.form != "padding_free" else "pad_to_multiple_of"
+            raise ValueError(
+                f'shape must be left out with {excluded_by}: it is for the form "padding_free" by itself.'
+            )
         self._model: PreTrainedModel | None = model  # for its mode
 
     def __getstate__(self) -> dict[str, Any]:
@@ -150,11 +152,11 @@ class TransformersCollator:
         padding = [shape.longest] * (missing // shape.longest) + [missing % shape.longest]
         padding = [length for length in padding if length]
         needed = _Shape(tokens, sequences + len(padding), longest)
-        for name, least, most in zip(_Shape._fields, needed, shape, strict=True):
-            if least > most:
-                raise ValueError(f"{name} of shape must be at least {least} for this batch, not {most}.")
-        given = self.form.flat(flat.with_padding(padding, self.collator.pad_id))
+        for name, least, limit in zip(_Shape._fields, needed, shape, strict=True):
+            if least > limit:
+                raise ValueError(f"{name} of shape must be at least {least} for this batch, not {limit}.")
+        arguments = self.form.flat(flat.with_padding(padding, self.collator.pad_id))
         empty = shape.sequences - needed.sequences  # bounds of sequences without a token
-        bounds = {name: given[name] for name in ("cu_seq_lens_q", "cu_seq_lens_k") if name in given}
-        given |= {name: pad(values, (0, empty), value=shape.tokens) for name, values in bounds.items()}
-        return given | {name: shape.longest for name in ("max_length_q", "max_length_k") if name in given}
+        bounds = {name: arguments[name] for name in ("cu_seq_lens_q", "cu_seq_lens_k") if name in arguments}
+        arguments |= {name: pad(values, (0, empty), value=shape.tokens) for name, values in bounds.items()}
+        return arguments | {name: shape.longest for name in ("max_length_q", "max_length_k") if name in arguments}

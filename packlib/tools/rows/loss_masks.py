@@ -73,10 +73,12 @@ def mask_option(name: str, word: str) -> str:
     return f"--mask {shlex.quote(name) if name.isprintable() else named(name)} {word}"
 
 
-def unknown_column(name: str, word: str, holder: str, there: Iterable[str]) -> ValueError:
+def unknown_column(name: str, word: str, holder: str, columns_there: Iterable[str]) -> ValueError:
     """Return the error for a word about a column that is not there."""
     shell = _drop(name) if word == "drop" else mask_option(name, word)
-    return ValueError(f"masks={{{name!r}: {word!r}}} ({shell}) names no column of {holder}; it has {listed(there)}.")
+    return ValueError(
+        f"masks={{{name!r}: {word!r}}} ({shell}) names no column of {holder}; it has {listed(columns_there)}."
+    )
 
 
 def _drop(name: str) -> str:
@@ -169,10 +171,10 @@ def first_disagreement(
         trained: by column, which tokens it lets be trained on; bool, shape (tokens,).
         begins: the first token of each sequence.
     """
-    found = []
-    for one, other in combinations(trained, 2):
-        differ = trained[one] != trained[other]
+    disagreements = []
+    for first_name, second_name in combinations(trained, 2):
+        differ = trained[first_name] != trained[second_name]
         differ[begins] = False
-        if not {one, other} <= named and differ.any():
-            found.append((one, other, int(differ.argmax())))
-    return min(found, key=lambda pair: pair[2], default=None)
+        if not {first_name, second_name} <= named and differ.any():
+            disagreements.append((first_name, second_name, int(differ.argmax())))
+    return min(disagreements, key=lambda pair: pair[2], default=None)

@@ -327,30 +327,35 @@ class PackingOptions:
             rows.write(rows.order, path, writer, bar, new)
         return rows.found
 
-    def rows(self, stored: StoredColumns, made: PackingPlan | PairPacks, columns: ColumnReader) -> "RowWriter":
+    def rows(self, stored: StoredColumns, chosen_plan: PackingPlan | PairPacks, columns: ColumnReader) -> "RowWriter":
         """Return the rows of all packs, in their order."""
         lengths, became = stored.lengths, columns.finish()
         packs: Packs
-        if isinstance(made, PairPacks):
-            packs, method, proof = made, "pack_pairs", made.proven_by
+        if isinstance(chosen_plan, PairPacks):
+            packs, method, proof = chosen_plan, "pack_pairs", chosen_plan.proven_by
         elif self.window:
-            packs, method, proof = self._in_order(lengths), f"window {self.window}", str(made.proof)
+            packs, method, proof = self._in_order(lengths), f"window {self.window}", str(chosen_plan.proof)
         else:
-            packs, method, proof = made.assign(lengths, self.seed), made.method, str(made.proof)
-        found = {"method": method, "num_packs": len(packs), "lower_bound": made.lower_bound, "proof": proof}
-        found |= {"max_length": self.max_length, "sequences": len(lengths)}
-        found |= {"tokens": int(lengths.sum()), "overlong_sequences": columns.overlong}
+            packs, method, proof = chosen_plan.assign(lengths, self.seed), chosen_plan.method, str(chosen_plan.proof)
+        description = {
+            "method": method,
+            "num_packs": len(packs),
+            "lower_bound": chosen_plan.lower_bound,
+            "proof": proof,
+        }
+        description |= {"max_length": self.max_length, "sequences": len(lengths)}
+        description |= {"tokens": int(lengths.sum()), "overlong_sequences": columns.overlong}
         of_packs = np.add.reduceat(stored.labels[packs.sample_ids], packs.offsets[:-1])
         books = replace(columns.books, packs_without_label=int(np.count_nonzero(of_packs == 0)))
-        found |= {"books": books.as_dict(), "columns": became}
-        if isinstance(made, PairPacks) and self.second_budget is not None:
-            found["second_budget"] = {
+        description |= {"books": books.as_dict(), "columns": became}
+        if isinstance(chosen_plan, PairPacks) and self.second_budget is not None:
+            description["second_budget"] = {
                 "column": self.second_budget[0],
-                "budget": made.max_patches,
-                "used": made.patch_efficiency,
-                "tokens_used": made.efficiency,
-                "at_least": made.patch_bound,
-                "tokens_at_least": made.token_bound,
+                "budget": chosen_plan.max_patches,
+                "used": chosen_plan.patch_efficiency,
+                "tokens_used": chosen_plan.efficiency,
+                "at_least": chosen_plan.patch_bound,
+                "tokens_at_least": chosen_plan.token_bound,
             }
         order = np.arange(len(packs))
         if self.seed is not None and not self.window:
@@ -358,8 +363,8 @@ class PackingOptions:
         if self.layout == "nemo":
             reads = (*NEMO_READS, *columns.masks)
             left = {name: "left out, as NeMo reads it from no file" for name in became if name not in reads}
-            found["columns"] = became | left
-        return RowWriter(stored, packs, order, found, self.labels, self.layout)
+            description["columns"] = became | left
+        return RowWriter(stored, packs, order, description, self.labels, self.layout)
 
     def _in_order(self, lengths: np.ndarray) -> Packs:
         """Return the packs as a `StreamPacker` closes them."""
@@ -376,8 +381,8 @@ class PackingOptions:
             return make_plan(histogram, method=self.method, max_sequences_per_pack=depth)
         with progress_bar(progress=progress, desc="planning", unit=" rounds", delay=1) as rounds:
 
-            def show(now: Any) -> None:
-                rounds.set_postfix(packs=now.num_packs, at_least=now.lower_bound, refresh=False)
+            def show(progress_now: Any) -> None:
+                rounds.set_postfix(packs=progress_now.num_packs, at_least=progress_now.lower_bound, refresh=False)
                 rounds.update()
 
             return make_plan(
@@ -419,16 +424,16 @@ class RowWriter:
         """Yield the packs of this order, about half a million tokens at a time."""
         packs, sizes = self.packs, np.diff(self.packs.offsets)
         step, small = max(1, _TOKENS // packs.max_length), np.int16 if packs.max_length < 1 << 15 else np.int32
-        for some in (order[at : at + step] for at in range(0, len(order), step)):
-            mine = packs.sample_ids[ranges(packs.offsets[some], sizes[some])]
-            ends = np.cumsum(lengths := self.stored.lengths[mine])
+        for pack_numbers in (order[at : at + step] for at in range(0, len(order), step)):
+            sequences = packs.sample_ids[ranges(packs.offsets[pack_numbers], sizes[pack_numbers])]
+            ends = np.cumsum(lengths := self.stored.lengths[sequences])
             positions = np.arange(ends[-1], dtype=np.int32) - np.repeat((ends - lengths).astype(np.int32), lengths)
-            by_sequence = np.concatenate([[0], np.cumsum(sizes[some])])
+            by_sequence = np.concatenate([[0], np.cumsum(sizes[pack_numbers])])
             by_token = np.concatenate([[0], ends])[by_sequence]
-            row, columns = {}, with_labels(self.stored.take(mine), ends - lengths, self.labels)
+            row, columns = {}, with_labels(self.stored.take(sequences), ends - lengths, self.labels)
             if self.layout == "nemo":
                 columns = nemo_columns(columns, ends)
-                starts_in_row = ends - lengths - np.repeat(by_token[:-1], sizes[some])
+                starts_in_row = ends - lengths - np.repeat(by_token[:-1], sizes[pack_numbers])
                 columns["seq_start_id"] = pa.array(starts_in_row.astype(np.int32)), False
             else:
                 columns["position_ids"] = pa.array(positions.astype(small)), True

@@ -111,8 +111,8 @@ def pack_parquet(
             raise ValueError("packs_per_file must be given on several ranks, each of which writes files of its own.")
         packing = PackingOptions(max_length, **asked)
         columns = packing.columns(tokenizer)
-        given = [data] if isinstance(data, (str, os.PathLike)) else data
-        out = output_path(out, folder=in_files, reads=given)
+        paths = [data] if isinstance(data, (str, os.PathLike)) else data
+        out = output_path(out, folder=in_files, reads=paths)
         if out.is_file():
             raise FileExistsError(f"{shown(str(out))} exists: name another file.")
         if not in_files and out.suffix.lower() in (".csv", ".json", ".jsonl", ".arrow", ".feather", ".npy", ".txt"):
@@ -121,7 +121,7 @@ def pack_parquet(
         if in_files:
             refuse_unknown_files(out)
         progress = wanted(progress) if ranks.rank == 0 else False
-    with enough_memory(given[0]), room_for(out):
+    with enough_memory(paths[0]), room_for(out):
         with ranks.agree_on_errors():
             dataset = opened(data, split, out if in_files else None)
         with _what_is_there(out):
@@ -151,7 +151,7 @@ def _what_is_there(out: Path) -> Iterator[None]:
 def refuse_unknown_files(folder: Path) -> None:
     """Raise a FileExistsError if a folder holds files, and no record that says which packing they are of."""
     if folder.exists() and not (folder / RECORD).exists():
-        if any(one.name not in (LOCK, WORK) for one in folder.iterdir()):
+        if any(path.name not in (LOCK, WORK) for path in folder.iterdir()):
             raise FileExistsError(f"{shown(str(folder))} exists: name another folder.")
 
 
@@ -178,36 +178,39 @@ def _into_folder(
         with ranks.agree_on_errors():
             columns.finish()
             stored = StoredColumns(spools)
-            made = packing.plan_of(stored, progress) if ranks.rank == 0 else None
-        made = ranks.broadcast(made)  # one makes it: other processors may round otherwise
+            plan_made = packing.plan_of(stored, progress) if ranks.rank == 0 else None
+        plan_made = ranks.broadcast(plan_made)  # one makes it: other processors may round otherwise
         with ranks.agree_on_errors():
-            rows = packing.rows(stored, made, columns)
+            rows = packing.rows(stored, plan_made, columns)
             if ranks.rank == 0:
-                asked |= {"data": _digest(" ".join(spool.digest for spool in spools)), "plan": _digest_of_plan(made)}
+                asked |= {
+                    "data": _digest(" ".join(spool.digest for spool in spools)),
+                    "plan": _digest_of_plan(plan_made),
+                }
                 refuse_another(out, asked)
                 if not (out / RECORD).exists():
                     write_record(out, asked, finished=False)
         with ranks.agree_on_errors():
             before = ranks.broadcast(digests_in(out) if ranks.rank == 0 else None)
             starts = range(0, len(rows.order), each)
-            mine = range(ranks.rank, len(starts), ranks.size)
-            names = {number: f"{number:05}-of-{len(starts):05}.parquet" for number in mine}
-            there = {name: digest_of(out / name) for name in names.values() if (out / name).exists()}
-            refuse_changed(out, [name for name, digest in there.items() if before.get(name) != digest])
+            own_files = range(ranks.rank, len(starts), ranks.size)
+            names = {number: f"{number:05}-of-{len(starts):05}.parquet" for number in own_files}
+            digests_there = {name: digest_of(out / name) for name in names.values() if (out / name).exists()}
+            refuse_changed(out, [name for name, digest in digests_there.items() if before.get(name) != digest])
         with ranks.agree_on_errors():
-            orders = {names[number]: rows.order[starts[number] : starts[number] + each] for number in mine}
-            digests = dict(there)
+            orders = {names[number]: rows.order[starts[number] : starts[number] + each] for number in own_files}
+            digests = dict(digests_there)
             with rows.bar(sum(map(len, orders.values())), progress) as bar:
                 for name, order in orders.items():
-                    if name in there:
+                    if name in digests_there:
                         bar.update(len(order))
                         continue
                     rows.write(order, out / WORK / name, pq.ParquetWriter, bar)
                     digests[name] = digest_of(out / WORK / name)
                     write_text(out / DIGESTS / name, digests[name])  # first: a file that is there is always known
                     (out / WORK / name).replace(out / name)
-        written = sum(ranks.gather_objects(len(digests) - len(there)))
-        together = {name: digest for some in ranks.gather_objects(digests) for name, digest in some.items()}
+        written = sum(ranks.gather_objects(len(digests) - len(digests_there)))
+        together = {name: digest for of_rank in ranks.gather_objects(digests) for name, digest in of_rank.items()}
         with ranks.agree_on_errors():
             if ranks.rank == 0:
                 if written or not _is_finished(out):
@@ -234,18 +237,18 @@ def _read_together(
     with ranks.agree_on_errors():
         folder = work / str(ranks.rank)
         folder.mkdir()
-        mine, begin = part(dataset, ranks.rank, ranks.size)
+        own_part, begin = part(dataset, ranks.rank, ranks.size)
         try:
-            spool = read(mine, folder, columns, progress, shared=True)
+            spool = read(own_part, folder, columns, progress, shared=True)
         except (TypeError, ValueError) as error:
             if ranks.rank == 0:
                 raise
             raise type(error)(f"With rows counted from {begin} on: {error}") from None
     spools = ranks.gather_objects(spool)
-    columns, *others = ranks.gather_objects(columns)
+    columns, *of_other_ranks = ranks.gather_objects(columns)
     with ranks.agree_on_errors():
-        for other in others:
-            columns.add(other)
+        for columns_of_rank in of_other_ranks:
+            columns.add(columns_of_rank)
     return spools, columns
 
 
@@ -256,13 +259,13 @@ def refuse_another(out: Path, asked: Mapping[str, Any]) -> None:
     before = read_json(out / RECORD, "record of a packing")
     for name, value in asked.items():
         if before.get(name) != value:
-            other = {"data": "other data", "plan": "another plan"}
-            what = other.get(name, f"{name} {shown(before.get(name))}, not {shown(value)}")
+            sentences = {"data": "other data", "plan": "another plan"}
+            difference = sentences.get(name, f"{name} {shown(before.get(name))}, not {shown(value)}")
             if before.get("finished") is True:
-                raise ValueError(f"{shown(str(out))} holds another packing, of {what}: name another folder.")
+                raise ValueError(f"{shown(str(out))} holds another packing, of {difference}: name another folder.")
             raise ValueError(
-                f"{shown(str(out))} holds files of a packing that was stopped, of {what}: ask for the same to go on, "
-                "or name another folder."
+                f"{shown(str(out))} holds files of a packing that was stopped, of {difference}: ask for the same to "
+                "go on, or name another folder."
             )
 
 

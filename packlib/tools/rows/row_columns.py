@@ -204,11 +204,11 @@ class ColumnReader:
             )
         labeled, begins = self._labeled_tokens(read, trained), np.cumsum(lengths) - lengths
         self.books.labeled = labeled is not None
-        whole = _Pieces(np.arange(len(lengths)), begins, lengths)
-        self.books.data.add(lengths, _labels_of(whole, labeled))
-        kept = whole
+        uncut = _Pieces(np.arange(len(lengths)), begins, lengths)
+        self.books.data.add(lengths, _labels_of(uncut, labeled))
+        kept = uncut
         for rule, cut in CUTS.items():
-            pieces = whole
+            pieces = uncut
             if longer.any():
                 sequences, before, sizes = cut(lengths, int(self._max_length))
                 pieces = _Pieces(sequences, begins[sequences] + before, sizes)
@@ -219,9 +219,9 @@ class ColumnReader:
         if self._drop_unlabeled:
             if labeled is None:
                 raise ValueError("drop_unlabeled must be False where there are no labels for tokens.")
-            some = labels > 0
-            self.books.left_out += int(np.count_nonzero(~some))
-            kept, labels = _Pieces(*(column[some] for column in kept)), labels[some]
+            has_label = labels > 0
+            self.books.left_out += int(np.count_nonzero(~has_label))
+            kept, labels = _Pieces(*(column[has_label] for column in kept)), labels[has_label]
         self.books.packed.add(kept.sizes, labels)
         tokens: Any = slice(None)
         if not np.array_equal(kept.sizes, lengths):  # something was cut or left out
@@ -234,11 +234,11 @@ class ColumnReader:
 
     def _labeled_tokens(self, read: Read, trained: dict[str, np.ndarray]) -> LabeledTokens | None:
         """Return the tokens that have a label; None if the packs have none, or one for each sequence."""
-        mask, given = trained.get(TRAINED), read.get("labels")
-        if given is None:
-            made = self._labels or mask is not None
-            return LabeledTokens(mask) if made else None
-        if not given[1]:
+        mask, labels_read = trained.get(TRAINED), read.get("labels")
+        if labels_read is None:
+            are_made = self._labels or mask is not None
+            return LabeledTokens(mask) if are_made else None
+        if not labels_read[1]:
             if mask is not None:
                 raise ValueError(
                     "The column 'labels' must have a value for each token, beside a mask of the loss: leave it out by "
@@ -269,12 +269,12 @@ class ColumnReader:
         self.books.add(other.books)
         self._given_label |= other._given_label
         self._seen |= other._seen
-        self.leave_out = {name: found or other.leave_out[name] for name, found in self.leave_out.items()}
+        self.leave_out = {name: was_found or other.leave_out[name] for name, was_found in self.leave_out.items()}
         for name, binary in other._binary.items():
             self._binary[name] = self._binary.get(name, True) and binary
-        for mine, others in ((self._trained, other._trained), (self._packed, other._packed)):
-            for name, trained in others.items():
-                mine[name] = mine.get(name, 0) + trained
+        for counts, more_counts in ((self._trained, other._trained), (self._packed, other._packed)):
+            for name, trained in more_counts.items():
+                counts[name] = counts.get(name, 0) + trained
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes that another process needs for `add`."""
@@ -364,9 +364,9 @@ class ColumnReader:
         """Raise a ValueError if a column may be a mask of the loss, as all that was read of it is 0 and 1; or if
         `masks` names one that is not there.
         """
-        there = self._seen | {name for name, found in self.leave_out.items() if found}
-        if self.rows and (missing := [name for name in self._named if name not in there]):
-            raise unknown_column(missing[0], self._named[missing[0]], "the data set", sorted(there))
+        columns_there = self._seen | {name for name, is_there in self.leave_out.items() if is_there}
+        if self.rows and (missing := [name for name in self._named if name not in columns_there]):
+            raise unknown_column(missing[0], self._named[missing[0]], "the data set", sorted(columns_there))
         for name, binary in self._binary.items():
             if binary:
                 raise ValueError(ask_for_a_word(name))
@@ -381,14 +381,17 @@ class ColumnReader:
         if "labels" in read and read["labels"][1]:
             trained = {"labels": read["labels"][0].to_numpy(zero_copy_only=False) != IGNORED} | trained
         if differ := first_disagreement(trained, named, begins):
-            one, other, at = differ
-            row = self._row(at, lengths)
-            both = " ".join(mask_option(name, self._words[name]) for name in (one, other) if name != "labels")
-            token = at - begins[np.searchsorted(begins, at, side="right") - 1]
+            first_name, second_name, slot = differ
+            row = self._row(slot, lengths)
+            options = " ".join(
+                mask_option(name, self._words[name]) for name in (first_name, second_name) if name != "labels"
+            )
+            token = slot - begins[np.searchsorted(begins, slot, side="right") - 1]
             raise ValueError(
-                f"The columns {shown(one)} and {shown(other)} disagree in row {row} about token {token}: one of them "
-                f"trains on it, the other does not. Leave one out by masks={{{other!r}: 'drop'}} "
-                f"({mask_option(other, 'drop')}), or say what each mask means ({both}) to train on what both train on."
+                f"The columns {shown(first_name)} and {shown(second_name)} disagree in row {row} about token {token}: "
+                f"one of them trains on it, the other does not. Leave one out by masks={{{second_name!r}: 'drop'}} "
+                f"({mask_option(second_name, 'drop')}), or say what each mask means ({options}) to train on what both "
+                "train on."
             )
         return together
 
@@ -453,15 +456,15 @@ class ColumnReader:
                     "since rows hold several sequences."
                 )
             return column.take(pa.array(row_of))
-        given = lengths_of(name, column, self.rows)
-        if (given == inside).all() and (given != tokens).any():
+        sizes = lengths_of(name, column, self.rows)
+        if (sizes == inside).all() and (sizes != tokens).any():
             return column.flatten()
-        self._same_lengths(name, given, tokens)
+        self._same_lengths(name, sizes, tokens)
         return pa.ListArray.from_arrays(pa.array(np.append(0, np.cumsum(lengths)), pa.int32()), column.flatten())
 
     def _mask(self, name: str, values: pa.Array, by_token: bool, lengths: np.ndarray) -> np.ndarray:
         """Return the values of a mask of the loss, all of them 0 or 1."""
-        given = np.asarray(values)
+        mask_values = np.asarray(values)
         if not (self._labels or ("labels" in self._names and self._named.get("labels") != "drop")):
             raise ValueError(
                 f"labels must be True with the column {shown(name)}, which says where they are; or leave that out by "
@@ -469,19 +472,19 @@ class ColumnReader:
             )
         if not by_token and name not in self._named:
             raise TypeError(f"The column {shown(name)} must hold lists of 0 and 1, not {values.type}.")
-        if given.dtype.kind not in "iubf":
+        if mask_values.dtype.kind not in "iubf":
             raise TypeError(f"The column {shown(name)} must hold 0 and 1, not {values.type}.")
         if not by_token and self._named[name] == "prompt":
-            return self._first_tokens(name, given, lengths)
-        if (odd := (given != 0) & (given != 1)).any():
+            return self._first_tokens(name, mask_values, lengths)
+        if (odd := (mask_values != 0) & (mask_values != 1)).any():
             at = int(odd.argmax())
             row = self._row(at, lengths) if by_token else self.rows + at
-            raise ValueError(f"{name} must hold 0 and 1, not {given[at]} as in row {row}.")
+            raise ValueError(f"{name} must hold 0 and 1, not {mask_values[at]} as in row {row}.")
         if by_token:
-            return given
+            return mask_values
         if self._named[name] == "next":
             raise ValueError(f"masks[{name!r}] must not be 'next': the column has one number for each sequence.")
-        return np.repeat(given, lengths)
+        return np.repeat(mask_values, lengths)
 
     def _first_tokens(self, name: str, count: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """Return a mask that is 1 for the first `count` tokens of each sequence."""
@@ -539,11 +542,11 @@ class ColumnReader:
         if (known := self._kinds.setdefault(name, kind)) != kind:
             raise TypeError(f"The column {shown(name)} holds {known} at first, and {kind} from row {self.rows} on.")
 
-    def _same_lengths(self, name: str, given: np.ndarray, tokens: np.ndarray) -> None:
-        if (other := given != tokens).any():
-            at = int(other.argmax())
+    def _same_lengths(self, name: str, sizes: np.ndarray, tokens: np.ndarray) -> None:
+        if (differ := sizes != tokens).any():
+            at = int(differ.argmax())
             raise ValueError(
-                f"The column {shown(name)} has {given[at]} values in row {self.rows + at}, which has {tokens[at]} "
+                f"The column {shown(name)} has {sizes[at]} values in row {self.rows + at}, which has {tokens[at]} "
                 f"tokens: give one for each token, or {drop_option(name)}."
             )
 
@@ -566,17 +569,17 @@ def with_labels(read: Read, begins: np.ndarray, labels: bool) -> Read:
     Args:
         begins: the first token of each sequence.
     """
-    rest = {name: values for name, values in read.items() if name != TRAINED}
-    if TRAINED in read or (labels and "labels" not in rest):
-        made = rest.get("labels", rest["input_ids"])[0].to_numpy().copy()
-        if "labels" not in rest:
-            made[begins] = IGNORED
-        elif made.dtype.kind == "u":
-            made = made.astype(np.int64)
+    columns = {name: values for name, values in read.items() if name != TRAINED}
+    if TRAINED in read or (labels and "labels" not in columns):
+        new_labels = columns.get("labels", columns["input_ids"])[0].to_numpy().copy()
+        if "labels" not in columns:
+            new_labels[begins] = IGNORED
+        elif new_labels.dtype.kind == "u":
+            new_labels = new_labels.astype(np.int64)
         if TRAINED in read:
-            made[~read[TRAINED][0].to_numpy(zero_copy_only=False)] = IGNORED
-        rest["labels"] = pa.array(made), True
-    return rest
+            new_labels[~read[TRAINED][0].to_numpy(zero_copy_only=False)] = IGNORED
+        columns["labels"] = pa.array(new_labels), True
+    return columns
 
 
 def nemo_columns(columns: Read, ends: np.ndarray) -> Read:

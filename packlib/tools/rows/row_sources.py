@@ -91,8 +91,8 @@ def opened(dataset: Any, split: str | None = None, leave_out: Path | None = None
         return dataset
     paths = [os.fspath(at_home(one)) for one in paths]
     dataset = paths if several else paths[0]
-    there = os.path.lexists(paths[0])
-    if split is not None and not (several or there) and _is_hub_name(os.fspath(dataset)):
+    is_there = os.path.lexists(paths[0])
+    if split is not None and not (several or is_there) and _is_hub_name(os.fspath(dataset)):
         return _from_hub(os.fspath(dataset), split)
     if not several and _was_saved(Path(dataset)):
         import datasets
@@ -103,7 +103,7 @@ def opened(dataset: Any, split: str | None = None, leave_out: Path | None = None
             return saved
         if isinstance(saved, Mapping):
             return saved[one_of("split", split, saved)]
-    if split is not None and there:
+    if split is not None and is_there:
         raise ValueError(f"split must be left out for {named(paths[0])}, which has no splits.")
     return [file for path in paths for file in _files(path, leave_out)]
 
@@ -138,25 +138,27 @@ def _files(path: str | os.PathLike[str], leave_out: Path | None) -> list[Path]:
     Those in the folder `leave_out` are left out, and what a run has in its hidden folder of work.
     """
     if Path(path).is_dir():
-        named_so = [one for one in Path(path).rglob("*") if _is_data(one)]
+        named_so = [file for file in Path(path).rglob("*") if _is_data(file)]
         _refuse_broken_links(named_so)
-        found = [one for one in named_so if one.is_file()]
-        _refuse_partitions(Path(path), found)
-        where = (
+        files = [file for file in named_so if file.is_file()]
+        _refuse_partitions(Path(path), files)
+        complaint = (
             f"The folder {named(path)} holds no .parquet, no .jsonl and no .arrow file, and save_to_disk did not write "
             "it."
         )
     elif not os.path.lexists(path) and glob.has_magic(os.fspath(path)):
-        found = [Path(one) for one in glob.glob(os.fspath(path), recursive=True)]
-        where = f"No file fits {named(path)}."
+        files = [Path(file) for file in glob.glob(os.fspath(path), recursive=True)]
+        complaint = f"No file fits {named(path)}."
     else:
         return [Path(path)]
-    found = [
-        one for one in found if WORK not in one.parts and (leave_out is None or leave_out not in one.resolve().parents)
+    files = [
+        file
+        for file in files
+        if WORK not in file.parts and (leave_out is None or leave_out not in file.resolve().parents)
     ]
-    if not found:
-        raise FileNotFoundError(where)
-    return sorted(found)
+    if not files:
+        raise FileNotFoundError(complaint)
+    return sorted(files)
 
 
 def _refuse_broken_links(files: Iterable[Path]) -> None:
@@ -254,10 +256,10 @@ def batches_with_origin(
         for batch in of_rows(rows, _ROWS, only, leave_out=leave_out):
             yield None, batch
     else:
-        it = f"the splits {listed(dataset)}: pass one" if isinstance(dataset, Mapping) else shown(dataset)
+        given_in_words = f"the splits {listed(dataset)}: pass one" if isinstance(dataset, Mapping) else shown(dataset)
         raise TypeError(
             "dataset must be a datasets.Dataset, the path of Parquet files, JSON lines or a folder, or an iterable of "
-            f"mappings with input_ids, not {it}."
+            f"mappings with input_ids, not {given_in_words}."
         )
 
 
@@ -284,11 +286,11 @@ def _batches_of_file(
             yield from parquet_batches(file, _wanted(file.schema_arrow.names, only))
 
 
-def _wanted(there: list[str], only: Collection[str] | None) -> list[str]:
+def _wanted(columns_there: list[str], only: Collection[str] | None) -> list[str]:
     """Return the columns of a file that are read."""
-    names = there if only is None else [name for name in there if name in only]
+    names = columns_there if only is None else [name for name in columns_there if name in only]
     if not names:
-        raise ValueError(f"it has {listed(there) or 'no column'}, and not the columns of the other files.")
+        raise ValueError(f"it has {listed(columns_there) or 'no column'}, and not the columns of the other files.")
     return names
 
 
@@ -361,25 +363,25 @@ def of_rows(
     numbered = enumerate(rows)
     leave_out = {} if leave_out is None else leave_out
     first = 0
-    while some := [_plain(row, number, only, holder, leave_out) for number, row in islice(numbered, at_once)]:
-        for number, row in enumerate(some, start=first):
-            if odd := set(row) ^ set(some[0]):  # Arrow would leave them out
+    while block := [_plain(row, number, only, holder, leave_out) for number, row in islice(numbered, at_once)]:
+        for number, row in enumerate(block, start=first):
+            if odd := set(row) ^ set(block[0]):  # Arrow would leave them out
                 has, lacks = (number, first) if min(odd) in row else (first, number)
                 raise ValueError(
                     f"The column {shown(min(odd))} is in some rows only: row {has} of {holder} has it, row {lacks} "
                     f"does not; all rows must have it, or none: {drop_option(min(odd))}."
                 )
-        first += len(some)
+        first += len(block)
         try:
-            yield pa.RecordBatch.from_pylist(some)
+            yield pa.RecordBatch.from_pylist(block)
         except UnicodeEncodeError as error:  # half of a pair of surrogates, which JSON can hold
-            name = next(name for name in some[0] if not _fits(some, name))
+            name = next(name for name in block[0] if not _fits(block, name))
             said = one_line(str(error), 200)
             raise ValueError(f"{holder} has a text in the column {shown(name)} that is no Unicode: {said}.") from None
         except (pa.ArrowException, OverflowError) as error:  # the latter of a number beyond 64 bits
             said = one_line(str(error), 200)
-            where = next((f" in the column {shown(name)}" for name in some[0] if not _fits(some, name)), "")
-            cure = "; each content must be a text, and no list of parts" if _has_parts(some) else ""
+            where = next((f" in the column {shown(name)}" for name in block[0] if not _fits(block, name)), "")
+            cure = "; each content must be a text, and no list of parts" if _has_parts(block) else ""
             raise TypeError(f"The rows of {holder} do not fit together{where}: {said}{cure}.") from None
 
 
@@ -395,7 +397,9 @@ def _fits(rows: list[dict[str, Any]], name: str) -> bool:
 def _has_parts(rows: list[dict[str, Any]]) -> bool:
     """Return True if a message of a chat has parts, as of text and images, in place of a text."""
     chats = (value for row in rows for value in row.values() if isinstance(value, list))
-    return any(isinstance(one, dict) and isinstance(one.get("content"), list) for chat in chats for one in chat)
+    return any(
+        isinstance(message, dict) and isinstance(message.get("content"), list) for chat in chats for message in chat
+    )
 
 
 def _plain(

@@ -129,11 +129,11 @@ class StoredColumns:
         taken = parts[0]
         if len(parts) > 1:
             taken = pa.concat_batches(parts).take(pa.array(np.argsort(np.argsort(part_of, kind="stable"))))
-        found = {}
+        columns = {}
         for name, column in self._columns.items():
             values = taken.column(name)
-            found[name] = (values.flatten() if column.by_token else values).cast(column.kind), column.by_token
-        return found
+            columns[name] = (values.flatten() if column.by_token else values).cast(column.kind), column.by_token
+        return columns
 
 
 def _digest(values: np.ndarray) -> str:

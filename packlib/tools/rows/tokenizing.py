@@ -58,24 +58,24 @@ def tokenized(
         raise TypeError(f"The column 'text' must hold texts, not {one_line(str(columns[0].type))}.")
     if are_texts and source in ("completion", "text"):
         if source == "text":
-            made = {"input_ids": _ended(values[0], tokenizer)}
+            new_columns = {"input_ids": _ended(values[0], tokenizer)}
         else:
-            made = _answers(values[0], values[1], tokenizer, labels)
+            new_columns = _answers(values[0], values[1], tokenizer, labels)
         end = "" if tokenizer.eos_token_id is None else f"each to end with {tokenizer.eos_token}, "
-        said = dict.fromkeys(taken, f"tokenized, {end}and left out")
+        became = dict.fromkeys(taken, f"tokenized, {end}and left out")
     else:
         tools = kept.pop("tools", None)
         offered = tools.to_pylist() if tools else [None] * len(batch)
         if source == "completion":
-            made = _chat_answers(values[0], values[1], offered, tokenizer, labels, row)
+            new_columns = _chat_answers(values[0], values[1], offered, tokenizer, labels, row)
         else:
-            made = _chats(values[0], source, offered, tokenizer, labels, row)
+            new_columns = _chats(values[0], source, offered, tokenizer, labels, row)
         unread |= _unread_parts(values, tokenizer.get_chat_template(tools=offered[0] if offered else None))
         lost = f", with {listed(sorted(unread))}, which the template does not name" if unread else ""
-        said = dict.fromkeys(taken, f"tokenized by the chat template and left out{lost}")
-        said |= {"tools": "shown to the chat template and left out"} if tools else {}
-    lists = {name: pa.array(values, pa.list_(pa.int32())) for name, values in made.items()}
-    return pa.RecordBatch.from_pydict(kept | lists), said
+        became = dict.fromkeys(taken, f"tokenized by the chat template and left out{lost}")
+        became |= {"tools": "shown to the chat template and left out"} if tools else {}
+    lists = {name: pa.array(values, pa.list_(pa.int32())) for name, values in new_columns.items()}
+    return pa.RecordBatch.from_pydict(kept | lists), became
 
 
 def _unread_parts(columns: list[list], template: str) -> set[str]:
@@ -99,8 +99,8 @@ def _source(names: list[str]) -> str:
     Raises:
         ValueError: if there is none, or several; or if a column beside it says more than packs can keep.
     """
-    there = [name for name in SOURCES if name in names and (name != "completion" or "prompt" in names)]
-    if not there:
+    sources_there = [name for name in SOURCES if name in names and (name != "completion" or "prompt" in names)]
+    if not sources_there:
         if {"instruction", "output"} <= set(names):
             raise ValueError(
                 "The data set has the columns of Alpaca, instruction and output, of which there are many templates: "
@@ -110,11 +110,11 @@ def _source(names: list[str]) -> str:
             "The data set has no column messages, conversations or text for the tokenizer, and no prompt with a "
             f"completion; it has {listed(names)}."
         )
-    source, *others = there
+    source, *others = sources_there
     if others:
         raise ValueError(
-            f"The data set has {listed(there)}, and tokens are made of one of them: say which others to leave out, as "
-            f"in masks={{{others[0]!r}: 'drop'}} (--drop {others[0]})."
+            f"The data set has {listed(sources_there)}, and tokens are made of one of them: say which others to "
+            f"leave out, as in masks={{{others[0]!r}: 'drop'}} (--drop {others[0]})."
         )
     if source == "completion" and "label" in names:
         raise ValueError(
@@ -132,21 +132,21 @@ def _source(names: list[str]) -> str:
 def _ended(texts: list[str], tokenizer: Any) -> list[list[int]]:
     """Return the tokens of texts, each with the tokenizer's last token at its end."""
     ids, end = tokenizer(texts)["input_ids"], tokenizer.eos_token_id
-    return [one if end is None or one[-1:] == [end] else [*one, end] for one in ids]
+    return [tokens if end is None or tokens[-1:] == [end] else [*tokens, end] for tokens in ids]
 
 
 def _answers(prompts: list, completions: list, tokenizer: Any, labels: bool) -> dict[str, list]:
     """Return the tokens of prompts with their completions, and which are the completion's."""
-    whole = _ended([one + other for one, other in zip(prompts, completions, strict=True)], tokenizer)
+    joined = _ended([prompt + completion for prompt, completion in zip(prompts, completions, strict=True)], tokenizer)
     begins = tokenizer(prompts)["input_ids"]
-    return _with_masks(whole, begins, labels)
+    return _with_masks(joined, begins, labels)
 
 
 def _chat_answers(
     prompts: list, completions: list, tools: list, tokenizer: Any, labels: bool, row: int
 ) -> dict[str, list]:
     """Return the tokens of chats, and which are those of the completion, the last messages."""
-    whole, begins = [], []
+    tokens_of_chats, tokens_of_prompts = [], []
     for at, (prompt, completion, offered) in enumerate(zip(prompts, completions, tools, strict=True), row):
         if isinstance(prompt, str) or isinstance(completion, str):
             raise ValueError(
@@ -156,28 +156,28 @@ def _chat_answers(
         weights = message_weights(chat, at, labels)
         if any(weights.get(number) == 0 for number in range(len(prompt), len(chat))):
             raise ValueError(f"The weight of 0 in the completion of row {at} is not read: give the chat as messages.")
-        whole.append(apply_template(chat, offered, tokenizer, at)["input_ids"])
-        begins.append(
+        tokens_of_chats.append(apply_template(chat, offered, tokenizer, at)["input_ids"])
+        tokens_of_prompts.append(
             apply_template(chat[: len(prompt)], offered, tokenizer, at, add_generation_prompt=True)["input_ids"]
         )
-    return _with_masks(whole, begins, labels)
+    return _with_masks(tokens_of_chats, tokens_of_prompts, labels)
 
 
-def _with_masks(whole: list[list[int]], begins: list[list[int]], labels: bool) -> dict[str, list]:
+def _with_masks(joined: list[list[int]], prompts: list[list[int]], labels: bool) -> dict[str, list]:
     """Return the tokens, and a mask that is 0 for those with which a prompt begins too, as TRL has it."""
-    made = {"input_ids": whole}
+    new_columns = {"input_ids": joined}
     if labels:
-        shared = [common_beginning(one, begin) for one, begin in zip(whole, begins, strict=True)]
-        made["completion_mask"] = [
-            [0] * same + [1] * (len(one) - same) for one, same in zip(whole, shared, strict=True)
+        shared = [common_beginning(tokens, prompt) for tokens, prompt in zip(joined, prompts, strict=True)]
+        new_columns["completion_mask"] = [
+            [0] * same + [1] * (len(tokens) - same) for tokens, same in zip(joined, shared, strict=True)
         ]
-    return made
+    return new_columns
 
 
-def common_beginning(one: list[int], other: list[int]) -> int:
+def common_beginning(first: list[int], second: list[int]) -> int:
     """Return the number of tokens that two sequences begin with alike."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (mine, its) in pairs if mine != its), min(len(one), len(other)))
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((at for at, (token, other_token) in pairs if token != other_token), min(len(first), len(second)))
 
 
 def apply_template(chat: list, tools: Any, tokenizer: Any, row: int, **options: Any) -> Any:
@@ -245,19 +245,19 @@ def _chats(chats: list, column: str, tools: list, tokenizer: Any, labels: bool, 
             "The tokenizer's chat template does not say which tokens are the assistant's (it has no {% generation %}), "
             "so that prompts would be trained on: give it a template that does, or the chats as a column text."
         )
-    made: dict[str, list] = {"input_ids": []} | ({"assistant_masks": []} if labels else {})
-    for at, (given, offered) in enumerate(zip(chats, tools, strict=True), row):
-        chat = as_messages(given, column, at)
+    new_columns: dict[str, list] = {"input_ids": []} | ({"assistant_masks": []} if labels else {})
+    for at, (raw_chat, offered) in enumerate(zip(chats, tools, strict=True), row):
+        chat = as_messages(raw_chat, column, at)
         offered = json.loads(offered) if isinstance(offered, str) else offered
-        found = apply_template(chat, offered, tokenizer, at, return_assistant_tokens_mask=labels)
+        templated = apply_template(chat, offered, tokenizer, at, return_assistant_tokens_mask=labels)
         weights = message_weights(chat, at, labels)
         if any(weight == 0 for weight in weights.values()):
             prefixes = [_without_nulls(chat[: number + 1]) for number in weights]
             masks = [_mask_of(prefix, tokenizer, _without_nulls(offered), at) for prefix in prefixes]
-            found["assistant_masks"] = _weighted(found["assistant_masks"], masks, list(weights.values()), at)
-        for name, values in made.items():
-            values.append(found[name])
-    return made
+            templated["assistant_masks"] = _weighted(templated["assistant_masks"], masks, list(weights.values()), at)
+        for name, values in new_columns.items():
+            values.append(templated[name])
+    return new_columns
 
 
 def message_weights(chat: list, row: int, labels: bool) -> dict[int, int]:
@@ -310,8 +310,8 @@ def _weighted(mask: list[int], prefixes: list[np.ndarray], weights: list[int], r
         mask: the assistant's tokens in the whole chat.
         prefixes: the masks of the chat up to each answer.
     """
-    whole = np.asarray(mask, bool)
-    run_of = np.cumsum(_begins(whole)) - 1
+    is_assistants = np.asarray(mask, bool)
+    run_of = np.cumsum(_begins(is_assistants)) - 1
     runs = np.array([np.count_nonzero(_begins(prefix)) for prefix in prefixes])
     tokens = np.array([np.count_nonzero(prefix) for prefix in prefixes])
     own_runs = np.diff(runs, prepend=0)
@@ -322,7 +322,7 @@ def _weighted(mask: list[int], prefixes: list[np.ndarray], weights: list[int], r
             "others."
         )
     weight_of_run = np.repeat(weights, own_runs)
-    return [int(one and weight_of_run[run]) for one, run in zip(whole, run_of, strict=True)]
+    return [int(is_answer and weight_of_run[run]) for is_answer, run in zip(is_assistants, run_of, strict=True)]
 
 
 def _begins(mask: np.ndarray) -> np.ndarray:
@@ -333,7 +333,7 @@ def _begins(mask: np.ndarray) -> np.ndarray:
 def _without_nulls(value: Any) -> Any:
     """Drop fields that are None: Arrow gives every message the fields of all."""
     if isinstance(value, list):
-        return [_without_nulls(one) for one in value]
+        return [_without_nulls(part) for part in value]
     if isinstance(value, dict):
-        return {name: _without_nulls(one) for name, one in value.items() if one is not None}
+        return {name: _without_nulls(part) for name, part in value.items() if part is not None}
     return value

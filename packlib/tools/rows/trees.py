@@ -101,22 +101,22 @@ class _Laying:
         names = (*_FILLS, "seen_until", "sequences", "last_slots", "label_slots", "label_places", "label_sequences")
         self.columns: Columns = {name: [] for name in names}
 
-    def add(self, nodes: list[int], held: list[int]) -> None:
+    def add(self, nodes: list[int], numbers: list[int]) -> None:
         """Add the nodes of a row, in the order of a walk, and the labels of its sequences."""
         columns = self.columns
-        columns["sequences"] = held
-        tokens = [self._tokens(sequence) for sequence in held]
-        trained = [self._trained(*pair) for pair in zip(held, tokens, strict=True)]
+        columns["sequences"] = numbers
+        tokens = [self._tokens(sequence) for sequence in numbers]
+        trained = [self._trained(*pair) for pair in zip(numbers, tokens, strict=True)]
         parents = {node: int(self.trees.parents[node]) for node in nodes}
         children: dict[int, list[int]] = {node: [] for node in nodes}
         for node in nodes:
             if parents[node] != ROOT:
                 children[parents[node]].append(node)
         through: dict[int, list[int]] = {node: [] for node in nodes}  # which of the row's sequences, by their places
-        for place, sequence in enumerate(held):
+        for place, sequence in enumerate(numbers):
             for node in self.trees.path(int(self.trees.leaves[sequence])):
                 through[node].append(place)
-        last_slots = [0] * len(held)
+        last_slots = [0] * len(numbers)
         slots_of: dict[int, tuple[int, int]] = {}  # of each node the first slot, and the one behind its subtree
         depth: dict[int, int] = {ROOT: 0}
         for node in nodes:
@@ -155,36 +155,36 @@ class _Laying:
         self, place: int, tokens: np.ndarray, trained: np.ndarray, begin: int, end: int, slot: int
     ) -> None:
         """Add the labels of a sequence from token `begin` to `end`, of which the first stands in `slot`."""
-        found = begin + np.flatnonzero(trained[begin:end])
-        slots = (found - begin + slot).tolist()
-        for at, token in zip(slots, tokens[found].tolist(), strict=True):
+        labeled_places = begin + np.flatnonzero(trained[begin:end])
+        slots = (labeled_places - begin + slot).tolist()
+        for at, token in zip(slots, tokens[labeled_places].tolist(), strict=True):
             self.columns["labels"][at] = token
         self.columns["label_slots"] += slots
-        self.columns["label_places"] += found.tolist()
+        self.columns["label_places"] += labeled_places.tolist()
         self.columns["label_sequences"] += [place] * len(slots)
 
     def _tokens(self, sequence: int) -> np.ndarray:
-        found = as_int64(self.sequences[sequence], "Token", f"position {{}} of sequence {sequence}".format)
-        if len(found) != self.trees.lengths[sequence]:
+        tokens = as_int64(self.sequences[sequence], "Token", f"position {{}} of sequence {sequence}".format)
+        if len(tokens) != self.trees.lengths[sequence]:
             raise ValueError(
                 f"The rows were made for {self.trees.lengths[sequence]} tokens of sequence {sequence}, not for "
-                f"{len(found)}."
+                f"{len(tokens)}."
             )
-        return found
+        return tokens
 
     def _trained(self, sequence: int, tokens: np.ndarray) -> np.ndarray:
         """Mark the tokens of a sequence that have a label; bool. The first has none, since nothing predicts it."""
         if self.labels is None:
             return np.arange(len(tokens)) > 0
-        given = as_int64(self.labels[sequence], "Label", f"position {{}} of sequence {sequence}".format)
-        if len(given) != len(tokens):
-            raise ValueError(f"Sequence {sequence} must have {len(tokens)} labels, not {len(given)}.")
-        trained = given != IGNORED
-        if (wrong := trained & (given != tokens)).any():
+        labels = as_int64(self.labels[sequence], "Label", f"position {{}} of sequence {sequence}".format)
+        if len(labels) != len(tokens):
+            raise ValueError(f"Sequence {sequence} must have {len(tokens)} labels, not {len(labels)}.")
+        trained = labels != IGNORED
+        if (wrong := trained & (labels != tokens)).any():
             at = int(wrong.argmax())
             raise ValueError(
                 f"A label must be the token in its place, which is {tokens[at]} at position {at} of sequence "
-                f"{sequence}, or {IGNORED}, not {given[at]}."
+                f"{sequence}, or {IGNORED}, not {labels[at]}."
             )
         trained[0] = False
         return trained
@@ -220,10 +220,10 @@ class TreeBatch:
     def losses(self, logits: Tensor) -> Tensor:
         """Return the negative log-probability of each label, 0 where there is none; shape (B, T), in its slot."""
         scores = logits if logits.dtype == torch.float64 else logits.float()
-        found = cross_entropy(
+        losses = cross_entropy(
             scores[:, :-1].transpose(1, 2), self.labels[:, 1:], ignore_index=IGNORED, reduction="none"
         )
-        return pad(found, (1, 0))
+        return pad(losses, (1, 0))
 
     def loss(self, logits: Tensor, weights: Tensor | None = None) -> Tensor:
         """Return the loss, as if each sequence were alone.
@@ -260,15 +260,15 @@ class TreeBatch:
                 f"weights must have the shape ({len(self.sequences)},), one for each sequence of the batch, not "
                 f"{tuple(weights.shape)}."
             )
-        found = weights.new_zeros(self.labels.numel())
+        summed_weights = weights.new_zeros(self.labels.numel())
         of_labels = weights[self._on(self.label_sequences, weights)]
-        return found.index_add(0, self._on(self.label_slots, weights), of_labels).view_as(self.labels)
+        return summed_weights.index_add(0, self._on(self.label_slots, weights), of_labels).view_as(self.labels)
 
     def sequence_sums(self, values: Tensor) -> Tensor:
         """Return the sum of values, shape (B, T), over the labels of each sequence, such as its log-probability."""
-        found = values.new_zeros(len(self.sequences))
-        own = values.flatten()[self._on(self.label_slots, values)]
-        return found.index_add(0, self._on(self.label_sequences, values), own)
+        sums = values.new_zeros(len(self.sequences))
+        values_of_labels = values.flatten()[self._on(self.label_slots, values)]
+        return sums.index_add(0, self._on(self.label_sequences, values), values_of_labels)
 
     def at_labels(self, values: Sequence[Sequence[float]]) -> Tensor:
         """Put values of sequences' tokens, such as old log-probabilities, where their labels are; shape (B, T), else 0.
@@ -281,19 +281,19 @@ class TreeBatch:
         Raises:
             ValueError: if two sequences that share a label have different values there.
         """
-        each = [np.asarray(values[sequence], dtype=np.float64) for sequence in self.sequences]
+        values_of = [np.asarray(values[sequence], dtype=np.float64) for sequence in self.sequences]
         pairs = zip(self.label_sequences.tolist(), self.label_places.tolist(), strict=True)
-        given = torch.tensor([each[at][place] for at, place in pairs], dtype=torch.float64)
-        found = torch.zeros(self.labels.numel(), dtype=torch.float64)
-        found[self.label_slots.cpu()] = given
-        if (differ := found[self.label_slots.cpu()] != given).any():
+        values_of_labels = torch.tensor([values_of[at][place] for at, place in pairs], dtype=torch.float64)
+        values_of_slots = torch.zeros(self.labels.numel(), dtype=torch.float64)
+        values_of_slots[self.label_slots.cpu()] = values_of_labels
+        if (differ := values_of_slots[self.label_slots.cpu()] != values_of_labels).any():
             at = int(differ.nonzero()[0])
             sequence, place = self.sequences[int(self.label_sequences[at])], int(self.label_places[at])
             raise ValueError(
                 f"values must be equal where sequences share a label; that of sequence {sequence} at position {place} "
                 "differs. Pass them to pack_trees as apart=."
             )
-        return found.view_as(self.labels).to(self.labels.device)
+        return values_of_slots.view_as(self.labels).to(self.labels.device)
 
     @staticmethod
     def _on(index: Tensor, values: Tensor) -> Tensor:
@@ -354,16 +354,16 @@ class TreeCollator:
             "attention_mask": self.form.masks(columns["input_ids"], within),
             "use_cache": False,
         }
-        given = {name: value for name, value in inputs.items() if self.form.takes(name)}
+        arguments = {name: value for name, value in inputs.items() if self.form.takes(name)}
         before = np.cumsum([0, *[len(row["sequences"]) for row in rows[:-1]]]).tolist()
 
         def joined(name: str, steps: Iterable[int]) -> Tensor:
-            each = [value + step for row, step in zip(rows, steps, strict=True) for value in row[name]]
-            return torch.tensor(each, dtype=torch.int64)
+            moved = [value + step for row, step in zip(rows, steps, strict=True) for value in row[name]]
+            return torch.tensor(moved, dtype=torch.int64)
 
         begins = range(0, len(rows) * width, width)
         return TreeBatch(
-            given,
+            arguments,
             columns["labels"],
             [sequence for row in rows for sequence in row["sequences"]],
             joined("last_slots", begins),

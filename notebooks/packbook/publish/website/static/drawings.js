@@ -159,7 +159,8 @@ const Drawings = (() => {
     return group;
   }
 
-  // Explorers. Each gets its data, the values of its controls and the width, and gives the picture and its alt text.
+  // Explorers, each named as its class. It gets what `data()` returned, the values of its controls by name and the width
+  // in pixels; it returns `svg`, which `picture` makes, and `alt`. Looks, such as "full" and "line cut", are in site.css.
 
   function StepByStep({ sets, ways, placed }, { lengths, depth, step }, width) {
     const [sequences, slots] = sets[lengths];
