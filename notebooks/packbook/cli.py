@@ -130,7 +130,7 @@ def _sweep(notebook: str, pairs: Pairs, out: Path, progress: bool, jobs: int, co
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns an exit code as `packlib.tools.exits` says, or 141 if nobody reads what is printed."""
+    """Run the command line; return an exit code as `packlib.tools.exits` says, or 141 if nobody reads the output."""
     return call(program, arguments)
 
 

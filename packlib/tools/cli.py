@@ -34,7 +34,7 @@ lines, JSON lines, .npy, or Parquet.
 
 
 def _ends(*own: str) -> str:
-    """The exit codes of a command, those of its own after 0."""
+    """Return the exit codes of a command, those of its own after 0."""
     codes = sorted([*own, "2 a wrong command, parameter or file"])
     common = "130 interrupted; 141 nobody reads what is printed; 143 terminated"
     return f"Exit codes: {'; '.join(['0 done', *codes, common])}."
@@ -120,7 +120,7 @@ def _print(script: bool, found: Any, *said: Any) -> None:
 
 
 def _lengths(overlong: Sequence[str], default: str | None, shown: str | bool = True) -> list[click.Parameter]:
-    """The lengths that a command works on, and what it makes of them."""
+    """Return the lengths that a command works on, and what it makes of them."""
     return [
         click.Argument(["lengths"], shell_complete=_data_sets),
         click.Option(["--max-length"], type=int, show_default="the longest", help="Slots of a row, in tokens."),
@@ -523,7 +523,7 @@ def _audit(
 
 
 def _names(given: Sequence[str]) -> list[str]:
-    """The names in options that take several with commas between them; a name with a comma stands in quotes."""
+    """Return the names in options that take several with commas between them; a name with a comma stands in quotes."""
     return [name.strip() for names in csv.reader(given, skipinitialspace=True) for name in names if name.strip()]
 
 
@@ -696,7 +696,7 @@ def _ranks() -> tuple[int, int]:
 
 
 def _group(ranks: int, hours: float = 0.5) -> AbstractContextManager:
-    """In here the processes that torchrun has started know one another."""
+    """Let the processes that torchrun has started know one another in here."""
     if ranks == 1:
         return nullcontext()
     from packlib.distributed.torchrun import group  # it loads torch
@@ -751,7 +751,7 @@ def _list(script: bool) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns an exit code as `exit_code` says, or 141 if nobody reads what is printed."""
+    """Run the command line; return an exit code as `exit_code` says, or 141 if nobody reads what is printed."""
     return call(program, arguments)
 
 
