@@ -65,7 +65,8 @@ def talk(script: Path = SCRIPT, figures: Path | None = None, address: str = "") 
         numbers |= {picture.name: picture.numbers for picture in pictures if picture.name in numbers}
         return {slide.name: (slide, results | numbers[slide.name]) for slide in slides if slide.name in numbers}
 
-    cover = checkout_path("README.svg").read_text(encoding="utf-8")  # as an image it would move for those who want it still
+    # drawn in the page, since as an image it would move for those who want it still
+    cover = checkout_path("README.svg").read_text(encoding="utf-8")
     opening = markdown_to_html(words["notes"].replace("{minutes}", str(words.get("minutes", ""))))
     title = f"<h1>{escaped(words['title'])}</h1>\n<p>{escaped(words['subtitle'])}</p>\n{cover}"
     made, section = [Slide("title", words["title"], title, opening)], ""
