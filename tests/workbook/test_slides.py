@@ -168,6 +168,7 @@ def test_a_deck_has_claims_and_fetches_nothing(path):
     for prose in re.findall(r"<p>(.*?)</p>", page, re.S):
         assert "\\" not in prose, "a formula was not understood"
     assert slides[0].kind == "title" and slides[-1].section == "Summary"
+    assert len(slides[-1].heading.split()) <= 22, "a claim is one sentence"
 
 
 def test_every_slide_makes_a_claim_of_its_own_and_fetches_nothing():
