@@ -184,6 +184,8 @@ def test_a_page_is_accessible_and_needs_nothing_else(visit, name):
         }
         assert serious == {}, (scheme, width)
         assert not page.evaluate("document.documentElement.scrollWidth > innerWidth"), width
+        inner = "(box => box.scrollWidth - box.clientWidth)(document.querySelector('.bd-article-container'))"
+        assert page.evaluate(inner) <= 0, (width, "the text is wider than what is seen of it")
         assert page.evaluate(BROKEN) == [], width
 
 
