@@ -723,6 +723,28 @@ def test_a_comma_that_can_be_read_in_two_ways_is_asked_about(visit):
     assert "2 sequences fill 2 rows of 2,048 slots" in page.locator("#lengths").inner_text()
 
 
+GIVEN = """([kind, text]) => {
+  const data = new DataTransfer();
+  if (kind === "paste") data.setData("text", text); else data.items.add(new File([text], "mine.txt"));
+  const event = kind === "paste" ? new ClipboardEvent(kind, {clipboardData: data, bubbles: true, cancelable: true})
+    : new DragEvent(kind, {dataTransfer: data, bubbles: true, cancelable: true});
+  document.querySelector("h1").dispatchEvent(event);
+}"""
+
+
+def test_what_is_pasted_or_dropped_anywhere_on_the_page_is_taken(visit):
+    page = visit("index")
+    for kind, text, says in (("paste", "5 5 3", "3 sequences fill"), ("drop", "7\n9", "2 sequences fill")):
+        page.get_by_role("combobox", name="Data").select_option("squad")
+        page.evaluate(GIVEN, [kind, text])
+        page.wait_for_function("said => document.querySelector('#lengths').innerText.includes(said)", arg=says)
+        assert page.get_by_role("combobox", name="Data").input_value() == ""
+    page.get_by_role("combobox", name="Data").select_option("squad")
+    assert not page.get_by_label("Lengths in tokens").is_visible()
+    page.get_by_role("button", name="Your own lengths").click()
+    assert page.evaluate("document.activeElement.tagName") == "TEXTAREA"
+
+
 def test_a_result_has_an_address_and_a_picture(visit, address):
     page = visit("index")
     page.get_by_role("combobox", name="Data").select_option("")
@@ -752,7 +774,7 @@ def test_a_result_has_an_address_and_a_picture(visit, address):
 def test_a_file_of_a_million_lengths_stays_out_of_the_field(visit, tmp_path):
     page, lengths = visit("index"), np.random.default_rng(0).integers(1, 4000, 10**6)
     (tmp_path / "mine.txt").write_text("\n".join(map(str, lengths)))
-    page.get_by_label("A file").set_input_files(tmp_path / "mine.txt")
+    page.get_by_label("or a file").set_input_files(tmp_path / "mine.txt")
     page.wait_for_function("document.querySelector('#lengths').innerText.includes('1,000,000 sequences fill')")
     assert page.get_by_label("Lengths in tokens").input_value() == ""
     assert "too many different lengths for a link" in page.locator("#lengths").inner_text()
@@ -764,7 +786,7 @@ def test_a_table_of_a_million_lengths_is_read_at_once(visit, tmp_path, kind):
     page, lengths = visit("index"), np.random.default_rng(0).integers(1, 4000, 10**6).tolist()
     lines = (f'{{"id": {i}, "length": {n}}}' if kind == "jsonl" else f"{i},{n}" for i, n in enumerate(lengths))
     (tmp_path / f"mine.{kind}").write_text("id,length\n" * (kind == "csv") + "\n".join(lines))
-    page.get_by_label("A file").set_input_files(tmp_path / f"mine.{kind}")
+    page.get_by_label("or a file").set_input_files(tmp_path / f"mine.{kind}")
     page.wait_for_function(
         "document.querySelector('#lengths').innerText.includes('1,000,000 sequences fill')", timeout=15_000
     )
