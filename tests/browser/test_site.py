@@ -419,6 +419,15 @@ def test_one_drawing_changes_while_one_scrolls(visit, size):
     assert page.evaluate("getComputedStyle(document.querySelector('.walk rect')).transitionDuration") != "0s"
 
 
+@pytest.mark.parametrize("name", ["index", "README"])
+def test_the_cover_stands_still_for_those_who_ask_for_that(visit, name):
+    page = visit(name)  # with reduced motion
+    assert page.locator("svg.cover").count() == 1 and page.locator("img[src*='README']").count() == 0
+    assert page.evaluate("document.querySelector('svg.cover').getAnimations({subtree: true}).length") == 0
+    page.emulate_media(reduced_motion="no-preference")
+    assert page.evaluate("document.querySelector('svg.cover').getAnimations({subtree: true}).length") > 0
+
+
 def test_the_link_to_the_next_page_breaks_no_word(visit):
     page = visit("walk")
     page.set_viewport_size({"width": 390, "height": 844})
