@@ -185,6 +185,8 @@ def test_a_page_is_accessible_and_needs_nothing_else(visit, name):
         }
         assert serious == {}, (scheme, width)
         assert not page.evaluate("document.documentElement.scrollWidth > innerWidth"), width
+        inner = "(box => box.scrollWidth - box.clientWidth)(document.querySelector('.bd-article-container'))"
+        assert page.evaluate(inner) <= 0, (width, "the text is wider than what is seen of it")
         assert page.evaluate(BROKEN) == [], width
 
 
@@ -421,6 +423,15 @@ def test_one_drawing_changes_while_one_scrolls(visit, size):
     assert page.evaluate("getComputedStyle(document.querySelector('.walk rect')).transitionDuration") != "0s"
 
 
+@pytest.mark.parametrize("name", ["index", "README"])
+def test_the_cover_stands_still_for_those_who_ask_for_that(visit, name):
+    page = visit(name)  # with reduced motion
+    assert page.locator("svg.cover").count() == 1 and page.locator("img[src*='README']").count() == 0
+    assert page.evaluate("document.querySelector('svg.cover').getAnimations({subtree: true}).length") == 0
+    page.emulate_media(reduced_motion="no-preference")
+    assert page.evaluate("document.querySelector('svg.cover').getAnimations({subtree: true}).length") > 0
+
+
 def test_the_link_to_the_next_page_breaks_no_word(visit):
     page = visit("walk")
     page.set_viewport_size({"width": 390, "height": 844})
@@ -646,7 +657,7 @@ PASTED = [  # what is pasted, and the lengths in it
     ("长度\n5\n7", [5, 7]),
     ("seq len\n5\n7", [5, 7]),
     ("doc name,seq len\na,5\nb,7", [5, 7]),
-    ("# tokens of my data\n5\n7", [5, 7]),
+    ("# tokens of my data\n5\n# the end\n7", [5, 7]),
     ("0    5\n1    7\nName: length, dtype: int64", [5, 7]),
     ("[np.int64(5), np.int64(7)]", [5, 7]),
     ('"5"\n"7"', [5, 7]),
@@ -671,6 +682,7 @@ REFUSED = [
     ("a,b,c\n1,2,3", 'The columns are a, b, c: call the one with the lengths "length", or paste it alone.'),
     ("5,3\n7,2\n9,1", "Each line has two numbers."),
     ("5,3\n7,2", "Each line has two numbers."),
+    ("1,5\n2,7", "Each line has two numbers."),
     ("1 024\n512\n2 048", "1 024 looks like one length: write it without a space, 1024."),
     ("1e3x\n5\n7", "A length must be a whole number from 1 to 1,048,576, not 1e3x."),
     ("0x10\n5", "A length must be a whole number from 1 to 1,048,576, not 0x10."),
@@ -725,6 +737,28 @@ def test_a_comma_that_can_be_read_in_two_ways_is_asked_about(visit):
     assert "2 sequences fill 2 rows of 2,048 slots" in page.locator("#lengths").inner_text()
 
 
+GIVEN = """([kind, text]) => {
+  const data = new DataTransfer();
+  if (kind === "paste") data.setData("text", text); else data.items.add(new File([text], "mine.txt"));
+  const event = kind === "paste" ? new ClipboardEvent(kind, {clipboardData: data, bubbles: true, cancelable: true})
+    : new DragEvent(kind, {dataTransfer: data, bubbles: true, cancelable: true});
+  document.querySelector("h1").dispatchEvent(event);
+}"""
+
+
+def test_what_is_pasted_or_dropped_anywhere_on_the_page_is_taken(visit):
+    page = visit("index")
+    for kind, text, says in (("paste", "5 5 3", "3 sequences fill"), ("drop", "7\n9", "2 sequences fill")):
+        page.get_by_role("combobox", name="Data").select_option("squad")
+        page.evaluate(GIVEN, [kind, text])
+        page.wait_for_function("said => document.querySelector('#lengths').innerText.includes(said)", arg=says)
+        assert page.get_by_role("combobox", name="Data").input_value() == ""
+    page.get_by_role("combobox", name="Data").select_option("squad")
+    assert not page.get_by_label("Lengths in tokens").is_visible()
+    page.get_by_role("button", name="Your own lengths").click()
+    assert page.evaluate("document.activeElement.tagName") == "TEXTAREA"
+
+
 def test_a_result_has_an_address_and_a_picture(visit, address):
     page = visit("index")
     page.get_by_role("combobox", name="Data").select_option("")
@@ -754,7 +788,7 @@ def test_a_result_has_an_address_and_a_picture(visit, address):
 def test_a_file_of_a_million_lengths_stays_out_of_the_field(visit, tmp_path):
     page, lengths = visit("index"), np.random.default_rng(0).integers(1, 4000, 10**6)
     (tmp_path / "mine.txt").write_text("\n".join(map(str, lengths)))
-    page.get_by_label("A file").set_input_files(tmp_path / "mine.txt")
+    page.get_by_label("or a file").set_input_files(tmp_path / "mine.txt")
     page.wait_for_function("document.querySelector('#lengths').innerText.includes('1,000,000 sequences fill')")
     assert page.get_by_label("Lengths in tokens").input_value() == ""
     assert "too many different lengths for a link" in page.locator("#lengths").inner_text()
@@ -766,7 +800,7 @@ def test_a_table_of_a_million_lengths_is_read_at_once(visit, tmp_path, kind):
     page, lengths = visit("index"), np.random.default_rng(0).integers(1, 4000, 10**6).tolist()
     lines = (f'{{"id": {i}, "length": {n}}}' if kind == "jsonl" else f"{i},{n}" for i, n in enumerate(lengths))
     (tmp_path / f"mine.{kind}").write_text("id,length\n" * (kind == "csv") + "\n".join(lines))
-    page.get_by_label("A file").set_input_files(tmp_path / f"mine.{kind}")
+    page.get_by_label("or a file").set_input_files(tmp_path / f"mine.{kind}")
     page.wait_for_function(
         "document.querySelector('#lengths').innerText.includes('1,000,000 sequences fill')", timeout=15_000
     )

@@ -168,6 +168,7 @@ def test_a_deck_has_claims_and_fetches_nothing(path):
     for prose in re.findall(r"<p>(.*?)</p>", page, re.S):
         assert "\\" not in prose, "a formula was not understood"
     assert slides[0].kind == "title" and slides[-1].section == "Summary"
+    assert len(slides[-1].heading.split()) <= 22, "a claim is one sentence"
 
 
 def test_every_slide_makes_a_claim_of_its_own_and_fetches_nothing():
@@ -177,7 +178,8 @@ def test_every_slide_makes_a_claim_of_its_own_and_fetches_nothing():
     assert all(len(re.findall(r"\d[\d,.]*", claim)) <= 2 for claim in claims), "no headline of many numbers"
     assert not any(re.search("[{}]", slide.heading + slide.notes) for slide in slides), "a number is missing"
     assert slides[0].kind == "title" and len(set(claims)) == len(claims) and all(slide.notes for slide in slides)
-    alts = [re.search('<img alt="([^"]+)"', slide.body) for slide in slides if slide.kind in ("title", "figure")]
+    assert '<svg xmlns="http://www.w3.org/2000/svg" class="cover" role="img"' in slides[0].body
+    alts = [re.search('<img alt="([^"]+)"', slide.body) for slide in slides if slide.kind == "figure"]
     assert alts and all(alts)
     (checked,) = [slide.body for slide in slides if "failed  " in slide.body]
     failed = ["isolation from earlier sequences", "isolation from later sequences", "positions", "same as alone"]

@@ -62,7 +62,7 @@ def slides_of(notebook: NotebookNode, pictures: Sequence[Picture] = ()) -> list[
     {"claim": …, "notes": …, "skip": true, "figure": name, "build": …}}`. With a claim any cell makes a slide, `skip`
     leaves it out, and of the figures only the one that is named is shown, also where another cell drew it. `"rows": [0,
     2]` shows these rows of a table alone. The last
-    slide is the summary; its claim is the sentence below the title, or the `"thesis"` of the cell with the title.
+    slide is the summary; its claim is the first sentence below the title, or the `"thesis"` of the cell with the title.
 
     A picture from a file may grow while its slide is shown. `"build": [1, 3, 6]` shows its first panel, then three of
     them, then six. `"build": 4` shows in four steps, from left to right, what is drawn inside the panels. Print and
@@ -162,9 +162,10 @@ class _Deck:
         self.notes = []
 
     def _summary(self) -> None:
-        """Turn the end of the notebook into the summary slide; the sentence below the title is its claim."""
+        """Turn the end of the notebook into the summary slide; the first sentence below the title is its claim."""
         if self.section == "Summary" and self.notes:
-            claim = BeautifulSoup(markdown_to_html(self.thesis), "html.parser").get_text().strip()
+            said = BeautifulSoup(markdown_to_html(self.thesis), "html.parser").get_text().strip()
+            claim = re.split(r"(?<=[.?!])\s", said)[0]
             summary = BeautifulSoup("\n".join(self.notes), "html.parser")
             points = "".join(str(part.extract()) for part in summary.select("ul")[:1])
             self.notes = [str(summary)]

@@ -65,20 +65,15 @@ def talk(script: Path = SCRIPT, figures: Path | None = None, address: str = "") 
         numbers |= {picture.name: picture.numbers for picture in pictures if picture.name in numbers}
         return {slide.name: (slide, results | numbers[slide.name]) for slide in slides if slide.name in numbers}
 
+    # drawn in the page, since as an image it would move for those who want it still
+    cover = checkout_path("README.svg").read_text(encoding="utf-8")
     opening = markdown_to_html(words["notes"].replace("{minutes}", str(words.get("minutes", ""))))
-    title = f"<h1>{escaped(words['title'])}</h1>\n<p>{escaped(words['subtitle'])}</p>\n{_cover()}"
+    title = f"<h1>{escaped(words['title'])}</h1>\n<p>{escaped(words['subtitle'])}</p>\n{cover}"
     made, section = [Slide("title", words["title"], title, opening)], ""
     for wish in words["slide"]:
         section = wish.get("section", section)
         made.append(replace(_slide(wish, of_notebook, address), section=section))
     return made
-
-
-def _cover() -> str:
-    """The picture of README: it moves twice, and then stays packed."""
-    drawn = checkout_path("README.svg").read_text(encoding="utf-8")
-    (alt,) = re.findall("<title>(.*?)</title>", drawn)
-    return f'<img alt="{alt}" src="data:image/svg+xml;base64,{base64.b64encode(drawn.encode()).decode()}">'
 
 
 def _slide(wish: Mapping[str, Any], of_notebook: Any, address: str) -> Slide:

@@ -160,7 +160,8 @@ class Sources:
             return link[0] if known or "://" in to else f"{words} (`{target}`)"
 
         source = re.sub(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)", keep, source)
-        write_text(self.folder / page, source.replace("(README.svg)", "(README.svg){.dark-light .cover}"))
+        inline = "```{raw} html\n:file: README.svg\n```"  # as an image it would move for those who want it still
+        write_text(self.folder / page, re.sub(r"^!\[[^\]]*\]\(README\.svg\)$", inline, source, flags=re.M))
 
     def notebook(self, notebook: NotebookNode) -> NotebookNode:
         """Return a copy for Sphinx: pictures as files, answers folded, explorers that need no kernel."""

@@ -314,9 +314,10 @@ const PaddingCost = (() => {
     const place = { said: make("p", { className: "headline" }), more: make("div"), shown: make("div"), asked: make("div") };
     place.said.setAttribute("role", "status");
     const own = make("label", {}, "Lengths in tokens", text);
+    const mine = make("button", { type: "button", textContent: "Your own lengths" });
     const form = make("form", {},
       make("label", {}, "Data ", menu), own,
-      make("div", {}, make("label", {}, "A file ", file), make("label", {}, "Row length ", row), make("label", {}, "Batch size ", batch),
+      make("div", {}, mine, make("label", {}, "or a file ", file), make("label", {}, "Row length ", row), make("label", {}, "Batch size ", batch),
         make("label", {}, "Ranks ", ranks), make("button", { textContent: "What does padding cost?" })));
     let held = null; // the counts of a file or an address, which is too long for the field, and what to call it
 
@@ -406,9 +407,25 @@ const PaddingCost = (() => {
         text.focus();
       }
     };
+    mine.onclick = () => {
+      menu.value = "";
+      menu.onchange();
+      text.focus();
+    };
+    // Wherever on the page something is pasted or dropped, it is meant for the field.
+    document.addEventListener("paste", (event) => {
+      const pasted = event.clipboardData.getData("text");
+      if (!pasted.trim() || event.target.closest?.("input, textarea, [contenteditable]")) return;
+      event.preventDefault();
+      held = null;
+      menu.value = "";
+      text.value = pasted;
+      showOwn();
+      run();
+    });
     file.onchange = () => take(file.files[0]);
-    form.addEventListener("dragover", (event) => event.preventDefault());
-    form.addEventListener("drop", (event) => {
+    document.addEventListener("dragover", (event) => event.preventDefault());
+    document.addEventListener("drop", (event) => {
       if (!event.dataTransfer.files.length) return;
       event.preventDefault();
       take(event.dataTransfer.files[0]);
