@@ -19,7 +19,7 @@ _SHORT = 1 / 17  # of a pack, at most
 _FIRST = 1 << 40  # spaces less this come before all ranks of packs that want more
 
 
-def whole_packs(program: BreakpointProgram) -> tuple[list[tuple[int, ...]], np.ndarray, np.ndarray]:
+def round_solution(program: BreakpointProgram) -> tuple[list[tuple[int, ...]], np.ndarray, np.ndarray]:
     """Round the last solution to whole packs: their long sequences in slots, how many short ones, how many packs."""
     merged: dict[tuple[int, ...], np.ndarray] = {}
     for column, packs in zip(program.master.strategies, program.master.usage.tolist(), strict=True):
@@ -30,7 +30,8 @@ def whole_packs(program: BreakpointProgram) -> tuple[list[tuple[int, ...]], np.n
             merged[long] = merged.get(long, 0) + both
     plans = sorted(merged, reverse=True)
     usage, shorts = np.array([merged[plan] for plan in plans]).T
-    # rounded where they end on a line: similar plans make up for each other
+    # laid end to end, the packs of all plans are rounded where those of each plan end: similar plans, which are side by
+    # side, make up for each other
     ends = np.cumsum(usage) * (math.ceil(usage.sum() - 1e-6) / usage.sum())
     return plans, shorts / usage, np.diff(np.floor(ends + 0.5), prepend=0).astype(np.int64)
 
@@ -41,7 +42,7 @@ def follow(program: BreakpointProgram, lengths: np.ndarray) -> tuple[np.ndarray,
     Returns:
         The pack of each, -1 for those that found none, int64; and the number of packs.
     """
-    plans, shorts, repeats = whole_packs(program)
+    plans, shorts, repeats = round_solution(program)
     places = _planned_places(plans, shorts, repeats)
     packs, given = _Packs(program, lengths, int(repeats.sum())), 0
     for size in sorted(places, reverse=True):
@@ -82,7 +83,7 @@ class _Places:
 def _planned_places(
     plans: list[tuple[int, ...]], shorts: np.ndarray, repeats: np.ndarray
 ) -> defaultdict[int, _Places]:
-    """Collect the places of whole packs by size; arguments as `whole_packs` returns them.
+    """Collect the places of whole packs by size; arguments as `round_solution` returns them.
 
     Where a pack wants no short sequence, its last long one is handed out with those of other packs: `shorts` is 1 then.
     """
