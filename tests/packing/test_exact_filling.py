@@ -97,6 +97,16 @@ def test_places_are_kept_for_short_sequences():
     assert plan(histogram, method="lpfhp", max_sequences_per_pack=4).num_packs == 13
 
 
+@pytest.mark.parametrize(("pair", "free"), [((5, 4), 1), ((11, 10), 2), ((60, 59), 47), ((60, 59), 48)])
+def test_the_last_two_leave_as_few_slots_free_as_two_can(pair, free):
+    """Here the longest that fits leaves more, alone. From 48 free slots on it is taken all the same."""
+    space = sum(pair) + free
+    longest = space - min(pair) + 1
+    histogram = LengthHistogram.from_lengths([200, longest, *pair], 200 + space)
+    filled = [pack for pack, _ in fill_exactly(histogram, 3, evenly=False)]
+    assert filled == ([(200, *pair), (longest,)] if free < 48 else [(200, longest), pair])
+
+
 @pytest.mark.parametrize(("name", "lpfhp", "exact"), [("docstrings", 15_849, 15_847), ("wordnet", 15_689, 15_646)])
 def test_fewer_packs_than_best_fit_where_lengths_are_many(name, lpfhp, exact):
     made = {method: plan(load(name), method=method).num_packs for method in ("lpfhp", "exact_filling")}

@@ -179,6 +179,20 @@ def test_bad_packs_are_packed_again_where_places_and_slots_are_scarce():
     assert best.num_packs <= 1.002 * best.lower_bound
 
 
+def test_an_interrupt_keeps_what_packing_again_has_saved(monkeypatch):
+    """Packs before it end 0.7 % above the bound here, and so did a search that was interrupted in it."""
+    monkeypatch.setattr("packlib.packing.search.optimal._MORE_PATIENCE", 0)  # of refilling, which comes before
+    rounds = iter(range(3))
+
+    def interrupt(now):
+        if now.stage == "rounding" and next(rounds, None) is None:
+            raise KeyboardInterrupt
+
+    with pytest.warns(RuntimeWarning, match="The search was interrupted"):
+        made = plan(drawn("log-normal", 4096, 8_000), method="optimal", max_sequences_per_pack=5, progress=interrupt)
+    assert made.num_packs <= 1.004 * made.lower_bound
+
+
 def test_breakpoints_on_whole_numbers_are_not_missed():
     """A power computed as 7.999… on one processor may be 8.000… on another."""
     breakpoints = choose_breakpoints(np.append(0, np.ones(65_536, int)), 65_536, 34, False)

@@ -15,6 +15,7 @@ from packlib.packing import PackingPlan, plan
 from packlib.packing.proofs import PricesAndList
 from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound
 from packlib.packing.search.dives import Dives
+from packlib.packing.search.exact import ExactProgram
 from packlib.packing.search.knapsack import NOT_FOR_SALE, fillable_packs, solve_knapsack
 from packlib.packing.search.whole_packs import choose, flat, ruled_out
 
@@ -111,6 +112,21 @@ def test_a_search_that_gains_nothing_ends(monkeypatch):
     monkeypatch.setattr(Dives, "dive", lambda self, attempt: dives.append(self) or dive(self, attempt))
     assert plan(hard(5), method="optimal").gap == 1
     assert 12 < len(dives) < 400 and dives[-1].work_left < 0
+
+
+def test_the_integer_program_of_a_dive_looks_for_a_better_plan(monkeypatch):
+    """With the packs that the dive has chosen already, whatever it finds has fewer packs than the best plan so far."""
+    asked, seen, improve = [], [], ExactProgram.improve
+
+    def checked(self, chosen, rest):
+        if asked:
+            seen.append(chosen.total() + asked.pop() < self.best.num_packs)
+        improve(self, chosen, rest)
+
+    monkeypatch.setattr("packlib.packing.search.dives.choose", lambda packs, left, most, *rest: asked.append(most))
+    monkeypatch.setattr(ExactProgram, "improve", checked)
+    plan(full_packs(20, 1000, np.random.default_rng([0, 20])), method="optimal", rounds=60)
+    assert seen and all(seen)
 
 
 @pytest.mark.parametrize(("packs", "most", "seed"), [(20, 1000, 0), (40, 1000, 1), (67, 2500, 0), (67, 2500, 3)])

@@ -11,8 +11,8 @@ from packlib.packing.search.sums import direct_bound
 class Best:
     """The state of a search. Each step offers the plans that it finds, and the bounds that it proves.
 
-    What a search looks at before its deadline, one with a later deadline looks at too: its plan has no more packs and
-    its bound is no lower.
+    A search with a later deadline first does all that one with an earlier deadline does. So its plan has at most as
+    many packs, and its bound is at least as high.
 
     Attributes:
         histogram, limit: what is packed, and the depth limit or None; they never change.
@@ -48,7 +48,10 @@ class Best:
         return True
 
     def prove(self, bound: int, proof: Proof) -> None:
-        """Keep a bound that is at least the best so far: of as good ones, a step proves more in fractions of a pack."""
+        """Keep a bound that is at least as high as the best so far.
+
+        Of equal bounds the later proof is kept: the step that offers it proves more in fractions of a pack.
+        """
         if bound >= self.lower_bound:
             self.lower_bound, self.proof = bound, proof
 

@@ -1,9 +1,9 @@
 """The bound for long rows under a depth limit, its linear program: packing on a few lengths.
 
-These lengths are the breakpoints of its prices, which are linear between them. It has a row a breakpoint: a sequence
-between two of them counts as a part of each, so that sequences and tokens stay the same. Columns are generated as for
-`exact.py`, by the same knapsack, whose slots are some tokens each: a breakpoint takes whole slots. A pack holds
-breakpoints, and at most one sequence between two of them.
+These lengths are the breakpoints of its prices, which are linear between them. The program has a row for each
+breakpoint. A sequence between two breakpoints counts as a part of each, so that the sums of sequences and of tokens
+stay the same. Columns are generated as for `exact.py`, by the same knapsack, but on a grid: a slot is some tokens, and
+each breakpoint takes whole slots. A pack holds sequences at breakpoints, and at most one between two of them.
 """
 
 import math

@@ -67,10 +67,10 @@ class Deadline:
         return begins
 
     def solve(self, master: MasterProblem, counts: np.ndarray, kept: float = 0.0) -> bool:
-        """Solve the linear program for `counts`, which is a round; False if nothing of the kinds is left for it.
+        """Solve the linear program for `counts`, which is a round; False if seconds, rounds or steps are used up first.
 
         Args:
-            kept: seconds that must be left then.
+            kept: seconds that must be left after it.
         """
         if self._rounds <= 0 or self._steps <= 0:
             return False

@@ -203,9 +203,14 @@ class ExactProgram:
         return packs * self.pack_worth - self.worth
 
     def take(self, repeats: np.ndarray, left: np.ndarray, target: int) -> tuple[Counter[tuple[int, ...]], np.ndarray]:
-        """Use the strategies of the program so often, but for packs that no plan of `target` packs can have.
+        """Use the strategies of the program so often, but leave out packs that waste too much.
 
-        Those waste more, by the prices of the best bound, than such a plan can waste in all.
+        By the prices of the best bound these waste more than a plan of `target` packs can waste in all, so no such plan
+        has them.
+
+        Args:
+            repeats: how often each strategy is used, if enough sequences are left; shape (strategies,).
+            left: `left[l]` sequences of length l have no pack yet; int64, shape (max_length + 1,).
 
         Returns:
             How often each pack is used, and the counts that find no place.

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -113,33 +114,70 @@ class Knapsack:
             counts: `counts[l]` sequences have length l; int64, shape (max_length + 1,).
             most: give up at more packs than that.
         """
-        sizes, there, every = self.lengths // self.unit, counts[self.lengths], np.arange(len(self.lengths))
-        packs, begun = list[Multiset](), np.zeros((1, 0), np.int64)
-        last, copies, worth = np.array([len(sizes) - 1]), np.zeros(1, np.int64), np.zeros(1, np.int64)
-        space, steps = np.array([self.beside.shape[1] - 1]), _LISTING
+        there, steps = counts[self.lengths], _LISTING
+        packs, begun = list[Multiset](), _nothing(len(self.lengths), self.beside.shape[1] - 1)
         more = self.deepest  # sequences that a pack may still take
-        while len(begun):
-            done = worth >= least
-            packs += [tuple(Counter(self.lengths[pack].tolist()).items()) for pack in begun[done]]
-            steps -= len(begun) * len(sizes)
+        while len(begun.items):
+            done = begun.worth >= least
+            packs += [tuple(Counter(self.lengths[items].tolist()).items()) for items in begun.items[done]]
+            steps -= len(begun.items) * len(self.lengths)
             if len(packs) > most or steps < 0:
                 return None
             if not more:
                 break
             more -= 1
-            row = self.beside[min(more, len(self.beside) - 1)] * (more > 0)
-            grown = []
-            for a in range(0, len(begun), _AT_ONCE):
-                some = slice(a, a + _AT_ONCE)
-                left, again = space[some, None] - sizes, every == last[some, None]
-                can = (left >= 0) & (every <= last[some, None]) & (np.where(again, copies[some, None], 0) < there)
-                can &= worth[some, None] + self.values + row[left] >= least
-                i, item = np.nonzero(can)
-                grown.append((i + a, item, left[i, item], again[i, item]))
-            i, item, space, again = (np.concatenate(part) for part in zip(*grown, strict=True))
-            begun = np.concatenate([begun[i], item[:, None]], axis=1)
-            last, copies, worth = item, copies[i] * again + 1, worth[i] + self.values[item]
+            begun = self._grown(begun, more, least, there)
         return packs
+
+    def _grown(self, begun: "BegunPacks", more: int, least: int, there: np.ndarray) -> "BegunPacks":
+        """Add to each pack, in turn, each sequence with which it can still come to be worth `least`.
+
+        Args:
+            more: sequences that a pack may take after that.
+            there: sequences of each length.
+        """
+        sizes, every = self.lengths // self.unit, np.arange(len(self.lengths))
+        row = self.beside[min(more, len(self.beside) - 1)] * (more > 0)
+        grown = []
+        for a in range(0, len(begun.items), _AT_ONCE):
+            some = slice(a, a + _AT_ONCE)
+            last, copies = begun.last[some, None], begun.copies[some, None]
+            left, again = begun.space[some, None] - sizes, every == last
+            can = (left >= 0) & (every <= last) & (np.where(again, copies, 0) < there)
+            can &= begun.worth[some, None] + self.values + row[left] >= least
+            i, item = np.nonzero(can)
+            grown.append((i + a, item, left[i, item], again[i, item]))
+        i, item, space, again = (np.concatenate(part) for part in zip(*grown, strict=True))
+        return BegunPacks(
+            items=np.concatenate([begun.items[i], item[:, None]], axis=1),
+            last=item,
+            copies=begun.copies[i] * again + 1,
+            worth=begun.worth[i] + self.values[item],
+            space=space,
+        )
+
+
+class BegunPacks(NamedTuple):
+    """Packs that grow by one sequence at a time, from long to short, while they are listed; all int64.
+
+    Attributes:
+        items: the lengths of each pack, by their places in `Knapsack.lengths`; shape (packs, sequences so far).
+        last: that of the sequence that came last; no longer one may come. In an empty pack that of the longest.
+        copies: sequences of that length in the pack so far.
+        worth, space: what the pack is worth, and the slots that it leaves.
+    """
+
+    items: np.ndarray
+    last: np.ndarray
+    copies: np.ndarray
+    worth: np.ndarray
+    space: np.ndarray
+
+
+def _nothing(lengths: int, slots: int) -> BegunPacks:
+    """Begin a listing of so many lengths with one empty pack."""
+    zero = np.zeros(1, np.int64)
+    return BegunPacks(np.zeros((1, 0), np.int64), np.array([lengths - 1]), zero, zero, np.array([slots]))
 
 
 def solve_knapsack(values: np.ndarray, max_sequences_per_pack: int | None) -> Knapsack:

@@ -7,6 +7,7 @@ places: to a pack that wants no more than this one, or to the one with the most 
 """
 
 import math
+from collections import defaultdict
 from heapq import heappop, heappush
 
 import numpy as np
@@ -18,7 +19,7 @@ _SHORT = 1 / 17  # of a pack, at most
 _FIRST = 1 << 40  # spaces less this come before all ranks of packs that want more
 
 
-def whole_packs(program: BreakpointProgram) -> tuple[list[tuple[int, ...]], np.ndarray, np.ndarray]:
+def round_solution(program: BreakpointProgram) -> tuple[list[tuple[int, ...]], np.ndarray, np.ndarray]:
     """Round the last solution to whole packs: their long sequences in slots, how many short ones, how many packs."""
     merged: dict[tuple[int, ...], np.ndarray] = {}
     for column, packs in zip(program.master.strategies, program.master.usage.tolist(), strict=True):
@@ -29,7 +30,8 @@ def whole_packs(program: BreakpointProgram) -> tuple[list[tuple[int, ...]], np.n
             merged[long] = merged.get(long, 0) + both
     plans = sorted(merged, reverse=True)
     usage, shorts = np.array([merged[plan] for plan in plans]).T
-    # rounded where they end on a line: similar plans make up for each other
+    # laid end to end, the packs of all plans are rounded where those of each plan end: similar plans, which are side by
+    # side, make up for each other
     ends = np.cumsum(usage) * (math.ceil(usage.sum() - 1e-6) / usage.sum())
     return plans, shorts / usage, np.diff(np.floor(ends + 0.5), prepend=0).astype(np.int64)
 
@@ -40,44 +42,95 @@ def follow(program: BreakpointProgram, lengths: np.ndarray) -> tuple[np.ndarray,
     Returns:
         The pack of each, -1 for those that found none, int64; and the number of packs.
     """
-    plans, shorts, repeats = whole_packs(program)
-    total = int(repeats.sum())
-    ends = np.cumsum(repeats)
-    # by size: the packs with a place for a first, a second, … sequence of it, and how many places wait until the end
-    places: dict[int, list[list[np.ndarray]]] = {}
-    waiting: dict[int, int] = {}
+    plans, shorts, repeats = round_solution(program)
+    places = _planned_places(plans, shorts, repeats)
+    packs, given = _Packs(program, lengths, int(repeats.sum())), 0
+    for size in sorted(places, reverse=True):
+        copies = places[size].copies()
+        filled = sum(map(len, copies))
+        planned = filled + places[size].waiting
+        of_size = np.arange(given, min(given + planned, len(lengths)))
+        given += len(of_size)
+        # the others, spread evenly between these, wait until the end
+        now = np.diff(np.arange(len(of_size) + 1) * filled // max(planned, 1)) > 0
+        packs.give(of_size[now], copies, round(size * program.unit))
+    wanted = np.diff(np.floor(np.cumsum(np.repeat(shorts, repeats)) + 0.5), prepend=0).astype(np.int64)
+    _hand_out(lengths, packs.pack_of, packs.space, packs.places, wanted)
+    return packs.pack_of, len(packs.space)
+
+
+class _Places:
+    """The places that whole packs have for one size.
+
+    Attributes:
+        packs_of_copy: by plans, the packs with a place for a first, a second, … sequence of the size.
+        waiting: how many places wait until the end.
+    """
+
+    def __init__(self) -> None:
+        self.packs_of_copy, self.waiting = list[list[np.ndarray]](), 0
+
+    def add(self, copy: int, packs: np.ndarray) -> None:
+        if copy == len(self.packs_of_copy):
+            self.packs_of_copy.append([])
+        self.packs_of_copy[copy].append(packs)
+
+    def copies(self) -> list[np.ndarray]:
+        """Return the packs with a place for a first, a second, … sequence of the size; each int64."""
+        return [np.concatenate(packs) for packs in self.packs_of_copy]
+
+
+def _planned_places(
+    plans: list[tuple[int, ...]], shorts: np.ndarray, repeats: np.ndarray
+) -> defaultdict[int, _Places]:
+    """Collect the places of whole packs by size; arguments as `round_solution` returns them.
+
+    Where a pack wants no short sequence, its last long one is handed out with those of other packs: `shorts` is 1 then.
+    """
+    places, ends = defaultdict[int, _Places](_Places), np.cumsum(repeats)
     for s, plan in enumerate(plans):
         if plan and shorts[s] < 0.5:
-            shorts[s], plan = 1, plan[:-1]
-            waiting[plans[s][-1]] = waiting.get(plans[s][-1], 0) + int(repeats[s])
+            shorts[s] = 1
+            places[plan[-1]].waiting += int(repeats[s])
+            plan = plan[:-1]
+        packs = np.arange(ends[s] - repeats[s], ends[s])
         for i, size in enumerate(plan):
-            of_size, copy = places.setdefault(size, []), i - plan.index(size)
-            of_size.extend([] for _ in range(copy + 1 - len(of_size)))
-            of_size[copy].append(np.arange(ends[s] - repeats[s], ends[s]))
-    pack_of, done = np.full(len(lengths), -1, np.int64), 0
-    space, saved, held = np.full(total, program.capacity), np.zeros(total, np.int64), np.zeros(total, np.int64)
-    for size in sorted({*places, *waiting}, reverse=True):
-        copies = [np.concatenate(packs) for packs in places.get(size, [])]
-        filled = sum(map(len, copies))
-        planned = filled + waiting.get(size, 0)
-        given = np.arange(done, min(done + planned, len(lengths)))
-        done += len(given)
-        # an even share of the sequences for the places that are filled now, and of those for each copy
-        given = given[np.diff(np.arange(len(given) + 1) * filled // max(planned, 1)) > 0]
+            places[size].add(i - plan.index(size), packs)
+    return places
+
+
+class _Packs:
+    """Packs while they are filled.
+
+    Attributes:
+        pack_of: the pack of each sequence, -1 for none so far; int64.
+        space, places: the tokens and the sequences that still fit into each pack; int64.
+        saved: the tokens by which the sequences of each pack are shorter than planned; int64.
+    """
+
+    def __init__(self, program: BreakpointProgram, lengths: np.ndarray, number: int) -> None:
+        self._lengths, self.pack_of = lengths, np.full(len(lengths), -1, np.int64)
+        self.space, self.places = np.full(number, program.capacity), np.full(number, program.depth)
+        self.saved = np.zeros(number, np.int64)
+
+    def give(self, sequences: np.ndarray, copies: list[np.ndarray], tokens: int) -> None:
+        """Fill the places for sequences of so many tokens: the longest goes to the pack that has saved most.
+
+        Args:
+            sequences: by their places in `pack_of`, from long to short.
+            copies: as of `_Places.copies`; each gets an even share of the sequences.
+        """
         share = np.concatenate([np.zeros(0), *((np.arange(len(packs)) + 0.5) / len(packs) for packs in copies)])
         turn = np.repeat(np.arange(len(copies)), [len(packs) for packs in copies])[np.argsort(share, kind="stable")]
-        for i, packs in enumerate(copies):
-            mine = given[turn[: len(given)] == i]
-            to = packs[np.argsort(-saved[packs], kind="stable")][: len(mine)]
-            fits = lengths[mine] <= space[to]
+        for copy, packs in enumerate(copies):
+            mine = sequences[turn[: len(sequences)] == copy]
+            to = packs[np.argsort(-self.saved[packs], kind="stable")][: len(mine)]
+            fits = self._lengths[mine] <= self.space[to]
             to, mine = to[fits], mine[fits]
-            pack_of[mine] = to
-            space[to] -= lengths[mine]
-            held[to] += 1
-            saved[to] += round(size * program.unit) - lengths[mine]
-    wanted = np.diff(np.floor(np.cumsum(np.repeat(shorts, repeats)) + 0.5), prepend=0).astype(np.int64)
-    _hand_out(lengths, pack_of, space, program.depth - held, wanted)
-    return pack_of, total
+            self.pack_of[mine] = to
+            self.space[to] -= self._lengths[mine]
+            self.places[to] -= 1
+            self.saved[to] += tokens - self._lengths[mine]
 
 
 def _hand_out(

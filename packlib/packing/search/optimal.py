@@ -1,8 +1,9 @@
 """Packing with a proof: `optimal`, the steps of a search and their order.
 
 1. Start (`starts.py`): the plans of the fast methods, and the bound of sums.
-2. If tables of all slots are small, or have few lengths and one layer, search exactly: columns and bounds by a linear
-   program (`exact.py`), rounding by dives (`dives.py`), and a list of all packs that matter (`listing.py`).
+2. If the exact knapsack is cheap (a small table, or few lengths and no depth limit that binds), search exactly: columns
+   and bounds by a linear program (`exact.py`), rounding by dives (`dives.py`), and a list of all packs that matter
+   (`listing.py`).
 3. Otherwise fill a few packs at a time again (`refilling.py`). If that gains nothing for a while, prove more: by exact
    prices, if their tables are affordable, or else by prices of a few lengths and with a plan after them
    (`long_bound.py`). Then refill again, and last round what the exact prices found.
@@ -64,8 +65,10 @@ def optimal(
         rounds: linear programs, or as much work of another kind, after which the search ends likewise; a busy machine
             finds the same plan as an idle one.
         on_interrupt: "return": an interrupt (Ctrl-C) ends the search likewise, with a warning; "raise" raises it.
-        steps: of a search that ends likewise, see `Deadline`: half a billion take some second.
-        known: plans by "lpfhp" and "exact_filling" that were made already; their steps are counted all the same.
+        steps: additions of the exact knapsack, or as much work of another kind (see `Deadline`), after which the search
+            ends likewise; half a billion take about a second.
+        known: plans by "lpfhp" and "exact_filling" that were made already; the steps of these methods are counted as if
+            they were made here.
 
     Returns:
         The strategies, and what proves the best bound: prices of a linear program, with a list of packs where that
@@ -96,7 +99,8 @@ def search(best: Best, known: Mapping[str, list[EqualPacks]] | None = None) -> N
     few_lengths, (_, _, layers) = lengths <= FEW_LENGTHS, exact_size(counts, limit)
     small_tables = not needs_relaxation(counts, limit, EXACT_STEPS if few_lengths else SMALL)
     affordable_tables = lengths <= _MOST_LENGTHS and not needs_relaxation(counts, limit)
-    # With few lengths in rows of many slots refilling has little to choose from, and one layer is soon filled.
+    # With few lengths in rows of many slots refilling has little to choose from. Without a depth limit that binds the
+    # knapsack has one layer, which is soon filled.
     exact_first = small_tables or (affordable_tables and few_lengths and layers == 1)
 
     plans = start(best, exact_first, known)

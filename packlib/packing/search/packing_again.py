@@ -6,6 +6,7 @@ some good packs are taken apart with them, since bad ones alone may not mix.
 """
 
 import itertools
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -41,24 +42,36 @@ def pack_again(
         The plan, as `pack_of`.
     """
     lengths = best.histogram.expand()[::-1]
-    worth = table[lengths] / PRICE_OF_A_PACK
     after, packs = _packed_after(program, best, lengths)
     if pack_of is None or packs < pack_of.max() + 1:
         pack_of = after
-    packs = int(pack_of.max()) + 1
     best.offer(_strategies(lengths, pack_of))
+    try:
+        for better in _better_plans(program, best, lengths, table[lengths] / PRICE_OF_A_PACK, pack_of):
+            pack_of = better
+            best.report("rounding", len(program.master.strategies))
+    finally:  # after an interrupt, too; writing each plan down would take as long as an attempt
+        best.offer(_strategies(lengths, pack_of))
+    return pack_of
+
+
+def _better_plans(
+    program: BreakpointProgram, best: Best, lengths: np.ndarray, worth: np.ndarray, pack_of: np.ndarray
+) -> Iterator[np.ndarray]:
+    """Yield the plan after each attempt that takes no more packs, until no attempt saves a pack.
+
+    Args:
+        lengths, worth: of each sequence, from long to short; what it is worth in packs.
+        pack_of: the plan to begin with, as in `pack_again`.
+    """
+    packs = int(pack_of.max()) + 1
     draw, failures, prices = np.random.default_rng(0), 0, program.prices
     for _ in range(_WORK // len(prices) + 1):
         if packs == best.lower_bound or failures == _PATIENCE:
-            break
+            return
         if best.deadline.seconds_left() <= len(lengths) * WRITING or not best.deadline.next_round():
-            break
-        taken_apart = np.bincount(pack_of, worth, packs) < 1 - _BAD
-        good_for_each = _GOOD[failures % len(_GOOD)]
-        if good_for_each:
-            good = np.flatnonzero(~taken_apart)
-            number = min(len(good), good_for_each * int(taken_apart.sum()) + _MORE_GOOD)
-            taken_apart[draw.choice(good, number, replace=False)] = True
+            return
+        taken_apart = _choose(np.bincount(pack_of, worth, packs) < 1 - _BAD, _GOOD[failures % len(_GOOD)], draw)
         failures += 1
         again = taken_apart[pack_of]
         if not again.any():
@@ -66,7 +79,7 @@ def pack_again(
         program.set_counts(np.bincount(lengths[again], minlength=best.histogram.max_length + 1))
         program.prices = prices
         if not program.generate(best.deadline, rounds=_ROUNDS):
-            break
+            return
         new_pack_of, new_packs = _packed_after(program, best, lengths[again])
         saved = int(taken_apart.sum()) - new_packs
         if saved < 0:
@@ -77,9 +90,17 @@ def pack_again(
         packs = kept + new_packs
         if saved:
             failures = 0
-        best.report("rounding", len(program.master.strategies))
-    best.offer(_strategies(lengths, pack_of))
-    return pack_of
+        yield pack_of
+
+
+def _choose(bad: np.ndarray, good_for_each: int, draw: np.random.Generator) -> np.ndarray:
+    """Choose the packs that are taken apart: the bad ones, and if wanted some good ones for each; bool, a pack each."""
+    chosen = bad.copy()
+    if good_for_each:
+        good = np.flatnonzero(~bad)
+        number = min(len(good), good_for_each * int(bad.sum()) + _MORE_GOOD)
+        chosen[draw.choice(good, number, replace=False)] = True
+    return chosen
 
 
 def _packed_after(program: BreakpointProgram, best: Best, lengths: np.ndarray) -> tuple[np.ndarray, int]:

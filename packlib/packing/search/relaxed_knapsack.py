@@ -94,34 +94,65 @@ def deepest(occurs: np.ndarray, max_sequences_per_pack: int | None) -> int:
 
 def _relaxed_best(prices: np.ndarray, occurs: np.ndarray, limit: int, first: int, layers: int) -> int:
     """Do the same where sequences of `first` tokens or more are long, and a pack holds at most `layers` of them."""
-    capacity = len(prices) - 1
-    used = np.flatnonzero(occurs)
+    capacity, used = len(prices) - 1, np.flatnonzero(occurs)
     short, long = used[used < first], used[used >= first]
-    hull = ConcaveHull.of(short, prices[short])
-    from_here = max(first, int(used[0]))
-    slower = np.flatnonzero(np.diff(prices[from_here:], 2) < 0) + from_here + 1
-    bends = np.unique(np.concatenate([[from_here], slower, [capacity]]))
-    grid = -(-capacity // _FINEST)
-    every = len(long) <= len(bends) or layers * len(hull.lengths) * (capacity // grid) > _WORK
-    items = long if every else bends
-    while _cost(items // grid, capacity // grid, layers) > _WORK:
-        grid *= 2
-    weights, values = _one_per_weight(items // grid, prices[items])
-    f = up_to(layers, weights, values, capacity // grid)
+    hull, bends = ConcaveHull.of(short, prices[short]), _bends(prices, max(first, int(used[0])))
+    cells = capacity // _finest_grid(capacity)
+    every = len(long) <= len(bends) or layers * len(hull.lengths) * cells > _WORK
+    grid, best_long = _best_on_grid(long if every else bends, prices, layers)
     space = capacity - grid * np.arange(capacity // grid + 1)
-    best = max((row + hull.worth(limit - k, space)).max() for k, row in enumerate(f))
+    best = max(int((row + hull.worth(limit - k, space)).max()) for k, row in enumerate(best_long))
     if every:
-        return int(best)
-    # long sequences at bends, one of any length, and short ones at a bend of their hull
+        return best
     highest = np.maximum.accumulate(np.where(np.arange(capacity + 1) < first, 0, prices))
-    for k, row in enumerate(f[:-1]):
+    return max(best, _best_with_any(best_long, hull, space, highest, first, limit))
+
+
+def _bends(prices: np.ndarray, shortest: int) -> np.ndarray:
+    """Return the lengths at which prices bend, from the shortest that counts to the longest, ascending; int64."""
+    slower = np.flatnonzero(np.diff(prices[shortest:], 2) < 0) + shortest + 1
+    return np.unique(np.concatenate([[shortest], slower, [len(prices) - 1]]))
+
+
+def _finest_grid(capacity: int) -> int:
+    return -(-capacity // _FINEST)
+
+
+def _best_on_grid(lengths: np.ndarray, prices: np.ndarray, layers: int) -> tuple[int, np.ndarray]:
+    """Solve the knapsack over these long sequences, their lengths rounded down to the finest grid that is affordable.
+
+    Returns:
+        The tokens of a cell of the grid, and the best values as of `up_to`.
+    """
+    capacity = len(prices) - 1
+    grid = _finest_grid(capacity)
+    while _cost(lengths // grid, capacity // grid, layers) > _WORK:
+        grid *= 2
+    weights, values = _one_per_weight(lengths // grid, prices[lengths])
+    return grid, up_to(layers, weights, values, capacity // grid)
+
+
+def _best_with_any(
+    best_long: np.ndarray, hull: ConcaveHull, space: np.ndarray, highest: np.ndarray, first: int, limit: int
+) -> int:
+    """Return the best value of long sequences at bends, one of any length, and short ones at a bend of their hull.
+
+    Args:
+        best_long: the best values of so many long sequences at bends, in so many cells.
+        space: what so many cells leave of a pack, in tokens.
+        highest: the price of the best long sequence of up to so many tokens.
+        first: the tokens from which on a sequence is long.
+        limit: the most sequences that a pack can hold.
+    """
+    best = 0
+    for k, row in enumerate(best_long[:-1]):
         places = limit - k - 1
         for length, price in zip(hull.lengths.tolist(), hull.prices.tolist(), strict=True):
             left = space - places * length
             left = left[left >= first]
             if len(left):
-                best = max(best, (row[: len(left)] + highest[left]).max() + places * price)
-    return int(best)
+                best = max(best, int((row[: len(left)] + highest[left]).max()) + places * price)
+    return best
 
 
 def _one_per_weight(weights: np.ndarray, prices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

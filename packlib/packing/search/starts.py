@@ -19,10 +19,11 @@ def start(
 ) -> list[list[EqualPacks]]:
     """Offer the plans of the fast methods, until one meets the bound; return all that were made.
 
-    Best fit is always made, the others where so many steps are left as they take. All that are made are counted.
+    Best fit is always made, each other method only if at least the steps that it takes are left. The steps of all that
+    are made are counted.
 
     Args:
-        exact_first: whether the exact search comes next: then `lpt`, which may take longer than that, is left out.
+        exact_first: whether the exact search comes next; then `lpt` is left out, which may take longer than that.
         known: plans by "lpfhp" and "exact_filling" that were made already.
     """
     made = list[list[EqualPacks]]()

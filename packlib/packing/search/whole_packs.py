@@ -93,7 +93,9 @@ def ruled_out(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pack: in
         return False
     knapsack = solve_knapsack(np.where(occurs, prices, NOT_FOR_SALE), max_sequences_per_pack)
     waste = packs * knapsack.best - exact_dot(counts[occurs], prices[occurs])
-    if not 0 <= waste < knapsack.best:
-        return waste < 0
+    if waste < 0:
+        return True  # the prices alone rule it out
+    if waste >= knapsack.best:
+        return False  # nearly every pack may be in such a plan
     listed = knapsack.packs_worth(knapsack.best - waste, counts, WHOLE)
     return listed is not None and choose(listed, counts, packs, NODES) == []
