@@ -13,7 +13,7 @@ from packlib.tools.advice.depths import DepthTrial
 from packlib.tools.advice.labels import Labels
 from packlib.tools.advice.memory import Fit, Memory, ModelShape
 from packlib.tools.advice.micro_batch import PackedUpdate, packed_recipe
-from packlib.tools.advice.row_lengths import WORTH, Form, RowLength, count_cut
+from packlib.tools.advice.row_lengths import WORTH, Form, RowLength, choose, count_cut
 from packlib.tools.advice.second_need import SecondNeed
 from packlib.tools.advice.today import Today
 from packlib.tools.advice.upstream import Upstream, find_pile
@@ -207,10 +207,19 @@ class Findings:
             repeats = np.random.default_rng(0).multinomial(_MOST_PACKS, repeats / made.num_packs)
         return waiting(np.repeat(each, repeats), batch.replicas, batch.global_batch // batch.replicas)
 
+    def best_row(self, form: Form) -> RowLength:
+        """The row length to take with a form of attention: that which is advised, or for the other form its own."""
+        if self.kept or form == self.form:
+            return self.chosen
+        return choose(self.row_lengths, self.max_length, form)
+
     @property
     def skipping_saves(self) -> float:
-        """The share of the layers' work that attention saves which skips pairs of different sequences."""
-        return 1 - self.chosen.skipping / self.chosen.dense
+        """The share of the layers' work that attention saves which skips pairs of different sequences.
+
+        The work with a dense mask is that of the best rows for one.
+        """
+        return 1 - self.best_row("bounds").skipping / self.best_row("dense").dense
 
     @property
     def memory(self) -> Memory | None:

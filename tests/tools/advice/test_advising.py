@@ -301,6 +301,54 @@ def test_rows_are_the_shortest_within_two_percent_by_work_in_the_form_of_the_mod
         assert attention in found.code["Model"]
 
 
+def test_a_kernel_is_advised_only_if_it_saves_over_five_percent_of_the_work_in_the_rows_to_take():
+    """In today's long rows a dense mask takes 13 % more work; in rows of 1,024, which are as full, 3 % more."""
+    short = np.random.default_rng(1).integers(100, 500, 5000)
+    found, kept = advise(short, 4096), advise(short, 4096, keep_max_length=True)
+    assert (found.form, found.row_length) == ("dense", 1024) and (kept.form, kept.row_length) == ("bounds", 4096)
+    assert found.skipping_saves == 1 - found.chosen.skipping / found.chosen.dense < 0.05
+    assert kept.skipping_saves == 1 - kept.now.skipping / kept.now.dense > 0.05
+    assert "not worth its trouble: in the same rows, a token takes 3.1 % less work of the layers" in found.notes[0]
+    two = np.where(np.random.default_rng(1).random(4000) < 0.6, 120, 1800)
+    bounds, dense = advise(two, 2048), advise(two, 2048, attention="dense")
+    best = min(row.dense for row in bounds.row_lengths if row.max_length == dense.row_length)
+    assert bounds.form == "bounds" and bounds.row_length > dense.row_length
+    assert bounds.skipping_saves == pytest.approx(1 - bounds.chosen.skipping / best) and bounds.skipping_saves >= 0.05
+    assert f"with a dense mask in rows of {dense.row_length:,}, the best ones for it" in bounds.notes[0]
+
+
+def test_sentences_about_one_of_something_and_about_ties():
+    """Of each, the plural or the comparison would be wrong or say nothing."""
+    ones = advise([1] * 3 + [513] * 40 + [1024] * 7, 1024, batch_size=1)
+    assert about(ones, "Your batches").reason.startswith("For one pass, batches of 1 sequence take 27,691 slots")
+    ones = advise([513] * 40 + [1024] * 7, 1024, batch_size=1, today="packed")
+    assert "They need no mask, but each sequence is then a forward pass of its own." in about(ones, "Your batches")[3]
+    whole = about(advise([1] * 3 + [513] * 40 + [1024] * 7, 1024), "Your batches").runner_up
+    assert whole.endswith("no longer mix lengths, and a whole batch takes 16,416 slots.")
+    bert = advise([1] * 3 + [513] * 40 + [1024] * 7, 1024, model="110M")
+    assert about(bert, "Row length").reason.startswith(
+        "It is the only one of 8 lengths tried that holds every sequence"
+    )
+    split = advise([90] * 600 + [1600] * 20, 1024, model="110M", max_sequences_per_pack=4)
+    assert " that splits so few tokens." in about(split, "Row length").reason
+    tied = advise(np.clip(np.random.default_rng(3).lognormal(6.2, 0.8, 7000).astype(int), 60, 3500), 4096)
+    assert "and rows are 99.9" in about(tied, "Row length").reason and about(tied, "Row length").reason.endswith(
+        " full, as those are."
+    )
+    cut = advise([*[300] * 320, 9000], 512, overlong="truncate", today="sorted")
+    assert (
+        "1 sequence of 321 (0.31 %) is longer than 304, and 8,696 tokens (8.3 %) are cut off." in cut.decisions[0][2]
+    )
+    assert cut.notes == ()
+
+
+def test_longer_rows_are_named_only_if_they_cut_half_as_much_at_most():
+    giant = [*np.random.default_rng(2).integers(50, 400, 5000), 250_000]
+    assert "Rows of" not in about(advise(giant, 1024), "Longer sequences").runner_up
+    tail = np.random.default_rng(2).lognormal(7, 1.35, 9000).astype(int) + 1
+    assert "Rows of 8,192 leave 2" in about(advise(tail, 2048), "Longer sequences").runner_up
+
+
 def test_the_memory_bounds_the_micro_batch_and_is_said():
     update = {"batch_size": 32, "accumulation": 8}
     small, large = (advise(CHATS, 4096, model="0.5B", memory=room, **update) for room in ("24GB", "80GB"))
