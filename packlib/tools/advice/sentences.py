@@ -594,7 +594,7 @@ def _kind_note(found: Findings) -> str:
 def _attention_note(found: Findings) -> str:
     counted = f"(counted in FLOP, for {found.shape.name if found.shape else 'Llama 3 8B'})"
     saved = share_of(abs(found.skipping_saves))
-    less = f"a token takes {saved} {'less' if found.skipping_saves >= 0 else 'more'} work of the layers"
+    less = f"a token takes {saved} {'less' if found.skipping_saves >= 0 else 'more'} work in the layers"
     bounds, dense = (found.best_row(form).max_length for form in FORMS)
     if found.form == "bounds":
         rows = "the same rows" if bounds == dense else f"rows of {dense:,}, the best ones for it"

@@ -308,12 +308,12 @@ def test_a_kernel_is_advised_only_if_it_saves_over_five_percent_of_the_work_in_t
     assert (found.form, found.row_length) == ("dense", 1024) and (kept.form, kept.row_length) == ("bounds", 4096)
     assert found.skipping_saves == 1 - found.chosen.skipping / found.chosen.dense < 0.05
     assert kept.skipping_saves == 1 - kept.now.skipping / kept.now.dense > 0.05
-    assert "not worth its trouble: in the same rows, a token takes 3.1 % less work of the layers" in found.notes[0]
+    assert "not worth its trouble: in the same rows, a token takes 3.1 % less work in the layers" in found.notes[0]
     two = [3728] * 466 + [2478] * 134
     bounds, dense = advise(two, 8192), advise(two, 8192, attention="dense", today="maximum")
     assert (bounds.form, bounds.row_length, dense.row_length) == ("bounds", 7456, 3728)
     assert bounds.skipping_saves == dense.skipping_saves == pytest.approx(0.133, abs=0.001)
-    assert "13.3 % less work of the layers than with a dense mask in rows of 3,728, the best ones" in bounds.notes[0]
+    assert "13.3 % less work in the layers than with a dense mask in rows of 3,728, the best ones" in bounds.notes[0]
     assert "in rows of 7,456, the best ones for it, a token takes 13.3 % less" in dense.notes[0]
 
 

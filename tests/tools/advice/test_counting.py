@@ -284,7 +284,7 @@ def test_the_row_length_that_is_chosen(case):
     else:
         assert_says(reason, "within 2.0 % of the least work per token", f"of {len(fair)} lengths tried")
     more = "less" if saved >= 0 else "more"
-    assert_says(case.page, f"a token takes {percent(abs(saved))} {more} work of the layers".replace(" %", "\xa0%"))
+    assert_says(case.page, f"a token takes {percent(abs(saved))} {more} work in the layers".replace(" %", "\xa0%"))
     if chosen == top:
         assert choice == f"Keep rows of {top:,} tokens"
     else:
