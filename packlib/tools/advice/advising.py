@@ -181,7 +181,7 @@ def advise(
         limit=limit,
         today=batches,
         habits=tuple(batches_today(padded, size, habit) for habit in BESIDE if habit != today),
-        assumed=recipe is None and batch_size is None and batches.sized,
+        assumed=recipe is None and batch_size is None,
         update=update,
         recipe=recipe,
         epochs=passes,

@@ -54,7 +54,7 @@ class Findings:
         plans: the best plan, and those after it.
         depths, limit: what depths allow, where the model or `limit` asks for them.
         today, habits: what one pass takes now, and what it would take by other habits.
-        assumed: the batch size of today is an assumption.
+        assumed: the batch size is an assumption.
         update: micro batch and accumulation before and after; None if today's are not known.
         recipe: the recipe of today; None if none was given.
         epochs: passes over the data, where no recipe says it.

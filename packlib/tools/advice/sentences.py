@@ -64,8 +64,8 @@ def _pack(found: Findings) -> Decision:
     return Decision(
         "Your batches",
         f"Pack them: {share_of(saved, today.slots)} fewer slots, {large(found.slots)} instead of {large(today.slots)}",
-        f"For one pass, {today.as_subject} take {large(today.slots)} slots{_assumed(found)}, and "
-        f"{plural(found.plan.num_packs, 'pack')} of {found.row_length:,} {takes} {large(found.slots)}.",
+        f"For one pass, {today.as_subject} take {large(today.slots)} slots{_assumed(found) if today.sized else ''}, "
+        f"and {plural(found.plan.num_packs, 'pack')} of {found.row_length:,} {takes} {large(found.slots)}.",
         _other_habit(found),
     )
 
@@ -78,7 +78,7 @@ def _other_habit(found: Findings) -> str:
     """Compare the packs with sorted batches; with random ones, if batches are sorted today."""
     other = next((one for one in found.habits if one.habit == "sorted"), found.habits[0])
     slots = f"{other.as_subject} take {_than(other.slots, found.slots)} the packs, {large(other.slots)}"
-    slots = f"{slots[0].upper()}{slots[1:]}."
+    slots = f"{slots[0].upper()}{slots[1:]}{'' if found.today.sized else _assumed(found)}."
     if other.habit != "sorted":
         return slots
     if other.batches == 1:
@@ -117,8 +117,8 @@ def _nothing_to_gain(found: Findings) -> Decision:
     return Decision(
         "Your batches",
         "Nothing to gain: do not pack",
-        f"For one pass, {today.as_subject} take {large(today.slots)} slots{_assumed(found)}, and "
-        f"{plural(found.plan.num_packs, 'pack')} of {found.row_length:,} would take {against}. "
+        f"For one pass, {today.as_subject} take {large(today.slots)} slots{_assumed(found) if today.sized else ''}, "
+        f"and {plural(found.plan.num_packs, 'pack')} of {found.row_length:,} would take {against}. "
         f"For less than {share_of(WORTH)} nobody changes a trainer.{_loss_of_now(found)}{suspect and ' ' + suspect}",
         f"Pack all the same: plan.json has {_the_packs(found.plan.num_packs)}.",
     )

@@ -338,6 +338,10 @@ def test_sentences_about_one_of_something_and_about_ties():
         "1 sequence of 321 (0.31 %) is longer than 1,536, and 7,464 tokens (7.1 %) are cut off." in cut.decisions[0][2]
     )
     assert cut.notes == ()
+    packed = about(advise([5, 9, 700] * 99, 700, today="maximum"), "Your batches")
+    assert (
+        "assumption" not in packed.reason and " (32 is an assumption; --batch-size says yours). " in packed.runner_up
+    )
 
 
 def test_longer_rows_are_named_only_if_they_cut_half_as_much_at_most():
