@@ -88,7 +88,7 @@ def advise(
         keep_max_length: keep `max_length` even where another row length saves work.
         attention: the form in which the model gets the packs, for which the row length is chosen: "bounds" of the
             sequences, for a flash kernel, or a "dense" mask of all pairs. By default bounds, if they save over 5 % of
-            the layers' work.
+            the layers' work, each form in rows of its own best length.
         thorough: pack by the method "optimal", which can take minutes, and not by "auto", as `plan` does.
         seed: of the order of the data, where `today` is "packed".
         progress: is told in words what is being done.
@@ -141,10 +141,9 @@ def advise(
     work, causal = (shape.work, shape.causal) if shape else (Work.decoder(), True)
     longest = None if shape is None else shape.positions
     method: Method = "optimal" if flag("thorough", thorough) else "auto"
-    lengths_tried, plans_by_length = try_lengths(
-        whole, length_today, rule, work, causal, limit, longest, method, attention
-    )
-    form = attention or form_of(next(row for row in lengths_tried if row.max_length == length_today))
+    lengths_tried, plans_by_length = try_lengths(whole, length_today, rule, work, causal, limit, longest, method)
+    allowed_rows = tuple(row for row in lengths_tried if row.max_length == length_today or not keeps_length)
+    form = attention or form_of(allowed_rows, length_today)
     row_length = length_today if keeps_length else choose(lengths_tried, length_today, form).max_length
     histogram = whole.with_max_length(row_length, rule)
 
@@ -181,7 +180,7 @@ def advise(
         limit=limit,
         today=batches,
         habits=tuple(batches_today(padded, size, habit) for habit in BESIDE if habit != today),
-        assumed=recipe is None and batch_size is None and batches.sized,
+        assumed=recipe is None and batch_size is None,
         update=update,
         recipe=recipe,
         epochs=passes,

@@ -13,7 +13,7 @@ from packlib.tools.advice.depths import DepthTrial
 from packlib.tools.advice.labels import Labels
 from packlib.tools.advice.memory import Fit, Memory, ModelShape
 from packlib.tools.advice.micro_batch import PackedUpdate, packed_recipe
-from packlib.tools.advice.row_lengths import WORTH, Form, RowLength, count_cut
+from packlib.tools.advice.row_lengths import WORTH, Form, RowLength, choose, count_cut
 from packlib.tools.advice.second_need import SecondNeed
 from packlib.tools.advice.today import Today
 from packlib.tools.advice.upstream import Upstream, find_pile
@@ -54,7 +54,7 @@ class Findings:
         plans: the best plan, and those after it.
         depths, limit: what depths allow, where the model or `limit` asks for them.
         today, habits: what one pass takes now, and what it would take by other habits.
-        assumed: the batch size of today is an assumption.
+        assumed: the batch size is an assumption.
         update: micro batch and accumulation before and after; None if today's are not known.
         recipe: the recipe of today; None if none was given.
         epochs: passes over the data, where no recipe says it.
@@ -207,10 +207,19 @@ class Findings:
             repeats = np.random.default_rng(0).multinomial(_MOST_PACKS, repeats / made.num_packs)
         return waiting(np.repeat(each, repeats), batch.replicas, batch.global_batch // batch.replicas)
 
+    def best_row(self, form: Form) -> RowLength:
+        """The row length to take with a form of attention: that which is advised, or for the other form its own."""
+        if self.kept or form == self.form:
+            return self.chosen
+        return choose(self.row_lengths, self.max_length, form)
+
     @property
     def skipping_saves(self) -> float:
-        """The share of the layers' work that attention saves which skips pairs of different sequences."""
-        return 1 - self.chosen.skipping / self.chosen.dense
+        """The share of the layers' work that attention saves which skips pairs of different sequences.
+
+        The work with a dense mask is that of the best rows for one.
+        """
+        return 1 - self.best_row("bounds").skipping / self.best_row("dense").dense
 
     @property
     def memory(self) -> Memory | None:

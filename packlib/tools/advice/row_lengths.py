@@ -63,11 +63,6 @@ def count_cut(whole: LengthHistogram, max_length: int, overlong: CutRule) -> tup
     return int(over.sum()), int(over @ beyond)
 
 
-def form_of(now: RowLength) -> Form:
-    """The form to advise, for rows as they are now: bounds, unless the kernel that reads them saves next to nothing."""
-    return "bounds" if 1 - now.skipping / now.dense >= SAVED else "dense"
-
-
 def count_row(
     whole: LengthHistogram,
     max_length: int,
@@ -97,20 +92,18 @@ def try_lengths(
     max_sequences_per_pack: int | None = None,
     longest: int | None = None,
     method: Method = "auto",
-    form: Form | None = None,
 ) -> tuple[tuple[RowLength, ...], dict[int, PackingPlan]]:
     """Rows of `max_length`, and a dozen that are shorter or longer, from a quarter to four times; ascending.
 
-    Today's row length and the best one get the best plan of the fast methods, since a bad plan for either would favor
-    the other. All others are packed by LPFHP. Where there are many different lengths, that takes long: then the lengths
-    of `rounded_up` are packed, unless `method` is another than "auto".
+    Today's row length and the best one of each form get the best plan of the fast methods, since a bad plan for one
+    would favor another. All others are packed by LPFHP. Where there are many different lengths, that takes long: then
+    the lengths of `rounded_up` are packed, unless `method` is another than "auto".
 
     Args:
         work: of the model's layers, for sequences that attend to themselves.
         causal: a dense mask hides half of the pairs that it computes.
         longest: the longest row to try above `max_length`, such as the positions that a model has; None for no limit.
         method: of the plans, as in `packlib.packing.plan`.
-        form: what the model gets; by default what `form_of` advises.
 
     Returns:
         The rows, and the plans of those that were planned, by their length.
@@ -133,15 +126,13 @@ def try_lengths(
         plans[top] = quick_plan(lengths, depth, method)
         return count_row(whole, top, overlong, work, causal, plans[top].num_packs, rounded)
 
-    now = planned(max_length)
-    form = form or form_of(now)
-    found = {max_length: now}
+    found = {max_length: planned(max_length)}
     for top in _others(whole, max_length, min(MAX_LENGTH, max(longest or MAX_LENGTH, max_length))):
         if overlong != "drop" or whole.counts[: top + 1].any():
             found[top] = packed(top)
     found = dict(sorted(found.items()))
-    while (best := choose((*found.values(),), max_length, form).max_length) not in plans:
-        found[best] = planned(best)
+    while best := {choose((*found.values(),), max_length, form).max_length for form in FORMS} - plans.keys():
+        found[min(best)] = planned(min(best))
     return (*found.values(),), plans
 
 
@@ -157,11 +148,14 @@ def _others(whole: LengthHistogram, max_length: int, most: int) -> list[int]:
 
 
 def cuts_less(tried: tuple[RowLength, ...], now: RowLength, all_tokens: int) -> RowLength | None:
-    """The shortest row that cuts at most 2 % of the tokens, or else the one that cuts least; None if `now` does."""
+    """The shortest row that cuts at most 2 % of the tokens, or else the one that cuts least, if that is half at most.
+
+    None if there is none, or if `now` cuts so few.
+    """
     if now.tokens_cut <= LOSSY * all_tokens:
         return None
     row = next((row for row in tried if row.tokens_cut <= LOSSY * all_tokens), tried[-1])
-    return row if row.tokens_cut < now.tokens_cut else None
+    return row if 2 * row.tokens_cut <= now.tokens_cut else None
 
 
 def allowed(tried: tuple[RowLength, ...], max_length: int) -> list[RowLength]:
@@ -175,6 +169,12 @@ def choose(tried: tuple[RowLength, ...], max_length: int, form: Form) -> RowLeng
     rows = allowed(tried, max_length)
     least = min(row.work(form) for row in rows)
     return next(row for row in rows if row.work(form) <= (1 + WORTH) * least)
+
+
+def form_of(tried: tuple[RowLength, ...], max_length: int) -> Form:
+    """The form to advise: a dense mask, unless bounds save over 5 % of its work, each in the row length to take."""
+    bounds, dense = (choose(tried, max_length, form) for form in FORMS)
+    return "bounds" if 1 - bounds.skipping / dense.dense >= SAVED else "dense"
 
 
 def next_best(tried: tuple[RowLength, ...], max_length: int, form: Form, chosen: RowLength) -> RowLength | None:

@@ -10,6 +10,7 @@ from packlib.tools.advice.depths import quick_plan
 from packlib.tools.advice.findings import Findings, Lost
 from packlib.tools.advice.micro_batch import EVIDENCE, MATTERS, PackedUpdate
 from packlib.tools.advice.row_lengths import (
+    FORMS,
     LOSSY,
     WORTH,
     Form,
@@ -63,8 +64,8 @@ def _pack(found: Findings) -> Decision:
     return Decision(
         "Your batches",
         f"Pack them: {share_of(saved, today.slots)} fewer slots, {large(found.slots)} instead of {large(today.slots)}",
-        f"For one pass, {today.as_subject} take {large(today.slots)} slots{_assumed(found)}, and "
-        f"{plural(found.plan.num_packs, 'pack')} of {found.row_length:,} {takes} {large(found.slots)}.",
+        f"For one pass, {today.as_subject} take {large(today.slots)} slots{_assumed(found) if today.sized else ''}, "
+        f"and {plural(found.plan.num_packs, 'pack')} of {found.row_length:,} {takes} {large(found.slots)}.",
         _other_habit(found),
     )
 
@@ -77,15 +78,18 @@ def _other_habit(found: Findings) -> str:
     """Compare the packs with sorted batches; with random ones, if batches are sorted today."""
     other = next((one for one in found.habits if one.habit == "sorted"), found.habits[0])
     slots = f"{other.as_subject} take {_than(other.slots, found.slots)} the packs, {large(other.slots)}"
-    slots = f"{slots[0].upper()}{slots[1:]}."
+    slots = f"{slots[0].upper()}{slots[1:]}{'' if found.today.sized else _assumed(found)}."
     if other.habit != "sorted":
         return slots
     if other.batches == 1:
         return f"{slots} One batch has all sequences."
+    if other.batch_size == 1:
+        return f"{slots} They need no mask, but each sequence is then a forward pass of its own."
     narrow, wide = _widths(found.padded, other.batch_size)
+    widths = f"a whole batch takes {f'{narrow:,} to ' if narrow < wide else ''}{wide:,} slots"
     return (
         f"{slots} They need no mask, but each batch then has sequences of nearly one length, so updates no longer mix "
-        f"lengths, and a batch takes {narrow:,} to {wide:,} slots."
+        f"lengths, and {widths}."
     )
 
 
@@ -113,8 +117,8 @@ def _nothing_to_gain(found: Findings) -> Decision:
     return Decision(
         "Your batches",
         "Nothing to gain: do not pack",
-        f"For one pass, {today.as_subject} take {large(today.slots)} slots{_assumed(found)}, and "
-        f"{plural(found.plan.num_packs, 'pack')} of {found.row_length:,} would take {against}. "
+        f"For one pass, {today.as_subject} take {large(today.slots)} slots{_assumed(found) if today.sized else ''}, "
+        f"and {plural(found.plan.num_packs, 'pack')} of {found.row_length:,} would take {against}. "
         f"For less than {share_of(WORTH)} nobody changes a trainer.{_loss_of_now(found)}{suspect and ' ' + suspect}",
         f"Pack all the same: plan.json has {_the_packs(found.plan.num_packs)}.",
     )
@@ -129,7 +133,9 @@ def _loss_of_now(found: Findings) -> str:
     row = found.chosen
     if not row.overlong:
         return ""
-    return f" {_how_many(found, row)}, and {row.tokens_cut:,} tokens are {_DONE[found.overlong]}."
+    tokens = f"{plural(row.tokens_cut, 'token')} ({share_of(row.tokens_cut, found.whole.num_tokens)})"
+    verb = "is" if row.tokens_cut == 1 else "are"
+    return f" {_how_many(found, row)}, and {tokens} {verb} {_DONE[found.overlong]}."
 
 
 # A second budget
@@ -178,8 +184,8 @@ def _longer_sequences(found: Findings) -> Decision:
             "There is nothing to choose.",
         )
     lost, tokens = found.lost[rule], found.whole.num_tokens
-    reason = f"{_how_many(found, row)}, and {row.tokens_cut:,} tokens ({share_of(row.tokens_cut, tokens)}) are "
-    reason += f"{_DONE[rule]}."
+    reason = f"{_how_many(found, row)}, and {plural(row.tokens_cut, 'token')} ({share_of(row.tokens_cut, tokens)}) "
+    reason += f"{'is' if row.tokens_cut == 1 else 'are'} {_DONE[rule]}."
     if rule == "split":
         choice = "Split them into further pieces: no token is lost"
         if lost.labels:
@@ -291,13 +297,18 @@ def _row_length(found: Findings) -> Decision:
     choice = f"Keep rows of {now.max_length:,} tokens"
     reason = (
         f"With {_IN_FORM[form]}, this is the shortest row within {share_of(WORTH)} of the least work per token, of "
-        f"{plural(len(rows), 'length')} tried that {_cut_no_more(found)}."
+        f"{len(rows)} lengths tried that {_cut_no_more(found)}."
     )
+    if len(rows) == 1:
+        reason = (
+            f"It is the only one of {plural(len(found.row_lengths), 'length')} tried that {_cut_no_more(found, 1)}."
+        )
     if row is not now:
         choice = f"Take rows of {row.max_length:,} tokens instead of {now.max_length:,}"
+        full, before = (share_of(1 / rows.slots_a_token) for rows in (row, now))
         reason += (
-            f" A token takes {_work_off(row, now, form)} rows of {now.max_length:,}, and rows are "
-            f"{share_of(1 / row.slots_a_token)} full instead of {share_of(1 / now.slots_a_token)}."
+            f" A token takes {_work_off(row, now, form)} rows of {now.max_length:,}, and rows are {full} full"
+            f"{f' instead of {before}' if full != before else ', as those are'}."
         )
     elif found.kept and best is not now:
         reason = "You asked to keep them (--keep-max-length)."
@@ -308,9 +319,13 @@ def _row_length(found: Findings) -> Decision:
     return Decision("Row length", choice, reason, _other_row(found, other))
 
 
-def _cut_no_more(found: Findings) -> str:
+def _cut_no_more(found: Findings, lengths: int = 2) -> str:
+    """Say what the lengths have in common that could be taken, as what one or several of them do."""
+    s = "s" if lengths == 1 else ""
     if not found.now.tokens_cut:
-        return "hold every sequence whole"
+        return f"hold{s} every sequence whole"
+    if lengths == 1:
+        return f"{'splits' if found.overlong == 'split' else 'loses'} so few tokens"
     return f"{'split' if found.overlong == 'split' else 'lose'} no more tokens than rows of {found.max_length:,}"
 
 
@@ -405,7 +420,7 @@ def _fitted(found: Findings, update: PackedUpdate) -> Decision:
     after, before = update.after, update.before
     choice = f"Take {after.micro_batch:,} × {after.gradient_accumulation_steps:,} packs{_on_devices(found)}"
     sequences = (
-        f"An update has {after.sequences_per_update:,.1f} sequences instead of {before.sequences_per_update:,.6g} "
+        f"An update has {after.sequences_per_update:,.1f} sequences instead of {_average(before.sequences_per_update)} "
         f"({signed(update.off)}){_pieces(found)}"
     )
     if found.plan.num_packs < after.replicas:
@@ -413,7 +428,7 @@ def _fitted(found: Findings, update: PackedUpdate) -> Decision:
         reason = "Each device needs one pack at least for an update. Take fewer devices."
     elif update.all_packs:
         reason = (
-            f"Today's update has {before.sequences_per_update:,.6g} sequences, and one pass over the data has "
+            f"Today's update has {_average(before.sequences_per_update)} sequences, and one pass over the data has "
             f"{found.histogram.num_sequences:,}{_pieces(found)}: an update takes "
             f"{'all packs' if not found.left_out else 'all packs that the devices share equally'}. Learning rate and "
             "betas stay."
@@ -426,6 +441,10 @@ def _fitted(found: Findings, update: PackedUpdate) -> Decision:
         f"{reason} {_passes(found)}{_memory(found)}",
         _other_update(found, update),
     )
+
+
+def _average(sequences: float) -> str:
+    return f"{sequences:,.{0 if sequences == round(sequences) else 1}f}"
 
 
 def _recipe_stays(found: Findings, update: PackedUpdate) -> str:
@@ -553,28 +572,41 @@ def loss(found: Findings) -> str:
 
 
 def notes(found: Findings) -> tuple[str, ...]:
-    """Write further findings, a paragraph each."""
+    """Write further findings, a paragraph each; those about packs only if these gain something."""
+    if not found.gains:
+        return tuple(filter(None, [_positions_note(found), _kind_note(found)]))
     said = [_attention_note(found), _memory_note(found), _positions_note(found), _waiting_note(found)]
     if not found.depths and found.plan.deepest > 1:
         said.append(
             f"A pack holds up to {plural(found.plan.deepest, 'sequence')}. You need a limit only if the model has "
             "something once for each sequence, such as BERT's pooler."
         )
-    if found.whole.kind != "measured":
-        kind = "a reconstruction" if found.whole.kind == "reconstruction" else found.whole.kind
-        said.append(f"The lengths are {kind}: count your own before you rely on the last digit.")
-    return tuple(filter(None, said))
+    return tuple(filter(None, [*said, _kind_note(found)]))
+
+
+def _kind_note(found: Findings) -> str:
+    if found.whole.kind == "measured":
+        return ""
+    kind = "a reconstruction" if found.whole.kind == "reconstruction" else found.whole.kind
+    return f"The lengths are {kind}: count your own before you rely on the last digit."
 
 
 def _attention_note(found: Findings) -> str:
-    saves = (
-        f"it saves {share_of(found.skipping_saves)} of the layers' work (counted in FLOP, for "
-        f"{found.shape.name if found.shape else 'Llama 3 8B'})."
-    )
+    counted = f"(counted in FLOP, for {found.shape.name if found.shape else 'Llama 3 8B'})"
+    saved = share_of(abs(found.skipping_saves))
+    less = f"a token takes {saved} {'less' if found.skipping_saves >= 0 else 'more'} work in the layers"
+    bounds, dense = (found.best_row(form).max_length for form in FORMS)
     if found.form == "bounds":
-        return f"Use attention that skips pairs of different sequences (flash_attention_2, on a GPU): {saves}"
-    kernel = "A kernel that skips pairs of different sequences is not worth its trouble"
-    return f"Use scaled_dot_product_attention with a dense mask. {kernel}: {saves}"
+        rows = "the same rows" if bounds == dense else f"rows of {dense:,}, the best ones for it"
+        return (
+            "Use attention that skips pairs of different sequences (flash_attention_2, on a GPU): "
+            f"{less} than with a dense mask in {rows} {counted}."
+        )
+    rows = "in the same rows" if bounds == dense else f"in rows of {bounds:,}, the best ones for it"
+    return (
+        "Use scaled_dot_product_attention with a dense mask. A kernel that skips pairs of different sequences is not "
+        f"worth its trouble: {rows}, {less} with it {counted}."
+    )
 
 
 def _memory_note(found: Findings) -> str:

@@ -62,6 +62,8 @@ class Today:
     def as_subject(self) -> str:
         """The batches in words, as what stands before a verb; with their size where slots depend on it."""
         said = self.in_words
+        if self.sized and self.batch_size == 1:
+            return "batches of 1 sequence"
         if self.sized:
             said = said.replace("batches", f"batches of {self.batch_size:,}") + ","
         return said

@@ -301,6 +301,56 @@ def test_rows_are_the_shortest_within_two_percent_by_work_in_the_form_of_the_mod
         assert attention in found.code["Model"]
 
 
+def test_a_kernel_is_advised_only_if_it_saves_over_five_percent_of_the_work_in_the_rows_to_take():
+    """In today's long rows a dense mask takes 13 % more work; in rows of 1,024, which are as full, 3 % more."""
+    short = np.random.default_rng(1).integers(100, 500, 5000)
+    found, kept = advise(short, 4096), advise(short, 4096, keep_max_length=True)
+    assert (found.form, found.row_length) == ("dense", 1024) and (kept.form, kept.row_length) == ("bounds", 4096)
+    assert found.skipping_saves == 1 - found.chosen.skipping / found.chosen.dense < 0.05
+    assert kept.skipping_saves == 1 - kept.now.skipping / kept.now.dense > 0.05
+    assert "not worth its trouble: in the same rows, a token takes 3.1 % less work in the layers" in found.notes[0]
+    two = [3728] * 466 + [2478] * 134
+    bounds, dense = advise(two, 8192), advise(two, 8192, attention="dense", today="maximum")
+    assert (bounds.form, bounds.row_length, dense.row_length) == ("bounds", 7456, 3728)
+    assert bounds.skipping_saves == dense.skipping_saves == pytest.approx(0.133, abs=0.001)
+    assert "13.3 % less work in the layers than with a dense mask in rows of 3,728, the best ones" in bounds.notes[0]
+    assert "in rows of 7,456, the best ones for it, a token takes 13.3 % less" in dense.notes[0]
+
+
+def test_sentences_about_one_of_something_and_about_ties():
+    """Of each, the plural or the comparison would be wrong or say nothing."""
+    ones = advise([1] * 3 + [513] * 40 + [1024] * 7, 1024, batch_size=1)
+    assert about(ones, "Your batches").reason.startswith("For one pass, batches of 1 sequence take 27,691 slots")
+    ones = advise([513] * 40 + [1024] * 7, 1024, batch_size=1, today="packed")
+    assert "They need no mask, but each sequence is then a forward pass of its own." in about(ones, "Your batches")[3]
+    whole = about(advise([1] * 3 + [513] * 40 + [1024] * 7, 1024), "Your batches").runner_up
+    assert whole.endswith("no longer mix lengths, and a whole batch takes 16,416 slots.")
+    bert = advise([1] * 3 + [513] * 40 + [1024] * 7, 1024, model="110M")
+    assert about(bert, "Row length").reason.startswith(
+        "It is the only one of 6 lengths tried that holds every sequence"
+    )
+    split = advise([90] * 600 + [1600] * 20, 1024, model="110M", max_sequences_per_pack=4)
+    assert " that splits so few tokens." in about(split, "Row length").reason
+    tied = about(advise([64, 128] * 2048, 4096), "Row length").reason
+    assert tied.endswith(" and rows are 100.0 % full, as those are.")
+    cut = advise([*[300] * 320, 9000], 512, overlong="truncate", today="sorted")
+    assert (
+        "1 sequence of 321 (0.31 %) is longer than 1,536, and 7,464 tokens (7.1 %) are cut off." in cut.decisions[0][2]
+    )
+    assert cut.notes == ()
+    packed = about(advise([5, 9, 700] * 99, 700, today="maximum"), "Your batches")
+    assert (
+        "assumption" not in packed.reason and " (32 is an assumption; --batch-size says yours). " in packed.runner_up
+    )
+
+
+def test_longer_rows_are_named_only_if_they_cut_half_as_much_at_most():
+    giant = [*np.random.default_rng(2).integers(50, 400, 5000), 250_000]
+    assert "Rows of" not in about(advise(giant, 1024), "Longer sequences").runner_up
+    tail = np.random.default_rng(2).lognormal(7, 1.35, 9000).astype(int) + 1
+    assert "Rows of 8,192 leave 2" in about(advise(tail, 2048), "Longer sequences").runner_up
+
+
 def test_the_memory_bounds_the_micro_batch_and_is_said():
     update = {"batch_size": 32, "accumulation": 8}
     small, large = (advise(CHATS, 4096, model="0.5B", memory=room, **update) for room in ("24GB", "80GB"))
@@ -350,7 +400,7 @@ def test_a_recipe_of_ones_own_is_adjusted():
 
 
 def test_attention_that_skips_is_advised_where_it_saves_work():
-    long, short = advise([900] * 4000, 8192), advise([16] * 900, 128)
+    long, short = advise([900, 1400] * 2000, 8192), advise([16, 9] * 450, 128)
     assert long.form == "bounds" and 'attention = "flash_attention_2" if' in long.code["Model"]
     assert short.form == "dense" and 'attention = "sdpa"\n' in short.code["Model"]
     assert "FLOP" in long.notes[0] and "dense mask" in short.notes[0]

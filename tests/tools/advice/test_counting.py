@@ -264,22 +264,34 @@ def test_the_row_length_that_is_chosen(case):
     """The shortest within 2 % of the least work per token, of the rows that cut no more tokens than that of now."""
     top, rows = case.top, {row["max_length"]: row for row in case.said["row_lengths"]}
     now = rows[top]
-    assert case.said["form"] == (case.form or ("bounds" if 1 - now["skipping"] / now["dense"] >= 0.05 else "dense"))
-    work = {n: row["skipping" if case.said["form"] == "bounds" else "dense"] for n, row in rows.items()}
     slots = {length: row["slots"] / row["tokens"] for length, row in rows.items()}
     fair = [length for length in sorted(rows) if rows[length]["tokens_cut"] <= now["tokens_cut"]]
-    chosen = next(length for length in fair if work[length] <= 1.02 * min(work[other] for other in fair))
+    of_forms = {form: {n: row[form] for n, row in rows.items()} for form in ("skipping", "dense")}
+    best = {
+        form: next(length for length in fair if work[length] <= 1.02 * min(work[other] for other in fair))
+        for form, work in of_forms.items()
+    }
+    saved = 1 - of_forms["skipping"][best["skipping"]] / of_forms["dense"][best["dense"]]
+    assert case.said["form"] == (case.form or ("bounds" if saved >= 0.05 else "dense"))
+    form = "skipping" if case.said["form"] == "bounds" else "dense"
+    work, chosen = of_forms[form], best[form]
     assert case.said["plan"]["max_length"] == chosen
     if not case.said["gains"]:
         return
     choice, reason, other = about(case, "Row length")
-    assert_says(reason, "within 2.0 % of the least work per token", f"of {plural(len(fair), 'length')} tried")
+    if len(fair) == 1:
+        assert_says(reason, f"the only one of {plural(len(rows), 'length')} tried")
+    else:
+        assert_says(reason, "within 2.0 % of the least work per token", f"of {len(fair)} lengths tried")
+    more = "less" if saved >= 0 else "more"
+    assert_says(case.page, f"a token takes {percent(abs(saved))} {more} work in the layers".replace(" %", "\xa0%"))
     if chosen == top:
         assert choice == f"Keep rows of {top:,} tokens"
     else:
         assert choice == f"Take rows of {chosen:,} tokens instead of {top:,}"
         assert_says(reason, f"A token takes {less(work[chosen], work[top])}", f"in rows of {top:,}")
-        assert_says(reason, f"{percent(1, slots[chosen])} full instead of {percent(1, slots[top])}.")
+        full, before = percent(1, slots[chosen]), percent(1, slots[top])
+        assert_says(reason, f"{full} full instead of {before}." if full != before else f"{full} full, as those are.")
     if others := [length for length in fair if length != chosen]:
         best = min(others, key=lambda length: work[length])
         assert_says(other, f"{best:,} tokens: {less(work[best], work[chosen])} per token")
@@ -346,7 +358,9 @@ def test_what_it_brings_against_today(case):
     if other == "sorted" and rows.total() > size:
         ordered, whole = sorted(rows.elements()) if rows.total() < 10**6 else [], rows.total() // size * size
         if ordered:
-            assert f"a batch takes {size * ordered[size - 1]:,} to {size * ordered[whole - 1]:,} slots" in runner_up
+            narrow, wide = size * ordered[size - 1], size * ordered[whole - 1]
+            widths = f"{narrow:,} to {wide:,}" if narrow < wide else f"{wide:,}"
+            assert f"a whole batch takes {widths} slots." in runner_up
 
 
 def test_the_update(case):
