@@ -105,8 +105,10 @@ def median_in_words(histogram: LengthHistogram) -> str:
     if abs(mean - half) <= 0.05 * half:
         return f"The mean is about the same as {said}, so either would have done for the guess."
     if mean > half:
-        return f"The mean is above {said}: the longer half exceeds the median by more than the shorter half falls below it."
-    return f"The mean is below {said}: the shorter half falls below the median by more than the longer half exceeds it."
+        why = "the longer half exceeds the median by more than the shorter half falls below it"
+        return f"The mean is above {said}: {why}."
+    why = "the shorter half falls below the median by more than the longer half exceeds it"
+    return f"The mean is below {said}: {why}."
 
 
 def full_in_words(now: float, then: float) -> str:
