@@ -41,7 +41,7 @@ def _alternatives(names: Sequence[str]) -> str:
 
 
 def listed(names: Iterable[Any]) -> str:
-    """Names from outside, such as those of columns, in a sentence: each short, quoted if it has to be; not too many."""
+    """Join names from outside, such as those of columns: each short, quoted if it has to be, and not too many."""
     given = map(str, names)
     some = [one_line(name if name and name.isprintable() else repr(name), 40) for name in islice(given, _MOST_NAMES)]
     more = sum(1 for _ in given)
@@ -167,7 +167,7 @@ def percent(share: float, digits: int = 1) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """A count with its noun: "1 pack", "2,000 packs", "3 batches", "2 strategies"."""
+    """Write a count with its noun: "1 pack", "2,000 packs", "3 batches", "2 strategies"."""
     if count == 1:
         return f"1 {noun}"
     if noun.endswith("y") and noun[-2:] not in ("ay", "ey", "oy"):
