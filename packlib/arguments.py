@@ -175,7 +175,7 @@ def percent(share: float, digits: int = 1) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """A count with its noun: "1 pack", "2,000 packs", "3 batches", "2 strategies"."""
+    """Write a count with its noun: "1 pack", "2,000 packs", "3 batches", "2 strategies"."""
     if count == 1:
         return f"1 {noun}"
     if noun.endswith("y") and noun[-2:] not in ("ay", "ey", "oy"):

@@ -163,7 +163,11 @@ class Questions(dict[str, Question]):
         beside["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 1}  # it may stand on a bar
         left = axis == "x" and seen < limits[0] + (limits[1] - limits[0]) / 4  # no room there for the words
         where = {"xytext": (4 if left else -4, -4), "textcoords": "offset points", "ha": "left" if left else "right"}
-        ax.annotate("your guess", place, **where, va="top", color=INK, **beside)
+        words = ax.annotate("your guess", place, **where, va="top", color=INK, **beside)
+        others = [text.get_window_extent() for text in ax.texts if text is not words]
+        if axis == "y" and any(words.get_window_extent().overlaps(taken) for taken in others):  # labels at line ends
+            words.xy = (0, seen)
+            words.set(ha="left", position=(4, -4))
 
 
 def _truth_of(name: str, question: Question, given: Any) -> Any:

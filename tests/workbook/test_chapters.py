@@ -1,5 +1,6 @@
 """What smaller chapters compute, against enumeration, packs, the published counts, or the check itself."""
 
+import re
 from dataclasses import replace
 from itertools import product
 from math import log, prod
@@ -10,6 +11,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from test_other_parameters import run_here
+from test_other_parameters import shell as shell  # a fixture
 from torch.nn.functional import cross_entropy
 
 from packbook.figures import new_figure
@@ -18,6 +21,7 @@ from packbook.n04_optimal_packing import runs as optimal_packing
 from packbook.n06_unpacking_losses import lab
 from packbook.n07_hyperparameters import runs as adjusted
 from packbook.n07_hyperparameters.exercises import end_updates
+from packbook.n13_balanced_work import runs as balanced
 from packbook.n14_whole_documents.runs import expected_losses
 from packbook.n15_fine_tuning import exercises as fine_tuning
 from packbook.n15_fine_tuning import runs as weights
@@ -25,11 +29,14 @@ from packbook.n15_fine_tuning.figures import draw_weights
 from packbook.n16_shared_prompts import runs as shared_prompts
 from packbook.n16_shared_prompts.lesson import SharedTree
 from packbook.n16_shared_prompts.runs import tokens_ratio
+from packbook.parameters import check_values
 from packbook.records import recorded
+from packbook.results import meanings
 from packbook.run.running import notebooks
 from packbook.shared.histograms import in_blocks
 from packlib.batches import PackedBatch
 from packlib.lengths import available, load
+from packlib.lengths.synthetic import log_normal
 from packlib.packing import PRICE_OF_A_PACK, group_trees, pack_tree_lengths, plan
 from packlib.packing.search.knapsack import NOT_FOR_SALE, solve_knapsack
 from packlib.training import Recipe, UpdateStream
@@ -115,6 +122,40 @@ def test_the_answers_of_a_small_group_share_the_prompt_and_no_more():
         assert [len(tokens) for tokens in sequences] == [6, 8, 7]
         assert len({tuple(tokens[:5]) for tokens in sequences}) == 1 and len({tokens[5] for tokens in sequences}) == 3
         assert all(own[5:] == tokens[5:] for tokens, own in zip(sequences, labels, strict=True))
+
+
+@pytest.mark.parametrize(("max_length", "step"), [(2048, 2), (32_768, 8), (131_072, 1024)])
+def test_notebook_13_draws_sequences_for_at_least_16_steps(max_length, step):
+    """With 20,000 sequences and 64 ranks of 16 packs there was one step, and packs were 26 % full."""
+    number = balanced.enough(20_000, max_length, step)
+    assert number >= 20_000 and plan(log_normal(number, max_length, 7.0, 1.3), method="lpfhp").num_packs >= 16 * step
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("lengths", "size", "title"),
+    [
+        ([300] * 400, 32, "Sorted or not, batches are alike"),  # the last batch is half of a batch
+        ([7] * 3, 32, "Sorted or not, batches are alike"),  # no batch is full
+        ([3, 500, 12, 40, 41], 2, "Shuffled batches differ"),
+        ("image-patch-like", 512, "Sorted windows avoid padding; their batches differ"),
+    ],
+)
+def test_notebook_01_compares_full_batches_and_counts_what_it_calculates(lengths, size, title, tmp_path, shell):
+    if not isinstance(lengths, str):
+        np.savetxt(tmp_path / "own.csv", lengths, "%d")
+        lengths = str(tmp_path / "own.csv")
+    values = check_values("01_padding_waste", {"dataset": lengths, "batch_size": size})
+    notebook = run_here("01_padding_waste", values, shell)
+    (figure,) = [one for one in meanings(notebook, "figure") if one["name"] == "trade-off"]
+    assert figure["title"].startswith(title)
+    (counted,) = [
+        o["text"] for c in notebook.cells for o in c.get("outputs", ()) if "formula  simulated" in o.get("text", "")
+    ]
+    if lengths == "image-patch-like":  # many batches: chance is small
+        for row in counted.splitlines()[1:]:
+            formula, simulated = map(float, re.findall(r"[\d.]+(?= %)", row))
+            assert formula == pytest.approx(simulated, abs=0.3), row
 
 
 def enumerated(p, m):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from packbook.figures import new_figure
+from packbook.figures import label_ends, new_figure
 from packbook.guesses import NO_GUESS
 from packbook.questions import Question, Questions, compare
 
@@ -69,6 +69,20 @@ def test_a_guess_is_drawn_into_the_figure_that_answers_it(questions, displayed):
     questions.mark(right, "share", "y")
     assert left.lines[0].get_xdata() == [0.3, 0.3] and left.texts[0].get_text() == "your guess"
     assert right.get_ylim()[0] <= right.lines[0].get_ydata()[0] <= right.get_ylim()[1], "inside the picture"
+
+
+def test_the_words_of_a_guess_cover_no_label_at_the_end_of_a_line(questions, displayed):
+    """In notebook 16 they hid the 4 of "4 answers"."""
+    for guess in (30, 31.5, 60):
+        _, ax = new_figure()
+        (line,) = ax.plot([0, 1], [0, 30])
+        ax.set(ylim=(0, 100))
+        label_ends({line: "4 answers"})
+        questions.reveal("share", guess, 25, packs=4)
+        questions.mark(ax, "share", "y")
+        label, words = ax.texts
+        assert words.get_text() == "your guess" and not words.get_window_extent().overlaps(label.get_window_extent())
+        assert (words.get_ha() == "right") is (guess == 60), "at the right where there is room"
 
 
 @pytest.mark.parametrize(

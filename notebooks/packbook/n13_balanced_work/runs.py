@@ -18,7 +18,7 @@ def long_tail(number: int, max_length: int, seed: int) -> np.ndarray:
 
 
 def enough(number: int, max_length: int, step: int) -> int:
-    """The number of sequences, or more, such that their packs make at least 16 steps of `step` packs."""
+    """Return the number of sequences, or more, such that their packs make at least 16 steps of `step` packs."""
     mean = log_normal(number, max_length, 7.0, 1.3).mean_length
     return max(number, int(np.ceil(16 * step * max_length / mean)))
 

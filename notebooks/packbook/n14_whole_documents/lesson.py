@@ -74,7 +74,7 @@ class CutDocuments(Explorer):
                 right.plot(more, at, markersize=9, color=style["color"], marker=style["marker"])
                 away, side = (-9, "right") if more < 0 else (9, "left")  # of the line at 0
                 place = {"xytext": (away, 0), "textcoords": "offset points", "ha": side, "va": "center"}
-                right.annotate(f"{more:+d}", (more, at), **place)
+                right.annotate(f"{more:+d}".replace("+0", "0").replace("-", "−"), (more, at), **place)
         right.axvline(0, color=INK, lw=1)
         labels = [f"▸ {SPOKEN[name]}" if name == rule else SPOKEN[name] for name in CUTTING_RULES]
         name_rows(right, labels, above=0.7)

@@ -106,7 +106,7 @@ def show_walks(
         if name != "next fit":
             row = [row[i] for i in zigzag(tokens[row], tiles[row], budgets)]
         ends = np.array([(tokens[list(one)].sum(), tiles[list(one)].sum()) for one in rows])
-        ax.plot(*ends.T, ".", color=PADDING, markersize=6, zorder=1)
+        ax.plot(*ends.T, ".", color="#888888", markersize=6, zorder=1)
         corners = np.vstack([(0, 0), np.cumsum(np.stack([tokens[row], tiles[row]], axis=1), axis=0)])
         for (x, y), (to_x, to_y) in pairwise(corners):
             ax.annotate(
