@@ -128,6 +128,8 @@ def _apart_from_a_line(of_forth: list[RecordedUpdate], of_back: list[RecordedUpd
     second, third = (_values("rates", update) for update in of_back[:2])
     if len({len(rates) for rates in (first, second, third, fourth)}) > 1:
         return 1.0
+    if not len(first):  # a step without an optimizer of torch has no rates
+        return 0.0
     size = float(torch.stack([first, second, third, fourth]).abs().max())
     return float((first + fourth - second - third).norm()) / 2 / size if size else 0.0
 
