@@ -152,7 +152,7 @@ def wikipedia(rows: int = 8) -> Iterator[dict]:
 
 
 def bytes_sent() -> Iterator[dict]:
-    """What goes to the device for each useful token."""
+    """Yield the bytes that go to the device for each useful token."""
     for name, batch in (("padded", batches(1, 1)[0]), ("packed", batches(None, 1)[0])):
         sent = sum(value.nbytes for value in batch.values() if isinstance(value, torch.Tensor))
         mask = batch.num_packs * batch.max_length**2 * 4

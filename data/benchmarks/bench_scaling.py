@@ -76,7 +76,7 @@ def gradient_of(model: PackedBert, batch: PackedBatch) -> torch.Tensor:
 
 
 def recomputation() -> Iterator[dict]:
-    """What a layer that is computed twice saves, and what it costs; the gradients are compared bit for bit."""
+    """Measure what a layer that is computed twice saves and costs; the gradients are compared bit for bit."""
     model, batch = bert_mini(SLOTS, dropout=0.0), batches(None, 1)[0]
 
     def gradient(count: int) -> torch.Tensor:

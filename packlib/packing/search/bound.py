@@ -57,6 +57,7 @@ def certified_bound(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pa
     if prices[occurs].min() < 0 or prices[occurs].max() > PRICE_OF_A_PACK or not prices[occurs].any():
         raise ValueError(f"The prices must be from 0 to {PRICE_OF_A_PACK}, and not all 0.")
     lengths = np.flatnonzero(occurs)
+    # no pack is worth more than its slots at the highest price of a token, nor than its sequences at the highest price
     by_token = int((prices[lengths] // lengths).max() + 1) * (len(prices) - 1)
     if min(by_token, int(prices[occurs].max()) * (max_sequences_per_pack or by_token)) > _MOST_WORTH:
         raise ValueError(f"The prices must leave every pack worth at most 2^60; here one can be worth {by_token}.")

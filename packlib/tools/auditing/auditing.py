@@ -97,26 +97,9 @@ def audit(
     """
     top = None if max_length is None else whole_number("max_length", max_length, 1, MAX_LENGTH)
     depth = depth_limit(max_sequences_per_pack)
-    number("tolerance", tolerance, at_least=0)
-    whole_number("gradient_accumulation_steps", gradient_accumulation_steps, 1, INT64_MAX)
-    whole_number("ranks", ranks, 1, INT64_MAX)
-    for name, value in {"batch_size": batch_size, "steps": steps}.items():
-        if value is not None:
-            whole_number(name, value, 1, INT64_MAX)
-    if batch_size is None and (steps is not None or gradient_accumulation_steps > 1 or ranks > 1):
-        raise ValueError("batch_size must be given with steps, gradient_accumulation_steps or ranks, not left out.")
-    if work is not None and not isinstance(work, Work):
-        raise TypeError(f"work must be Work, not {shown(work)}.")
-    if work is not None and ranks == 1:
-        raise ValueError("ranks must be at least 2 where the work of a model is given, not 1.")
-    if column is not None:
-        text("column", column)
-    if column is not None and source is None:
-        raise ValueError(f"column must be left out without a source, not {shown(column)}.")
-    one_of("overlong", overlong, OVERLONG)
+    _check_setting(batch_size, gradient_accumulation_steps, ranks, steps, work, tolerance)
+    _check_source(source, column, overlong)
     rule = None if overlong == "error" else overlong
-    if rule and source is None:
-        raise ValueError(f"overlong must be left out without a source, not {shown(overlong)}.")
     asked = columns_asked(columns)
     words = mask_words(masks)
 
@@ -169,13 +152,13 @@ def audit(
         against = _beside_the_source(opened, read, seen, packed_sequences, findings)
     updates = waiting = balanced = None
     if batch_size is not None:
-        loaded = batch_size * ranks
-        rows = loaded * gradient_accumulation_steps
-        updates = PlannedUpdates.of(packs, seen.sequences, rows, loaded * (ranks > 1), steps)
+        rows = batch_size * ranks * gradient_accumulation_steps
+        loaded_at_once = batch_size * ranks if ranks > 1 else 0
+        updates = PlannedUpdates.of(packs, seen.sequences, rows, loaded_at_once, steps)
         findings.problems += updates.problems
         if ranks > 1:
-            waiting, balanced, said = _waits(seen, cost, ranks, rows // ranks)
-            findings.notes.append(said)
+            waiting, balanced, sentence = _waits(seen, cost, ranks, rows // ranks)
+            findings.notes.append(sentence)
     return PackingAudit(
         name=packed.name,
         borders=packed.kind,
@@ -195,6 +178,40 @@ def audit(
         unknown=tuple(findings.unknown),
         notes=tuple(findings.notes),
     )
+
+
+def _check_setting(
+    batch_size: int | None,
+    gradient_accumulation_steps: int,
+    ranks: int,
+    steps: int | None,
+    work: Work | None,
+    tolerance: float,
+) -> None:
+    """Refuse a setting of the training that is wrong, or of which something is missing."""
+    number("tolerance", tolerance, at_least=0)
+    whole_number("gradient_accumulation_steps", gradient_accumulation_steps, 1, INT64_MAX)
+    whole_number("ranks", ranks, 1, INT64_MAX)
+    for name, value in {"batch_size": batch_size, "steps": steps}.items():
+        if value is not None:
+            whole_number(name, value, 1, INT64_MAX)
+    if batch_size is None and (steps is not None or gradient_accumulation_steps > 1 or ranks > 1):
+        raise ValueError("batch_size must be given with steps, gradient_accumulation_steps or ranks, not left out.")
+    if work is not None and not isinstance(work, Work):
+        raise TypeError(f"work must be Work, not {shown(work)}.")
+    if work is not None and ranks == 1:
+        raise ValueError("ranks must be at least 2 where the work of a model is given, not 1.")
+
+
+def _check_source(source: Any, column: str | None, overlong: Overlong) -> None:
+    """Refuse what is said of a source that is not there, and unknown words."""
+    if column is not None:
+        text("column", column)
+    if column is not None and source is None:
+        raise ValueError(f"column must be left out without a source, not {shown(column)}.")
+    one_of("overlong", overlong, OVERLONG)
+    if overlong != "error" and source is None:
+        raise ValueError(f"overlong must be left out without a source, not {shown(overlong)}.")
 
 
 @dataclass

@@ -114,15 +114,7 @@ def check_loader(
     if alone is not None:
         reference, right = of_one_rank(alone), _labels_of(alone[:1])
     else:
-        before = len(names)
-        of_source_in_order = reader.of_source(_rows_of(source))
-        numbered = [(names.number(sequence), names.label_number(sequence)) for sequence in of_source_in_order]
-        if not numbered:
-            raise ValueError("source must hold at least one sequence; this one has none.")
-        reference = of_source([sequence for sequence, _ in numbered], names, before)
-        right = {}
-        for sequence, label in numbered:
-            right.setdefault(sequence, set()).add(label)
+        reference, right = _read_source(source, reader, names)
 
     @cache
     def later() -> list[Epoch]:
@@ -287,6 +279,19 @@ def _labels_of(epochs: list[Epoch]) -> dict[int, set[int]]:
                 for sequence, label in zip(step, labels, strict=True):
                     labels_of.setdefault(sequence, set()).add(label)
     return labels_of
+
+
+def _read_source(source: Any, reader: BatchReader, names: SequenceNames) -> tuple[Reference, dict[int, set[int]]]:
+    """Return the sequences of a source, and the labels that each of them may have."""
+    before = len(names)
+    sequences = reader.of_source(_rows_of(source))
+    numbered = [(names.number(sequence), names.label_number(sequence)) for sequence in sequences]
+    if not numbered:
+        raise ValueError("source must hold at least one sequence; this one has none.")
+    labels_of: dict[int, set[int]] = {}
+    for number_of_sequence, label in numbered:
+        labels_of.setdefault(number_of_sequence, set()).add(label)
+    return of_source([number_of_sequence for number_of_sequence, _ in numbered], names, before), labels_of
 
 
 def _rows_of(source: Any) -> Iterator[Any]:
