@@ -25,7 +25,7 @@ def main(*given: str) -> None:
 
 
 def count(trace: Path) -> LengthHistogram:
-    """The lengths of the requests in a trace."""
+    """Return the lengths of the requests in a trace."""
     with trace.open(encoding="utf-8", newline="") as file:
         return LengthHistogram.from_lengths(
             int(request["ContextTokens"]) + int(request["GeneratedTokens"]) for request in csv.DictReader(file)

@@ -23,7 +23,7 @@ PACKAGES = "numpy scipy pandas matplotlib sympy networkx pyarrow torch transform
 
 
 def docstrings(package: str) -> Iterator[str]:
-    """Every docstring of a package's source files, cleaned as `inspect.getdoc` does; tests are left out."""
+    """Yield every docstring of a package's source files, cleaned as `inspect.getdoc` does; tests are left out."""
     (root,) = importlib.util.find_spec(package).submodule_search_locations
     for path in sorted(Path(root).rglob("*.py")):
         if {"tests", "testing", "_vendor"} & set(path.relative_to(root).parts):

@@ -67,7 +67,7 @@ def read_synsets(folder: Path) -> dict[str, list[str]]:
 
 
 def read_license(folder: Path) -> str:
-    """The notice at the top of every database file, which must go with every copy."""
+    """Return the notice at the top of every database file, which must go with every copy."""
     lines = (line for line in (folder / "data.noun").read_text("ascii").splitlines() if line.startswith("  "))
     return "\n".join(re.sub(r"^ *\d+ ?", "", line).rstrip() for line in lines) + "\n"
 
@@ -81,7 +81,7 @@ def train_tokenizer(texts: list[str]) -> None:
 
 
 def count_tokens(tokenizer: BertTokenizerFast, texts: list) -> np.ndarray:
-    """Tokens of each text (or pair of texts), with [CLS] and [SEP]; uint8, for the longest has under 256."""
+    """Return the tokens of each text (or pair of texts), with [CLS] and [SEP]; uint8, for the longest has under 256."""
     return np.array([len(ids) for ids in tokenizer(texts)["input_ids"]], np.uint8)
 
 

@@ -28,7 +28,7 @@ SHORT = dict.fromkeys(("max_position_embeddings", "n_positions", "max_seq_len", 
 
 def reference(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p=0.0, softmax_scale=None,
               causal=False, window_size=(-1, -1), softcap=0.0, deterministic=False):  # fmt: skip
-    """What flash_attn's `flash_attn_varlen_func` computes, in plain PyTorch; shapes (tokens, heads, width)."""
+    """Return what flash_attn's `flash_attn_varlen_func` computes, in plain PyTorch; shapes (tokens, heads, width)."""
     assert cu_seqlens_q.dtype == torch.int32 and max_seqlen_q == int(cu_seqlens_q.diff().max())
     outputs, bounds = [], cu_seqlens_q.tolist()
     scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
@@ -65,13 +65,13 @@ KERNELS = {
 
 
 def kernels_of(own):
-    """What keeps the sequences of this class apart, by name: transformers' functions that ask for a kernel."""
+    """Return what keeps the sequences of this class apart, by name: transformers' functions that ask for a kernel."""
     here = sys.modules[own.__module__]
     return {name: getattr(here, name) for name in KERNELS if hasattr(getattr(here, name, None), "__wrapped__")}
 
 
 def by_sequence(function, axis, bounded_by):
-    """What a kernel with bounds computes: the plain function, a sequence at a time."""
+    """Return what a kernel with bounds computes: the plain function, a sequence at a time."""
 
     def run(*arguments, **options):
         given = options.pop(bounded_by, None)
@@ -127,7 +127,7 @@ def make(kind, model_type, **changes):
 
 
 def gap_of(a, b):
-    """The largest difference, relative to the largest number of `b` if that is above 1."""
+    """Return the largest difference, relative to the largest number of `b` if that is above 1."""
     if not b.numel():
         return 0.0
     gap = (a - b).abs().max() / b.abs().max().clamp(min=1)
@@ -135,7 +135,7 @@ def gap_of(a, b):
 
 
 def difference(kind, model_type, form, backend, **changes):
-    """How far an unmodified model, given packs, is from each sequence alone: logits, loss and gradients."""
+    """Return how far an unmodified model, given packs, is from each sequence alone: logits, loss and gradients."""
     with double():
         model, batch = make(kind, model_type, **changes), make_batch(kind)
         logits, loss = alone(model, kind, batch)
@@ -159,7 +159,7 @@ def difference(kind, model_type, form, backend, **changes):
 
 
 def leaks(kind, model_type, form, backend):
-    """Whether another first sequence changes what the model computes for the other sequences of its pack."""
+    """Return whether another first sequence changes what the model computes for the other sequences of its pack."""
     with double(), torch.no_grad():
         model, batch = make(kind, model_type), make_batch(kind)
         model.config._attn_implementation = backend
@@ -174,7 +174,7 @@ def leaks(kind, model_type, form, backend):
 
 
 def own_way_with_flash(kind, model_type):
-    """Whether a sequence alone comes out otherwise with a flash kernel than without."""
+    """Return whether a sequence alone comes out otherwise with a flash kernel than without."""
     with double(), torch.no_grad():
         model, batch = make(kind, model_type), make_batch(kind)
         ids = batch.input_ids[1:2, :13]
@@ -250,7 +250,7 @@ def reason(kind, model_type, form, backend):
 
 
 def not_compared(kind, model_type):
-    """Why a family is not compared; "" if it is."""
+    """Return why a family is not compared; "" if it is."""
     own = getattr(transformers, MAPPINGS[kind][model_type])
     if model_type in NOT_TRIED:
         return NOT_COMPARED + NOT_TRIED[model_type]
@@ -268,7 +268,7 @@ def not_compared(kind, model_type):
 
 
 def survey(kind, model_type):
-    """The row of the table: the packages whose kernels it needs, and for each form "" if exact, or why not."""
+    """Return the row of the table: the packages whose kernels it needs, and for each form "" if exact, or why not."""
     own = getattr(transformers, MAPPINGS[kind][model_type])
     found = forms_of(kind, model_type, own)
     exact = kernels_of(own) if "" in found.values() else ()
@@ -276,7 +276,7 @@ def survey(kind, model_type):
 
 
 def forms_of(kind, model_type, own):
-    """By form of the table: "" if exact, or why not."""
+    """Return, by form of the table, "" if exact, or why not."""
     if why := ONLY_NEWER.get(model_type) or not_compared(kind, model_type):
         return dict.fromkeys((*FORMS, "flash"), why)
     dense = ["sdpa", "eager"] if own._supports_sdpa else ["eager"]

@@ -133,7 +133,7 @@ class InDouble(TorchFunctionMode):
 
 
 def small_config(kind: str, model_type: str, **changes):
-    """A few layers of each kind that the family has, with windows shorter than the sequences."""
+    """Return a few layers of each kind that the family has, with windows shorter than the sequences."""
     config_class = CONFIG_MAPPING[model_type]
     known = config_class()
     known.allow_global_per_layer_attribute_access = True
@@ -170,7 +170,7 @@ def randomize(model: PreTrainedModel, seed: int = 0) -> None:
 
 
 def make_batch(kind: str) -> PackedBatch:
-    """Random tokens from 4 up; a third of them have labels, other tokens where the model is masked."""
+    """Return random tokens from 4 up; a third of them have labels, other tokens where the model is masked."""
     generator = torch.Generator().manual_seed(7)
     slots = 1 + max(map(sum, PACKS))
     ids, segments = torch.zeros(2, len(PACKS), slots, dtype=torch.int64)
@@ -186,7 +186,7 @@ def make_batch(kind: str) -> PackedBatch:
 
 
 def alone(model: PreTrainedModel, kind: str, batch: PackedBatch) -> tuple[torch.Tensor, torch.Tensor]:
-    """The logits of the predicted tokens and the loss of transformers' own class, a sequence at a time."""
+    """Return the logits of the predicted tokens and the loss of transformers' own class, a sequence at a time."""
     logits, total, count = [], 0, 0
     for row, segments in enumerate(batch.segment_ids):
         for segment in range(1, int(segments.max()) + 1):

@@ -41,7 +41,7 @@ def _alternatives(names: Sequence[str]) -> str:
 
 
 def listed(names: Iterable[Any]) -> str:
-    """Names from outside, such as those of columns, in a sentence: each short, quoted if it has to be; not too many."""
+    """Join names from outside, such as those of columns: each short, quoted if it has to be, and not too many."""
     given = map(str, names)
     some = [one_line(name if name and name.isprintable() else repr(name), 40) for name in islice(given, _MOST_NAMES)]
     more = sum(1 for _ in given)

@@ -189,6 +189,6 @@ class Collectives:
         return tensor.cpu().numpy()
 
     def _tensor(self, array: Sequence[int] | np.ndarray) -> torch.Tensor:
-        """In main memory, unless the group speaks NCCL only."""
+        """Put the tensor where the group sends from: main memory, unless the group speaks NCCL only."""
         tensor = torch.from_numpy(np.require(array, requirements=["C", "W"]))
         return tensor if "gloo" in dist.get_backend_config(self.group) else tensor.cuda()

@@ -57,7 +57,7 @@ def checkout_path(*parts: str) -> Path:
 
 
 def late(package: str, homes: Mapping[str, list[str]]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a package for names that load torch or Jupyter: each is loaded when it is used.
+    """Make `__getattr__` and `__dir__` of a package for names that load torch or Jupyter, each when it is used.
 
     Args:
         homes: by module, the names that it has. A type checker reads them under `if TYPE_CHECKING`.

@@ -20,7 +20,7 @@ SEQUENCES, IN_A_PACK, PACKS_OF_A_TABLE = 10_000_000, 50, 20_000
 
 
 def tables(kind: str, tokens: bool) -> Iterator[pa.Table]:
-    """Packs of 50 sequences of 1 to 39 tokens."""
+    """Yield the packs of 50 sequences of 1 to 39 tokens."""
     rng = np.random.default_rng(0)
     for _ in range(SEQUENCES // IN_A_PACK // PACKS_OF_A_TABLE):
         lengths = rng.integers(1, 40, (PACKS_OF_A_TABLE, IN_A_PACK), np.int32)

@@ -32,7 +32,7 @@ ROW, RANKS, EACH, MEASURED_STEPS, RUNS = 4096, 4, 2, 3, 9
 
 
 def karmarkar_karp(weights: np.ndarray, parts: int) -> np.ndarray:
-    """The part of each weight by the largest differencing method (Karmarkar and Karp, 1982), for several parts.
+    """Return the part of each weight by the largest differencing method (Karmarkar and Karp, 1982), for several parts.
 
     Every weight begins as a partial solution with one part that is not empty. The two solutions whose parts differ most
     are joined, the heaviest part of one with the lightest of the other, until one is left.
@@ -128,7 +128,7 @@ def log_normal_step(number: int, median: int, sigma: float, top: int, seed: int)
 
 
 def steps() -> Iterator[dict]:
-    """One step of 8 ranks: synthetic log-normal lengths of 256 to 1,024 rollouts."""
+    """Yield one step of 8 ranks: synthetic log-normal lengths of 256 to 1,024 rollouts."""
     balance_step([2, 1], 1, 2, work=WORK)  # imports are not timed
     for (number, median, cap), seed in itertools.product((*STEPS, *FEW), range(3)):
         lengths = log_normal_step(number, median, 0.8, cap, seed)
@@ -153,7 +153,7 @@ def steps() -> Iterator[dict]:
 
 
 def shared() -> Iterator[dict]:
-    """One step whose long sequences are on groups of ranks: log-normal lengths, deviation 1 of the logarithm."""
+    """Yield one step whose long sequences are on groups of ranks: log-normal lengths, deviation 1 of the logarithm."""
     draws = (512, 6000, 16_384, 131_072), (1024, 3000, 16_384, 131_072), (256, 9000, 65_536, 1 << 20)
     for (number, median, cap, longest), ranks, seed in itertools.product(draws, (8, 64), range(3)):
         lengths = log_normal_step(number, median, 1.0, longest, seed)

@@ -53,7 +53,7 @@ class StaticBert(PackedBert):
 
 
 def bert(layers: int = 1, width: int = 128) -> StaticBert:
-    """One layer, since compiling takes seconds for each."""
+    """Return one layer, since compiling takes seconds for each."""
     torch.manual_seed(0)
     config = BertConfig(
         vocab_size=4000, hidden_size=width, num_hidden_layers=layers, num_attention_heads=width // 64,
@@ -64,7 +64,7 @@ def bert(layers: int = 1, width: int = 128) -> StaticBert:
 
 
 def glosses(count: int) -> TokenStore:
-    """`count` of WordNet's glosses with at most `LONGEST` tokens."""
+    """Return `count` of WordNet's glosses with at most `LONGEST` tokens."""
     store = wordnet_store(progress=False)
     fits = np.flatnonzero(store.lengths <= LONGEST)
     return store.take(np.random.default_rng(0).permutation(fits)[:count])
@@ -109,7 +109,7 @@ def empty_caches() -> Iterator[None]:
 
 
 def seconds_a_step(model: nn.Module, call: Callable, batches: list[PackedBatch]) -> float:
-    """The mean CPU seconds over one epoch of training steps, after one step of each shape to warm up."""
+    """Return the mean CPU seconds over one epoch of training steps, after one step of each shape to warm up."""
     optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=True)
 
     def train(some: list[PackedBatch]) -> None:
@@ -125,7 +125,7 @@ def seconds_a_step(model: nn.Module, call: Callable, batches: list[PackedBatch])
 
 
 def shapes_of_one(rank: int) -> list[dict]:
-    """Graphs, compile time, step and epoch. One process makes all graphs, each once: a row has its share."""
+    """Return graphs, compile time, step and epoch. One process makes all graphs, each once: a row has its share."""
     store = glosses(4096)
     histogram = LengthHistogram.from_lengths(store.lengths, LONGEST)
     every = len(edges_and_counts(histogram, MULTIPLE)[0])
@@ -189,7 +189,7 @@ def on_ranks(rank: int) -> list[dict]:
 
 
 def step(model: DistributedDataParallel, batch: PackedBatch) -> float:
-    """Seconds of one forward and backward pass, which ends when all gradients are summed."""
+    """Return the seconds of one forward and backward pass, which ends when all gradients are summed."""
     model.zero_grad()
     dist.barrier()
     start = time.perf_counter()

@@ -19,7 +19,7 @@ RANKS, EACH, RUNS = 4, 4_000_000, 5
 
 
 def rank_lengths(rank: int) -> np.ndarray:
-    """Lengths as in Wikipedia, `EACH` of them."""
+    """Return the lengths as in Wikipedia, `EACH` of them."""
     counts = load("wikipedia").counts
     return np.random.default_rng(rank).choice(len(counts), EACH, p=counts / counts.sum()).astype(np.uint16)
 

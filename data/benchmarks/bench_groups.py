@@ -27,7 +27,7 @@ SIZES = {64: (0, 1, 2), 256: (0, 1, 2), 1024: (0,)}  # groups, and the seeds of 
 
 
 def draw(prompt: float, answer: float, number: int, top: int, groups: int, seed: int) -> tuple[np.ndarray, list]:
-    """The lengths of the prompts, and for each those of its answers."""
+    """Return the lengths of the prompts, and for each those of its answers."""
     rng = np.random.default_rng(seed)
     prompts = rng.lognormal(prompt, 0.6, groups).clip(16, 3 * top // 4).astype(int)
     return prompts, [rng.lognormal(answer, 0.6, number).clip(1, top - one).astype(int) for one in prompts]

@@ -58,7 +58,7 @@ def triplets(rng: np.random.Generator, packs: int) -> np.ndarray:
 
 
 def recipes(seed: int) -> Iterator[tuple[str, int, np.ndarray]]:
-    """The class, the row, and the lengths; each class has several settings, which the seeds take in turn."""
+    """Yield the class, the row, and the lengths; each class has several settings, which the seeds take in turn."""
     rng = np.random.default_rng(seed)
     yield "Falkenauer U", 150, rng.integers(20, 101, (120, 250, 500, 1000)[seed % 4])
     yield "Falkenauer T", 1000, triplets(rng, (20, 40, 83, 167)[seed % 4])
@@ -126,7 +126,7 @@ def generated() -> Iterator[Case]:
 
 
 def linear_program(counts: np.ndarray, depth: int | None, known: Iterable[Multiset]) -> ExactProgram:
-    """The linear program with strategies until none helps, even where the bound is met before."""
+    """Return the linear program with strategies until none helps, even where the bound is met before."""
     best = Best(LengthHistogram(counts), depth, Deadline())
     exact = ExactProgram(best, start(best, True))
     exact.program.add(known)
@@ -149,7 +149,7 @@ def with_slack(counts: np.ndarray, depth: int | None, wanted: float) -> LengthHi
 
 
 def stretched(shares: np.ndarray, top: int) -> np.ndarray:
-    """The shares of the lengths 1 to `top` that go as these do."""
+    """Return the shares of the lengths 1 to `top` that go as these do."""
     at = np.arange(1, top + 1) * len(shares) / top
     return np.interp(at, np.arange(1, len(shares) + 1), shares)
 
@@ -194,7 +194,7 @@ def slacks() -> Iterator[Case]:
 
 
 def read(path: Path) -> LengthHistogram:
-    """The sizes in a file of BPPLIB."""
+    """Return the sizes in a file of BPPLIB."""
     lines = [[int(word) for word in line.split()] for line in path.read_text().splitlines() if line.strip()]
     (count,), (top,), *items = lines
     if len(items) != count or any(len(item) not in (1, 2) for item in items):
@@ -211,7 +211,7 @@ def measure(histogram: LengthHistogram, depth: int | None = None, limit: float |
 
 
 def grown(file: str, columns: tuple[str, ...], cases: Iterable[Case], limit: float | None) -> list[dict]:
-    """The rows of a record after those that it lacked were measured."""
+    """Return the rows of a record after those that it lacked were measured."""
     record = Growing(file, columns)
     for named, make, depth in cases:
         if not record.has(**named) and (histogram := make()):

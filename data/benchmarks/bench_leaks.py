@@ -130,7 +130,7 @@ def of_sft(model: PreTrainedModel | None = None, **options: Any) -> SetUp:
 
 
 def of_accelerate(counted: bool) -> SetUp:
-    """A loop with `Accelerator.accumulate`: each micro-batch takes a mean, or divides by the update's tokens."""
+    """Return a loop with `Accelerator.accumulate`: each micro-batch takes a mean, or divides by the update's tokens."""
     accelerator = Accelerator(cpu=True, gradient_accumulation_steps=2)
     model, optimizer = accelerator.prepare(*_with_optimizer(llama()))
 
@@ -197,7 +197,7 @@ def named(found: PackingCheck, verdict: str) -> str:
 
 
 def audited(packed: Callable[[Dataset], Dataset] | None) -> str:
-    """What `audit` says became of nine sequences in rows of 32, of which one is longer than a row."""
+    """Return what `audit` says became of nine sequences in rows of 32, of which one is longer than a row."""
     if packed is None:
         return ""
     source = Dataset.from_list(sequences(AUDITED))
@@ -207,7 +207,7 @@ def audited(packed: Callable[[Dataset], Dataset] | None) -> str:
 
 
 def checks() -> Iterator[dict]:
-    """A row for each set-up."""
+    """Yield a row for each set-up."""
     for (library, set_up), make in SET_UPS.items():
         row = {"library": library, "version": importlib.metadata.version(library), "set-up": set_up}
         made = make()

@@ -72,7 +72,7 @@ def batches(
 
 
 def padded_loss(model: PackedBert, batch: PackedBatch) -> torch.Tensor:
-    """The usual loss of padded rows: transformers' own model and mask, NSP on position 0, the same MLM slots."""
+    """Return the usual loss of padded rows: transformers' own model and mask, NSP on position 0, the same MLM slots."""
     model.config._attn_implementation = "sdpa"
     out = model.bert(batch.input_ids, batch.segment_ids > 0, batch.token_type_ids)
     at = model._predicted(batch.labels != IGNORED)
@@ -87,7 +87,7 @@ def packed_loss(model: PackedBert, batch: PackedBatch) -> torch.Tensor:
 
 
 def speed() -> Iterator[dict]:
-    """Training steps on WordNet at 128: packing factor, realized speed-up in useful tokens a second, overhead.
+    """Yield training steps on WordNet at 128: packing factor, realized speed-up in useful tokens a second, overhead.
 
     With the MLM head on a fixed number of slots, as in the papers, a padded row costs what a packed one costs, and the
     speed-up is the factor. With the head on masked tokens only, the padded run does not waste it: its work for a
@@ -164,7 +164,7 @@ def bytes_sent() -> Iterator[dict]:
 
 
 def like_wikipedia(count: int) -> TokenStore:
-    """`count` sequences of random tokens, their lengths drawn from Wikipedia's histogram."""
+    """Return `count` sequences of random tokens, their lengths drawn from Wikipedia's histogram."""
     rng, counts = np.random.default_rng(0), load("wikipedia").counts
     lengths = rng.choice(len(counts), count, p=counts / counts.sum())
     tokens, offsets = rng.integers(5, 30_522, lengths.sum()), np.concatenate([[0], np.cumsum(lengths)])

@@ -21,7 +21,7 @@ from packlib.packing.search.sums import direct_bound
 
 
 def data_set(lengths: np.ndarray, folder: Path) -> datasets.Dataset:
-    """Sequences of these lengths in random order, with tokens and labels, on disk."""
+    """Return the sequences of these lengths in random order, with tokens and labels, on disk."""
     rng = np.random.default_rng(0)
     offsets = np.concatenate([[0], np.cumsum(rng.permutation(lengths))]).astype(np.int32)
     column = pa.ListArray.from_arrays(offsets, pa.array(rng.integers(5, 30_000, offsets[-1], dtype=np.int32)))
@@ -30,7 +30,7 @@ def data_set(lengths: np.ndarray, folder: Path) -> datasets.Dataset:
 
 
 def some_of(name: str, count: int) -> np.ndarray:
-    """`count` sequences drawn from a histogram of the workbook."""
+    """Return `count` sequences drawn from a histogram of the workbook."""
     counts = load(name).counts
     return np.random.default_rng(1).choice(len(counts), count, p=counts / counts.sum())
 

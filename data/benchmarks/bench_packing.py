@@ -28,7 +28,7 @@ def packed(lengths: np.ndarray, top: int, method: str, seed: int | None = None) 
 
 
 def light(lengths: np.ndarray, top: int) -> dict[str, Callable[[], list]]:
-    """Both packers of lightbinpack, each with the input that it takes faster."""
+    """Return both packers of lightbinpack, each with the input that it takes faster."""
     import lightbinpack
 
     return {
@@ -65,7 +65,7 @@ def drawn(family: str, top: int, seed: int = 0, n: int = 1_000_000) -> np.ndarra
 
 
 def long_rows(family: str, seed: int = 0) -> Iterator[tuple[int, LengthHistogram, list[int]]]:
-    """The row lengths, the lengths, and depth limits: 4, 16, 64, and about as many as fill a row."""
+    """Yield the row lengths, the lengths, and depth limits: 4, 16, 64, and about as many as fill a row."""
     for top in (4096, 16384, 32768, 131072):
         histogram = LengthHistogram.from_lengths(drawn(family, top, seed), top)
         most = top / histogram.mean_length

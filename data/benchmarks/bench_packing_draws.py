@@ -24,7 +24,7 @@ COLUMNS = (
 
 
 def measure(family: str, seed: int, top: int, depth: int | None, limit: float) -> dict:
-    """One line of the table: plans of one draw at one depth, `optimal` with `limit` seconds."""
+    """Return one line of the table: plans of one draw at one depth, `optimal` with `limit` seconds."""
     time.perf_counter = time.process_time  # of time limits
     histogram = LengthHistogram.from_lengths(drawn(family, top, seed), top)
     made = {

@@ -68,7 +68,7 @@ class Images:
         self.height = np.where(upright, long_side, short_side)
 
     def tiles(self, side: float) -> np.ndarray:
-        """Tiles of this side that cover each image."""
+        """Return tiles of this side that cover each image."""
         return np.ceil(self.width / side) * np.ceil(self.height / side)
 
     def for_each_sample(self, of_images: np.ndarray) -> np.ndarray:
@@ -118,14 +118,14 @@ def nanovlm(rng: np.random.Generator, samples: int) -> Drawn:
 
 
 def qwen(rng: np.random.Generator, samples: int) -> Drawn:
-    """Images of their native size: 28 x 28 pixels are a token, made of 4 patches."""
+    """Return images of their native size: 28 x 28 pixels are a token, made of 4 patches."""
     images = Images(rng, samples)
     seen = images.for_each_sample(np.clip(images.tiles(28), 4, 4_096))
     return Drawn(images.words + seen, 4 * seen, 32_768, 49_152).fitting()
 
 
 def equally_scarce(rng: np.random.Generator, samples: int) -> Drawn:
-    """The samples of `qwen`, where the budget of patches is such that both sums need the same number of rows."""
+    """Return the samples of `qwen`, where the budget of patches is such that both sums need the same number of rows."""
     drawn = qwen(rng, samples)
     share = drawn.patches.sum() / drawn.tokens.sum()
     budget = max(int(share * drawn.max_length), int(drawn.patches.max()))
@@ -133,7 +133,7 @@ def equally_scarce(rng: np.random.Generator, samples: int) -> Drawn:
 
 
 def translate(rng: np.random.Generator, samples: int) -> Drawn:
-    """Sentences and their translations: the second budget counts the tokens of the target."""
+    """Return the sentences and their translations: the second budget counts the tokens of the target."""
     source = np.maximum(2, rng.lognormal(np.log(24), 0.65, samples))
     target = np.maximum(2, source * rng.lognormal(np.log(1.05), 0.25, samples))
     return Drawn(source.astype(np.int64), target.astype(np.int64), 25_000, 25_000)
@@ -174,7 +174,7 @@ def next_fit(drawn: Drawn) -> int:
 
 
 def first_fit(drawn: Drawn, max_patches: int | None = None) -> np.ndarray:
-    """The row of each sample, by first fit from many tokens to few; with another budget of patches, if given."""
+    """Return the row of each sample, by first fit from many tokens to few; with another budget of patches, if given."""
     room_tokens, room_patches = np.empty(0), np.empty(0)
     row_of = np.empty(len(drawn.tokens), np.int64)
     open_rows, opened, fewest = np.empty(0, np.int64), 0, drawn.tokens.min()
@@ -263,7 +263,7 @@ def rows_over_the_second_budget(drawn: Drawn) -> float:
 
 
 def packed(draw: Callable[[np.random.Generator, int], Drawn], drawn: Drawn) -> dict:
-    """What `pack_pairs` makes of the samples of a draw, and how long it takes."""
+    """Return what `pack_pairs` makes of the samples of a draw, and how long it takes."""
     packs, seconds = timed(lambda: pack_pairs(drawn.tokens, drawn.patches, drawn.max_length, drawn.max_patches))
     return {
         "draw": draw.__name__.replace("_", " "),
@@ -296,7 +296,7 @@ PEERS: dict[str, Callable[[Drawn], int]] = {
 
 
 def in_windows(draw: Callable[[np.random.Generator, int], Drawn]) -> dict:
-    """A million samples, which `pack_pairs` packs in windows; those that no row holds are left out."""
+    """Return a million samples, which `pack_pairs` packs in windows; those that no row holds are left out."""
     drawn = draw(np.random.default_rng([0, 10 * PAIRS]), 10 * PAIRS).fitting()
     row, rows = packed(draw, drawn), next_fit(drawn)
     return row | {"next fit": f"{rows} ({rows / row['at least'] - 1:.2%})"}

@@ -20,7 +20,7 @@ METHODS = ("lpfhp", "exact_filling", "auto", "optimal")
 
 
 def line(name: str, lengths: np.ndarray, top: int, depth: int | None) -> dict:
-    """Packs above the best bound, and CPU seconds, of each method for these lengths, cut to the row."""
+    """Return the packs above the best bound, and CPU seconds, of each method for these lengths, cut to the row."""
     histogram = LengthHistogram.from_lengths(np.minimum(lengths, top), top)
     made = {method: timed(partial(plan, histogram, method=method, max_sequences_per_pack=depth)) for method in METHODS}
     bound = max(found.lower_bound for found, _ in made.values())

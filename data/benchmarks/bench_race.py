@@ -17,7 +17,7 @@ UPDATES, TEXTS, SLOTS = 120, 1_280, 128  # of the notebook: updates, texts, and 
 
 
 def train(race: Race, way: str, seed: int) -> tuple[int, int]:
-    """One run; the rows and slots of all its updates."""
+    """Return one run; the rows and slots of all its updates."""
     model, rows, slots = small_bert_of_words(seed), 0, 0
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
     for sentences in race.sentences(way, model):

@@ -68,7 +68,7 @@ def recompute(model: nn.Module, layers: int) -> None:
 
 
 def gradient_of(model: PackedBert, batch: PackedBatch) -> torch.Tensor:
-    """The gradient of the batch's loss as one flat tensor; it is in the model, too."""
+    """Return the gradient of the batch's loss as one flat tensor; it is in the model, too."""
     model.zero_grad()
     sums = PretrainingObjective()(model, batch)
     (sums["mlm_loss"].mean + sums["nsp_loss"].mean).backward()
@@ -100,13 +100,13 @@ def recomputation() -> Iterator[dict]:
 
 
 def underflow_share(gradients: torch.Tensor, scale: float) -> float:
-    """The share of the gradients other than 0 that become 0 where `scale` times them is cast to FP16."""
+    """Return the share of the gradients other than 0 that become 0 where `scale` times them is cast to FP16."""
     gradients = gradients[gradients != 0]
     return ((gradients.double() * scale).half() == 0).double().mean().item()
 
 
 def largest_loss_scale(gradients: torch.Tensor) -> float:
-    """The largest power of 2 that no gradient overflows FP16 with: what `GradScaler` searches for by trial."""
+    """Return the largest power of 2 that no gradient overflows FP16 with: what `GradScaler` searches for by trial."""
     return 2.0 ** math.floor(math.log2(torch.finfo(torch.float16).max / float(gradients.abs().max())))
 
 

@@ -48,13 +48,13 @@ class Lengths:
 
 
 def group(rng: np.random.Generator) -> Node:
-    """A prompt with eight answers."""
+    """Return a prompt with eight answers."""
     tokens = Lengths(rng)
     return Node(tokens(1500, 0.8), [Node(tokens(2500, 0.6), []) for _ in range(8)])
 
 
 def rollouts(rng: np.random.Generator) -> Node:
-    """Two rollouts of seven segments of some 500 tokens; behind some of them it branches in two or three."""
+    """Return two rollouts of seven segments of some 500 tokens; behind some of them it branches in two or three."""
     tokens = Lengths(rng)
 
     def segment(more: int) -> Node:
@@ -75,7 +75,7 @@ def thinking(rng: np.random.Generator) -> Node:
 
 
 def agents(rng: np.random.Generator) -> Node:
-    """Eight agents with one system prompt; at three turns of ten an agent compresses, or calls another."""
+    """Return eight agents with one system prompt; at three turns of ten an agent compresses, or calls another."""
     tokens = Lengths(rng)
 
     def agent() -> Node:
@@ -113,7 +113,7 @@ def as_trees(drawn: list[Node]) -> Trees:
 
 
 def draw(family: Callable[[np.random.Generator], Node], number: int, seed: int) -> Trees:
-    """Trees whose paths fit into a row."""
+    """Return the trees whose paths fit into a row."""
     rng = np.random.default_rng([seed, number])
     drawn = list[Node]()
     while len(drawn) < number:
@@ -127,12 +127,12 @@ def draw(family: Callable[[np.random.Generator], Node], number: int, seed: int) 
 
 
 def nothing_shared(trees: Trees) -> int:
-    """Each path alone, by best fit."""
+    """Return each path alone, by best fit."""
     return plan(trees.lengths, MAX_LENGTH, "lpfhp").num_packs
 
 
 def one_level(trees: Trees) -> TreeRows:
-    """What all sequences of a tree share is there once, and nothing else is shared."""
+    """Return what all sequences of a tree share is there once, and nothing else is shared."""
     ends = np.append(trees.roots[1:], len(trees.parents))
     prompts, answers = list[int](), list[list[int]]()
     for root, end in zip(trees.roots.tolist(), ends.tolist(), strict=True):

@@ -24,7 +24,7 @@ FOLDER = data_path("benchmarks")
 
 
 def timed(call: Callable[[], Any], clock: Callable[[], float] = time.process_time) -> tuple[Any, float]:
-    """What a call returns, and the seconds it took: of the processor, which a busy machine hardly changes."""
+    """Return what a call returns, and the seconds it took: of the processor, which a busy machine hardly changes."""
     start = clock()
     returned = call()
     return returned, clock() - start
@@ -43,13 +43,13 @@ def in_turn(
 
 
 def in_new_process(call: Callable, *arguments: Any) -> Any:
-    """What a call returns in a process of its own, whose memory and clocks are its own."""
+    """Return what a call returns in a process of its own, whose memory and clocks are its own."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         return pool.submit(call, *arguments).result()
 
 
 def memory_of(call: Callable, *arguments: Any) -> int:
-    """MiB that a call takes at most, above what this process has in use before; counted by the kernel."""
+    """Return miB that a call takes at most, above what this process has in use before; counted by the kernel."""
 
     def kib(name: str) -> int:
         return int(re.search(rf"{name}:\s+(\d+)", Path("/proc/self/status").read_text())[1])
@@ -61,7 +61,7 @@ def memory_of(call: Callable, *arguments: Any) -> int:
 
 
 def beside(work: str, seconds: float, peer: str, peer_seconds: float, found: str = "") -> dict:
-    """A row that compares with a peer."""
+    """Return a row that compares with a peer."""
     return {
         "work": work,
         "seconds": f"{seconds:.3f}",
@@ -132,7 +132,7 @@ class Growing:
                 self.rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
 
     def has(self, **values: object) -> bool:
-        """Whether a row has these values, such as `seed=0`."""
+        """Return whether a row has these values, such as `seed=0`."""
         return any(all(row[name] == str(value) for name, value in values.items()) for row in self.rows)
 
     def add(self, rows: Iterable[dict], command: str, packages: Sequence[str]) -> None:

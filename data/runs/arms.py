@@ -116,7 +116,7 @@ def strong_decay(padded: Recipe, factor: float) -> Recipe:
 
 
 def batch(times: int, power: float, warm: bool = True) -> Adjusted:
-    """A batch `times` as large as the divided one, and the rate scaled by `times` to the `power`."""
+    """Return a batch `times` as large as the divided one, and the rate scaled by `times` to the `power`."""
 
     def scaled(padded: Recipe, factor: float) -> Recipe:
         recipe = divided(padded, factor)
@@ -131,7 +131,7 @@ def batch(times: int, power: float, warm: bool = True) -> Adjusted:
 
 
 def curves(padded: Recipe) -> Experiment:
-    """The ways to adjust a recipe."""
+    """Return the ways to adjust a recipe."""
     return Experiment(padded, {
         "padded": Arm(same, packed=False),
         "divided": Arm(divided),
@@ -145,7 +145,7 @@ def curves(padded: Recipe) -> Experiment:
 
 
 def sweep(padded: Recipe, rates: tuple[float, ...]) -> Experiment:
-    """Four of these ways, each at several rates."""
+    """Return four of these ways, each at several rates."""
     return Experiment(padded, {
         f"{name}, {rate:g}": replace(arm, times=rate / padded.learning_rate)
         for rate in rates

@@ -25,7 +25,7 @@ BYTES = 256
 
 
 def within(texts: list[np.ndarray], first: int = 0) -> Neighbors:
-    """The tokens of each text with those before them, where the one before has place `first` or a later one."""
+    """Return the tokens of each text with those before them, where the one before has place `first` or a later one."""
     lengths = np.array([len(text) for text in texts])
     places = ranges(np.zeros_like(lengths), lengths)
     segments = np.where(places >= first, np.repeat(np.arange(len(texts)) + 1, lengths), 0)
@@ -33,13 +33,13 @@ def within(texts: list[np.ndarray], first: int = 0) -> Neighbors:
 
 
 def alone(stores: tuple[TokenStore, TokenStore]) -> tuple[Neighbors, Neighbors]:
-    """The case of bytes that are counted and predicted within each text."""
+    """Return the case of bytes that are counted and predicted within each text."""
     counted, predicted = (within(np.split(store.input_ids, store.offsets[1:-1])) for store in stores)
     return counted, predicted
 
 
 def cases() -> dict[str, tuple[Neighbors, Neighbors]]:
-    """By kind of text: what is counted, and what is predicted."""
+    """Return, by kind of text, what is counted, and what is predicted."""
     rows, test = module_rows(LENGTH, 64 * LENGTH)
     rows = rows[np.random.default_rng(0).permutation(len(rows))[: PLANNED["length"]]]
     whole, single = documents.documents()

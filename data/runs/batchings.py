@@ -38,7 +38,7 @@ class Update:
 
 
 def batched_updates(name: str, store: TokenStore, seed: int, length: int) -> Iterator[Update]:
-    """One pass over `store`."""
+    """Yield one pass over `store`."""
     for batch in batches(name, store, seed, length):
         tokens = batch.useful_tokens
         if name == "nested":
@@ -50,7 +50,7 @@ def batched_updates(name: str, store: TokenStore, seed: int, length: int) -> Ite
 
 
 def batches(name: str, store: TokenStore, seed: int, length: int, size: int = SEQUENCES) -> Iterator[PackedBatch]:
-    """The batches of one pass, each of `size` sequences or about as many; "ascending" has short texts first."""
+    """Yield the batches of one pass, each of `size` sequences or about as many; "ascending" has short texts first."""
     lengths, rng = store.lengths, np.random.default_rng(seed)
     if name in ("token budget", "ascending"):
         budget = size * len(store.input_ids) // len(store)
@@ -79,7 +79,7 @@ def padded_loss(model: GPT2LMHeadModel, batch: PackedBatch) -> Tensor:
 
 
 def nested_loss(model: GPT2LMHeadModel, batch: PackedBatch) -> Tensor:
-    """The loss on the tokens alone, without any padding: queries, keys and values are jagged nested tensors.
+    """Return the loss on the tokens alone, without any padding: queries, keys and values are jagged nested tensors.
 
     On a CPU torch 2.13 has no causal attention over jagged tensors, so each sequence attends by itself.
     """

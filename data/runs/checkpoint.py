@@ -114,7 +114,7 @@ class RunFolder:
         self.saved_update = update
 
     def what_was_saved(self) -> str:
-        """The checkpoint to go on from, in words."""
+        """Return the checkpoint to go on from, in words."""
         if self.folder is None or self.saved_update is None:
             return "no checkpoint was saved"
         return f"the last checkpoint is {self.folder / CHECKPOINT}, of update {self.saved_update}"
@@ -137,7 +137,7 @@ def _write(state: dict, path: Path) -> None:
 
 
 def _load(path: Path) -> dict:
-    """The state in a checkpoint.
+    """Return the state in a checkpoint.
 
     Raises:
         FileNotFoundError, ValueError: if it is damaged, or holds something else, naming it.

@@ -122,7 +122,7 @@ def new_model(seed: int, length: int = LENGTH, alibi: bool = False) -> GPT2LMHea
 
 
 def row_updates(arm: Arm, seed: int, rows: Tensor, tokens: int) -> Iterator[Update]:
-    """Updates on rows in random order, until they have held as many tokens."""
+    """Yield the updates on rows in random order, until they have held as many tokens."""
     order, first = np.random.default_rng(seed).permutation(len(rows)), min(arm.rows_at_first, ROWS)
     warmup, full = SequenceLengthWarmup(arm.duration, 8, LENGTH, 8, arm.truncate), tokens // (ROWS * LENGTH)
     done = at = seen = 0
@@ -137,7 +137,7 @@ def row_updates(arm: Arm, seed: int, rows: Tensor, tokens: int) -> Iterator[Upda
 
 
 def held_out_rows(rows: Tensor) -> Tensor:
-    """Some of the held-out rows, the same each time."""
+    """Return some of the held-out rows, the same each time."""
     return rows[np.random.default_rng(0).permutation(len(rows))[:HELD_OUT_ROWS]]
 
 
@@ -215,7 +215,7 @@ def run(experiment: str, name: str, seed: int, planned: int, data: tuple, rate: 
 
 
 def rates_of(experiment: str, name: str, sweep: bool) -> dict[str, float]:
-    """Rates to train an arm with, by the name of the run."""
+    """Return rates to train an arm with, by the name of the run."""
     if sweep:
         return {f"{name}, {rate:g}": rate for rate in SWEEP_RATES}
     if experiment.startswith("length"):

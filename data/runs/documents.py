@@ -42,7 +42,7 @@ COLUMNS = (
 
 
 def documents() -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """The tokens of each document: those to train on, and those held out that fit into a row."""
+    """Return the tokens of each document: those to train on, and those held out that fit into a row."""
     texts = sorted(set(docstrings()))
     order = np.random.default_rng(0).permutation(len(texts))
     tokens = [np.frombuffer(bytes([BEGIN]) + texts[i].encode(), np.uint8) for i in order]
@@ -51,7 +51,7 @@ def documents() -> tuple[list[np.ndarray], list[np.ndarray]]:
 
 
 def laid_out(tokens: list[np.ndarray], rows: DocumentRows) -> PackedBatch:
-    """The rows with their tokens, each piece of a document a sequence."""
+    """Return the rows with their tokens, each piece of a document a sequence."""
     begins = np.cumsum([0, *map(len, tokens)])[:-1]
     pieces = np.concatenate(tokens)[ranges(begins[rows.documents] + rows.starts, rows.lengths)]
     samples = np.split(pieces, np.cumsum(rows.lengths)[:-1])
@@ -71,7 +71,7 @@ def new_model(seed: int, kind: type[GPT2LMHeadModel] = GPT2LMHeadModel, **option
 
 @torch.no_grad()
 def held_out_losses(model: GPT2LMHeadModel, held_out: list[np.ndarray]) -> tuple[float, float]:
-    """The mean over all tokens but the first of each document, and over those after its first `LATER`."""
+    """Return the mean over all tokens but the first of each document, and over those after its first `LATER`."""
     batch = laid_out(held_out, document_rows([len(document) for document in held_out], LENGTH, "split"))
     losses, later = [], []
     for ids, segments, positions in zip(

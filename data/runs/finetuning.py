@@ -136,7 +136,7 @@ COLUMNS = (
 
 
 def task(name: str) -> tuple[TokenStore, object, SpanLabels | None, int]:
-    """The sequences with their labels, the objective, what labels tokens, and the outputs of the head."""
+    """Return the sequences with their labels, the objective, what labels tokens, and the outputs of the head."""
     store = wordnet_store(max_length=PADDED.max_length)
     if name == "lexname":
         _, classes = np.unique(wordnet_texts().lexname, return_inverse=True)

@@ -49,7 +49,7 @@ Stores = tuple[TokenStore, TokenStore]
 
 
 def split(seed: int = 0) -> Stores:
-    """WordNet's sentence pairs without, and with only, the held-out ones."""
+    """Return WordNet's sentence pairs without, and with only, the held-out ones."""
     store = wordnet_store(max_length=PAIRS.max_length)
     store = store.take(np.flatnonzero(store.sequence_labels >= 0))
     order = np.random.default_rng(seed).permutation(len(store))
@@ -57,7 +57,7 @@ def split(seed: int = 0) -> Stores:
 
 
 def docstrings() -> Stores:
-    """The documents of `documents` that fit into a row: to train on, and held out."""
+    """Return the documents of `documents` that fit into a row: to train on, and held out."""
     return tuple(
         TokenStore.from_samples([{"input_ids": ids} for ids in part if len(ids) <= ADAMW.max_length])
         for part in documents.documents()
@@ -91,14 +91,14 @@ TEXTS = {
 def loader(
     store: TokenStore, length: int, packed: bool, batch_size: int, seed: int, masking: MlmMasking | None, **options
 ) -> tuple[PackLoader, float]:
-    """The loader and its packing factor."""
+    """Return the loader and its packing factor."""
     packs = pack_lengths(store.lengths, length, "lpfhp", None if packed else 1, seed)
     collator = PackingCollator(length, masking)
     return pack_loader(store, packs, collator, batch_size, seed=seed, **options), len(store) / len(packs)
 
 
 def lap_timer() -> Callable[[], float]:
-    """A clock of the processor: each call answers the seconds since the last one, or since this."""
+    """Return a clock of the processor: each call answers the seconds since the last one, or since this."""
     last = time.process_time()
 
     def lap() -> float:
@@ -136,7 +136,7 @@ def run(arm: Arm, padded: Recipe, seed: int, folder: Path, text: Text, stores: S
 
 
 def rows(records: list[dict]) -> list[dict]:
-    """The evaluations, as rows of the table; `spread`: the deviation of the sequences an update so far."""
+    """Return the evaluations, as rows of the table; `spread`: the deviation of the sequences an update so far."""
     found, cpu = [], np.cumsum([record["cpu_seconds"] for record in records])
     sizes = [record["update_sequences"] for record in records]
     for record, used in zip(records, cpu, strict=True):

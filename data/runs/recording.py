@@ -18,7 +18,7 @@ def _absolute(path: str) -> Path:
 
 
 def arguments(program: str, about: str) -> argparse.ArgumentParser:
-    """The options that all experiments have; `about` is the docstring of the program."""
+    """Return the options that all experiments have; `about` is the docstring of the program."""
     parser = argparse.ArgumentParser(prog=f"python data/record.py {program}", description=about.splitlines()[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--out", type=_absolute, help="default: a file in data/runs/")

@@ -19,7 +19,7 @@ LEFT_OUT = {"site-packages", "test", "tests", "idlelib", "lib2to3"}  # tests and
 
 
 def modules(left_out: set[str] = LEFT_OUT) -> Iterator[Path]:
-    """The files of the standard library, but for those in the folders `left_out`."""
+    """Yield the files of the standard library, but for those in the folders `left_out`."""
     root = Path(sysconfig.get_paths()["stdlib"])
     for path in sorted(root.rglob("*.py")):
         if not left_out & set(path.relative_to(root).parts):
@@ -27,7 +27,7 @@ def modules(left_out: set[str] = LEFT_OUT) -> Iterator[Path]:
 
 
 def docstrings() -> Iterator[str]:
-    """Those of the modules, classes and functions."""
+    """Yield those of the modules, classes and functions."""
     for path in modules():
         with warnings.catch_warnings(action="ignore"):  # old escapes
             tree = ast.parse(path.read_bytes())
@@ -38,7 +38,7 @@ def docstrings() -> Iterator[str]:
 
 
 def functions(path: Path) -> Iterator[str]:
-    """The source of each function of a module, methods too, but for those inside other functions."""
+    """Yield the source of each function of a module, methods too, but for those inside other functions."""
     with warnings.catch_warnings(action="ignore"):
         source = path.read_bytes()
         open_nodes: list[ast.AST] = [ast.parse(source)]
@@ -68,7 +68,7 @@ def function_stores(length: int) -> tuple[TokenStore, TokenStore]:
 
 
 def module_rows(length: int, least: int) -> tuple[Tensor, Tensor]:
-    """Rows of `length` bytes, each from one module of at least `least` bytes: to train on, and held out.
+    """Return the rows of `length` bytes, each from one module of at least `least` bytes: to train on, and held out.
 
     Every tenth module, in an order drawn by one fixed seed, is held out. Modules that hold a table of characters are
     left out.

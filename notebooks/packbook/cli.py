@@ -40,7 +40,7 @@ _pairs = partial(click.option, "-p", "--parameter", "pairs", type=(str, str), mu
 @_command("list")
 @_json
 def _list(script: bool) -> None:
-    """The notebooks and their parameters.
+    """Name the notebooks and their parameters.
 
     \b
     Examples:
@@ -64,7 +64,7 @@ def _list(script: bool) -> None:
 @_command("new")
 @click.argument("notebook")
 def _new(notebook: str) -> None:
-    """Make a new chapter of the workbook, which runs; needs a clone of the repository.
+    """Make a new chapter that runs; this needs a clone of the repository.
 
     \b
     Examples:
@@ -128,7 +128,7 @@ def _sweep(notebook: str, pairs: Pairs, out: Path, progress: bool, jobs: int, co
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns an exit code as `packlib.tools.exits` says, or 141 if nobody reads what is printed."""
+    """Run the command line; return an exit code as `packlib.tools.exits` says, or 141 if nobody reads the output."""
     return call(program, arguments)
 
 

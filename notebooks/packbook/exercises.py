@@ -63,7 +63,7 @@ class Exercise:
     slips: Mapping[str, Any] = field(default_factory=dict)
 
     def inputs(self) -> list[Sequence]:
-        """The arguments to try, a sequence for each call, from short to long: the same ones every time."""
+        """Return the arguments to try, a sequence for each call, from short to long: the same ones every time."""
         if self.draw is None:
             return list(self.cases) or [()]
         rng = Random(0)
@@ -151,7 +151,7 @@ class Exercises(dict[str, Exercise]):
             self.solution(name)
 
     def or_reference(self, name: str, answer: Any) -> Any:
-        """The learner's `answer` once it is right, and the solution before: what the next cells go on with."""
+        """Return the learner's `answer` once it is right, and the solution before: what the next cells go on with."""
         exercise = self[one_of("exercise", name, self)]
         return answer if exercise.judge(answer).state == "right" else exercise.solution
 
@@ -166,7 +166,7 @@ class Exercises(dict[str, Exercise]):
 
 
 def in_short(value: Any, form: Callable[[Any], str] = shown) -> str:
-    """A value in one line of at most 100 characters, all of them printable; never raises."""
+    """Return a value in one line of at most 100 characters, all of them printable; never raises."""
     try:
         text = " ".join(form(_plain(value)).split())
     except Exception:
@@ -177,7 +177,7 @@ def in_short(value: Any, form: Callable[[Any], str] = shown) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value with single numbers of NumPy and torch as Python's own, to ten digits: 0.6561, not 0.6561000000000001."""
+    """Turn single numbers of NumPy and torch into Python's own, to ten digits: 0.6561, not 0.6561000000000001."""
     if type(value) in (list, tuple):
         return type(value)(map(_plain, value))
     value = value if getattr(value, "ndim", 0) else as_python(value)

@@ -31,12 +31,12 @@ _LOOK = {"style": {"description_width": "11em"}, "layout": {"width": "36em", "ma
 
 
 def slider(label: str, low: int, high: int, value: int, step: int = 1) -> widgets.IntSlider:
-    """A slider over whole numbers. It reports when it is let go, so that pictures do not queue up."""
+    """Return a slider over whole numbers. It reports when it is let go, so that pictures do not queue up."""
     return widgets.IntSlider(value, low, high, step, description=label, continuous_update=False, **_LOOK)
 
 
 def choice(label: str, options: Iterable[Any], value: Any) -> widgets.SelectionSlider | widgets.ToggleButtons:
-    """A slider over a few numbers, such as 1, 2, 4, 8, or a button for each of a few names, which have no order.
+    """Return a slider over a few numbers, such as 1, 2, 4, 8, or a button for each of a few names, which have no order.
 
     Not a drop-down list: JupyterLab takes the arrow keys away from those, so the keyboard could not move them. Buttons
     are reached by Tab.
@@ -72,11 +72,11 @@ class Explorer:
     _made: dict[str, Any]  # how to make it again, where no kernel runs
 
     def controls(self) -> dict[str, widgets.ValueWidget]:
-        """The controls by the names of `draw`'s parameters, each with a description."""
+        """Return the controls by the names of `draw`'s parameters, each with a description."""
         raise NotImplementedError
 
     def draw(self, *_: Any, **values: Any) -> tuple[Figure, str]:
-        """The figure and its alt text for these values of the controls. Depends on nothing else."""
+        """Return the figure and its alt text for these values of the controls. It depends on nothing else."""
         raise NotImplementedError
 
     def data(self) -> dict[str, Any] | None:
@@ -84,7 +84,7 @@ class Explorer:
         return None
 
     def react(self, name: str) -> None:
-        """Called after the control `name` changed, before drawing: the place to move another one's limits."""
+        """Move the limits of other controls, after the control `name` changed and before drawing."""
 
     def __new__(cls, *args: Any, **options: Any) -> "Explorer":
         made = super().__new__(cls)
@@ -144,7 +144,7 @@ class Explorer:
 
 
 def _with_choice(control: widgets.Widget) -> widgets.Widget:
-    """A control, with the name of its choice beside it."""
+    """Return a control, with the name of its choice beside it."""
     if not isinstance(control, widgets.SelectionSlider):
         return control
     # a label would draw `$x$` in a name as a formula; the margin keeps it off the handle at the end of the slider

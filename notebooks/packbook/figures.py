@@ -81,7 +81,7 @@ def _add_typeface() -> None:
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """In here matplotlib's settings are the workbook's, and afterwards as they were."""
+    """Set matplotlib's settings to the workbook's in here; afterwards they are as they were."""
     if _STYLED.get():
         yield
         return
@@ -115,12 +115,12 @@ class StyledFigure(Figure):
         return super().add_subplot(*arguments, **{"axes_class": _StyledAxes} | options)
 
     def suptitle(self, text: str, **options: Any) -> Text:
-        """A title at the left edge, as those of axes."""
+        """Return a title at the left edge, as those of axes."""
         return super().suptitle(text, **{"x": 0.02, "ha": "left"} | options)
 
 
 def new_figure(rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:
-    """A `StyledFigure` and its axes; `options` go to `Figure.subplots`."""
+    """Return a `StyledFigure` and its axes; `options` go to `Figure.subplots`."""
     fig = StyledFigure()
     return fig, fig.subplots(rows, columns, **options)
 
@@ -185,7 +185,7 @@ def _fix_layout(fig: Figure) -> None:
 
 
 def _palette(drawn: Image.Image, size: int = 96) -> np.ndarray:
-    """The colors of series, those of the largest areas, and what comes nearest to the rest."""
+    """Return the colors of series, those of the largest areas, and what comes nearest to the rest."""
     areas = drawn.getcolors(drawn.width * drawn.height) or []
     large = [color for _, color in sorted(areas, key=lambda area: -area[0])[: size // 4]]
     rest = size - len(_KEPT) - len(large)
@@ -197,7 +197,7 @@ def _palette(drawn: Image.Image, size: int = 96) -> np.ndarray:
 
 @styled()
 def png(fig: Figure, dpi: float | None = None) -> bytes:
-    """The figure as a PNG of at most 96 colors, a quarter of the size that matplotlib writes.
+    """Return the figure as a PNG of at most 96 colors, a quarter of the size that matplotlib writes.
 
     The colors of series are among them, however small a mark is. By default it has 144 dots an inch, or is 1920
     pixels wide where figures are saved too: one picture is both. Of that it takes the time to write the fewest bytes.
@@ -226,7 +226,7 @@ def claim(fig: Figure) -> str:
 
 @styled()
 def svg(fig: Figure, alt: str, title: str = "", numbers: Mapping[str, Any] | None = None) -> str:
-    """The figure as SVG text with `alt` as its `<desc>`, the same bytes every time.
+    """Return the figure as SVG text with `alt` as its `<desc>`, the same bytes every time.
 
     Its `<title>` is the `title`, or the claim of the figure, or `alt`. Its `numbers` are JSON in a `<metadata>`.
     """

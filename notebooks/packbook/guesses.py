@@ -89,7 +89,7 @@ def judge_guess(
 
 
 def said(value: float | str, unit: str) -> str:
-    """A number with its unit, as people write it: three digits, or all before the point; a text as it is."""
+    """Return a number with its unit, as people write it: three digits, or all before the point; a text as it is."""
     if not isinstance(value, str):
         exact = Decimal(value)
         step = Decimal(1).scaleb(min(0, exact.adjusted() - 2))
@@ -99,14 +99,14 @@ def said(value: float | str, unit: str) -> str:
 
 
 def as_python(value: Any) -> Any:
-    """A scalar or an array of NumPy or torch as Python's own numbers, bools, texts and lists."""
+    """Return a scalar or an array of NumPy or torch as Python's own numbers, bools, texts and lists."""
     return value.tolist() if callable(getattr(value, "tolist", None)) else value
 
 
 def _compare_numbers(
     text: str, truth: float, unit: str, limits: tuple[float, float], by_factor: bool
 ) -> tuple[Any, str, float]:
-    """A state and a message for a `Judgment`, and the number that was read."""
+    """Return a state and a message for a `Judgment`, and the number that was read."""
     number, has_unit = _number(text)
     if math.isclose(number, truth, rel_tol=1e-9):
         return "right", "Exactly right.", number
@@ -135,7 +135,7 @@ def _compare_numbers(
 
 
 def _number(text: str) -> tuple[float, bool]:
-    """The number that a text says, and whether a word or a sign stands behind it, such as a unit."""
+    """Return the number that a text says, and whether a word or a sign stands behind it, such as a unit."""
     text = re.sub("^an? (?=thousand|million|billion)", "1 ", text, flags=re.IGNORECASE)
     written = _WRITTEN.fullmatch(re.sub("^(?:minus |[-−]) ?", "-", text, flags=re.IGNORECASE))
     if not written and (comma := _DECIMAL_COMMA.search(text)):
@@ -164,7 +164,7 @@ def _read(text: str, truth: str, choices: Sequence[str]) -> str:
 
 
 def _lengths(text: str) -> list[float]:
-    """The lengths of a pack, however they are joined: "4+3+3 = 10", "4, 3, 3" or "[3 4 3]"."""
+    """Return the lengths of a pack, however they are joined: "4+3+3 = 10", "4, 3, 3" or "[3 4 3]"."""
     return sorted(map(float, re.findall(r"\d+(?:\.\d+)?", text.partition("=")[0], re.ASCII)))
 
 
@@ -179,7 +179,7 @@ def _word(text: str) -> str:
 
 
 def _singular(unit: str) -> str:
-    """The unit of one: "pack" of "packs", "sequence in a pack" of "sequences in a pack"."""
+    """Return the unit of one: "pack" of "packs", "sequence in a pack" of "sequences in a pack"."""
     first, *others = unit.split(" ")
     if first not in ("s", "times"):
         first = re.sub("ies$", "y", first) if first.endswith("ies") else first.removesuffix("s")

@@ -18,7 +18,7 @@ _TAGS = re.compile(r"&lt;(/?(?:details|summary))&gt;")  # the HTML that a notebo
 
 
 def content_policy(script: str = "", images: str = "data:") -> str:
-    """The `<meta>` that keeps a page from running any other script than `script`, and from fetching anything.
+    """Return the `<meta>` that keeps a page from running any other script than `script`, and from fetching anything.
 
     Args:
         script: the text between the tags of the page's own script, or "" if it has none.
@@ -38,7 +38,7 @@ def fill_template(template: Path, **parts: Any) -> str:
 
 
 def mathml(formula: str, block: bool = False) -> str:
-    """A formula of LaTeX as MathML. The converter takes ± for a name, and browsers put no spaces around names."""
+    """Turn a formula of LaTeX into MathML. The converter takes ± for a name; browsers put no spaces around names."""
     made = convert(formula, display="block" if block else "inline")
     return made.replace("<mi>&#x000B1;</mi>", "<mo>&#x000B1;</mo>")
 
@@ -64,7 +64,7 @@ class _Renderer(IPythonRenderer):
 
 
 def markdown_to_html(source: str, anchors: bool = False, address: Callable[[str], str] = str) -> str:
-    """A notebook's Markdown as HTML; with `anchors`, headings carry a link to themselves.
+    """Return a notebook's Markdown as HTML; with `anchors`, headings carry a link to themselves.
 
     Args:
         address: where a link leads, of where it leads in the notebook.

@@ -89,7 +89,7 @@ class Dataset:
         return one_of(name, value, available())
 
     def parse(self, text: str) -> str:
-        """A file becomes an absolute path, so that a notebook finds it wherever it runs."""
+        """Make a file's path absolute, so that a notebook finds it wherever it runs."""
         path = os.path.expanduser(text)
         return text if text in available() or not os.path.isfile(path) else os.path.realpath(path)
 
@@ -146,7 +146,7 @@ class Parameters(dict[str, Kind]):
         return SimpleNamespace(**checked)
 
     def _check_some(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The checked values; text is read as from a shell, so "none" is None."""
+        """Return the checked values; text is read as from a shell, so "none" is None."""
         try:
             checked = {}
             for name, value in values.items():
@@ -158,7 +158,7 @@ class Parameters(dict[str, Kind]):
 
 
 def parameters_of(notebook: str) -> Parameters:
-    """The names and kinds of a notebook's parameters: `PARAMETERS` of its chapter.
+    """Return the names and kinds of a notebook's parameters: `PARAMETERS` of its chapter.
 
     The chapter of "01_padding_waste" is `packbook.n01_padding_waste`; its lesson is not loaded.
     """
@@ -176,7 +176,7 @@ def check_values(notebook: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _injected(shell: Any) -> list[str]:
-    """The names that papermill was given. It only warns of unknown ones, and sets them all in a cell of its own.
+    """Return the names that papermill was given. It only warns of unknown ones, and sets them all in a cell of its own.
 
     That cell comes second, right after the one with the parameters; a later one that begins alike is a learner's.
     """

@@ -76,7 +76,7 @@ class Questions(dict[str, Question]):
 
     @classmethod
     def beside(cls, lesson: str) -> "Questions":
-        """The questions of `questions.toml` beside a lesson: a table for each, with the fields of `Question`.
+        """Return the questions of `questions.toml` beside a lesson: a table for each, with the fields of `Question`.
 
         Args:
             lesson: `__file__` of the lesson.
@@ -168,7 +168,7 @@ class Questions(dict[str, Question]):
 
 
 def _truth_of(name: str, question: Question, given: Any) -> Any:
-    """The truth of a question, from where it stands: at the call, or in `questions.toml`."""
+    """Return the truth of a question, from where it stands: at the call, or in `questions.toml`."""
     if given is not ... and question.truth is not ...:
         raise ValueError(f"{name} has its truth in questions.toml, so reveal takes none.")
     truth = question.truth if given is ... else given
@@ -181,7 +181,7 @@ def _truth_of(name: str, question: Question, given: Any) -> Any:
 
 
 def _reason_of(name: str, question: Question, values: Mapping[str, Any]) -> str:
-    """The reason in words, with the values that the notebook computed."""
+    """Return the reason in words, with the values that the notebook computed."""
     try:
         return question.why.format(**values)
     except KeyError as missing:

@@ -40,7 +40,7 @@ def meanings(notebook: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
 
 
 def questions_of(notebook: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """The words of each question of a notebook, which stand in bold above its cell for the guess, with that cell."""
+    """Return each question's words, which stand in bold above its cell for the guess, with that cell."""
     found, words = [], ""
     for cell in notebook["cells"]:
         if cell["cell_type"] == "markdown":
@@ -68,7 +68,7 @@ def result(name: str, value: Any) -> None:
 
 
 def results_of(path: str | os.PathLike) -> dict[str, Any]:
-    """The results that an executed notebook recorded, by name; the last one holds."""
+    """Return the results that an executed notebook recorded, by name; the last one holds."""
     notebook = json.loads(Path(path).read_text(encoding="utf-8"))
     return {one["name"]: one["value"] for one in meanings(notebook, "result")}
 

@@ -210,7 +210,7 @@ def _completed(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sequence_starts(segments: Tensor) -> Tensor:
-    """The slots, counted over all packs, in which sequences start; int64, shape (number of sequences,).
+    """Return the slots, counted over all packs, in which sequences start; int64, shape (number of sequences,).
 
     Raises:
         ValueError: if the segment ids of a pack are not 1, 2, 3, … and then 0.

@@ -192,7 +192,7 @@ class PackingCollator:
 
 
 def _sequences_of(row: Mapping[str, Any], first: int) -> TokenStore:
-    """The sequences of a row of `pack_dataset`, called `first` and the numbers after it."""
+    """Return the sequences of a row of `pack_dataset`, called `first` and the numbers after it."""
     lengths = row_lengths(row)
     read = {name: np.asarray(row[name]) for name in ("input_ids", "labels", "token_type_ids") if name in row}
     return TokenStore(

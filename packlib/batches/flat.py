@@ -120,7 +120,7 @@ def flatten_packs(batch: PackedBatch) -> FlatBatch:
 
 
 def row_lengths(row: Mapping[str, Any]) -> np.ndarray:
-    """Tokens of each sequence of a row, by `seq_lengths`, or else by the positions that restart at 0; int64.
+    """Return the tokens of each sequence of a row, by `seq_lengths`, or else by the positions that restart at 0; int64.
 
     Raises:
         ValueError: if the row does not say, or has a column of tokens that no model reads.
@@ -160,7 +160,7 @@ def _by_positions(row: Mapping[str, Any], tokens: int) -> np.ndarray:
 
 
 def _values(row: Mapping[str, Any], name: str) -> np.ndarray:
-    """A column of a row, one whole number a token; int64."""
+    """Return a column of a row, one whole number a token; int64."""
     if name not in row:
         raise ValueError(f"The column {shown(name)} is in some rows only; all rows must have it, or none.")
     values = np.asarray(row[name])

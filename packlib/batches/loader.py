@@ -254,7 +254,7 @@ def _token_loader(
     order: tuple[int, bool, bool, int | None, int | None],
     options: dict[str, Any],
 ) -> PackLoader:
-    """A loader of the batches of `batch_by_tokens`; `order` are seed, shuffle, drop_last, ranks and rank."""
+    """Return a loader of the batches of `batch_by_tokens`; `order` are seed, shuffle, drop_last, ranks and rank."""
     if batch_size is not None:
         raise ValueError(f"batch_size must be left out for batches by tokens, not {shown(batch_size)}.")
     collator = PackingCollator() if collator is None else collator

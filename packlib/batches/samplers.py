@@ -96,7 +96,7 @@ class PackSampler(Sampler):
         return len(self._bounds) - 1
 
     def _batches(self) -> Iterator[list[Any]]:
-        """The packs of this rank in each batch of the epoch."""
+        """Yield the packs of this rank in each batch of the epoch."""
         rng = np.random.default_rng([self.seed, self.epoch])
         if self.schedule is None:
             order = rng.permutation(self.num_packs) if self.shuffle else np.arange(self.num_packs)
@@ -209,7 +209,7 @@ class TokenBatchSampler(PackSampler):
         return [*range(0, whole * ranks + 1, ranks), number]
 
     def _batches(self) -> Iterator[list[PaddedShape]]:
-        """The one batch of this rank in each step of the epoch."""
+        """Yield the one batch of this rank in each step of the epoch."""
         batches = self.batches
         every = batches.same_shape_every
         neighbors = max(every, self.ranks)  # batches that stay together
@@ -229,7 +229,7 @@ class TokenBatchSampler(PackSampler):
             yield [self._dealt(rest)]
 
     def _dealt(self, rest: np.ndarray) -> PaddedShape:
-        """This rank's share of the samples of a last step with fewer batches than ranks."""
+        """Return this rank's share of the samples of a last step with fewer batches than ranks."""
         samples = np.concatenate([self.batches[int(batch)] for batch in rest])
         share = samples[self.rank :: self.ranks]
         return PaddedShape(share, len(share), int(self.batches.widths[rest].max()))

@@ -179,13 +179,13 @@ def batch_by_tokens(
 
 
 def _rows(ordered_lengths: np.ndarray, every: int) -> np.ndarray:
-    """The lengths in rows of `every` samples, one for each batch of a shape; the last row is filled up with 0."""
+    """Put the lengths into rows of `every` samples, one for each batch of a shape; 0 fills the last row up."""
     blank = -len(ordered_lengths) % every
     return np.append(ordered_lengths, np.zeros(blank, ordered_lengths.dtype)).reshape(-1, every)
 
 
 def _starts(largest_ends: np.ndarray) -> list[int]:
-    """The first row of each group, if each takes as many rows as it may."""
+    """Return the first row of each group, if each takes as many rows as it may."""
     starts = [0]
     while largest_ends[starts[-1]] < len(largest_ends):
         starts.append(int(largest_ends[starts[-1]]))
@@ -193,7 +193,7 @@ def _starts(largest_ends: np.ndarray) -> list[int]:
 
 
 def _dealt(sample_ids: np.ndarray, starts: list[int], every: int) -> np.ndarray:
-    """The samples batch by batch: each column of a group of rows is a batch."""
+    """Return the samples batch by batch: each column of a group of rows is a batch."""
     if every == 1:
         return sample_ids
     blank = -len(sample_ids) % every
@@ -204,7 +204,7 @@ def _dealt(sample_ids: np.ndarray, starts: list[int], every: int) -> np.ndarray:
 
 
 def _token_batches(sample_ids: np.ndarray, sizes: np.ndarray, lengths: np.ndarray, every: int) -> TokenBatches:
-    """Batches of so many samples, with their widths and tokens.
+    """Return the batches of so many samples, with their widths and tokens.
 
     Args:
         sizes: samples of each batch; 0 for a blank one.
@@ -222,7 +222,7 @@ def _token_batches(sample_ids: np.ndarray, sizes: np.ndarray, lengths: np.ndarra
 
 
 def _budget(name: str, budget: int, lengths: np.ndarray) -> int:
-    """The budget, checked: no length is above it."""
+    """Return the budget, checked: no length is above it."""
     too_long = np.flatnonzero(lengths > whole_number("max_tokens", budget, 1))
     if too_long.size:
         examples = ", ".join(f"sample {i} with {lengths[i]}" for i in too_long[:5].tolist())
@@ -234,7 +234,7 @@ def _budget(name: str, budget: int, lengths: np.ndarray) -> int:
 
 
 def _ordered(lengths: np.ndarray, order: str, seed: int | Sequence[int] | None) -> np.ndarray:
-    """The positions of the samples in the wanted order."""
+    """Return the positions of the samples in the wanted order."""
     if order == "dataset":
         return np.arange(len(lengths))
     rng = np.random.default_rng(0 if seed is None else seed)
@@ -248,7 +248,7 @@ def _ordered(lengths: np.ndarray, order: str, seed: int | Sequence[int] | None) 
 
 
 def _ends(rows: np.ndarray, budget: int, max_rows: int) -> np.ndarray:
-    """For each row, where the largest group ends that starts there: each column adds up to the budget at most."""
+    """Find where the largest group ends that starts at each row: each column adds up to the budget at most."""
     number = len(rows)
     ends = np.minimum(np.arange(number) + min(max_rows, number), number)
     for column in rows.T:
@@ -259,7 +259,7 @@ def _ends(rows: np.ndarray, budget: int, max_rows: int) -> np.ndarray:
 
 
 def _padded_ends(rows: np.ndarray, budget: int, max_rows: int) -> np.ndarray:
-    """For each row, where the largest group ends that starts there: its rows × its longest is the budget at most."""
+    """Find where the largest group ends that starts at each row: its rows × its longest is the budget at most."""
     longest = rows.max(1).tolist()
     ends = np.empty(len(longest), np.int64)
     records = deque[int]()  # rows of the group that are longer than all before them; the longest first
@@ -277,7 +277,7 @@ def _padded_ends(rows: np.ndarray, budget: int, max_rows: int) -> np.ndarray:
 
 
 def _leaving_enough(largest_ends: list[int], fewest: int) -> np.ndarray:
-    """For each row, where the largest group ends that leaves all but the last group `fewest` rows; else 0.
+    """Find where the largest group of each row ends that leaves all but the last group `fewest` rows; else 0.
 
     Args:
         largest_ends: where the largest group ends that starts at each row, whatever comes after it.

@@ -194,7 +194,7 @@ class TokenStore(Ragged[dict[str, Any]]):
 
 
 def _refuse_same_ids(ids: np.ndarray) -> None:
-    """A sample id decides what is masked, and says whose a prediction is."""
+    """Refuse equal sample ids: an id decides what is masked, and says whose a prediction is."""
     if len(np.unique(ids)) < len(ids):
         raise ValueError(
             "sample_ids must be different for each sequence; some are the same. Other ones can be set with "
@@ -203,7 +203,7 @@ def _refuse_same_ids(ids: np.ndarray) -> None:
 
 
 def _refuse_labels(name: str, values: np.ndarray) -> None:
-    """A label is a whole number from 0 up, or -100."""
+    """Refuse labels that are no whole numbers from 0 up, nor -100."""
     if (wrong := (values < 0) & (values != IGNORED)).any():
         at = int(wrong.argmax())
         raise ValueError(f"{name} must be from 0 up, or -100 for none, not {values[at]} (at position {at}).")
@@ -214,7 +214,7 @@ _SEQUENCE_LABELS = ("label", "next_sentence_label", "sentence_order_label")
 
 
 def _fields_of(sample: Mapping, name: str) -> dict[str, Any]:
-    """The columns of one sample as arrays and numbers, checked; `labels` only where each token has one."""
+    """Return the columns of one sample as arrays and numbers, checked; `labels` only where each token has one."""
     if not isinstance(sample, Mapping) or "input_ids" not in sample:
         raise TypeError(f"{name} must be a mapping with input_ids, not {shown(sample)}.")
     label_columns = [c for c in sample if c in _SEQUENCE_LABELS or (c == "labels" and np.ndim(sample[c]) == 0)]
@@ -233,7 +233,7 @@ def _fields_of(sample: Mapping, name: str) -> dict[str, Any]:
 
 
 def _by_token(sample: Mapping, column: str, name: str) -> np.ndarray:
-    """A column with one number a token."""
+    """Return a column with one number a token."""
     if column not in ("input_ids", "token_type_ids", "labels", "attention_mask"):
         raise ValueError(
             f"{name} has the column {shown(column)}, which no batch can carry: remove it from the data set "

@@ -142,7 +142,7 @@ class _Places:
 def _outgoing(
     places: _Places, by_length: np.ndarray, starts: np.ndarray, rank: int, world_size: int
 ) -> tuple[np.ndarray, list[int]]:
-    """The positions of this rank's samples, in the order in which each rank gets them, and how many it gets.
+    """Return the positions of this rank's samples, in the order in which each rank gets them, and how many it gets.
 
     Args:
         by_length, starts: this rank's samples from short to long, and where those of each length begin.
@@ -191,7 +191,7 @@ def _fill(
 
 
 def _first_samples(plan: PackingPlan) -> np.ndarray:
-    """For each item of the plan, count the samples of its length that the items before it take."""
+    """Count, for each item of the plan, the samples of its length that the items before it take."""
     order = np.argsort(plan.items, kind="stable")
     lengths = plan.items[order]
     samples = np.repeat(plan.repeats, plan.sizes)[order]

@@ -33,7 +33,7 @@ def group(hours: float) -> Iterator[None]:
 
 @contextmanager
 def _group(hours: float) -> Iterator[tuple[Any, int, int]]:
-    """A process group, with its store, this rank and the number of ranks."""
+    """Open a process group, with its store, this rank and the number of ranks."""
     store, rank, ranks = next(dist.rendezvous("env://"))
     dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks, timeout=timedelta(hours=hours))
     try:

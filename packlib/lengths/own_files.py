@@ -144,7 +144,7 @@ def _refuse_ids(path: str | os.PathLike[str], first: list[int], second: list[int
 
 
 def _rows(path: Path) -> Iterator[tuple[int, str, list[str]]]:
-    """The lines of a text file that are neither blank nor comments: number, text and fields."""
+    """Yield the lines of a text file that are neither blank nor comments: number, text and fields."""
     number = 0
     with path.open(encoding="utf-8-sig") as file:
         try:
@@ -211,7 +211,7 @@ def refuse_doubles(holder: str, names: Iterable[str]) -> None:
 
 
 def _text_chunks(path: Path, column: str | None) -> tuple[Iterator[np.ndarray], int]:
-    """One length a line, or the named column of a CSV; and the number of the first line with a length."""
+    """Read one length a line, or the named column of a CSV; and the number of the first line with a length."""
     first, fields = _first_row(path)
     if column is not None and all(map(_is_number, fields)):
         raise ValueError(
@@ -224,7 +224,7 @@ def _text_chunks(path: Path, column: str | None) -> tuple[Iterator[np.ndarray], 
 
 
 def _integers(path: Path, line: int, at: int, width: int) -> Iterator[np.ndarray]:
-    """The whole numbers in one of `width` columns, from a line on; blank lines may only end the file."""
+    """Yield the whole numbers in one of `width` columns, from a line on; blank lines may only end the file."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.csv as pa_csv
@@ -268,7 +268,7 @@ def _integers(path: Path, line: int, at: int, width: int) -> Iterator[np.ndarray
 
 
 def _npy_chunks(path: Path) -> Iterator[np.ndarray]:
-    """The numbers of the array; only the chunk that is counted is in memory."""
+    """Yield the numbers of the array; only the chunk that is counted is in memory."""
     with naming(path, "whole .npy file of lengths"), path.open("rb") as file:
         shape, dtype = npy_header(file)
         if len(shape) != 1:
@@ -290,7 +290,7 @@ def parquet_file(path: Path) -> Any:
 
 
 def parquet_batches(file: Any, names: list[str]) -> Iterator[Any]:
-    """Columns of an open Parquet file, some rows at a time, with about `_TOKENS` numbers: so memory is bounded."""
+    """Yield columns of an open Parquet file, some rows at a time, with about `_TOKENS` numbers: memory is bounded."""
     with suppress(ImportError):  # pyarrow would load it for the first array, and lose an interrupt meanwhile
         import pandas  # type: ignore[import-untyped] # noqa: F401
     paths = [file.metadata.schema.column(at).path for at in range(file.metadata.num_columns)]
@@ -329,7 +329,7 @@ def _parquet_chunks(path: Path, column: str | None) -> Iterator[np.ndarray]:
 
 
 def _json_chunks(path: Path, column: str | None) -> Iterator[np.ndarray]:
-    """A length from each of the JSON lines: a whole number, how many items a list has, or that of a named column."""
+    """Yield a length from each JSON line: a whole number, the items of a list, or either in a named column."""
     with naming(path, "file of JSON lines of lengths") as path, arrow_errors(), open_lines(path) as file:
         chunk: list[int] = []
         for number, row in json_rows(file):
@@ -341,7 +341,7 @@ def _json_chunks(path: Path, column: str | None) -> Iterator[np.ndarray]:
 
 
 def _json_length(row: Any, column: str | None, number: int) -> int:
-    """The length that one of the JSON lines says."""
+    """Return the length that one of the JSON lines says."""
     value, what = row, f"line {number}"
     if row == {}:
         raise ValueError(f"line {number} has no column.")

@@ -108,6 +108,6 @@ def _data_set(name: str, max_length: int | None, overlong: Overlong) -> LengthHi
 
 
 def _about(make: Callable) -> str:
-    """The first line of a docstring, as a phrase."""
+    """Return the first line of a docstring, as a phrase."""
     line = (make.__doc__ or "").splitlines()[0].rstrip(".")
     return line[0].lower() + line[1:] if line[1].islower() else line

@@ -113,7 +113,7 @@ def bucket_bounds(max_length: int, buckets: int) -> list[int]:
 
 
 def _expected_slots(counts: np.ndarray, batch_size: int, window: int) -> float:
-    """Expected slots when shuffled data is cut into windows, and each sorted window into batches."""
+    """Return expected slots when shuffled data is cut into windows, and each sorted window into batches."""
     total = int(counts.sum())
     sample = min(batch_size * window, total)
     windows, rest = divmod(total, sample) if sample else (0, 0)
@@ -121,7 +121,7 @@ def _expected_slots(counts: np.ndarray, batch_size: int, window: int) -> float:
 
 
 def _window_slots(counts: np.ndarray, sample: int, batch_size: int) -> float:
-    """Expected slots of one sorted window of `sample` sequences, a random sample without replacement.
+    """Return expected slots of one sorted window of `sample` sequences, a random sample without replacement.
 
     A batch is as wide as the sequence that ends it is long. How many sequences of the sample are shorter
     than l is hypergeometric, and the r-th in order is l or longer if that number is under r. The mean of a
@@ -145,7 +145,7 @@ def _window_slots(counts: np.ndarray, sample: int, batch_size: int) -> float:
 
 
 def _at_most(values: np.ndarray, total: int, marked: int, sample: int) -> np.ndarray:
-    """P(X <= value) for X hypergeometric: how many of `marked` among `total` a sample holds.
+    """Return P(X <= value) for X hypergeometric: how many of `marked` among `total` a sample holds.
 
     From the mode outward each probability is a ratio times the one before: nothing is lost to factorials.
     """

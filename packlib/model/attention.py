@@ -213,7 +213,7 @@ def _compiled_flex_attention() -> Callable:
 def _flex_attention(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **_: Any
 ) -> tuple[Tensor, None]:
-    """Shapes (B, H, T, D) in, (B, T, H, D) out, as transformers' attention functions have them."""
+    """Attend by FlexAttention: shapes (B, H, T, D) in, (B, T, H, D) out, as transformers has them."""
     if query.is_cuda:
         run = flex_attention if torch.compiler.is_compiling() else _compiled_flex_attention()
         return run(query, key, value, block_mask=attention_mask).transpose(1, 2), None
@@ -234,7 +234,7 @@ def _varlen_attn() -> Any:
 def _varlen_attention(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **_: Any
 ) -> tuple[Tensor, None]:
-    """Shapes (B, H, T, D) in, (B, T, H, D) out: packs end to end, the bounds keep the sequences apart."""
+    """Attend over packs end to end, whose bounds keep the sequences apart: shapes (B, H, T, D) in, (B, T, H, D) out."""
     bounds, longest = attention_mask
     batch, heads, slots, width = query.shape
     query, key, value = (x.transpose(1, 2).reshape(batch * slots, heads, width) for x in (query, key, value))

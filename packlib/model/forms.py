@@ -11,7 +11,7 @@ STATE = "it carries a state from token to token, which would run on into the nex
 
 @cache
 def table() -> dict[tuple[str, str], dict[str, str]]:
-    """The table's rows, by ("causal" or "masked", transformers' `model_type`); each maps a column to its text.
+    """Return the table's rows, by ("causal" or "masked", transformers' `model_type`); each maps a column to its text.
 
     "class" is the class that was compared. "padding_free", "dense" and "flash" (padding-free with a flash kernel) are
     empty if the form is exact, and otherwise say why it is not. "kernels" names the packages that a model needs if its

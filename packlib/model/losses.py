@@ -88,13 +88,13 @@ def reduce_by(
 
 
 def cross_entropies(logits: Tensor, labels: Tensor) -> Tensor:
-    """Shape (M, classes) and (M,) to (M,): 0 where the label is -100. Half precision is raised to float32."""
+    """Return each token's loss, shapes (M, classes) and (M,) to (M,): 0 where the label is -100; float32 at least."""
     logits = logits if logits.dtype == torch.float64 else logits.float()
     return F.cross_entropy(logits, labels, ignore_index=IGNORED, reduction="none")
 
 
 def hits(logits: Tensor, labels: Tensor) -> Tensor:
-    """1 where the largest logit is the label's, else 0; float64, shape (M,)."""
+    """Return 1 where the largest logit is the label's, else 0; float64, shape (M,)."""
     return (logits.argmax(-1) == labels).double()
 
 

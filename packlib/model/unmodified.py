@@ -279,7 +279,7 @@ class Handover:
         return name in self.reads or (passed_on and "**" in self.reads)
 
     def _masked_labels(self, batch: PackedBatch | FlatBatch) -> Tensor | None:
-        """The labels of a masked model; those that a causal model predicts by default are refused."""
+        """Return the labels of a masked model; those that a causal model predicts by default are refused."""
         inner = batch.position_ids > 0
         if batch.labels is not None and inner.any() and batch.labels[inner].equal(batch.input_ids[inner]):
             raise ValueError("labels are those of a causal model; a masked one needs pack_dataset(labels=False).")

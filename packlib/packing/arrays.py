@@ -81,7 +81,7 @@ def map_arrays(
 
 
 def _checksum(kind: str, columns: Mapping) -> bytes:
-    """Of the kind, and of the name, type and numbers of each array."""
+    """Return the checksum of the kind, and of the name, type and numbers of each array."""
     seen = hashlib.sha256(kind.encode())
     for name, column in columns.items():
         values = column.flatten()

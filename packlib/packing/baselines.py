@@ -15,12 +15,12 @@ _MOST_ONE_BY_ONE = 1 << 28  # their lengths alone take 2 GiB
 
 
 def unpacked(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -> list[EqualPacks]:
-    """Every sequence alone: padding as usual."""
+    """Put every sequence into a pack of its own: padding as usual."""
     return [((length,), n) for length, n in from_long_to_short(histogram)]
 
 
 def next_fit(histogram: LengthHistogram, max_sequences_per_pack: int | None = None, seed: int = 0) -> list[EqualPacks]:
-    """One open pack; a sequence that does not fit closes it. What a loader does that concatenates as it reads.
+    """Fill one open pack; a sequence that does not fit closes it. A loader that concatenates as it reads does this.
 
     Args:
         seed: shuffles the sequences.

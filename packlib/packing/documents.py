@@ -48,7 +48,7 @@ def wrapped(lengths: np.ndarray, max_length: int) -> Pieces:
 
 
 def split(lengths: np.ndarray, max_length: int) -> Pieces:
-    """Full rows and a rest of each document; arguments as in `wrapped`."""
+    """Cut full rows and a rest of each document; arguments as in `wrapped`."""
     count = -(-lengths // max_length)
     documents = np.repeat(np.arange(len(lengths)), count)
     starts = ranges(np.zeros_like(count), count) * max_length
@@ -67,7 +67,7 @@ def drop(lengths: np.ndarray, max_length: int) -> Pieces:
 
 
 def powers_of_two(lengths: np.ndarray, max_length: int) -> Pieces:
-    """Full rows, and then the powers of two that add up to the rest, longest first; arguments as in `wrapped`."""
+    """Cut full rows, then powers of two that add up to the rest, longest first; arguments as in `wrapped`."""
     documents, starts, pieces = split(lengths - lengths % max_length, max_length)
     found = [(documents, starts, pieces)]
     power = max_length // 2
@@ -230,7 +230,7 @@ def least_cuts(lengths: Iterable[int], max_length: int) -> int:
 
 
 def _checked(lengths: Iterable[int]) -> np.ndarray:
-    """The lengths as int64, if they and their sum are allowed."""
+    """Return the lengths as int64, if they and their sum are allowed."""
     lengths = as_int64(as_lengths(lengths), "Length")
     total = int(lengths.max()) * len(lengths)
     if total > INT64_MAX and (total := sum(lengths.tolist())) > INT64_MAX:

@@ -71,7 +71,7 @@ def from_long_to_short(histogram: LengthHistogram) -> Iterator[tuple[int, int]]:
 
 
 def spfhp(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -> list[EqualPacks]:
-    """Shortest-pack-first: each length goes into the packs with the most space left, which are the emptiest.
+    """Pack shortest-pack-first: each length goes into the packs with the most space left, which are the emptiest.
 
     The spaces are scanned from the largest down, once for each length, so a pack that took one sequence can take
     another when the scan reaches the space that is left in it. What finds no space opens packs of one sequence.
@@ -85,7 +85,7 @@ def spfhp(histogram: LengthHistogram, max_sequences_per_pack: int | None = None)
 def spread_evenly(
     histogram: LengthHistogram, max_sequences_per_pack: int | None, empty_packs: int
 ) -> list[EqualPacks]:
-    """SPFHP that begins with some empty packs: they fill evenly, which suits a tight depth limit."""
+    """Pack as SPFHP, but begin with some empty packs: they fill evenly, which suits a tight depth limit."""
     packs = OpenPacks(max_sequences_per_pack or float("inf"))
     if empty_packs:
         packs.put(histogram.max_length, (), empty_packs)
@@ -110,7 +110,7 @@ def _into_the_emptiest(packs: OpenPacks, length: int, sequences: int, max_length
 
 
 def lpfhp(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -> list[EqualPacks]:
-    """Longest-pack-first: each length goes into the packs with the least space that takes it (best fit).
+    """Pack longest-pack-first: each length goes into the packs with the least space that takes it (best fit).
 
     As many copies as fit go into a pack at once. This is best-fit-decreasing, many packs at a time.
     """

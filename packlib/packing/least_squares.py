@@ -81,7 +81,7 @@ def _towards(weights: np.ndarray, entries: np.ndarray) -> np.ndarray:
 
 
 def _entries(matrix: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The rows and the values of each column's entries, filled up with zeros; shape (most entries, columns)."""
+    """Return the rows and the values of each column's entries, filled up with zeros; shape (most entries, columns)."""
     from scipy.sparse import csc_array  # here, since it takes a while to import
 
     sparse = csc_array(matrix)
@@ -94,7 +94,7 @@ def _entries(matrix: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _sum(rows: np.ndarray, values: np.ndarray, columns: list[int], weights: np.ndarray, size: int) -> np.ndarray:
-    """The sum of so many times each of these columns."""
+    """Return the sum of so many times each of these columns."""
     return np.bincount(rows[:, columns].ravel(), (values[:, columns] * weights).ravel(), size)
 
 

@@ -63,7 +63,7 @@ def strategy_matrix(max_length: int, max_sequences_per_pack: int) -> np.ndarray:
 
 
 def _sparse_strategy_matrix(max_length: int, max_sequences_per_pack: int) -> Any:
-    """The same as a sparse matrix of SciPy, which takes a small part of the memory."""
+    """Return the same as a sparse matrix of SciPy, which takes a small part of the memory."""
     from scipy.sparse import csc_array  # here, since it takes a while to import
 
     _refuse_too_many_columns(max_length, max_sequences_per_pack, _ENTRY_BYTES * max_sequences_per_pack)
@@ -91,7 +91,7 @@ def nnlshp(
     weight: float = 0.09,
     rounding: Literal["down", "nearest"] = "down",
 ) -> list[EqualPacks]:
-    """Full packs by non-negative least squares on weighted rows; the rest by LPFHP.
+    """Pack full packs by non-negative least squares on weighted rows, and the rest by LPFHP.
 
     Minimizes the norm of W(Ax - counts) over x >= 0. The rounded x is a set of places: a shorter sequence takes a
     place that no sequence of its length wants, and LPFHP packs what is left at the same depth.
@@ -119,7 +119,7 @@ def nnls_problem(
 def ennlshp(
     histogram: LengthHistogram, max_sequences_per_pack: int = 3, rounding: Literal["down", "nearest"] = "down"
 ) -> list[EqualPacks]:
-    """Extended NNLSHP: every sequence is covered, and padding has a price.
+    """Pack by extended NNLSHP: every sequence is covered, and padding has a price.
 
     A variable y[l] moves a place from l to l - 1 (Y has -1 in row l and 1 in row l - 1). Minimizes, over x, y >= 0,
     the squares of K(Ax + Yy - counts) and of y / L. The paper writes one padding variable for each length instead;

@@ -203,7 +203,7 @@ def _check(tokens: np.ndarray, patches: np.ndarray, max_length: int, max_patches
 def _one_budget_plans(
     tokens: np.ndarray, patches: np.ndarray, max_length: int, max_patches: int
 ) -> tuple[PackingPlan, PackingPlan | None]:
-    """A plan for each budget as if it were the only one: a greedy plan, or a search where that may raise the bound."""
+    """Plan each budget as if it were the only one: greedily, or by a search where that may raise the bound."""
     budgets = [(tokens, max_length), (patches, max_patches)] if len(patches) else [(tokens, max_length)]
     plans = [plan(sizes, budget, "lpfhp") for sizes, budget in budgets]
     for at in sorted(range(len(plans)), key=lambda at: -plans[at].lower_bound):
@@ -231,7 +231,7 @@ class _Samples:
         return float(self.tokens.sum()) / self.max_length, float(self.patches.sum()) / self.max_patches
 
     def sizes(self) -> dict[str, np.ndarray]:
-        """One number for the size of each sample, in several ways."""
+        """Yield one number for the size of each sample, in several ways."""
         of_tokens, of_patches = self.tokens / self.max_length, self.patches / self.max_patches
         by_tokens, by_patches = self.sums
         return {
@@ -244,7 +244,7 @@ class _Samples:
 
 
 def _by_windows(samples: _Samples, least: int) -> np.ndarray:
-    """The pack of each sample; each window gets samples of every size, and is packed for itself."""
+    """Find the pack of each sample; each window gets samples of every size, and is packed for itself."""
     number = max(1, least // _WINDOW)
     large_to_small = np.argsort(-samples.sizes()["sum"], kind="stable")
     pack_of, packs = np.empty(len(samples.tokens), np.int64), 0
@@ -257,7 +257,7 @@ def _by_windows(samples: _Samples, least: int) -> np.ndarray:
 
 
 def _fewest(samples: _Samples, share: int) -> np.ndarray:
-    """The pack of each sample of a window, by the way that takes the fewest packs.
+    """Find the pack of each sample of a window, by the way that takes the fewest packs.
 
     Args:
         share: this window's share of the packs that are proven to be needed; fewer are not looked for.
@@ -274,7 +274,7 @@ def _fewest(samples: _Samples, share: int) -> np.ndarray:
 
 
 def _ways(samples: _Samples, least: int) -> Iterator[np.ndarray]:
-    """The packs of the samples: by sorted fits, then with as few packs open as all samples have room in."""
+    """Yield the packs of the samples: by sorted fits, then with as few packs open as all samples have room in."""
     orders = {name: np.argsort(-size, kind="stable") for name, size in samples.sizes().items()}
     fewest = len(samples.tokens)
     for order in orders.values():
@@ -302,14 +302,14 @@ def _first(room_tokens: np.ndarray, room_patches: np.ndarray, tokens: float, pat
 
 
 def _fullest(samples: _Samples) -> Rule:
-    """The least room, of both budgets together."""
+    """Choose the least room, of both budgets together."""
     return lambda room_tokens, room_patches, tokens, patches: (
         -(room_tokens / samples.max_length + room_patches / samples.max_patches)
     )
 
 
 def _along(samples: _Samples) -> Rule:
-    """The most room in the direction of the sample: the scalar product of both."""
+    """Choose the most room in the direction of the sample: the scalar product of both."""
     by_tokens, by_patches = samples.max_length**-2, samples.max_patches**-2
     return lambda room_tokens, room_patches, tokens, patches: (
         room_tokens * (tokens * by_tokens) + room_patches * (patches * by_patches)
@@ -317,14 +317,14 @@ def _along(samples: _Samples) -> Rule:
 
 
 def _alike(samples: _Samples) -> Rule:
-    """The room whose two budgets are most alike once the sample is in."""
+    """Choose the room whose two budgets are most alike once the sample is in."""
     return lambda room_tokens, room_patches, tokens, patches: (
         -np.abs((room_tokens - tokens) / samples.max_length - (room_patches - patches) / samples.max_patches)
     )
 
 
 def _placed(samples: _Samples, order: np.ndarray, rule: Rule, num_open: int) -> np.ndarray:
-    """The pack of each sample, where `num_open` packs are open from the start, and one more whenever none has room."""
+    """Place each sample: `num_open` packs are open from the start, and one more whenever none has room."""
     tokens, patches = samples.tokens[order], samples.patches[order]
     later_tokens = np.minimum.accumulate(tokens[::-1])[::-1]  # the least that this sample or a later one takes
     later_patches = np.minimum.accumulate(patches[::-1])[::-1]

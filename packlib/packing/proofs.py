@@ -80,7 +80,7 @@ class Sums:
         return sum(counts[lengths[alone]].tolist()) - (-filled // share)  # minus a floor rounds up
 
     def prices(self, counts: np.ndarray, max_sequences_per_pack: int | None) -> np.ndarray:
-        """Prices that prove the same; int64, shape (max_length + 1,), see `Prices`. Arguments as of `bound`.
+        """Return the prices that prove the same; int64, shape (max_length + 1,), see `Prices`. Arguments as of `bound`.
 
         A sequence of the first sort costs a pack, one of the rest its part of a pack, and what is left out nothing.
         """

@@ -20,7 +20,7 @@ class Ragged(Generic[Item]):
 
     @classmethod
     def _of(cls, **fields: Any) -> Self:
-        """One whose fields are right by construction: checking 16 million samples takes a second."""
+        """Make one whose fields are right by construction: checking 16 million samples takes a second."""
         made = object.__new__(cls)
         for name, value in fields.items():
             object.__setattr__(made, name, value)  # as the __init__ of a frozen dataclass does
@@ -45,6 +45,6 @@ class Ragged(Generic[Item]):
 
 
 def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """`starts[0]` and the `lengths[0] - 1` numbers after it, then the same of the others."""
+    """List `starts[0]` and the `lengths[0] - 1` numbers after it, then the same of the others."""
     ends = np.cumsum(lengths)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - lengths), lengths)

@@ -167,7 +167,7 @@ class Table:
         return -(-slots // self.unit)
 
     def _shifted(self, table: np.ndarray, slots: int, filled: int) -> np.ndarray:
-        """The table where so many slots more are used, and some of them are filled for good."""
+        """Move the table to where so many slots more are used, and some of them are filled for good."""
         used = self._in_units(slots)
         if not used:
             return table + filled
@@ -178,7 +178,7 @@ class Table:
         return moved
 
     def _through(self, part: Part, before: np.ndarray, tables: "dict[int, _NodeTables]") -> np.ndarray:
-        """The table behind a part of which something is taken; and in `tables` how it was at every node."""
+        """Return the table behind a part of which something is taken; and in `tables` how it was at every node."""
         open_nodes = list[int]()  # those above, of which some children were not looked at yet
         for v in range(len(part.slots)):
             if v:
@@ -202,7 +202,7 @@ class Table:
         return behind
 
     def _read(self, part: Part, tables: "dict[int, _NodeTables]", step: int, value: int) -> tuple[list[int], int, int]:
-        """The leaves that led to this value at this step; and the step and the value before them."""
+        """Return the leaves that led to this value at this step; and the step and the value before them."""
         leaves = list[int]()
         unread = [_Unread(0)]
         while unread:
@@ -305,11 +305,11 @@ class Filler:
         return row, used
 
     def _size(self, tree: int, leaves: list[int], part: Part) -> int:
-        """The slots of leaves of a part, which is known if they are all it has."""
+        """Return the slots of leaves of a part, which is known if they are all it has."""
         return part.size if len(leaves) == len(part.leaves()) else self.trees[tree].part(leaves).size
 
     def _as_much_as_fits(self, tree: int, part: Part) -> list[int]:
-        """The leaves of a part that a row alone would take."""
+        """Return the leaves of a part that a row alone would take."""
         if part.size <= self.max_length:
             return part.leaves()
         table = Table(self.max_length, [])
@@ -319,7 +319,7 @@ class Filler:
         return found[0][tree] if found else self._one_by_one(tree, part)
 
     def _one_by_one(self, tree: int, part: Part) -> list[int]:
-        """Leaves of a part, each if it fits: where rounded up to units no path fits."""
+        """Return leaves of a part, each if it fits: where rounded up to units no path fits."""
         taken = list[int]()
         for leaf in part.leaves():
             more = sorted([*taken, leaf])
@@ -328,7 +328,7 @@ class Filler:
         return taken
 
     def first_pass(self, rng: random.Random) -> list[Row]:
-        """Rows, one after the other, each begun with the largest tree of those that wait for a row."""
+        """Return the rows, one after the other, each begun with the largest tree of those that wait for a row."""
         queue = list(range(len(self.trees)))
         rng.shuffle(queue)
         pool, rows = dict[int, Part](), list[Row]()
@@ -380,7 +380,7 @@ class Filler:
         return {tree: self.trees[tree].part(sorted(leaves)) for tree, leaves in held.items()}
 
     def _some(self, rows: list[Row], spaces: list[int], holders: "_Holders", rng: random.Random) -> list[int]:
-        """A few rows: one of the emptier ones, rows that hold more of its trees, and others."""
+        """Return a few rows: one of the emptier ones, rows that hold more of its trees, and others."""
         drawn = rng.sample(range(len(rows)), min(_EMPTIEST_OF, len(rows)))
         one = max(drawn, key=spaces.__getitem__)
         number = min(len(rows), rng.randint(_FEWEST, _MOST))

@@ -229,7 +229,7 @@ def _options(max_length: int, tries: int, seed: int) -> tuple[int, dict[str, int
 
 
 def _each(trees: Trees) -> list[Tree]:
-    """Each tree with nodes counted from its own root."""
+    """Yield each tree with nodes counted from its own root."""
     parents, slots = trees.parents.tolist(), trees.slots.tolist()
     roots = trees.roots.tolist()
     found = []

@@ -153,7 +153,7 @@ def _checked(sequences: Sequence[Iterable[int]]) -> list[np.ndarray]:
 
 
 def _keys(sequences: list[np.ndarray], apart: Sequence[Iterable[Any]]) -> list[np.ndarray]:
-    """A number for each token, the same only where both the token and its value in `apart` are the same."""
+    """Return a number for each token, the same only where both the token and its value in `apart` are the same."""
     if sized("apart", apart) != len(sequences):
         raise ValueError(f"apart must have {len(sequences)} entries, one for each sequence, not {len(apart)}.")
     numbers: dict[tuple, int] = {}
@@ -251,7 +251,7 @@ class _Building:
 
 
 def _common(one: list[int], other: list[int]) -> int:
-    """The number of tokens that two sequences begin with alike."""
+    """Return the number of tokens that two sequences begin with alike."""
     most = min(len(one), len(other))
     if one[:most] == other[:most]:
         return most

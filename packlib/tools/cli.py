@@ -9,19 +9,22 @@ import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from functools import partial
+from glob import has_magic
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import click
+from click.shell_completion import CompletionItem
 
-from packlib.arguments import listed, one_line, percent
-from packlib.files import atomic_path, delivery, output_path
+from packlib.arguments import listed, one_line, one_of, percent
+from packlib.files import at_home, atomic_path, delivery, output_path, regular_file
 from packlib.lengths import available, load
 from packlib.lengths.overlong import CUT_RULES, OVERLONG
 from packlib.lengths.sources import file_of
 from packlib.lengths.waste import HABITS
 from packlib.packing import METHODS, Method, PackingPlan, plan
 from packlib.tools.exits import Commands, call, first_interrupt_raised, in_shell, uninterrupted
+from packlib.training.adjustment import HOWS
 
 _LENGTHS = """
 LENGTHS is the name of a data set (packlib list) or a file: text or CSV with one length a line, CSV with length,count
@@ -31,7 +34,7 @@ lines, JSON lines, .npy, or Parquet.
 
 
 def _ends(*own: str) -> str:
-    """The exit codes of a command, those of its own after 0."""
+    """Return the exit codes of a command, those of its own after 0."""
     codes = sorted([*own, "2 a wrong command, parameter or file"])
     common = "130 interrupted; 141 nobody reads what is printed; 143 terminated"
     return f"Exit codes: {'; '.join(['0 done', *codes, common])}."
@@ -53,15 +56,42 @@ _out = partial(click.option, "--out", type=_path)
 _replace = click.option("--replace", is_flag=True, help="Replace files that are there.")
 
 
+class _Choice(click.Choice):
+    """One of these words; a wrong one gets the sentence that it gets in Python, which names the near ones."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        option = param.opts[-1] if param else "The choice"
+        return one_of(option, value, self.choices)
+
+
+def _files(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Let the shell complete names of files, also where something else may be given."""
+    return [CompletionItem(typed, type="file")]
+
+
+def _data_sets(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Complete the names of data sets, or those of files."""
+    return [
+        *map(CompletionItem, (name for name in available() if name.startswith(typed))),
+        *_files(context, parameter, typed),
+    ]
+
+
 _depth: dict[str, Any] = {"type": int, "show_default": "none", "help": "Put at most this many sequences into a pack."}
-_METHODS = f"auto, {', '.join(METHODS)}; or bfd, which is TRL's name for lpfhp."
+_method = click.option(
+    "--method",
+    default="auto",
+    type=_Choice(("auto", "bfd", *METHODS)),
+    metavar="NAME",
+    help=f"auto, {', '.join(METHODS)}; or bfd, which is TRL's name for lpfhp.",
+)
 _LAYOUTS = ("packlib", "nemo")  # as in packlib.tools.rows, which loads pyarrow
 _REDUCTIONS = ("token", "sequence", "group", "constant")  # as in packlib.tools.check, which loads torch
 _MASK_WORDS = ("loss", "prompt", "next", "keep", "drop")  # as in packlib.tools.rows, which loads pyarrow
 _masks = click.option(
     "--mask",
     "masks",
-    type=(str, click.Choice(_MASK_WORDS)),
+    type=(str, _Choice(_MASK_WORDS)),
     multiple=True,
     metavar="COLUMN WORD",
     help="What a column is: a mask of the loss (loss: 1 is trained on; prompt: 0 is; next: 1 if the next token is), "
@@ -90,14 +120,14 @@ def _print(script: bool, found: Any, *said: Any) -> None:
 
 
 def _lengths(overlong: Sequence[str], default: str | None, shown: str | bool = True) -> list[click.Parameter]:
-    """The lengths that a command works on, and what it makes of them."""
+    """Return the lengths that a command works on, and what it makes of them."""
     return [
-        click.Argument(["lengths"]),
+        click.Argument(["lengths"], shell_complete=_data_sets),
         click.Option(["--max-length"], type=int, show_default="the longest", help="Slots of a row, in tokens."),
         click.Option(["--max-sequences-per-pack"], **_depth),
         click.Option(
             ["--overlong"],
-            type=click.Choice(overlong),
+            type=_Choice(overlong),
             default=default,
             show_default=shown,
             help="What to do with sequences longer than --max-length.",
@@ -108,26 +138,36 @@ def _lengths(overlong: Sequence[str], default: str | None, shown: str | bool = T
 
 @program.command("report", epilog=_LENGTHS + _ends(), params=_lengths(CUT_RULES, None, "split"))
 @click.option(
-    "--source", metavar="LENGTHS", help="Lengths before the data was cut, to report how many tokens that lost."
+    "--source",
+    metavar="LENGTHS",
+    shell_complete=_data_sets,
+    help="Lengths before the data was cut, to report how many tokens that lost.",
 )
 @click.option(
     "--today",
     default="random",
-    type=click.Choice((*HABITS, "packed")),
+    type=_Choice((*HABITS, "packed")),
     metavar="HABIT",
     help=f"How batches are made now: {', '.join(HABITS)} or packed.",
 )
 @click.option("--batch-size", type=int, help="Sequences in a batch of one device now. Without it, 32 is assumed.")
 @click.option("--accumulation", type=int, help="Batches of one device behind an update now; 1 beside --batch-size.")
 @click.option("--epochs", type=int, show_default="1", help="Passes over the data.")
-@click.option("--recipe", metavar="RECIPE.json", help="Your training's recipe, in place of these.")
+@click.option(
+    "--recipe", metavar="RECIPE.json", shell_complete=_files, help="Take your training's recipe, in place of these."
+)
 @click.option("--ranks", type=int, show_default="the recipe's, or 1", help="Devices that share an update.")
-@click.option("--model", metavar="CONFIG.json|FOLDER|SIZE", help="Your model: a configuration, or 7B.")
-@click.option("--memory", metavar="SIZE", help="Of one device, such as 80GB; it needs --model.")
+@click.option(
+    "--model",
+    metavar="CONFIG.json|FOLDER|SIZE",
+    shell_complete=_files,
+    help="Weigh rows by your model: a configuration, or 7B.",
+)
+@click.option("--memory", metavar="SIZE", help="Memory of one device, such as 80GB; it needs --model.")
 @click.option("--keep-max-length", is_flag=True, help="Keep --max-length, even if other rows save work.")
 @click.option(
     "--attention",
-    type=click.Choice(("bounds", "dense")),  # as in packlib.tools.advice, which loads jinja2
+    type=_Choice(("bounds", "dense")),  # as in packlib.tools.advice, which loads jinja2
     show_default="bounds, if they save over 5 % of the work",
     help="What your model gets: the bounds of sequences, for a flash kernel, or a dense mask.",
 )
@@ -142,7 +182,7 @@ def _lengths(overlong: Sequence[str], default: str | None, shown: str | bool = T
 def _report(
     lengths: str, recipe: str | None, out: Path, replace: bool, script: bool, progress: bool | None, **values: Any
 ) -> None:
-    """Recommend row length, method and packs per update, and estimate the savings.
+    """Recommend row length, method and batch, and estimate the gain.
 
     LENGTHS is also what packlib pack takes: Parquet, JSON lines, a folder or a pattern in quotes of such files, or a
     folder that save_to_disk of datasets wrote. The column of tokens is input_ids, or the only one, or --column; with
@@ -183,7 +223,7 @@ def _report(
 
 
 @program.command("plan", epilog=_LENGTHS + _ends(), params=_lengths(OVERLONG, "error"))
-@click.option("--method", default="auto", metavar="NAME", help=_METHODS)
+@_method
 @click.option("--time-limit", type=float, show_default="none", help="Search, and stop after so many seconds.")
 @_out(metavar="PLAN.json", help="Write the plan there.")
 @_replace
@@ -245,11 +285,11 @@ def _plan(
 @click.option("--max-sequences-per-pack", **_depth)
 @click.option(
     "--overlong",
-    type=click.Choice(OVERLONG),
+    type=_Choice(OVERLONG),
     default="error",
     help="What to do with sequences longer than --max-length.",
 )
-@click.option("--method", default="auto", metavar="NAME", help=_METHODS)
+@_method
 @click.option("--split", metavar="NAME", help="Which split of a data set of the hub, or of what save_to_disk wrote.")
 @click.option(
     "--no-labels",
@@ -262,7 +302,7 @@ def _plan(
 @click.option("--tokenizer", type=_path, metavar="FOLDER", help="Make tokens of chats or texts with it.")
 @click.option(
     "--thinking",
-    type=click.Choice(("last",)),
+    type=_Choice(("last",)),
     show_default="each chat is one sequence",
     help="Pack each turn of a chat as it was generated, with its last reasoning; shared turns are there once.",
 )
@@ -274,7 +314,7 @@ def _plan(
 @click.option("--seed", type=int, default=0, help="Shuffle the packs by this seed.")
 @click.option(
     "--layout",
-    type=click.Choice(_LAYOUTS),
+    type=_Choice(_LAYOUTS),
     default="packlib",
     help="Write packlib's columns, or NeMo's, which have no labels.",
 )
@@ -293,7 +333,7 @@ def _pack(
     script: bool,
     **values: Any,
 ) -> None:
-    """Pack sequences for any trainer, and say what became of each column.
+    """Pack sequences for any trainer, and say what became of them.
 
     DATA is Parquet or Arrow files, JSON lines (also .gz and .zst), folders of them, or one folder that save_to_disk of
     datasets wrote; or, with --split, owner/name, a data set of the hub. Tokens are input_ids; or --tokenizer makes them
@@ -319,6 +359,9 @@ def _pack(
     made = plan and PackingPlan.load(plan)
     top = made.histogram.max_length if made and max_length is None else max_length
     if top is None:
+        for one in data if values["split"] is None else ():  # a slip in a name is said before what is left out
+            if not (one.is_dir() or has_magic(str(one))):
+                regular_file(at_home(one), "a file of sequences")
         raise ValueError("--max-length must be given, the tokens in a pack; or --plan, a plan that has it.")
     reads = [plan, *(one for one in data if not one.is_dir())]
     out = output_path(out, folder=values["packs_per_file"] is not None, reads=reads)
@@ -410,6 +453,7 @@ def _say_left_out(data: Sequence[Path]) -> None:
     "--source",
     multiple=True,
     metavar="TOKENS|LENGTHS",
+    shell_complete=_data_sets,
     help="What was packed: sequences with tokens and labels, or their lengths. May be repeated.",
 )
 @click.option("--column", metavar="NAME", help="Column of the tokens or lengths in the source.")
@@ -421,7 +465,7 @@ def _say_left_out(data: Sequence[Path]) -> None:
 @_masks
 @click.option(
     "--overlong",
-    type=click.Choice(OVERLONG),
+    type=_Choice(OVERLONG),
     default="error",
     help="What was meant to become of sequences longer than --max-length.",
 )
@@ -434,6 +478,7 @@ def _say_left_out(data: Sequence[Path]) -> None:
 @click.option(
     "--model",
     metavar="CONFIG.json|SIZE",
+    shell_complete=_files,
     show_default="Llama 3 8B's shape",
     help="Weigh packs by the cost of this model.",
 )
@@ -478,7 +523,7 @@ def _audit(
 
 
 def _names(given: Sequence[str]) -> list[str]:
-    """The names in options that take several with commas between them; a name with a comma stands in quotes."""
+    """Return the names in options that take several with commas between them; a name with a comma stands in quotes."""
     return [name.strip() for names in csv.reader(given, skipinitialspace=True) for name in names if name.strip()]
 
 
@@ -491,7 +536,12 @@ def _pairs(text: str) -> dict[str, str]:
 
 
 _OF_LOADERS: dict[str, dict[str, Any]] = {  # of `check`, and what check_loader calls them
-    "--source": {"type": str, "metavar": "DATA", "help": "With --loader: the sequences that an epoch should have."},
+    "--source": {
+        "type": str,
+        "metavar": "DATA",
+        "shell_complete": _files,
+        "help": "With --loader: the sequences that an epoch should have.",
+    },
     "--id": {"metavar": "COLUMN", "help": "With --loader: names a sequence, where tokens change."},
     "--ranks": {"type": int, "help": "With --loader: data-parallel processes.  [default: 2]"},
     "--other-ranks": {
@@ -521,18 +571,22 @@ def _of_loaders(command: Any) -> Any:
         "4 another rank has left",
     ),
 )
-@click.argument("target", metavar="MODULE:FUNCTION|FOLDER", required=False)
-@click.option("--loader", metavar="MODULE:FUNCTION", help="Check a loader instead, that this function makes.")
+@click.argument("target", metavar="MODULE:FUNCTION|FOLDER", required=False, shell_complete=_files)
+@click.option(
+    "--loader",
+    metavar="MODULE:FUNCTION",
+    shell_complete=_files,
+    help="Check a loader instead, that this function makes.",
+)
 @_of_loaders
 @click.option(
     "--collate",
     metavar="MODULE:FUNCTION",
+    shell_complete=_files,
     show_default="the function's, or padding-free",
     help="Check with this collator.",
 )
-@click.option(
-    "--reduction", type=click.Choice(_REDUCTIONS), show_default="any", help="Expect the loss to be this mean."
-)
+@click.option("--reduction", type=_Choice(_REDUCTIONS), show_default="any", help="Expect the loss to be this mean.")
 @click.option("--group", metavar="COLUMN", help="Keep sequences with one value in this column together, as pairs.")
 @click.option("--max-tokens", type=int, show_default="300", help="Cut sequences longer than this for most questions.")
 @click.option(
@@ -555,7 +609,7 @@ def _check(
     progress: bool | None,
     **asked: Any,
 ) -> int:
-    """Test that packing changes no result of your model, trainer or loader.
+    """Test that packing leaves model, trainer or loader exact.
 
     A model must compute for each sequence of a pack what it computes for it alone.
 
@@ -642,7 +696,7 @@ def _ranks() -> tuple[int, int]:
 
 
 def _group(ranks: int, hours: float = 0.5) -> AbstractContextManager:
-    """In here the processes that torchrun has started know one another."""
+    """Let the processes that torchrun has started know one another in here."""
     if ranks == 1:
         return nullcontext()
     from packlib.distributed.torchrun import group  # it loads torch
@@ -654,7 +708,11 @@ def _group(ranks: int, hours: float = 0.5) -> AbstractContextManager:
 @click.argument("recipe", metavar="RECIPE.json", type=_path)
 @click.option("--factor", "packing_factor", type=float, required=True, help="The packing factor, such as 1.99.")
 @click.option(
-    "--how", default="accumulation", help="What to change: accumulation, batch, betas, linear_rate or sqrt_rate."
+    "--how",
+    default="accumulation",
+    type=_Choice(HOWS),
+    metavar="NAME",
+    help=f"What to change: {', '.join(HOWS[:-1])} or {HOWS[-1]}.",
 )
 @_json
 def _adjust(recipe: Path, packing_factor: float, how: Any, script: bool) -> None:
@@ -693,7 +751,7 @@ def _list(script: bool) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns an exit code as `exit_code` says, or 141 if nobody reads what is printed."""
+    """Run the command line; return an exit code as `exit_code` says, or 141 if nobody reads what is printed."""
     return call(program, arguments)
 
 

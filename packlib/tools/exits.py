@@ -56,7 +56,7 @@ def exit_code(command: Callable[[], int | None], program: str = "packlib") -> in
             raise (Terminated if number == signal.SIGTERM else Stopped)(obeyed)
 
     def outcome() -> tuple[int, object]:
-        """The exit code of the command, and what stopped it, or None."""
+        """Return the exit code of the command, and what stopped it, or None."""
         nonlocal ended
         try:
             try:
@@ -94,7 +94,7 @@ def exit_code(command: Callable[[], int | None], program: str = "packlib") -> in
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """In here no signal ends the command: its work is done, and only the answer is still to be said."""
+    """Let no signal end the command in here: its work is done, and only the answer is still to be said."""
     if not _in_main_thread():
         yield
         return
@@ -108,7 +108,7 @@ def uninterrupted() -> Iterator[None]:
 
 @contextmanager
 def first_interrupt_raised() -> Iterator[None]:
-    """In here the first Ctrl-C is a KeyboardInterrupt, which a search may take for its own end.
+    """Raise the first Ctrl-C in here as a KeyboardInterrupt, which a search may take for its own end.
 
     The next one ends the command, and so does the first if nobody takes it.
     """
@@ -141,7 +141,7 @@ def sentence(said: object) -> str:
 
 
 def in_shell(said: str, command: click.Command) -> str:
-    """A sentence about parameters of Python, with the options of a command in their place.
+    """Return a sentence about parameters of Python, with the options of a command in their place.
 
     Names of what a file holds stay: they are quoted, or the sentence begins with the file.
     """
@@ -188,7 +188,7 @@ class Commands(click.Group):
 
 
 def call(program: click.Group, arguments: Sequence[str] | None = None) -> int:
-    """A command line, by default what this process was given; returns an exit code as `exit_code` does.
+    """Run a command line, by default what this process was given; return an exit code as `exit_code` does.
 
     A shell that asks for completions gets them: it sets a variable such as `_PACKLIB_COMPLETE`.
     """
@@ -202,7 +202,7 @@ def call(program: click.Group, arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _naming_options(command: click.Command | None) -> Iterator[None]:
-    """In here errors about parameters name the options of this command."""
+    """Let errors about parameters in here name the options of this command."""
     try:
         yield
     except (ValueError, TypeError) as error:

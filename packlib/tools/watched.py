@@ -96,7 +96,7 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
 
 
 def serve(end: int) -> None:
-    """In the child: call the function that the parent sends to this end of a pipe, and send it the answer."""
+    """Call, in the child, the function that the parent sends to this end of a pipe, and send it the answer."""
     messages = Connection(end)
     os.set_inheritable(end, False)
     command, function, arguments, options = messages.recv()

@@ -70,7 +70,7 @@ def adjust(recipe: Recipe, packing_factor: float, how: How = "accumulation") -> 
 
 
 def _fit_batch(before: Recipe, packed: Recipe) -> tuple[Recipe, list[str], float]:
-    """The least accumulation that comes near enough with some micro batch, or else the nearest of all pairs."""
+    """Return the least accumulation that comes near enough with some micro batch, or else the nearest of all pairs."""
     wanted = before.sequences_per_update
     old = before.micro_batch
     half = (old + 1) // 2
@@ -104,7 +104,7 @@ def _fit_batch(before: Recipe, packed: Recipe) -> tuple[Recipe, list[str], float
 
 
 def _off(recipe: Recipe, wanted: float) -> float:
-    """By which share of the `wanted` sequences an update has more; exactly 0 if they are equal but for rounding."""
+    """Return the share by which an update has more than the `wanted` sequences; exactly 0 if only rounding differs."""
     off = recipe.sequences_per_update / wanted - 1
     return off if abs(off) >= 1e-9 else 0.0
 

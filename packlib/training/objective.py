@@ -49,7 +49,7 @@ class MaskedObjective:
         return {"mlm_loss": 0 if batch.labels is None else self._number(_labeled(batch.labels), batch)}
 
     def sums(self, output: PackedOutput, batch: PackedBatch) -> dict[str, Sums]:
-        """From what the model returned for `batch`, each loss and measure under its name."""
+        """Compute each loss and measure under its name, from what the model returned for `batch`."""
         of = output, batch, self.reduction
         return {"mlm_loss": token_loss(*of), "mlm_accuracy": token_accuracy(*of)}
 
@@ -86,7 +86,7 @@ class CausalObjective(MaskedObjective):
 
 
 def _labeled(labels: Tensor) -> Tensor:
-    """The slots that have a label."""
+    """Return the slots that have a label."""
     return (labels != IGNORED).flatten().nonzero().flatten()
 
 

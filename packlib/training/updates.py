@@ -10,7 +10,7 @@ from packlib.batches import PackedBatch, PackLoader
 
 
 def take_packs(batch: PackedBatch, start: int, stop: int) -> PackedBatch:
-    """Packs `start` to `stop` of a batch on the CPU; empty places of the per-sequence arrays are left out."""
+    """Take packs `start` to `stop` of a batch on the CPU; empty places of the per-sequence arrays are left out."""
     pack = batch.sequence_starts // batch.max_length
     here = (pack >= start) & (pack < min(stop, batch.num_packs))
     return PackedBatch({name: v[start:stop] if v.dim() == 2 else v[here] for name, v in _tensors(batch).items()})
@@ -22,7 +22,7 @@ def join_packs(batches: Sequence[PackedBatch]) -> PackedBatch:
 
 
 def _tensors(batch: PackedBatch) -> dict[str, Tensor]:
-    """The tensors of a batch but for where sequences start, which a `PackedBatch` finds by itself."""
+    """Return the tensors of a batch but for where sequences start, which a `PackedBatch` finds by itself."""
     return {name: v for name, v in batch.items() if isinstance(v, Tensor) and name != "sequence_starts"}
 
 

@@ -88,7 +88,7 @@ def balance_step(
 
 
 def _rounds(histogram: LengthHistogram) -> int:
-    """Linear programs that a search for fewer packs may solve: what it takes for each is counted, not timed."""
+    """Return linear programs that a search for fewer packs may solve: what it takes for each is counted, not timed."""
     lengths, slots, _ = exact_size(histogram.counts, None)
     knapsacks = (lengths + 4 * histogram.num_sequences) * slots  # those of single sequences take more memory
     return _SEARCH // (knapsacks + 30 * lengths**2 + _SOLVE)
@@ -112,7 +112,7 @@ def _goals(falling_works: np.ndarray, ranks: int, meetings: int) -> np.ndarray:
 def _dealt(
     lengths: np.ndarray, goals: np.ndarray, packs_per_rank: int, max_length: int, work: Work
 ) -> Schedule | None:
-    """One step whose ranks have about as much work as `goals` says, or None if a sequence finds no space.
+    """Return one step whose ranks have about as much work as `goals` says, or None if a sequence finds no space.
 
     From long to short, each sequence goes to the rank that lacks most work for a token of its space, in its emptiest
     pack. Graham (1969) takes the rank that lacks most work, but a rank with little space must get sequences that are

@@ -42,7 +42,7 @@ def deal_in_windows(
 
 
 def in_windows(values: np.ndarray, size: int) -> list[np.ndarray]:
-    """Values of packs, step by step, cut into windows of so many packs; a last, smaller window stands alone."""
+    """Cut values of packs, step by step, into windows of so many packs; a last, smaller window stands alone."""
     whole = len(values) // size * size
     return [part for part in (values[:whole].reshape(-1, size), values[None, whole:]) if part.size]
 
@@ -102,12 +102,12 @@ def least_times(pack_works: np.ndarray, ranks: int, packs_per_rank: int) -> np.n
 
 
 def _sums(values: np.ndarray) -> np.ndarray:
-    """The sums of the first 0, 1, 2, … values of each row."""
+    """Return the sums of the first 0, 1, 2, … values of each row."""
     return np.pad(np.cumsum(values, axis=1), ((0, 0), (1, 0)))
 
 
 def _bundles(windows: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
-    """The packs of each bundle, so that neighbors make a step; positions in `windows.ravel()`.
+    """Return the packs of each bundle, so that neighbors make a step; positions in `windows.ravel()`.
 
     Args:
         windows: the work of the packs, shape (windows, packs of a window).
@@ -133,7 +133,7 @@ def _bundles(windows: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray
 
 
 def _alike_bundles(work: np.ndarray, order: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
-    """Bundles of about equal work in each window, some at a time; shape (windows, bundles, packs_per_rank).
+    """Return bundles of about equal work in each window, some at a time; shape (windows, bundles, packs_per_rank).
 
     Args:
         work: of each pack.
@@ -151,7 +151,7 @@ def _alike_bundles(work: np.ndarray, order: np.ndarray, ranks: int, packs_per_ra
 
 
 def _next_bundles(order: np.ndarray, keys: np.ndarray, count: int, packs_per_rank: int) -> tuple[np.ndarray, ...]:
-    """So many bundles of about equal work in each window; the packs that are left, and their keys.
+    """Return so many bundles of about equal work in each window; the packs that are left, and their keys.
 
     They begin with the heaviest packs, and are to become as heavy as bundles of what is left are on average, or as the
     heaviest pack with the lightest ones, if that is more. In each other place a bundle gets the heaviest pack that

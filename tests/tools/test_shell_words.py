@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from packbook.cli import main as packbook
 from packlib.tools.cli import main, program
 from packlib.tools.exits import in_shell
 
@@ -34,7 +35,10 @@ WRONG = {
     "audit t.parquet --tolerance nan": "--tolerance must be at least 0, not nan.",
     "audit t.parquet --overlong split": "--overlong must be left out without a source, not 'split'.",
     "report l.txt --batch-size 0 --out o": "--batch-size must be at least 1, not 0.",
-    "report l.txt --today nope --out o": "'--today': 'nope' is not one of 'maximum', 'random',",
+    "report l.txt --today nope --out o": "--today must be 'maximum', 'random', 'sorted',",
+    "report l.txt --overlong splitt --out o": "--overlong must be 'truncate', 'drop' or 'split', not 'splitt': did you",
+    "pack nosuch.parquet --out x.parquet": "There is no file nosuch.parquet: did you mean t.parquet?",
+    "pack t.parquet --out x.parquet": "--max-length must be given, the tokens in a pack; or --plan,",
 }
 
 
@@ -48,6 +52,13 @@ def test_an_error_names_the_option(command, tmp_path, monkeypatch, capsys):
     assert main(command.split()) == 2
     err = capsys.readouterr().err
     assert WRONG[command] in err and err.startswith("packlib: ")
+
+
+@pytest.mark.parametrize("call", [main, packbook])
+def test_help_lists_each_command_in_one_whole_line(call, capsys):
+    assert call(["--help"]) == 0
+    listed = capsys.readouterr().out.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
+    assert len(listed) > 3 and all(line[-1] == "." and line[-2] != "." and line[2] != " " for line in listed)
 
 
 def test_reasons_of_adjust_name_options(tmp_path, capsys):

@@ -21,7 +21,7 @@ FEW = 48  # texts to look at
 
 
 def draw_rows(ax: Axes, rows: Sequence[Sequence[int]], lengths: np.ndarray, slots: int, most: int) -> None:
-    """Rows of text ids, room for `most` of them. A text has the same color wherever it lies; gray is empty."""
+    """Draw rows of text ids, room for `most` of them. A text has the same color wherever it lies; gray is empty."""
 
     def bars(y: np.ndarray, left: np.ndarray, right: np.ndarray, **look) -> None:
         corners = np.stack([left, y - 0.43, left, y + 0.43, right, y + 0.43, right, y - 0.43], axis=1)
@@ -42,12 +42,12 @@ def draw_rows(ax: Axes, rows: Sequence[Sequence[int]], lengths: np.ndarray, slot
 
 
 def short(text: str) -> str:
-    """A text on one line, cut after a word."""
+    """Return a text on one line, cut after a word."""
     return textwrap.shorten(text, 90, placeholder=" …")
 
 
 def show_padded(lengths: np.ndarray, max_length: int) -> None:
-    """The first texts, each in a row of its own."""
+    """Draw the first texts, each in a row of its own."""
     fig, ax = new_figure()
     draw_rows(ax, [[i] for i in range(FEW)], lengths, max_length, FEW)
     empty = 1 - lengths[:FEW].mean() / max_length
@@ -58,7 +58,7 @@ def show_padded(lengths: np.ndarray, max_length: int) -> None:
 
 
 def show_packed(lengths: np.ndarray, packs: Packs, best: PackingPlan, mark: Callable[..., None]) -> None:
-    """The first texts in rows of their own, and in the packs of a plan, with the guess that `mark` draws."""
+    """Draw the first texts in rows of their own, and in the packs of a plan, with the guess that `mark` draws."""
     max_length = best.histogram.max_length
     empty = 1 - lengths[:FEW].mean() / max_length
     fig, axes = new_figure(1, 2, sharey=True)
@@ -73,7 +73,7 @@ def show_packed(lengths: np.ndarray, packs: Packs, best: PackingPlan, mark: Call
 
 
 def show_looks(segment_ids: "torch.Tensor") -> None:
-    """Who looks at whom in a pack, without a mask and with it."""
+    """Draw who looks at whom in a pack, without a mask and with it."""
     from packbook.shared.segments import draw_mask
 
     ids, real = segment_ids, segment_ids > 0

@@ -37,12 +37,12 @@ def read_tokens(texts: str, numbers: np.ndarray, max_length: int) -> TokenStore:
 
 @torch.no_grad()
 def answers(model: PackedBert, batch: PackedBatch, mask: bool = True) -> torch.Tensor:
-    """The last hidden state of each useful token, shape (tokens, d); without the mask, as strangers spoil it."""
+    """Return the last hidden state of each useful token, shape (tokens, d); without the mask, as strangers spoil it."""
     return model(**spoiled(batch, mask)).hidden[batch.segment_ids > 0]
 
 
 def lay_out(way: str, sentences: TokenStore, slots: int, seed: int) -> Mapping[str, Any]:
-    """The sentences of one update as a batch: what differs between the runs, and all that does."""
+    """Return the sentences of one update as a batch: what differs between the runs, and all that does."""
     if way == "padded to the maximum":
         return two_word_batch(sentences, seed, slots, packed=False)
     if way == "padded to the longest":
@@ -54,7 +54,7 @@ def lay_out(way: str, sentences: TokenStore, slots: int, seed: int) -> Mapping[s
 
 
 def medians(rows: list[dict]) -> list[tuple]:
-    """For each run of the recorded race: sentences in a row, slots, seconds, and these over the packed run's."""
+    """Return each recorded run's sentences in a row, slots, seconds, and its seconds over those of the packed run."""
     found = {way: [median(row[column] for row in rows if row["run"] == way) for column in RACED] for way in WAYS}
     return [(way, *numbers, round(numbers[-1] / found["packed"][-1], 1)) for way, numbers in found.items()]
 
@@ -93,7 +93,7 @@ class Race:
         self._handle = None
 
     def sentences(self, way: str, model: PackedBert) -> Iterator[TokenStore]:
-        """The sentences of each update of a run, one of `WAYS`; tests the model in between.
+        """Yield the sentences of each update of a run, one of `WAYS`; tests the model in between.
 
         The clock counts processor time, so that other programs do not matter, and stands still during a test. It runs
         while the caller lays sentences out and learns from them.
@@ -112,7 +112,7 @@ class Race:
 
     @torch.no_grad()
     def right(self, model: PackedBert) -> float:
-        """The share of the hidden words of sentences in rows of their own that the model gets right."""
+        """Return the share of the hidden words of sentences in rows of their own that the model gets right."""
         said = model(**self.test)
         there = said.token_labels >= 0
         return float((said.token_logits.argmax(-1) == said.token_labels)[there].double().mean())
@@ -135,7 +135,7 @@ class Race:
         return f"Packed learns the same, {slow / fast:.1f} times as fast as padded to the longest"
 
     def draw(self, title: str) -> tuple[Figure, str]:
-        """Hidden words that are right over sentences, and over seconds, as far as the runs have come."""
+        """Return hidden words that are right over sentences, and over seconds, as far as the runs have come."""
         fig, axes = new_figure(1, 2, sharey=True)
         total = BATCH * self.updates
         pace = max((points[-1][1] / max(points[-1][0], 1) for points in self.points.values()), default=0.0)

@@ -11,7 +11,7 @@ TOPICS = (  # of WordNet's lexicographer files: gentle enough for a first page
 
 
 def choose_texts(texts: str, number: int, max_length: int, seed: int) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """Some of WordNet's definitions in `TOPICS`; "wordnet-pairs" has the usage examples too.
+    """Return some of WordNet's definitions in `TOPICS`; "wordnet-pairs" has the usage examples too.
 
     Returns:
         The texts as they read; how many tokens each has, longer ones cut; and their numbers in WordNet.
@@ -27,7 +27,7 @@ def choose_texts(texts: str, number: int, max_length: int, seed: int) -> tuple[l
 
 
 def tokens_of(text: str) -> list[str]:
-    """A text as the model gets it, with the tokens that begin and end it."""
+    """Return a text as the model gets it, with the tokens that begin and end it."""
     from tokenizers import Tokenizer
 
     return Tokenizer.from_file(str(tokenizer_path() / "tokenizer.json")).encode(text).tokens

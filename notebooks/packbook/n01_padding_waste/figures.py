@@ -14,7 +14,7 @@ from packlib.lengths.waste import BatchingHabit
 
 
 def draw_batches(ax: Axes, batches: Sequence[np.ndarray], widths: Sequence[int], max_length: int) -> None:
-    """Batches of lengths one above the other, each as wide as said: tokens in blue, padding gray."""
+    """Draw batches of lengths one above the other, each as wide as said: tokens in blue, padding gray."""
     ends = np.cumsum([0, *map(len, batches)])
     rows = np.append(np.repeat(np.arange(ends[-1]), 2)[1:], ends[-1])  # the upper and the lower edge of each row
     lengths, wide = np.concatenate(batches), np.repeat(widths, [len(batch) for batch in batches])
@@ -26,7 +26,7 @@ def draw_batches(ax: Axes, batches: Sequence[np.ndarray], widths: Sequence[int],
 
 
 def show_batch(lengths: Sequence[int], max_length: int) -> None:
-    """A batch as a rectangle, up to the longest row and up to the maximum."""
+    """Draw a batch as a rectangle, up to the longest row and up to the maximum."""
     widths = {"the longest": max(lengths), str(max_length): max_length}
     shares = [1 - sum(lengths) / (len(lengths) * wide) for wide in widths.values()]
     fig, axes = new_figure(1, 2)
@@ -39,7 +39,7 @@ def show_batch(lengths: Sequence[int], max_length: int) -> None:
 
 
 def show_histograms(sets: Sequence[LengthHistogram]) -> None:
-    """The histograms of data sets, each over its own share of the maximum length, with its padding."""
+    """Draw the histograms of data sets, each over its own share of the maximum length, with its padding."""
     fig, ax = new_figure()
     for row, histogram in enumerate(sets):
         positions = np.arange(1, histogram.max_length + 1) / histogram.max_length
@@ -91,7 +91,7 @@ def show_habits(sets: Sequence[LengthHistogram], batch_size: int) -> None:
 
 
 def show_tradeoff(waste: Mapping[BatchingHabit, float], times: Mapping[BatchingHabit, float]) -> None:
-    """For each habit its padding, and how many times as large a large batch is as a small one; packs beside them."""
+    """Draw each habit's padding, and how many times as large a large batch is as a small one; packs beside them."""
     fig, ax = new_figure()
     top = max(1.5, *times.values())
     groups: list[list[BatchingHabit]] = []  # habits whose marks are so near that one label names them
@@ -122,7 +122,7 @@ def show_tradeoff(waste: Mapping[BatchingHabit, float], times: Mapping[BatchingH
 
 
 def show_factors(histograms: Sequence[LengthHistogram]) -> None:
-    """The best packing factor of each data set, the largest on top."""
+    """Draw the best packing factor of each data set, the largest on top."""
     factors = {shown_name(h): h.max_packing_factor for h in histograms}
     fig, ax = new_figure()
     for row, factor in enumerate(sorted(factors.values())):

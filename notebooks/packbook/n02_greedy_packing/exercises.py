@@ -83,7 +83,7 @@ def without_dropping_empty_groups(groups, length, copies, slots):
 
 
 def lpfhp_packs(lengths, max_length, depth):
-    """How many packs LPFHP fills when a pack holds at most `depth` sequences."""
+    """Count the packs that LPFHP fills when a pack holds at most `depth` sequences."""
     packs = []
     for length in sorted(lengths, reverse=True):
         able = [pack for pack in packs if sum(pack) + length <= max_length and len(pack) < depth]

@@ -24,7 +24,7 @@ WAYS = {"worst_fit": "most space, one by one", "spfhp": "SPFHP, all copies at on
 
 
 def show_groups(copies: Mapping[int, int], slots: int) -> None:
-    """SPFHP on a histogram, one length a step: groups of equal packs take a length together, and split.
+    """Draw SPFHP on a histogram, one length a step: groups of equal packs take a length together, and split.
 
     Args:
         copies: of each length, from long to short.
@@ -45,7 +45,7 @@ def show_groups(copies: Mapping[int, int], slots: int) -> None:
 
 
 def show_published() -> None:
-    """Empty slots by depth limit, ours as lines and the published packs as rings."""
+    """Draw empty slots by depth limit, ours as lines and the published packs as rings."""
     fig, axes = new_figure(1, 2)
     equal = known = 0
     listed = []
@@ -76,7 +76,7 @@ def show_published() -> None:
 
 
 def show_completion(lengths: Sequence[int], slots: int, completed: Sequence[Pack], least: Sequence[Pack]) -> None:
-    """Which two sequences complete a row that the longest begins, and the packs of two rules.
+    """Draw which two sequences complete a row that the longest begins, and the packs of two rules.
 
     Args:
         completed, least: the packs of exact filling, and of the least space.
@@ -130,7 +130,7 @@ def show_empty(empty: Mapping[str, float], depth: int) -> None:
 
 
 def show_steps(lengths: Sequence[int], slots: int, rule: str) -> None:
-    """One rule step by step, a small picture for each of an even number of sequences."""
+    """Draw one rule step by step, a small picture for each of an even number of sequences."""
     steps, space = [[], *one_by_one(lengths, slots, rule)], "most" if rule == "worst_fit" else "least"
     fig, axes = new_figure(2, len(lengths) // 2)
     for ax, (before, packs) in zip(axes.flat, itertools.pairwise(steps), strict=True):
@@ -148,7 +148,7 @@ def show_steps(lengths: Sequence[int], slots: int, rule: str) -> None:
 def draw_ways(
     steps: Mapping[str, Sequence[Sequence[Pack]]], lengths: Sequence[int], slots: int, step: int
 ) -> tuple[Figure, list[str]]:
-    """The packs of three ways beside each other after `step` sequences, and the same in words, a sentence a way.
+    """Return the packs of three ways beside each other after `step` sequences, and the same in words, a sentence a way.
 
     Args:
         steps: for each of `WAYS`, the packs before the first sequence and after each.

@@ -44,7 +44,7 @@ class StepByStep(Explorer):
         }
 
     def data(self):
-        """By sequences and depth limit, for each rule the pack of each sequence, from long to short."""
+        """Return, by sequences and depth limit, for each rule the pack of each sequence, from long to short."""
         placed = {
             name: [[self._packs_of(*of, rule, depth) for rule in figures.WAYS] for depth in range(6)]
             for name, of in self.sets.items()

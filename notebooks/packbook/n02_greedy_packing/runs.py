@@ -26,7 +26,7 @@ Pack = tuple[int, ...]  # lengths, in the order they were put in
 
 
 def one_by_one(lengths: Sequence[int], max_length: int, rule: str, depth: int | None = None) -> Iterator[list[Pack]]:
-    """The packs after each sequence, from long to short; packs stand in the order they were opened.
+    """Yield the packs after each sequence, from long to short; packs stand in the order they were opened.
 
     The rules are "lpfhp", "spfhp", and "worst_fit": SPFHP without a histogram, one sequence at a time.
     """
@@ -54,7 +54,7 @@ def worst_fit_packs(histogram: LengthHistogram) -> int:
 
 
 def in_words(packs: Sequence[Pack]) -> str:
-    """Packs in words: "9 | 7 + 3 | 6 + 4"."""
+    """Return the packs in words: "9 | 7 + 3 | 6 + 4"."""
     return " | ".join(" + ".join(map(str, pack)) for pack in packs)
 
 

@@ -6,7 +6,7 @@ from packbook.exercises import Exercise, Exercises
 
 
 def column(pack, max_length):
-    """How many sequences of each length from 1 to `max_length` the pack holds."""
+    """Count the sequences of each length from 1 to `max_length` in the pack."""
     return [pack.count(length) for length in range(1, max_length + 1)]
 
 
@@ -66,7 +66,7 @@ def mirror_images(lengths, max_length):
 
 
 def rounded_packs(counts, strategies, x):
-    """Round `x` to the nearest; each sequence without a place opens a pack. How many packs are there?"""
+    """Round `x` to the nearest, let each sequence without a place open a pack, and count the packs."""
     left, packs = list(counts), 0
     for strategy, times in zip(strategies, x, strict=True):
         packs += round(times)

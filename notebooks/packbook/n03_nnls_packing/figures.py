@@ -17,7 +17,7 @@ Mark = Callable[..., None]  # draws a guess
 
 
 def draw_misses(ax: Axes, left_over: np.ndarray, empty: np.ndarray) -> None:
-    """By length: sequences without a place upward, places without a sequence downward; logarithmic from 10 on."""
+    """Draw by length: sequences without a place upward, places without a sequence downward; logarithmic from 10 on."""
     looks = {"color": series("packed")["color"], "marker": "^"}, {"color": "#777777", "marker": "v"}
     for heights, look in zip((left_over, -empty), looks, strict=True):
         (lengths,) = np.nonzero(heights)
@@ -35,7 +35,7 @@ def draw_misses(ax: Axes, left_over: np.ndarray, empty: np.ndarray) -> None:
 
 
 def show_matrix(strategies: Sequence[Sequence[int]], matrix: np.ndarray) -> None:
-    """Full packs, and beside them the matrix that counts their lengths."""
+    """Draw full packs, and beside them the matrix that counts their lengths."""
     fig, (left, right) = new_figure(1, 2)
     draw_packs(left, strategies, len(matrix), labels=[str(n) for n in range(1, len(strategies) + 1)])
     left.set(title=f"The {len(strategies)} full packs", ylabel="strategy")
@@ -83,7 +83,7 @@ def show_misses(results: Mapping[str, tuple], histogram: LengthHistogram, limit:
 
 
 def show_mirror_images(pair: tuple[int, int, int], wikipedia: LengthHistogram, places: np.ndarray, mark: Mark) -> None:
-    """Left one pair of mirror images, with the guess that `mark` draws; right all lengths of Wikipedia.
+    """Draw left one pair of mirror images, with the guess that `mark` draws; right all lengths of Wikipedia.
 
     Args:
         pair: sequences of a length, of its mirror image, and the packs from least squares.

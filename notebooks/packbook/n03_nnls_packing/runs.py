@@ -26,5 +26,5 @@ def published_result(histogram: LengthHistogram, depth: int, x: np.ndarray) -> t
 
 
 def about(number: float) -> str:
-    """A number to two digits."""
+    """Return a number to two digits."""
     return f"{float(f'{number:.1e}'):,.0f}"

@@ -19,7 +19,7 @@ def draw_lengths(rng):
 
 
 def may_use(pack, counts, prices, best, packs):
-    """Whether prices leave it open that a packing of this many packs uses `pack`."""
+    """Return True if prices leave it open that a packing of this many packs uses `pack`."""
     worth = sum(prices[length] * n for length, n in counts.items())
     others = (packs - 1) * best  # worth no more than that
     return worth - sum(prices[length] for length in pack) <= others
@@ -63,7 +63,7 @@ def unproven(prices):
 
 
 def not_the_round(answer):
-    """What is wrong with prices and pack for the known packs 7 + 4, 5 + 5 and 4 + 4 + 4 of twelve slots, or None."""
+    """Say what is wrong with an answer, given the known packs 7 + 4, 5 + 5 and 4 + 4 + 4 of twelve slots."""
     prices, pack = answer
     for known in ((7, 4), (5, 5), (4, 4, 4)):
         worth = sum(prices[length] for length in known)

@@ -40,7 +40,7 @@ def show_round(
 
 
 def show_rounds(solutions: Sequence[float], bounds: Sequence[int], grid: LengthHistogram) -> None:
-    """Packs of each round's solution and the best bound so far, both relative to the last bound."""
+    """Draw packs of each round's solution and the best bound so far, both relative to the last bound."""
     fig, ax = new_figure()
     for name, heights, look in (
         ("packs, in fractions", solutions, series("optimal")),
@@ -78,7 +78,7 @@ def show_spoiled(errors: Sequence[int], proven: Sequence[int], packs: int) -> No
 
 
 def show_prices(costs: Mapping[str, np.ndarray], exact: LengthHistogram, mark: Callable[..., None]) -> None:
-    """The price of each length at two depth limits.
+    """Draw the price of each length at two depth limits.
 
     The question was about Wikipedia at depth 3: where that is drawn, its answer is, and the guess that `mark` draws.
     """
@@ -109,7 +109,7 @@ def show_prices(costs: Mapping[str, np.ndarray], exact: LengthHistogram, mark: C
 
 
 def show_worth_of_search(above: Mapping[str, tuple[int, int]], bounds: Mapping[str, int]) -> None:
-    """For each data set, how many percent more packs than the bound best fit and the search need.
+    """Draw for each data set, how many percent more packs than the bound best fit and the search need.
 
     Args:
         above: packs above the bound by LPFHP, and by the search.
@@ -138,7 +138,7 @@ def show_worth_of_search(above: Mapping[str, tuple[int, int]], bounds: Mapping[s
 def show_depths(
     plans: Mapping[tuple[str, int | None], PackingPlan], enough: int | None, exact: LengthHistogram
 ) -> None:
-    """Packs above the fewest without a limit, by depth limit and method."""
+    """Draw packs above the fewest without a limit, by depth limit and method."""
     depths, fewest = [depth for method, depth in plans if method == "optimal"], plans["optimal", None].num_packs
     names = dict(spfhp="SPFHP", lpfhp="LPFHP", optimal="optimal")
     more = {name: [100 * (plans[name, depth].num_packs / fewest - 1) for depth in depths] for name in names}

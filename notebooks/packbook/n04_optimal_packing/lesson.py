@@ -49,7 +49,7 @@ class GapExplorer(Explorer):
         }
 
     def plan(self, dataset: str, max_length: int, depth: int, method: Method) -> PackingPlan:
-        """The plan, from memory if it was made before; a 0 is the data set's own maximum, or no limit."""
+        """Return the plan, from memory if it was made before; a 0 is the data set's own maximum, or no limit."""
         key = dataset, max_length, depth, method
         if key not in self._plans:
             histogram = self.histograms[dataset]

@@ -18,12 +18,12 @@ _STEPS_A_ROUND = 10**7  # additions of a knapsack: more take too long for a note
 
 
 def prices_of(packing: PackingPlan) -> np.ndarray:
-    """The prices that prove the plan's bound, in packs; shape (max_length + 1,)."""
+    """Return the prices that prove the plan's bound, in packs; shape (max_length + 1,)."""
     return packing.prices / PRICE_OF_A_PACK
 
 
 def best_prices(packing: PackingPlan) -> np.ndarray:
-    """The prices that prove most, the duals of the linear program over all packs, in packs; shape (max_length + 1,).
+    """Return the prices that prove most, the duals of the linear program, in packs; shape (max_length + 1,).
 
     Column generation begins with the packs of the plan, and ends when none is worth more than it costs. Where that
     takes too long (over 512 lengths and `quick=False`), they are the prices of the plan.
@@ -38,7 +38,7 @@ def best_prices(packing: PackingPlan) -> np.ndarray:
 
 
 def best_pack(prices: dict[int, Fraction], max_length: int) -> tuple[int, ...]:
-    """The pack that is worth most at `prices`, given by length; longest first."""
+    """Return the pack that is worth most at `prices`, given by length; longest first."""
     whole = np.full(max_length + 1, NOT_FOR_SALE)
     scale = math.lcm(*(Fraction(price).denominator for price in prices.values()))
     for length, price in prices.items():
@@ -51,12 +51,12 @@ def best_pack(prices: dict[int, Fraction], max_length: int) -> tuple[int, ...]:
 
 
 def in_words(pack: Sequence[int]) -> str:
-    """A pack in words: "4 + 3 + 3"."""
+    """Return a pack in words: "4 + 3 + 3"."""
     return " + ".join(map(str, pack))
 
 
 def scarce(lengths: np.ndarray, prices: np.ndarray, max_length: int) -> str | None:
-    """What prices pay for: "a token" if they are nearly the length's share of a pack, "a place" if most are alike."""
+    """Name what prices pay for: "a token" if near the length's share of a pack, "a place" if most are alike."""
     if len(lengths) < 3:
         return None  # too few to tell a line from a step
     if np.abs(prices - lengths / max_length).mean() <= 0.05 * prices.mean():
@@ -65,12 +65,12 @@ def scarce(lengths: np.ndarray, prices: np.ndarray, max_length: int) -> str | No
 
 
 def as_fraction(number: float) -> Fraction:
-    """The simple fraction that a solver's number stands for."""
+    """Return the simple fraction that a solver's number stands for."""
     return Fraction(float(number)).limit_denominator(1000)
 
 
 def column_generation(histogram: LengthHistogram, depth: int | None) -> Iterator[tuple[int, float, int]]:
-    """Yields, for each round, the strategies known, the packs of the solution, and the best bound so far."""
+    """Yield, for each round, the strategies known, the packs of the solution, and the best bound so far."""
     master, best = MasterProblem(histogram.counts), 0
     master.add(tuple(Counter(pack).items()) for pack, _ in lpfhp(histogram, depth))
     for prices in _rounds(master, histogram, depth):

@@ -13,7 +13,7 @@ from packlib.model.attention import allowed_pairs, reset_positions
 
 
 def bounds(packs):
-    """Where each segment begins when all packs are laid end to end, and the number of slots at the end."""
+    """Find where each segment begins when all packs are laid end to end; the number of slots comes last."""
     starts, slots = [], 0
     for pack in packs:
         starts += [slots + i for i, s in enumerate(pack) if i == 0 or s != pack[i - 1]]
@@ -36,7 +36,7 @@ def bounds_of_each_pack(packs):
 
 
 def next_tokens(input_ids, segment_ids):
-    """What each slot of a causal model is to predict: the next token of its own sequence, else -100."""
+    """Return what each slot of a causal model is to predict: the next token of its own sequence, else -100."""
     following = zip(input_ids[1:], segment_ids[1:], segment_ids, strict=False)
     return [token if new == old and old > 0 else -100 for token, new, old in following] + [-100]
 

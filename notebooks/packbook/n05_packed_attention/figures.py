@@ -16,13 +16,13 @@ FORMS = {"dense mask": "#000000", "block mask": OKABE_ITO[3], "bounds": OKABE_IT
 
 
 def from_strangers(matrix: np.ndarray) -> float:
-    """The share of each row's sum that lies beside the diagonal, on average."""
+    """Return the share of each row's sum that lies beside the diagonal, on average."""
     shares = matrix / matrix.sum(1, keepdims=True)
     return 1 - np.trace(shares) / len(shares)
 
 
 def show_masks(segment_ids: Tensor, padding_mask: Tensor) -> None:
-    """Who may look at whom under a padding mask, and under the block-diagonal mask."""
+    """Draw who may look at whom under a padding mask, and under the block-diagonal mask."""
     right = allowed_pairs(segment_ids[None])[0]
     own, pairs = int((padding_mask & right).sum()), int(padding_mask.sum())
     fig, axes = new_figure(1, 2)
@@ -38,7 +38,7 @@ def show_masks(segment_ids: Tensor, padding_mask: Tensor) -> None:
 
 
 def show_flat_row(tokens: Tensor, bounds: Sequence[int], tokenizer: Any) -> None:
-    """The sequences of a pack padded, as a row of the pack, and as one flat row, token by token."""
+    """Draw the sequences of a pack padded, as a row of the pack, and as one flat row, token by token."""
     starts, ends = bounds[:-1], bounds[1:]
     spans = [(a, b) for a, b in zip(starts, ends, strict=True) if tokens[a] != tokenizer.pad_token_id]
     longest, slots, real = max(b - a for a, b in spans), len(tokens), spans[-1][1]
@@ -67,7 +67,7 @@ def show_flat_row(tokens: Tensor, bounds: Sequence[int], tokenizer: Any) -> None
 
 
 def show_influence(moved: Mapping[str, np.ndarray]) -> None:
-    """What moves the loss of each sequence: without the mask, with positions that run on, and with both right."""
+    """Draw what moves the loss of each sequence: without the mask, with positions that run on, and with both right."""
     stranger = from_strangers(moved["no mask"])
     kept = (moved["both right"] + moved["positions run on"])[~np.eye(len(moved["both right"]), dtype=bool)]
     fig, axes = new_figure(1, 3)
@@ -95,7 +95,7 @@ def show_influence(moved: Mapping[str, np.ndarray]) -> None:
 
 
 def show_faults(accuracy: Mapping[str, float], right: float) -> None:
-    """Hidden words guessed under each fault; the dotted line is the unpacked run."""
+    """Draw hidden words guessed under each fault; the dotted line is the unpacked run."""
     fig, ax = new_figure()
     for row, (name, share) in enumerate(accuracy.items()):
         ax.plot(100 * share, row, marker="o", color=OWN if name == "both right" else STRANGER)
@@ -114,7 +114,7 @@ def show_faults(accuracy: Mapping[str, float], right: float) -> None:
 def show_leaks(
     segment_ids: Tensor, sees: Mapping[str, Tensor], padding_mask: Tensor, crossed: Mapping[str, int]
 ) -> None:
-    """Pairs that layers join, strangers crossed."""
+    """Draw pairs that layers join, strangers crossed."""
     fig, axes = new_figure(1, 3)
     for ax, name in zip(axes, sees, strict=False):
         draw_mask(ax, segment_ids, sees[name] & padding_mask, f"{name}: {crossed[name]} pairs")
@@ -130,7 +130,7 @@ def show_leaks(
 
 
 def show_pairs(ratios: Mapping[str, Mapping[str, float]]) -> None:
-    """Pairs computed for one that is needed."""
+    """Draw pairs computed for one that is needed."""
     fig, ax = new_figure()
     for column, (form, color) in enumerate(FORMS.items()):
         rows = np.arange(len(ratios)) + 0.27 * (column - 1)

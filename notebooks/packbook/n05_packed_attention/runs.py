@@ -23,7 +23,7 @@ TILE = 128  # FlexAttention decides about 128 × 128 pairs at once
 
 
 def trained_on_two_words(layers: int, seed: int, updates: int = 200) -> PackedBert:
-    """A small BERT that has learned to look up the hidden words, trained on packs with mask and positions right."""
+    """Train a small BERT to look up the hidden words, on packs with mask and positions right."""
     model = small_bert_of_words(seed, layers).double()
     optimizer, texts = torch.optim.AdamW(model.parameters(), lr=5e-3), two_words(40 * updates, seed)
     for update in range(updates):
@@ -47,7 +47,7 @@ def attention_maps(model: PackedBert, fields: dict[str, Tensor]) -> Tensor:
 
 
 def to_strangers(maps: Tensor, segment_ids: Tensor) -> float:
-    """The share of the attention of an average real token that goes to other sequences."""
+    """Return the share of the attention of an average real token that goes to other sequences."""
     return float((maps * ~allowed_pairs(segment_ids))[segment_ids > 0].sum(-1).mean())
 
 
@@ -58,18 +58,18 @@ def seen_slots(layer: Callable[[Tensor], Tensor], slots: int) -> Tensor:
 
 
 def attended(x: Tensor, mask: Tensor) -> Tensor:
-    """Attention of one head of width 1 over the slots that `mask`, shape (T, T), lets through."""
+    """Return attention of one head of width 1 over the slots that `mask`, shape (T, T), lets through."""
     scores = (x[:, None] * x).masked_fill(~mask, torch.finfo(x.dtype).min)
     return scores.softmax(-1) @ x
 
 
 def convolved(x: Tensor) -> Tensor:
-    """A convolution of width 3: each slot, and one to either side."""
+    """Return a convolution of width 3: each slot, and one to either side."""
     return torch.nn.functional.conv1d(x[None, None], x.new_ones(1, 1, 3), padding=1)[0, 0]
 
 
 def carried(x: Tensor) -> Tensor:
-    """A state that goes from left to right, h ← h / 2 + x, as the simplest state-space layer."""
+    """Return a state that goes from left to right, h ← h / 2 + x, as the simplest state-space layer."""
     states = [x[0]]
     for value in x[1:]:
         states.append(states[-1] / 2 + value)
@@ -77,7 +77,7 @@ def carried(x: Tensor) -> Tensor:
 
 
 def surveyed() -> dict[str, int]:
-    """How many causal families of transformers were compared, are exact with a mask of pairs, or leak, and how.
+    """Count the causal families of transformers that were compared, are exact with a mask of pairs, or leak, and how.
 
     "kernels": of those that leak, how many are exact with kernels that begin anew with each sequence.
     """
@@ -90,7 +90,7 @@ def surveyed() -> dict[str, int]:
 
 
 def hidden_states(model: PackedBert | GPT2LMHeadModel, ids: Tensor, segment_ids: Tensor, positions: Tensor) -> Tensor:
-    """The last hidden states, with a mask of these segments; shape (B, T, d)."""
+    """Return the last hidden states, with a mask of these segments; shape (B, T, d)."""
     if isinstance(model, PackedBert):
         return model.encode(segment_ids, positions, ids)
     mask = additive_mask(segment_ids, causal=True, dtype=model.dtype)
@@ -98,14 +98,14 @@ def hidden_states(model: PackedBert | GPT2LMHeadModel, ids: Tensor, segment_ids:
 
 
 def small_llama(seed: int) -> LlamaForCausalLM:
-    """A causal model as transformers makes it, at random, in float64."""
+    """Return a causal model as transformers makes it, at random, in float64."""
     torch.manual_seed(seed)
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
     return LlamaForCausalLM(LlamaConfig(vocab_size=4000, initializer_range=0.2, **sizes)).double().eval()
 
 
 def small_hybrid(seed: int) -> Lfm2ForCausalLM:
-    """Layers that convolve and one that attends, at random."""
+    """Return layers that convolve and one that attends, at random."""
     torch.manual_seed(seed)
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4, "num_key_value_heads": 4}
     return Lfm2ForCausalLM(
@@ -114,7 +114,7 @@ def small_hybrid(seed: int) -> Lfm2ForCausalLM:
 
 
 def with_dense_mask(query: Tensor, key: Tensor, value: Tensor, segment_ids: Tensor, causal: bool) -> Tensor:
-    """Attention within sequences; query, key, value and the result have the shape (B, heads, T, d)."""
+    """Return attention within sequences; query, key, value and the result have the shape (B, heads, T, d)."""
     mask = additive_mask(segment_ids, causal, query.dtype)
     return scaled_dot_product_attention(query, key, value, attn_mask=mask)
 
@@ -138,7 +138,7 @@ WAYS = {"dense mask": with_dense_mask, "block mask": with_block_mask, "bounds": 
 
 
 def milliseconds(form: str, segment_ids: Tensor) -> float:
-    """Forward and backward through one attention of 4 heads of width 32, the best of three, in processor time."""
+    """Time forward and backward through one attention of 4 heads of width 32, the best of three, on the processor."""
     query, key, value = torch.randn(3, len(segment_ids), 4, segment_ids.shape[1], 32, requires_grad=True)
 
     def step() -> None:
@@ -148,7 +148,7 @@ def milliseconds(form: str, segment_ids: Tensor) -> float:
 
 
 def example_packs(lengths: np.ndarray, max_length: int) -> Tensor:
-    """The segment ids of packs of sequences of these lengths, shape (B, T)."""
+    """Return the segment ids of packs of sequences of these lengths, shape (B, T)."""
     packs, tokens = pack_lengths(lengths, max_length, "lpfhp"), int(lengths.sum())
     offsets, labels = np.concatenate([[0], np.cumsum(lengths)]), np.full(len(lengths), -100)
     store = TokenStore(np.ones(tokens, np.uint8), np.zeros(tokens, np.uint8), offsets, labels)
@@ -156,7 +156,7 @@ def example_packs(lengths: np.ndarray, max_length: int) -> Tensor:
 
 
 def pairs_computed(segment_ids: Tensor) -> dict[str, float]:
-    """Query-key pairs that each form of the mask computes, for one pair within a sequence."""
+    """Return query-key pairs that each form of the mask computes, for one pair within a sequence."""
     packs, slots = segment_ids.shape
     needed = tiles = within = 0
     for part in segment_ids.split(max(1, 2**24 // slots**2)):  # the block mask tries every pair

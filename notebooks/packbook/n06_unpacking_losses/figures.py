@@ -20,7 +20,7 @@ SHADES = ("#666666", "#dddddd")  # of packs, in turn
 def draw_weights(
     ax: Axes, packs: list[list[int]], least: float = 0.12, names: Sequence[str] = ascii_uppercase
 ) -> None:
-    """One bar for each mean, cut by how much each sequence counts; two shades take turns from pack to pack.
+    """Draw one bar for each mean, cut by how much each sequence counts; two shades take turns from pack to pack.
 
     Sequences of a weight over `least` are labeled with it beside their name.
     """

@@ -18,7 +18,7 @@ FAULTS = ["isolation", "positions", "mean", "accumulation"]  # tests hold them t
 
 
 def texts(number: int = 8, seed: int = 0) -> list[dict[str, list[int]]]:
-    """Some of WordNet's definitions of 6, 8, 10, … tokens, with masked tokens to predict."""
+    """Return some of WordNet's definitions of 6, 8, 10, … tokens, with masked tokens to predict."""
     glosses = wordnet_texts()
     alone = glosses.pair_tokens == 0  # with no usage example behind the definition
     fitting = (np.flatnonzero(alone & (glosses.definition_tokens == 6 + 2 * i)) for i in range(number))
@@ -28,7 +28,7 @@ def texts(number: int = 8, seed: int = 0) -> list[dict[str, list[int]]]:
 
 
 def model(seed: int = 0) -> BertForMaskedLM:
-    """A small BERT as transformers makes it, at random."""
+    """Return a small BERT as transformers makes it, at random."""
     torch.manual_seed(seed)
     return BertForMaskedLM(
         BertConfig(
@@ -39,7 +39,7 @@ def model(seed: int = 0) -> BertForMaskedLM:
 
 
 def layout(sequences: Iterable[Mapping], slots: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Tokens, labels and segment ids of rows; each sequence goes to the first row with room for it.
+    """Return the tokens, labels and segment ids of rows; each sequence goes to the first row with room for it.
 
     Padding counts as one more sequence, the last of its row.
 

@@ -23,13 +23,13 @@ from packlib.packing import Packs
 
 
 def glosses(number: int, seed: int) -> tuple[TokenStore, MlmMasking]:
-    """Some of WordNet's glosses, with usage examples where they have any, and their masking."""
+    """Return some of WordNet's glosses, with usage examples where they have any, and their masking."""
     some = np.random.default_rng(seed).choice(len(wordnet_texts()), number, replace=False)
     return tokenized(some, seed, 128), MlmMasking.for_tokenizer(wordnet_tokenizer(), seed)
 
 
 def some_pairs(number: int, seed: int) -> list[tuple[str, str]]:
-    """Definitions of WordNet with their usage examples, of at most 64 tokens together."""
+    """Return definitions of WordNet with their usage examples, of at most 64 tokens together."""
     texts = wordnet_texts()
     short = np.flatnonzero((texts.pair_tokens > 0) & (texts.pair_tokens <= 64))
     rows = np.random.default_rng(seed).choice(short, number, replace=False)
@@ -37,7 +37,7 @@ def some_pairs(number: int, seed: int) -> list[tuple[str, str]]:
 
 
 def trained(store: TokenStore, masking: MlmMasking, steps: int, seed: int) -> PackedBert:
-    """A small BERT after a few steps of training on packs: no good one, but its losses mean something."""
+    """Return a small BERT after a few steps of training on packs: no good one, but its losses mean something."""
     model = small_bert(2, seed)
     loader = pack_loader(
         store, pack_lengths(store.lengths, 128, "lpfhp"), PackingCollator(128, masking), 16, seed=seed
@@ -53,13 +53,13 @@ def trained(store: TokenStore, masking: MlmMasking, steps: int, seed: int) -> Pa
 
 
 def pack_mean(losses: np.ndarray, counts: np.ndarray, packs: Packs) -> float:
-    """The mean over packs of each pack's mean over tokens, from sums and counts by sequence."""
+    """Return the mean over packs of each pack's mean over tokens, from sums and counts by sequence."""
     by_pack = [(losses[ids].sum(), counts[ids].sum()) for ids in packs]
     return float(np.mean([total / count for total, count in by_pack]))
 
 
 def pack_gradients(model: PackedBert, batches: Sequence[PackedBatch]) -> tuple[np.ndarray, np.ndarray]:
-    """For each batch, the gradient of the summed losses of its sequences, and how many sequences have one.
+    """Return, for each batch, the gradient of the summed losses of its sequences, and how many sequences have one.
 
     Returns:
         Two arrays of shape (batches, parameters) and (batches,).

@@ -8,7 +8,7 @@ from packbook.n07_hyperparameters.runs import signed
 
 
 def end_updates(counts, target):
-    """How many packs each update takes: it ends where the run is closest to `target` sequences per update."""
+    """Count the packs of each update: it ends where the run is closest to `target` sequences per update."""
     updates, packs, seen, due = [], 0, 0, target
     for count in counts:
         if packs and seen + count - due >= due - seen:

@@ -15,7 +15,7 @@ from packlib.training import Recipe
 
 
 def show_updates(updates: Mapping[str, list[np.ndarray]], factor: float) -> None:
-    """Each update as a strip of micro-batches, each of segment ids (rows, slots): a blue piece for each sequence."""
+    """Draw each update as a strip of micro-batches of segment ids (rows, slots): a blue piece for each sequence."""
     fig, ax = new_figure()
     for strip, (label, parts) in enumerate(updates.items()):
         for place, ids in enumerate(parts):
@@ -42,7 +42,7 @@ def show_updates(updates: Mapping[str, list[np.ndarray]], factor: float) -> None
 
 
 def show_evenness(by_rows: Sequence[int], by_sequences: Sequence[int], target: float) -> None:
-    """The sequences of each update, of equally many packs, and of updates that end at a number of sequences."""
+    """Draw the sequences of each update, of equally many packs, and of updates that end at a number of sequences."""
     fig, ax = new_figure()
     kinds = {
         "ended at a number of rows": (by_rows, OKABE_ITO[1], "x"),
@@ -63,7 +63,7 @@ def show_evenness(by_rows: Sequence[int], by_sequences: Sequence[int], target: f
 
 
 def draw_recipes(ax: Axes, before: Recipe, after: Recipe) -> None:
-    """Two recipes as a table; what differs is bold and marked."""
+    """Draw two recipes as a table; what differs is bold and marked."""
     rows = {
         "accumulation": lambda r: f"{r.gradient_accumulation_steps:,}",
         "sequences/update": lambda r: f"{r.sequences_per_update:,.0f}",
@@ -95,7 +95,7 @@ _WAYS = {  # as the picture names them, from dividing to scaling the rate
 
 
 def show_arms(found: dict[str, dict[str, tuple[Interval, int]]]) -> None:
-    """A panel for each optimizer, on one scale: how far each way to adjust ends from padded rows, with its updates."""
+    """Draw a panel for each optimizer, on one scale: how far each way ends from padded rows, with its updates."""
     fig, axes = new_figure(1, 2, sharex=True, sharey=True)
     listed = []
     for ax, (optimizer, ways) in zip(axes, found.items(), strict=True):

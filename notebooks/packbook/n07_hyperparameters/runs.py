@@ -10,7 +10,7 @@ from packlib.training.adjustment import TOLERATED
 
 
 def micro_batches(lengths: np.ndarray, packs: Packs, recipe: Recipe, slots: int, seed: int) -> list[np.ndarray]:
-    """The micro-batches of one update, of packs at random: segment ids (rows, slots), 0 for padding."""
+    """Return the micro-batches of one update, of packs at random: segment ids (rows, slots), 0 for padding."""
     order = np.random.default_rng(seed).choice(len(packs), (recipe.gradient_accumulation_steps, recipe.micro_batch))
     parts = np.zeros((*order.shape, slots), np.int16)
     for place in np.ndindex(order.shape):
@@ -23,7 +23,7 @@ def micro_batches(lengths: np.ndarray, packs: Packs, recipe: Recipe, slots: int,
 def strips(
     lengths: np.ndarray, updates: dict[str, tuple[Packs, Recipe]], slots: int, seed: int
 ) -> dict[str, list[np.ndarray]]:
-    """The first eight micro-batches of an update of each kind, under its name and the sequences of the whole update."""
+    """Return an update's first eight micro-batches, of each kind, under its name and the whole update's sequences."""
     parts = {name: micro_batches(lengths, *which, slots, seed) for name, which in updates.items()}
     return {f"{name}: {sum(ids.max(1).sum() for ids in part):,} sequences": part[:8] for name, part in parts.items()}
 
@@ -35,7 +35,7 @@ def what_changes(before: Recipe, after: Recipe) -> str:
 
 
 def signed(share: float) -> str:
-    """A change in percent with its sign: "+2.5 %" or "−25.0 %"."""
+    """Return a change in percent with its sign: "+2.5 %" or "−25.0 %"."""
     return f"{100 * share:+,.1f} %".replace("-", "−")
 
 
@@ -62,7 +62,7 @@ def update_in_words(before: Recipe, after: Recipe) -> str:
 
 
 def how_the_schedule_ends(share: float, factor: float, rising: bool) -> str:
-    """Why the rate ends where it does, if the schedule counts updates and the batch was kept.
+    """Say why the rate ends where it does, if the schedule counts updates and the batch was kept.
 
     Args:
         share: of the highest rate, in percent.
@@ -80,7 +80,7 @@ def how_the_schedule_ends(share: float, factor: float, rising: bool) -> str:
 
 
 def adjusted(name: str) -> dict[str, tuple[Interval, int]]:
-    """By way to adjust in a recorded experiment: its final loss less that of padded rows, and its updates."""
+    """Return, by way to adjust in a recorded experiment, its final loss less that of padded rows, and its updates."""
     runs = runs_of(name)
     updates = {arm: round(float(np.mean(each))) for arm, each in at_end(runs, "update").items()}
     return {arm: (one, updates[arm]) for arm, one in against(at_end(runs), "padded").items()}
@@ -94,11 +94,11 @@ def in_words(found: Interval, lower: str = "lower", higher: str = "higher", inco
 
 
 def above_padded(recorded: dict[str, dict[str, tuple[Interval, int]]]) -> list[bool]:
-    """Of each way that keeps the large batch, with each optimizer: whether its final loss is above padded rows."""
+    """Say of each way that keeps the large batch, with each optimizer, whether its final loss is above padded rows."""
     kept = [one for ways in recorded.values() for way, (one, _) in ways.items() if not way.startswith("divided")]
     return [in_words(one) == "higher" for one in kept]
 
 
 def contrast(name: str, arm: str, base: str) -> Interval:
-    """The final loss of one way less that of another one, seed by seed."""
+    """Return the final loss of one way less that of another one, seed by seed."""
     return against(at_end(runs_of(name)), base)[arm]

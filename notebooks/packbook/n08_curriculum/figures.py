@@ -26,7 +26,7 @@ LOOKS = {
 
 
 def draw_growth(lengths: Mapping[float, Sequence[int]], longest: int = 128) -> tuple[Figure, str]:
-    """The length of the rows over the run, by duration; the area under a line is what is computed."""
+    """Return the length of the rows over the run, by duration; the area under a line is what is computed."""
     fig, ax = new_figure()
     listed = []
     colors = (OKABE_ITO[0], OKABE_ITO[1])
@@ -49,13 +49,13 @@ def _saved(grown: Sequence[int], longest: int) -> str:
 
 
 def show_growth(lengths: Mapping[float, Sequence[int]]) -> None:
-    """The same as a figure of the notebook."""
+    """Draw the same as a figure of the notebook."""
     fig, alt = draw_growth(lengths)
     show(fig, alt=alt, name="growth")
 
 
 def show_sweep(losses: Swept, norms: Swept) -> None:
-    """Each way over the rate, every seed a mark: the final loss with the mean as a line, and the largest norm."""
+    """Draw each way over the rate, every seed a mark: the final loss with the mean as a line, and the largest norm."""
     show_recorded("curriculum-length-sweep", "runs")
     fig, (left, right) = new_figure(1, 2, width_ratios=(5, 3))
     lines, listed = {}, []

@@ -11,7 +11,7 @@ from packlib.batches import wordnet_tokenizer
 
 
 def definitions(number: int, seed: int) -> tuple[dict[str, torch.Tensor], Callable]:
-    """Short definitions of WordNet as a padded batch, and what turns a row of ids into words."""
+    """Return short definitions of WordNet as a padded batch, and what turns a row of ids into words."""
     texts, tokenizer = wordnet_texts(), wordnet_tokenizer()
     short = np.flatnonzero((texts.definition_tokens > 8) & (texts.definition_tokens <= 13))
     chosen = np.random.default_rng(seed).choice(short, number, replace=False)
@@ -28,7 +28,7 @@ def in_words(found: Interval) -> str:
 
 
 def bytes_to_reach(seeds: Sequence[dict[str, np.ndarray]], base: Sequence[dict[str, np.ndarray]]) -> np.ndarray:
-    """The share of the bytes of each base run after which the run of the same seed is at its last loss.
+    """Return the share of the bytes of each base run after which the run of the same seed is at its last loss.
 
     Between two evaluations the loss counts as a line; a run that never gets there has infinity.
     """
@@ -45,7 +45,7 @@ def bytes_to_reach(seeds: Sequence[dict[str, np.ndarray]], base: Sequence[dict[s
 
 
 def verdicts(norms: Swept, long: Runs, at_own_rate: Runs) -> list[tuple[str, str]]:
-    """The three claims about truncated rows, each with what the recorded runs say."""
+    """Return the three claims about truncated rows, each with what the recorded runs say."""
     arms = ("0.3, truncated", "0.6, truncated")
     largest = max(one.max() for arm in arms for one in norms[arm].values())
     of_full = max(one.max() for one in norms["no warm-up"].values())

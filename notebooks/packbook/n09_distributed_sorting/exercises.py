@@ -10,7 +10,7 @@ from packbook.n09_distributed_sorting.runs import plain_loads
 
 
 def buckets(lengths, splitters):
-    """How many of the lengths each rank gets. What equals a splitter goes behind it."""
+    """Count the lengths that each rank gets. A length equal to a splitter goes to the rank behind it."""
     return [sum(sum(s <= x for s in splitters) == rank for x in lengths) for rank in range(len(splitters) + 1)]
 
 

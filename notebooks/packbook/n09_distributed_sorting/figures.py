@@ -20,7 +20,7 @@ NEVER = {"color": OKABE_ITO[1], "marker": "x", "linestyle": "none", "markersize"
 def draw_cells(
     ax: Axes, rows: Sequence[np.ndarray], title: str, shades: Sequence | None = None, texts: Sequence | None = None
 ) -> None:
-    """A line of cells for each rank: a cell is a sample and says its length, and so does its shade."""
+    """Draw a line of cells for each rank: a cell is a sample and says its length, and so does its shade."""
     shades, texts = (rows if other is None else other for other in (shades, texts))
     grid = np.full((len(rows), max(map(len, rows))), np.nan)
     for line, values in zip(grid, shades, strict=True):
@@ -41,7 +41,7 @@ def draw_cells(
 
 
 def show_six(lengths: np.ndarray, stages: Sequence[dict[str, np.ndarray]]) -> None:
-    """The way from a data set to a balanced curriculum, and the imbalance of its steps."""
+    """Draw the way from a data set to a balanced curriculum, and the imbalance of its steps."""
     pictures = {name: [stage[name] for stage in stages] for name in stages[0]}
     uneven = {name: load_imbalance(step_loads(rows, 1)) for name, rows in pictures.items()}
     fig, axes = new_figure(2, 3)
@@ -86,7 +86,7 @@ def show_sample_sort(steps: Sequence[dict[str, np.ndarray]]) -> None:
 
 
 def show_piling(ranks: Sequence[int], uneven: Sequence[float], jump: float) -> None:
-    """The imbalance of plain sample sort by the number of ranks; `jump` is the share of the most frequent length."""
+    """Draw the imbalance of plain sample sort by the number of ranks; `jump` is the most frequent length's share."""
     fig, ax = new_figure()
     (plain,) = ax.loglog(ranks, uneven, **PLAIN)
     (counted,) = ax.loglog(ranks, np.ones(len(ranks)), **COUNTED)

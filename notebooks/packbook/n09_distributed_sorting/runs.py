@@ -34,7 +34,7 @@ def count_together(rank: int, counts: list[int]) -> str:
 
 
 def six_pictures(rank: int, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """This rank's lengths at each stage of a curriculum."""
+    """Return this rank's lengths at each stage of a curriculum."""
     loaded = rows[rank :: dist.get_world_size()]
     in_order = exact_sort(loaded).rows
     stages = {"loaded": loaded, "local": sort_rows(loaded), "global": in_order, "dealt": interleave(in_order)}
@@ -58,7 +58,7 @@ def plain_sample_sort(rank: int, shares: list[np.ndarray], samples: int = 100) -
 
 
 def counted_sort(rank: int, shares: list[np.ndarray]) -> SortedRows:
-    """The library's sort by length, which may cut between equal lengths."""
+    """Return the library's sort by length, which may cut between equal lengths."""
     return exact_sort(shares[rank], by=1)
 
 
@@ -69,7 +69,7 @@ def sort_and_write(rank: int, shares: list[np.ndarray], path: str | os.PathLike,
 
 
 def tokens_by_curriculum(rank: int, datasets: dict[str, np.ndarray]) -> dict[tuple[str, str], np.ndarray]:
-    """The lengths of this rank's samples in the order that it trains on them."""
+    """Return the lengths of this rank's samples in the order that it trains on them."""
     seen = {}
     for name, lengths in datasets.items():
         seen[name, "none"] = lengths[rank :: dist.get_world_size()]
@@ -80,7 +80,7 @@ def tokens_by_curriculum(rank: int, datasets: dict[str, np.ndarray]) -> dict[tup
 
 
 def pack_share(rank: int, shares: list[np.ndarray], max_length: int, method: Method) -> PackShare:
-    """This rank's packs of the samples of all ranks."""
+    """Return this rank's packs of the samples of all ranks."""
     return pack_distributed(shares[rank][:, 0], max_length, method)
 
 
@@ -88,7 +88,7 @@ def pack_share(rank: int, shares: list[np.ndarray], max_length: int, method: Met
 
 
 def plain_loads(lengths: np.ndarray, samples: int = 100) -> np.ndarray:
-    """Rows of each rank after plain sample sort, without moving one; lengths have the shape (ranks, samples of a rank).
+    """Count each rank's rows after plain sample sort, without moving one; lengths have the shape (ranks, samples).
 
     It is `plain_sample_sort` of all ranks in one process.
     """
@@ -100,18 +100,18 @@ def plain_loads(lengths: np.ndarray, samples: int = 100) -> np.ndarray:
 
 
 def step_loads(seen: Sequence[np.ndarray], batch: int) -> np.ndarray:
-    """Tokens of each step and rank, from the lengths in the order that each rank trains on; shape (steps, ranks)."""
+    """Count the tokens of each step and rank, from lengths in the order that a rank trains on; shape (steps, ranks)."""
     return np.stack([lengths.reshape(-1, batch).sum(axis=1) for lengths in seen], axis=1)
 
 
 def dealt_loads(plan: PackingPlan, ranks: int) -> tuple[np.ndarray, np.ndarray]:
-    """Packs and tokens of each rank when the packs of a plan are dealt out in turn; shapes (ranks,)."""
+    """Return the packs and tokens of each rank when the packs of a plan are dealt out in turn; shapes (ranks,)."""
     packs = deal(plan, np.arange(ranks), ranks)
     return packs.sum(axis=0), np.add.reduceat(plan.items, plan.offsets[:-1]).astype(np.int64) @ packs
 
 
 def packing_traffic(world_size: int, num_sequences: int, max_length: int) -> dict[str, float]:
-    """The bytes that `pack_distributed` sends on paper, for each rank, when every rank holds an even mix of the data.
+    """Return the bytes that each rank of `pack_distributed` sends on paper, if each holds an even mix of the data.
 
     Its kinds are those of `PackShare.bytes_sent`.
     """

@@ -32,14 +32,14 @@ class Buckets:
 
 
 def padded_to(histogram: LengthHistogram, lengths: Sequence[int] | np.ndarray) -> Buckets:
-    """The buckets of these ascending lengths; the last one holds the longest sequence."""
+    """Return the buckets of these ascending lengths; the last one holds the longest sequence."""
     edges, used = np.asarray(lengths), np.flatnonzero(histogram.counts)
     slots = int(histogram.counts[used] @ edges[np.searchsorted(edges, used)])
     return Buckets(tuple(edges.tolist()), histogram.num_tokens, slots)
 
 
 def edges_and_counts(histogram: LengthHistogram, multiple: int = 8) -> tuple[np.ndarray, np.ndarray]:
-    """The lengths that a bucket may have, and how many sequences need each of them and no less.
+    """Return the lengths that a bucket may have, and how many sequences need each of them and no less.
 
     Args:
         multiple: each length is a multiple of this (kernels like 8), or the maximum length.
@@ -53,7 +53,7 @@ def edges_and_counts(histogram: LengthHistogram, multiple: int = 8) -> tuple[np.
 
 
 def best_choices(edges: np.ndarray, counts: np.ndarray, most: int) -> list[np.ndarray]:
-    """For 1, 2, … `most` buckets, or one for each edge if there are fewer, the edges with the fewest slots.
+    """Find the edges with the fewest slots for 1, 2, … `most` buckets, or one for each edge if there are fewer.
 
     With b buckets up to edge j and the last one from edge i on, slots(b, j) is the least of
     slots(b - 1, i) + edge(j) · (sequences between i and j); an i after j only pads more. It takes n² steps a bucket.

@@ -26,7 +26,7 @@ LOOKS = {  # of the ways to choose buckets
 
 
 def draw_padding(ax: Axes, histogram: LengthHistogram, buckets: Buckets) -> None:
-    """Tokens by length, and on top the slots that the bucket's length adds; both in equal bins."""
+    """Draw tokens by length, and on top the slots that the bucket's length adds; both in equal bins."""
     used = np.flatnonzero(histogram.counts)
     edges = np.array(buckets.lengths)
     extra = edges[np.searchsorted(edges, used)] - used
@@ -46,7 +46,7 @@ def draw_padding(ax: Axes, histogram: LengthHistogram, buckets: Buckets) -> None
 
 
 def show_choices(histogram: LengthHistogram, number: int, multiple: int, mark: Callable[..., None]) -> None:
-    """The padding of so many lengths, by each way to choose them, with the guess that `mark` draws."""
+    """Draw the padding of so many lengths, by each way to choose them, with the guess that `mark` draws."""
     fig, alt = draw_choices(histogram, {way: choose_buckets(histogram, number, multiple, way) for way in LOOKS})
     mark(fig.axes[0], "padding")
     show(fig, alt=alt, name="choices")
@@ -59,7 +59,7 @@ def show_onset(runs: dict[str, np.ndarray]) -> None:
 
 
 def draw_choices(histogram: LengthHistogram, choices: dict[str, Buckets]) -> tuple[Figure, str]:
-    """For each way to choose buckets a bar, cut into the padding of each bucket, in percent of all slots."""
+    """Return, for each way to choose buckets a bar, cut into the padding of each bucket, in percent of all slots."""
     fig, ax = new_figure()
     used, words = np.flatnonzero(histogram.counts), []
     for row, (method, buckets) in enumerate(choices.items()):
@@ -89,7 +89,7 @@ def draw_choices(histogram: LengthHistogram, choices: dict[str, Buckets]) -> tup
 
 
 def draw_onset(runs: dict[str, np.ndarray]) -> tuple[Figure, str]:
-    """A row for each rank, a column for each step: dark where it compiles, gray where it waits for one that does."""
+    """Draw a row for each rank, a column for each step: dark where it compiles, gray where it waits for another."""
     fig, axes = new_figure(len(runs), 1, sharex=True)
     words = []
     for ax, (name, new) in zip(axes, runs.items(), strict=True):

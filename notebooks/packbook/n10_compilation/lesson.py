@@ -57,7 +57,7 @@ class ShapesExplorer(Explorer):
         }
 
     def _curves(self, dataset: str, multiple: int) -> dict[str, list[Buckets]]:
-        """For each way to choose lengths, by how many were asked for: the buckets.
+        """Return, for each way to choose lengths, by how many were asked for, the buckets.
 
         Rounding to a multiple makes some of them equal, so there can be fewer than were asked for.
         """

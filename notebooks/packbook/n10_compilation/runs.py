@@ -72,12 +72,12 @@ def torch_log() -> Iterator[list[str]]:
 
 
 def failed_guards(message: str) -> list[str]:
-    """The guards that a recompile names in torch's log, one of each graph before, the latest first."""
+    """Return the guards that a recompile names in torch's log, one of each graph before, the latest first."""
     return re.findall(r"- \d+/\d+: (.*)", message)
 
 
 def config(max_length: int = 512) -> BertConfig:
-    """One layer, 32 wide: what counts here is the graph, not its size."""
+    """Return one layer, 32 wide: what counts here is the graph, not its size."""
     return BertConfig(
         vocab_size=4000, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64,
         max_position_embeddings=max_length, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
@@ -85,13 +85,13 @@ def config(max_length: int = 512) -> BertConfig:
 
 
 def bert(longest: int, max_predictions_per_pack: int | None = PREDICTIONS) -> PackedBert:
-    """A packed BERT with random weights, the same each time."""
+    """Return a packed BERT with random weights, the same each time."""
     torch.manual_seed(0)
     return PackedBert(config(longest), max_predictions_per_pack=max_predictions_per_pack).train()
 
 
 def blank_batch(rows: int, length: int) -> PackedBatch:
-    """A padded batch to warm up with: full rows of token 0, one sequence each, its first token to be predicted."""
+    """Make a padded batch to warm up with: full rows of token 0, one sequence each, its first token to be predicted."""
     ids = torch.zeros(rows, length, dtype=torch.int64)
     labels = torch.full_like(ids, IGNORED)
     labels[:, 0] = 0
@@ -135,7 +135,7 @@ def compile_for_shapes(model: nn.Module, batches: Sequence[PackedBatch], backend
 
 
 def onset(batches: Sequence, ranks: int) -> list[int]:
-    """Indices of batches, given by their lengths: of each one batch a rank, the longest first; then the rest."""
+    """Return indices of batches, given by their lengths: of each one batch a rank, the longest first; then the rest."""
     first: list[int] = []
     for size in sorted(set(batches), reverse=True):
         first += [i for i, batch in enumerate(batches) if batch == size][:ranks]
@@ -143,7 +143,7 @@ def onset(batches: Sequence, ranks: int) -> list[int]:
 
 
 def packed_batches(count: int, static: bool, seed: int, width: int = 128) -> list[PackedBatch]:
-    """`count` batches of 4 packs of WordNet's definitions; `static` if all of their tensors have static shapes."""
+    """Make `count` batches of 4 packs of WordNet's definitions; `static` if all of their tensors have static shapes."""
     store = wordnet_store(progress=False)
     store = store.take(np.random.default_rng(seed).permutation(len(store))[: 60 * count])
     packs = pack_lengths(store.lengths, width, "optimal", DEPTH)
@@ -153,14 +153,14 @@ def packed_batches(count: int, static: bool, seed: int, width: int = 128) -> lis
 
 
 def definitions(count: int, seed: int) -> list[dict[str, list[int]]]:
-    """WordNet's definitions as rows of tokens, drawn at random."""
+    """Return WordNet's definitions as rows of tokens, drawn at random."""
     store = wordnet_store(progress=False)
     drawn = store.take(np.random.default_rng(seed).permutation(len(store))[:count])
     return [{"input_ids": sample["input_ids"].tolist()} for sample in drawn]
 
 
 def batch_lengths(histogram: LengthHistogram, buckets: Buckets, ranks: int, steps: int, seed: int) -> list[int]:
-    """Lengths of the batches of a run, dealt to ranks in turn: of each bucket at least one a rank, in random order."""
+    """Draw the lengths of a run's batches, dealt to ranks in turn: of each bucket at least one a rank, shuffled."""
     used = np.flatnonzero(histogram.counts)
     inside = np.bincount(np.searchsorted(buckets.lengths, used), histogram.counts[used])
     rng, each = np.random.default_rng(seed), np.arange(len(inside)).repeat(ranks)

@@ -51,7 +51,7 @@ MODELS = {
 
 
 class Split(NamedTuple):
-    """How the work is divided.
+    """A division of the work.
 
     Attributes:
         replicas: groups of devices that each hold the whole model, and see rows of their own.
@@ -87,7 +87,7 @@ SPLITS = {  # a way to divide each model into which it fits
 
 
 class Bill(NamedTuple):
-    """What one device of each stage holds, and what an update takes.
+    """The memory of one device of each stage, and the time of an update.
 
     Attributes:
         stages: for each stage, bytes by what they hold.
@@ -108,20 +108,20 @@ class Bill(NamedTuple):
 
 
 def layer_parameters(model: Model, experts: int) -> int:
-    """The parameters of a layer with so many experts: all of them, or those that a token goes through."""
+    """Return the parameters of a layer with so many experts: all of them, or those that a token goes through."""
     attention = 2 * model.width * (model.width + model.kv_width)
     router = model.width * model.experts if model.experts > 1 else 0
     return attention + experts * model.matrices * model.width * model.feed_forward + router + 2 * model.width
 
 
 def parameters(model: Model) -> int:
-    """All parameters, without the biases that BERT has."""
+    """Return all parameters, without the biases that BERT has."""
     embedding = model.vocabulary * model.width * (1 if model.tied else 2)
     return model.layers * layer_parameters(model, model.experts) + embedding + model.width
 
 
 def forward_work(model: Model, row: int) -> float:
-    """FLOP of a token in the forward pass, if its row of `row` slots is one sequence."""
+    """Return FLOP of a token in the forward pass, if its row of `row` slots is one sequence."""
     attention = 4 * row * model.width / (1 if model.scores else 2)  # a causal model sees half of the row
     head = 2 * model.predicted * model.width * model.vocabulary
     return model.layers * (2 * layer_parameters(model, model.used) + attention) + head

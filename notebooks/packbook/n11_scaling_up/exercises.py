@@ -6,7 +6,7 @@ from packbook.exercises import Exercise, Exercises
 
 
 def loss_weights(counts):
-    """What each rank multiplies its own mean loss with, so that the mean over ranks is the mean over sequences."""
+    """Return each rank's factor for its own mean loss, so that the mean over ranks is the mean over sequences."""
     return [len(counts) * count / sum(counts) for count in counts]
 
 

@@ -19,7 +19,7 @@ PARTS = {  # of a device's memory: color and hatch
 
 
 def draw_bill(name: str, model: Model, split: Split, padding: float = 0.0) -> tuple[Figure, str]:
-    """Left, what a device of each stage holds; right, the run in numbers. `padding` is a share of the slots."""
+    """Draw left what a device of each stage holds, right the run in numbers. `padding` is a share of the slots."""
     made = bill(model, split)
     useful = made.rows * split.row * (1 - padding) / made.seconds
     facts = {
@@ -52,7 +52,7 @@ def draw_bill(name: str, model: Model, split: Split, padding: float = 0.0) -> tu
 
 
 def show_bill(name: str, model: Model, split: Split, padding: float = 0.0) -> None:
-    """The same as a figure of the notebook."""
+    """Draw the same as a figure of the notebook."""
     fig, alt = draw_bill(name, model, split, padding)
     show(fig, alt=alt, name="bill")
 
@@ -85,7 +85,7 @@ def _draw_memory(ax: Axes, made: Bill, memory: float) -> None:
 
 
 def show_timelines(orders: Mapping[str, Sequence[Bar]]) -> None:
-    """The same micro-batches in each order, one below the other; gray is waiting."""
+    """Draw the same micro-batches in each order, one below the other; gray is waiting."""
     fig, axes = new_figure(len(orders), 1, sharex=True)
     said = []
     for ax, (name, bars) in zip(axes, orders.items(), strict=True):
@@ -121,7 +121,7 @@ def _draw_timeline(ax: Axes, bars: Sequence[Bar]) -> None:
 def show_two_weights(
     nearest: Sequence[float], at_random: Sequence[Sequence[float]], step: float, spacing: float
 ) -> None:
-    """A weight after each update, rounded in two ways; lines mark what 16 bits can hold.
+    """Draw a weight after each update, rounded in two ways; lines mark what 16 bits can hold.
 
     Args:
         at_random: the same weight in several copies: three are drawn, and the mean of all.

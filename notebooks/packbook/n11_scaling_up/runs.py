@@ -19,7 +19,7 @@ from packlib.training.updates import join_packs, take_packs
 
 
 def uneven_batches(loader, packs: int) -> list[PackedBatch]:
-    """Two batches of `packs` packs each: those with the fewest sequences, and those with the most."""
+    """Return two batches of `packs` packs each: those with the fewest sequences, and those with the most."""
     single = [take_packs(batch, i, i + 1) for batch in loader for i in range(batch.num_packs)]
     single.sort(key=lambda pack: pack.num_sequences)
     return [join_packs(single[:packs]), join_packs(single[-packs:])]
@@ -55,7 +55,7 @@ def replica(rank: int, model: nn.Module, batches: list[PackedBatch]) -> dict[str
 
 
 def in_stages(model: PackedBert, first_layers: int) -> Callable[..., PackedOutput]:
-    """The model as two stages. Between them go the hidden states and the segment ids, and no mask."""
+    """Return the model as two stages. Between them go the hidden states and the segment ids, and no mask."""
     layers = model.bert.encoder.layer
     model.config._attn_implementation = BACKENDS["sdpa"]
 
@@ -71,7 +71,7 @@ def in_stages(model: PackedBert, first_layers: int) -> Callable[..., PackedOutpu
 
 
 def learn_curve(updates: int, seed: int, rate: float = 3e-4) -> tuple[dict[str, float], float]:
-    """The last loss of a small network under AdamW, by how its weights are kept, and the loss of answering the mean.
+    """Return a small network's last loss under AdamW, by how its weights are kept, and the loss of answering the mean.
 
     With "fp32" nothing is rounded. In the others weights and gradients are bfloat16, rounded so after each update, and
     everything between them is computed in FP32.

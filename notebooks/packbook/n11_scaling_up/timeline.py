@@ -54,7 +54,7 @@ def gantt(orders: Sequence[Sequence[tuple[str, int]]], forward: float = 1, backw
 
 
 def most_held(bars: Sequence[Bar]) -> int:
-    """The most micro-batches whose activations the first stage holds at once."""
+    """Return the most micro-batches whose activations the first stage holds at once."""
     held = most = 0
     for bar in bars:
         if bar.stage == 0:
@@ -64,7 +64,7 @@ def most_held(bars: Sequence[Bar]) -> int:
 
 
 def waiting(bars: Sequence[Bar]) -> float:
-    """The share of the time in which the average stage waits."""
+    """Return the share of the time in which the average stage waits."""
     stages = 1 + max(bar.stage for bar in bars)
     work = sum(bar.end - bar.start for bar in bars)
     return 1 - work / stages / max(bar.end for bar in bars)

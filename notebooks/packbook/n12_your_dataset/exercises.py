@@ -20,7 +20,7 @@ def draw_update(rng):
 
 
 def expected_speedup(slots_now, slots_packed, overhead):
-    """How many times as fast; `overhead` is the share of the speed that packing costs the model."""
+    """Return how many times as fast it is; `overhead` is the share of the speed that packing costs the model."""
     return slots_now / slots_packed * (1 - overhead)
 
 

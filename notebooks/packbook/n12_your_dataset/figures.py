@@ -20,13 +20,13 @@ LOST = OKABE_ITO[1]  # tokens beyond the rows
 
 
 def percentiles(histogram: LengthHistogram, shares: tuple[float, ...] = (0.5, 0.9, 0.99)) -> list[int]:
-    """The lengths that so many of the sequences do not pass."""
+    """Return the lengths that so many of the sequences do not pass."""
     below = np.cumsum(histogram.counts) / histogram.num_sequences
     return [int(np.searchsorted(below, share - 1e-12)) for share in shares]
 
 
 def show_lengths(whole: LengthHistogram, row: int) -> None:
-    """The share of the sequences by length, as they are before they are cut; the row of now, and three percentiles."""
+    """Draw the share of the sequences by length, before they are cut; the row of now, and three percentiles."""
     half, nine, most = percentiles(whole)
     fig, ax = new_figure()
     draw_lengths(ax, whole, row)
@@ -40,7 +40,7 @@ def show_lengths(whole: LengthHistogram, row: int) -> None:
 
 
 def draw_lengths(ax: Axes, histogram: LengthHistogram, row: int) -> None:
-    """Bars over a logarithmic axis, so that short and long sequences are seen alike."""
+    """Draw bars over a logarithmic axis, so that short and long sequences are seen alike."""
     longest = int(histogram.counts.nonzero()[0][-1])
     shortest = int(histogram.counts.nonzero()[0][0])
     low, high = min(shortest, row) * 0.8, max(longest, row) * 1.25
@@ -70,7 +70,7 @@ def draw_lengths(ax: Axes, histogram: LengthHistogram, row: int) -> None:
 
 
 def show_rows(advice: Advice, mine: int, mine_slots: float, mine_beyond: float) -> None:
-    """Slots for a token, and tokens beyond the rows, over the row length; a ring for the advice, a square for yours."""
+    """Draw slots for a token, and tokens beyond the rows, over the row length; a ring is the advice, a square yours."""
     rows = advice.row_lengths
     tops = [row.max_length for row in rows]
     slots = [row.slots_a_token for row in rows]
@@ -104,7 +104,7 @@ def show_rows(advice: Advice, mine: int, mine_slots: float, mine_beyond: float) 
 
 
 def show_slots(advice: Advice, mine: Bill, mark: Callable[..., None]) -> None:
-    """Slots of one pass as it is made today, by other habits, and packed, as multiples of yours."""
+    """Draw slots of one pass as it is made today, by other habits, and packed, as multiples of yours."""
     names = {
         "random": "random batches",
         "sorted": "sorted batches",
@@ -139,7 +139,7 @@ def show_slots(advice: Advice, mine: Bill, mark: Callable[..., None]) -> None:
 
 
 def show_updates(advice: Advice, factor: float, most: int, mine: tuple[int, int]) -> None:
-    """How near each micro batch comes to today's sequences per update, at its best accumulation.
+    """Draw how near each micro batch comes to today's sequences per update, at its best accumulation.
 
     Args:
         factor: sequences in an average pack of yours.
@@ -175,7 +175,7 @@ def show_updates(advice: Advice, factor: float, most: int, mine: tuple[int, int]
 
 
 def _ranges(sizes: list[int]) -> str:
-    """Numbers in words, neighbors as a range."""
+    """Return the numbers in words, neighbors as a range."""
     if not sizes:
         return "None is."
     starts = [sizes[0], *(b for a, b in pairwise(sizes) if b > a + 1)]

@@ -20,7 +20,7 @@ BEYOND = {"truncate": "cut off and lost", "drop": "lost with their sequences", "
 
 
 class Bill(NamedTuple):
-    """What one pass over the data takes.
+    """The cost of one pass over the data.
 
     Attributes:
         row: slots in a row.
@@ -44,7 +44,7 @@ class Bill(NamedTuple):
 
 
 def decided(name: str, answer: Any, otherwise: Any, check: Callable[[str, Any], Any]) -> Any:
-    """The learner's decision; `otherwise` while there are dots.
+    """Return the learner's decision; `otherwise` while there are dots.
 
     Raises:
         ParameterError: for a decision that cannot be carried out; a notebook shows its sentence alone.
@@ -58,18 +58,18 @@ def decided(name: str, answer: Any, otherwise: Any, check: Callable[[str, Any], 
 
 
 def decide_row(answer: Any, otherwise: int, whole: LengthHistogram, overlong: str) -> int:
-    """The slots of a row: a whole number, for which some sequence is short enough if longer ones are left out."""
+    """Return the slots of a row: a whole number, which some sequence fits if longer ones are left out."""
     shortest = int(whole.counts.nonzero()[0][0]) if overlong == "drop" else 1
     return decided("my_row", answer, otherwise, lambda name, value: whole_number(name, value, shortest, 1 << 20))
 
 
 def decide_method(answer: Any) -> str:
-    """One of the methods by its name; the order of the data while there are dots."""
+    """Return one of the methods by its name; the order of the data while there are dots."""
     return decided("my_method", answer, "next_fit", lambda name, value: one_of(name, value, METHODS))
 
 
 def decide_update(answer: Any, otherwise: tuple[int, int]) -> tuple[int, int]:
-    """The micro batch and the accumulation; those of today while there are dots."""
+    """Return the micro batch and the accumulation; those of today while there are dots."""
 
     def check(name: str, value: Any) -> tuple[int, int]:
         if not isinstance(value, tuple) or len(value) != 2:
@@ -81,7 +81,7 @@ def decide_update(answer: Any, otherwise: tuple[int, int]) -> tuple[int, int]:
 
 
 def rows_around(row: int, whole: LengthHistogram, overlong: str) -> list[int]:
-    """Half of a row, the row, and twice the row, without those that no sequence is short enough for."""
+    """Return half of a row, the row, and twice the row, without those that no sequence is short enough for."""
     shortest = int(whole.counts.nonzero()[0][0]) if overlong == "drop" else 1
     return sorted({top for top in (row // 2, row, 2 * row) if shortest <= top <= 1 << 20})
 
@@ -197,14 +197,14 @@ def compared(mine: Bill, advised: Bill, today: Bill, overlong: str) -> list[str]
 
 
 def largest_batch(today: Today, histogram: LengthHistogram) -> int:
-    """Slots of the largest batch that today's way of making batches allows; the last may be smaller than others."""
+    """Return the slots of the largest batch that today's way of making batches allows; the last may be smaller."""
     longest = int(histogram.counts.nonzero()[0][-1])
     width = longest if today.sized else histogram.max_length
     return min(today.batch_size, today.rows) * width
 
 
 def whole_updates(packs: int, per_update: int) -> int:
-    """Updates of one pass; the last may have fewer packs."""
+    """Return the updates of one pass; the last may have fewer packs."""
     return math.ceil(packs / per_update)
 
 

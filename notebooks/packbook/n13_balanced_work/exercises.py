@@ -25,7 +25,7 @@ def draw_steps(rng):
 
 
 def time_in_windows(works, ranks, window):
-    """How long all steps take if packs are sorted within windows of so many steps."""
+    """Return the time of all steps if packs are sorted within windows of so many steps."""
     size = window * ranks
     windows = [sorted(works[start : start + size]) for start in range(0, len(works), size)]
     return sum(sum(window[ranks - 1 :: ranks]) for window in windows)

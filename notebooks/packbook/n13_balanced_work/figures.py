@@ -13,7 +13,7 @@ TOKENS, PAIRS = OKABE_ITO[0], OKABE_ITO[1]
 
 
 def show_worst_step(packs: Packs, order: np.ndarray, ranks: int, packs_per_rank: int, work: Work) -> None:
-    """The ranks of the step with the most waiting among the first eight, when packs come in this order."""
+    """Draw the ranks of the step with the most waiting among the first eight, when packs come in this order."""
     step = ranks * packs_per_rank
     steps = order[: len(order) // step * step].reshape(-1, packs_per_rank, ranks)[:8]
     tokens, squares = (Work(*unit).of(packs)[steps].sum(axis=1) for unit in ((1, 0), (0, 1)))
@@ -29,7 +29,7 @@ def show_worst_step(packs: Packs, order: np.ndarray, ranks: int, packs_per_rank:
 
 
 def show_mix(packs: Packs, orders: dict[str, np.ndarray], step: int) -> None:
-    """The mean length of the sequences in each step, for two orders of the packs; `step` packs make a step."""
+    """Draw the mean length of the sequences in each step, for two orders of the packs; `step` packs make a step."""
     fig, ax = new_figure()
     spans = []
     for (name, order), color, marker in zip(orders.items(), (INK, PAIRS), ".x", strict=True):
@@ -50,7 +50,7 @@ def show_windows(found: list[dict], at_random: float) -> None:
 
 
 def draw_ranks(ax: Axes, tokens: np.ndarray, squares: np.ndarray, work: Work) -> None:
-    """A bar for each rank of one step: the work of tokens, the work of pairs, and waiting, in units of the mean."""
+    """Draw a bar for each rank of one step: work of tokens, work of pairs, and waiting, in units of the mean."""
     parts = work.per_token * np.asarray(tokens, float), work.per_square * np.asarray(squares, float)
     mean = (parts[0] + parts[1]).mean()
     linear, pairs = (part / mean for part in parts)
@@ -67,7 +67,7 @@ def draw_ranks(ax: Axes, tokens: np.ndarray, squares: np.ndarray, work: Work) ->
 
 
 def ranks_in_words(tokens: np.ndarray, squares: np.ndarray, work: Work) -> str:
-    """The same in words: the slowest, the fastest, and the share of the time that ranks wait."""
+    """Return the same in words: the slowest, the fastest, and the share of the time that ranks wait."""
     each = work.total(tokens, squares)
     wait = 1 - each.mean() / each.max()
     slow, fast = int(each.argmax()), int(each.argmin())
@@ -78,7 +78,7 @@ def ranks_in_words(tokens: np.ndarray, squares: np.ndarray, work: Work) -> str:
 
 
 def draw_windows(found: list[dict], at_random: float, fixed: bool = False) -> Figure:
-    """Left, the waiting that each window leaves; right, where 90 % of the mean lengths of steps and windows lie.
+    """Draw left the waiting that each window leaves, right where 90 % of the mean lengths of steps and windows lie.
 
     Args:
         found: as `by_window` makes it.

@@ -36,7 +36,7 @@ class WindowsExplorer(Explorer):
         }
 
     def data(self):
-        """By row, ranks and packs a rank: the share waited at random, and what windows leave."""
+        """Return, by row, ranks and packs a rank, the share waited at random, and what windows leave."""
         controls = [[value for _, value in control.options] for control in self.widgets.values()]
         made = {}
         for setting in itertools.product(*controls):

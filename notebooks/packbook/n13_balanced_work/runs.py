@@ -12,24 +12,24 @@ SAME = 0.001  # shares of waiting that differ by less are equal
 
 
 def long_tail(number: int, max_length: int, seed: int) -> np.ndarray:
-    """Synthetic lengths: the logarithm has mean 7 and standard deviation 1.3, as in the recorded benchmark."""
+    """Return synthetic lengths: the logarithm has mean 7 and standard deviation 1.3, as in the recorded benchmark."""
     histogram = log_normal(number, max_length, 7.0, 1.3)
     return np.random.default_rng(seed).permutation(histogram.expand())
 
 
 def packed(lengths: np.ndarray, max_length: int) -> Packs:
-    """Packs as LPFHP makes them."""
+    """Return the packs as LPFHP makes them."""
     return plan(lengths, max_length, "lpfhp").assign(lengths)
 
 
 def in_whole_steps(packs: Packs, ranks: int, packs_per_rank: int, seed: int) -> Packs:
-    """The same sequences in whole steps: a few packs are cut between two sequences, where there are too few."""
+    """Return the same sequences in whole steps: a few packs are cut between two sequences, where there are too few."""
     made = balance(packs, ranks, packs_per_rank, window=1, work=Work.decoder(), seed=seed)
     return Packs(made.sample_ids, made.offsets, made.lengths, made.max_length)
 
 
 def random_waiting(packs: Packs, ranks: int, packs_per_rank: int, work: Work, seed: int) -> float:
-    """The share of the time that the average rank waits if packs come as a loader shuffles them."""
+    """Return the share of the time that the average rank waits if packs come as a loader shuffles them."""
     order = np.random.default_rng(seed).permutation(len(packs))
     steps = dealt(work.of(packs), order, ranks, packs_per_rank)
     return float(1 - steps.mean(axis=1).sum() / steps.max(axis=1).sum())
@@ -45,19 +45,19 @@ def fewer_in_words(then: float, now: float) -> str:
 
 
 def least_of(times: Mapping[str, float], within: float) -> str:
-    """The name of the least time, or "equal" if another is as small but for a share `within`."""
+    """Return the name of the least time, or "equal" if another is as small but for a share `within`."""
     first, second, *_ = sorted(times, key=times.__getitem__)
     return "equal" if times[second] <= (1 + within) * times[first] else first
 
 
 def dealt(work: np.ndarray, order: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
-    """The work of each rank in each whole step when packs come in this order; shape (steps, ranks)."""
+    """Return the work of each rank in each whole step when packs come in this order; shape (steps, ranks)."""
     step = ranks * packs_per_rank
     return work[order[: len(order) // step * step]].reshape(-1, packs_per_rank, ranks).sum(axis=1)
 
 
 def mean_lengths(packs: Packs, order: np.ndarray, step: int) -> np.ndarray:
-    """The mean length of the sequences in each whole step when packs come in this order; shape (steps,)."""
+    """Return the mean length of the sequences in each whole step when packs come in this order; shape (steps,)."""
     order = order[: len(order) // step * step]
     tokens, sizes = (
         values[order].reshape(-1, step).sum(axis=1) for values in (packs.lengths_used, np.diff(packs.offsets))
@@ -66,7 +66,7 @@ def mean_lengths(packs: Packs, order: np.ndarray, step: int) -> np.ndarray:
 
 
 def by_window(packs: Packs, ranks: int, packs_per_rank: int, work: Work, seed: int) -> list[dict]:
-    """What a window leaves: the share waited, and where 90 % of the mean lengths lie, of single steps and of windows.
+    """Measure the idle time that windows leave, and the spread of the mean length over steps and over windows.
 
     Returns:
         For each window its number of steps, "waiting", and "steps" and "windows" with two percentiles each, in tokens.

@@ -17,7 +17,7 @@ CUT = OKABE_ITO[1]  # the pieces of documents that are cut
 
 
 def draw_rows(ax: Axes, rows: DocumentRows, least: int = 0) -> None:
-    """A line for each row: whole documents are blue, pieces of cut ones orange with a black edge at each cut.
+    """Draw a line for each row: whole documents are blue, pieces of cut ones orange with a black edge at each cut.
 
     Args:
         least: leave room for so many rows.
@@ -50,7 +50,7 @@ def draw_rows(ax: Axes, rows: DocumentRows, least: int = 0) -> None:
 
 
 def show_documents(rows: DocumentRows, title: str, name: str) -> None:
-    """A few documents in rows, and how often they are cut."""
+    """Draw a few documents in rows, and how often they are cut."""
     fig, ax = new_figure()
     draw_rows(ax, rows)
     ax.set_title(title)
@@ -61,7 +61,7 @@ def show_documents(rows: DocumentRows, title: str, name: str) -> None:
 
 
 def show_by_row_length(across: Mapping[int, float], longer: Mapping[int, float], name: str) -> None:
-    """Documents that wrapping cuts, and that splitting cuts, in percent by the slots in a row."""
+    """Draw documents that wrapping cuts, and that splitting cuts, in percent by the slots in a row."""
     fig, ax = new_figure()
     ticks = list(across)
     lines = {
@@ -77,7 +77,7 @@ def show_by_row_length(across: Mapping[int, float], longer: Mapping[int, float],
 
 
 def show_after_a_cut(curves: Mapping[float, Sequence[float]]) -> None:
-    """By p: how much larger the loss is on each token after a cut, in percent."""
+    """Draw by p: how much larger the loss is on each token after a cut, in percent."""
     fig, ax = new_figure()
     styles = {0.6: ":", 0.75: "--", 0.9: "-"}
     lines = {
@@ -92,7 +92,7 @@ def show_after_a_cut(curves: Mapping[float, Sequence[float]]) -> None:
 
 
 def slot_axis(ax: Axes, ticks: Sequence[int]) -> None:
-    """A logarithmic axis of row lengths, with plain numbers."""
+    """Draw a logarithmic axis of row lengths, with plain numbers."""
     ax.set_xscale("log", base=2)
     plain_ticks(ax.xaxis, ticks)
     ax.set_xlabel("slots in a row")
@@ -114,7 +114,7 @@ def show_ends(ended: Mapping[str, np.ndarray], baselines: Mapping[str, float]) -
 
 
 def show_differences(found: Mapping[str, Interval]) -> None:
-    """The differences of the recorded runs' losses, seed by seed."""
+    """Draw the differences of the recorded runs' losses, seed by seed."""
     fig, ax = new_figure()
     draw_intervals(ax, found)
     ax.set_xlabel("difference of the held-out loss, seed by seed")
@@ -128,7 +128,7 @@ def show_differences(found: Mapping[str, Interval]) -> None:
 
 
 def draw_ends(ax: Axes, ended: Mapping[str, np.ndarray], baselines: Mapping[str, float]) -> None:
-    """A row for each run's kind: a seed is a circle, the mean a bar, and the losses of counting dashed lines."""
+    """Draw a row for each run's kind: a seed is a circle, the mean a bar, and the losses of counting dashed lines."""
     for row, values in enumerate(ended.values()):
         ax.plot(values, np.full(len(values), row), linestyle="", marker="o", color=OKABE_ITO[0], fillstyle="none")
         ax.plot([values.mean()] * 2, [row - 0.3, row + 0.3], color=INK, linewidth=2, linestyle="-", marker="")

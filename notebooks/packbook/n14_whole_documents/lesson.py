@@ -45,7 +45,7 @@ class CutDocuments(Explorer):
         }
 
     def data(self):
-        """By documents and slots: the least cuts, and of each rule its rows and what they cut."""
+        """Return, by documents and slots, the least cuts, and of each rule its rows and what they cut."""
         found = {
             f"{name}-{slots}": {"least": least, "rules": {rule: _plain(made) for rule, made in rules.items()}}
             for (name, slots), (rules, least) in self.cut.items()

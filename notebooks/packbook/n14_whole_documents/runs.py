@@ -30,20 +30,20 @@ PUBLISHED = Table(
 
 
 def whole_lengths(dataset: str) -> LengthHistogram:
-    """The lengths of whole documents: a shipped data set is truncated where `load` is not told how far to go."""
+    """Return the lengths of whole documents: a shipped data set is truncated where `load` is not told how far to go."""
     histogram = load(dataset)
     return load(dataset, LONGEST) if histogram.truncated else histogram
 
 
 def under_all_rules(lengths: Sequence[int] | np.ndarray, max_length: int) -> dict[CuttingRule, DocumentRows]:
-    """The rows of each rule that leaves something; powers of two go up to the largest that fits into a row."""
+    """Return the rows of each rule that leaves something; powers of two go up to the largest that fits into a row."""
     slots = dict.fromkeys(CUTTING_RULES, max_length) | {"powers_of_two": 1 << (max_length.bit_length() - 1)}
     left = [rule for rule in CUTTING_RULES if rule != "drop" or min(lengths) <= max_length]
     return {rule: document_rows(lengths, slots[rule], rule) for rule in left}
 
 
 def compared(found: dict[CuttingRule, DocumentRows]) -> Table:
-    """The rules beside each other."""
+    """Return the rules beside each other."""
     columns = "rule", "rows", "documents cut", "cuts", "tokens lost", "a token sees"
     rows = [
         [
@@ -81,13 +81,13 @@ def prices(lengths: np.ndarray, slots: int, seed: int) -> Table:
 
 
 def most_of(values: Mapping[str, float], within: float) -> str:
-    """The name of the largest value, or "equal" if another is as large but for a share `within`."""
+    """Return the name of the largest value, or "equal" if another is as large but for a share `within`."""
     *_, second, first = sorted(values, key=values.__getitem__)
     return "equal" if values[second] >= (1 - within) * values[first] else first
 
 
 def in_words(rows: DocumentRows) -> str:
-    """Rows in words, documents as letters: "A 8 | B 7 | A 6 + D 2"."""
+    """Return the rows in words, documents as letters: "A 8 | B 7 | A 6 + D 2"."""
     return " | ".join(" + ".join(f"{letter(i)} {n}" for i, _, n in row.tolist()) for row in rows)
 
 
@@ -96,7 +96,7 @@ def letter(document: int) -> str:
 
 
 def expected_losses(p: float, m: int) -> tuple[float, float]:
-    """The loss on token m, from 1 up, of a model of whole sequences and of one whose training text was cut.
+    """Return the loss on token m, from 1 up, of a model of whole sequences and of one whose training text was cut.
 
     Token 0 is a fair coin, and each later token equals it with probability p. The second model has never seen a
     token 0: it takes what it is given for later tokens, whose beginning was cut off, and infers that beginning.
@@ -115,7 +115,7 @@ def expected_losses(p: float, m: int) -> tuple[float, float]:
 
 
 def counted_losses(p: float, m: int, number: int, seed: int) -> tuple[float, float]:
-    """The same by counting: tables of what follows each context of m tokens, learned from `number` sequences each.
+    """Return the same by counting: tables of what follows each context of m tokens, from `number` sequences each.
 
     One table is learned from tokens 0 to m, the other from tokens 1 to m + 1; both are tried on fresh tokens 0 to m.
     """
@@ -140,7 +140,7 @@ def counted_losses(p: float, m: int, number: int, seed: int) -> tuple[float, flo
 
 
 def recorded_differences(recorded: Runs) -> dict[str, Interval]:
-    """By how much wrapping, and then a missing mask, raise the held-out loss, seed by seed.
+    """Return how much wrapping, and then a missing mask, raise the held-out loss, seed by seed.
 
     That of all bytes comes first, then that of the later ones, after the first 64 of a document.
     """

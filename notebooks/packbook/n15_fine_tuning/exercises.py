@@ -6,7 +6,7 @@ from packbook.exercises import Exercise, Exercises
 
 
 def group_weights(lengths, groups):
-    """What one token of each answer weighs in the mean over groups of the mean over the tokens of each."""
+    """Return the weight of one token of each answer in the mean over groups of the mean over the tokens of each."""
     tokens = Counter()
     for length, group in zip(lengths, groups, strict=True):
         tokens[group] += length
@@ -19,7 +19,7 @@ def draw_answers(rng):
 
 
 def asked(turns):
-    """How many tokens of a chat are predicted; `turns` are pairs of a role and its number of tokens."""
+    """Count the tokens of a chat that are predicted; `turns` are pairs of a role and its number of tokens."""
     answers = sum(tokens for role, tokens in turns if role == "assistant")
     return answers - (turns[0][0] == "assistant")  # no slot comes before the first token of a chat
 
@@ -31,7 +31,7 @@ def draw_turns(rng):
 
 
 def slot_weights(labels, segments, sequences):
-    """What the loss of each slot is multiplied by, so that all micro-batches add up to the mean over sequences."""
+    """Return the factor for the loss of each slot, so that all micro-batches add up to the mean over sequences."""
     weights = []
     for row, owner in zip(labels, segments, strict=True):
         slots = range(len(row))

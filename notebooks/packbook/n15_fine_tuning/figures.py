@@ -16,7 +16,7 @@ SHADES = ("#666666", "#dddddd")  # of micro-batches, in turn
 
 
 def turns(chat: Sequence[tuple[str, int]]) -> None:
-    """The tokens of a chat, and below each the token that it must predict."""
+    """Draw the tokens of a chat, and below each the token that it must predict."""
     names, spoken = list[tuple[str, bool]](), Counter[str]()
     for role in (role for role, tokens in chat for _ in range(tokens)):
         spoken[role] += 1
@@ -66,7 +66,7 @@ def predicted_share(sets: Mapping[str, Chats], max_length: int, seed: int, mark:
 def draw_weights(
     ax: Axes, lengths: Sequence[int], groups: Sequence[int], parts: Sequence[int], constant: float, ways: Sequence[str]
 ) -> dict[str, np.ndarray]:
-    """A bar for each way, cut by what each answer weighs; micro-batches have two shades. Returns these weights."""
+    """Draw a bar for each way, cut by what each answer weighs; micro-batches have two shades. Return these weights."""
     found = {}
     for row, way in enumerate(ways):
         weights = found[way] = np.array(lengths) * token_weights(way, lengths, groups, parts, constant)

@@ -25,7 +25,7 @@ class WeightsExplorer(Explorer):
         }
 
     def data(self):
-        """The other answers, what groups and micro-batches they are in, and the ways."""
+        """Return the other answers, what groups and micro-batches they are in, and the ways."""
         return {"lengths": LENGTHS[1:], "groups": GROUPS, "splits": SPLITS, "ways": WAYS}
 
     def draw(self, length: int, first: str, constant: int) -> tuple[Figure, str]:

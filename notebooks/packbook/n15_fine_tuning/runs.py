@@ -51,13 +51,13 @@ class Chats:
 
 
 def real_chats(max_length: int) -> Chats:
-    """500 requests to a chat service: the prompt, with all that was said before, is read, the answer is predicted."""
+    """Load 500 requests to a chat service: the prompt, with all that was said before, is read, the answer predicted."""
     read, predicted = np.loadtxt(data_path("lengths", "chats.csv"), int, delimiter=",", skiprows=1).T
     return _cut(read, predicted, np.arange(len(read)), max_length)
 
 
 def reconstructed_rollouts(prompts: int, answers: int, max_length: int, seed: int) -> Chats:
-    """Several answers to each prompt: log-normal, with three in four below 8,000 tokens and one in eight above 16,000.
+    """Draw several answers to each prompt: log-normal, three in four below 8,000 tokens, one in eight above 16,000.
 
     These are the two figures that Open R1 published of the answers of DeepSeek-R1. Every prompt has 100 tokens.
     """
@@ -70,19 +70,19 @@ def reconstructed_rollouts(prompts: int, answers: int, max_length: int, seed: in
 
 
 def _cut(read: np.ndarray, predicted: np.ndarray, groups: np.ndarray, max_length: int) -> Chats:
-    """A prompt gets at most half of a row, and an answer ends where the row does, as a limit on generation has it."""
+    """Cut a prompt to half of a row, and an answer where the row ends, as a limit on generation has it."""
     read = np.minimum(read, max_length // 2)
     return Chats(read, np.minimum(predicted, max_length - read), groups)
 
 
 def predicted_in_packs(chats: Chats, max_length: int, seed: int) -> tuple[Packs, np.ndarray]:
-    """Packs of the chats, and which share of the tokens of each is predicted, from the least to the largest."""
+    """Return packs of the chats, and which share of the tokens of each is predicted, from the least to the largest."""
     packs = pack_lengths(chats.lengths, max_length, "lpfhp", seed=seed)
     return packs, np.sort([chats.predicted[ids].sum() / chats.lengths[ids].sum() for ids in packs])
 
 
 def regrouped(chats: Chats, max_length: int, ranks: int, deals: int, seed: int) -> dict[str, tuple[float, float]]:
-    """By way, how many times its least weight an answer weighs at most, over `deals` of the same answers.
+    """Return, by way, how many times its least weight an answer weighs at most, over `deals` of the same answers.
 
     Each deal packs the answers in another order, makes each pack a micro-batch, and gives the packs to the ranks in
     turn. The first number is for one count of the whole update; for the second each rank counts for itself, and ranks
@@ -106,7 +106,7 @@ def regrouped(chats: Chats, max_length: int, ranks: int, deals: int, seed: int) 
 
 
 def survivor(moved: Mapping[str, tuple[float, float]]) -> str:
-    """Of the first four ways, the one whose weights move least if each rank counts for itself.
+    """Find, of the first four ways, the one whose weights move least if each rank counts for itself.
 
     Ranks may happen to be dealt equal numbers, and then other ways are steady as well; a constant is always.
     """
@@ -114,7 +114,7 @@ def survivor(moved: Mapping[str, tuple[float, float]]) -> str:
 
 
 def tiny_llama(seed: int) -> LlamaForCausalLM:
-    """A Llama as transformers makes it, small and with random weights, in float64."""
+    """Return a Llama as transformers makes it, small and with random weights, in float64."""
     torch.manual_seed(seed)
     sizes = {"vocab_size": 256, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
     heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 128}
@@ -123,7 +123,7 @@ def tiny_llama(seed: int) -> LlamaForCausalLM:
 
 
 def random_chats(seed: int) -> list[dict[str, list[int]]]:
-    """Six chats of random tokens with the lengths of the six answers; the label of a prompt's token is -100."""
+    """Return six chats of random tokens with the lengths of the six answers; the label of a prompt's token is -100."""
     rng, chats = np.random.default_rng(seed), []
     for group, length in zip(GROUPS, LENGTHS, strict=True):
         ids = rng.integers(3, 256, 5 + group + length).tolist()

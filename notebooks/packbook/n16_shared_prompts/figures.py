@@ -29,7 +29,7 @@ def show_mask(words: Sequence[str], columns: Mapping[str, Sequence[int]]) -> Non
 
 
 def show_positions(words: Sequence[str], columns: Mapping[str, Sequence[int]]) -> None:
-    """The words of a row at their positions."""
+    """Draw the words of a row at their positions."""
     fig, ax = new_figure()
     draw_row(ax, words, columns)
     ax.set_title("One prompt, and three ways to go on from it; heads have a thick edge")
@@ -38,7 +38,7 @@ def show_positions(words: Sequence[str], columns: Mapping[str, Sequence[int]]) -
 
 
 def show_savings(fewer: float, mark: Callable[[Axes, str, str], None]) -> None:
-    """Tokens with a prompt for each answer, divided by those with a shared one, over its length; question and guess."""
+    """Draw tokens with a prompt for each answer over those with a shared one, by its length; question and guess."""
     fig, ax = new_figure()
     curves = draw_savings(ax, 3000, (2, 4, 8, 16), 1 << 18)
     ax.plot(250, fewer, "o", color=INK)
@@ -54,7 +54,7 @@ def show_savings(fewer: float, mark: Callable[[Axes, str, str], None]) -> None:
 
 
 def show_chat(trees: Trees, ways: Mapping[str, Sequence[Sequence[int]]], max_length: int) -> None:
-    """A chat as an icicle, and below it its rows for ways to cut, with what is computed twice and the bound."""
+    """Draw a chat as an icicle, and below it its rows for ways to cut, with what is computed twice and the bound."""
     fig, (top, below) = new_figure(2, 1, sharex=True, height_ratios=(5, 4))
     draw_icicle(top, trees)
     once, least = int(trees.slots.sum()), least_tokens(trees, max_length)
@@ -72,7 +72,7 @@ def show_chat(trees: Trees, ways: Mapping[str, Sequence[Sequence[int]]], max_len
 
 
 def show_ways(counted: Mapping[str, int], rows: TreeRows) -> None:
-    """A bar for each way to lay groups into rows, and the bound."""
+    """Draw a bar for each way to lay groups into rows, and the bound."""
     fig, ax = new_figure()
     draw_ways(ax, counted, rows.lower_bound)
     above = percent(len(rows) / rows.lower_bound - 1)
@@ -86,7 +86,7 @@ def show_ways(counted: Mapping[str, int], rows: TreeRows) -> None:
 
 
 def draw_icicle(ax: Axes, trees: Trees) -> None:
-    """Each node over the slots of the row that see it: its own slots dark, those of what is below it pale."""
+    """Draw each node over the slots of the row that see it: its own slots dark, those of what is below it pale."""
     begins = np.cumsum(trees.slots) - trees.slots
     is_leaf = np.ones(len(begins), bool)
     is_leaf[trees.parents[1:]] = False
@@ -112,7 +112,7 @@ def draw_icicle(ax: Axes, trees: Trees) -> None:
 
 
 def draw_cuts(ax: Axes, trees: Trees, ways: Mapping[str, Sequence[Sequence[int]]], least: int) -> dict[str, int]:
-    """The rows of each way, one behind the other, and their tokens together."""
+    """Return the rows of each way, one behind the other, and their tokens together."""
     is_leaf = np.ones(len(trees.parents), bool)
     is_leaf[trees.parents[trees.parents != ROOT]] = False
     taken = {}
@@ -145,12 +145,12 @@ def draw_cuts(ax: Axes, trees: Trees, ways: Mapping[str, Sequence[Sequence[int]]
 
 
 def color_of(answer: int) -> str:
-    """Gray for the prompt, which is answer -1, and a color for each answer."""
+    """Return gray for the prompt, which is answer -1, and a color for each answer."""
     return PROMPT if answer < 0 else ANSWERS[answer % len(ANSWERS)]
 
 
 def draw_tree(ax: Axes, mask: np.ndarray, answer_ids: Sequence[int], words: Sequence[str] | None = None) -> None:
-    """Which slot (row) sees which (column): pairs in the color of the key's branch, and white where nothing is seen.
+    """Draw which slot (row) sees which (column): pairs in the color of the key's branch, white where nothing is seen.
 
     Args:
         mask: bool, shape (slots, slots).
@@ -178,7 +178,7 @@ def draw_tree(ax: Axes, mask: np.ndarray, answer_ids: Sequence[int], words: Sequ
 
 
 def draw_row(ax: Axes, words: Sequence[str], columns: Mapping[str, Sequence[int]]) -> None:
-    """The words of the row from left to right, with their positions; a head has a thick edge."""
+    """Draw the words of the row from left to right, with their positions; a head has a thick edge."""
     ids, positions = branches(columns), columns["position_ids"]
     for at, (word, answer, position) in enumerate(zip(words, ids, positions, strict=True)):
         head = answer >= 0 and (at == 0 or ids[at - 1] != answer)
@@ -193,7 +193,7 @@ def draw_row(ax: Axes, words: Sequence[str], columns: Mapping[str, Sequence[int]
 
 
 def draw_savings(ax: Axes, answer_tokens: int, counts: Sequence[int], top: int) -> dict[int, np.ndarray]:
-    """Tokens of unshared groups, divided by those of shared ones, over the prompt's length; a line for each number."""
+    """Draw tokens of unshared groups over those of shared ones, by the prompt's length; a line for each number."""
     prompts = np.geomspace(16, top, 60)
     curves = {n: np.array([times_fewer(prompt, answer_tokens, n) for prompt in prompts]) for n in counts}
     lines = {}
@@ -210,7 +210,7 @@ def draw_savings(ax: Axes, answer_tokens: int, counts: Sequence[int], top: int) 
 
 
 def draw_ways(ax: Axes, counted: Mapping[str, int], bound: int) -> None:
-    """A bar for each way to lay groups into rows, and a line at the proven minimum."""
+    """Draw a bar for each way to lay groups into rows, and a line at the proven minimum."""
     colors = (PROMPT, OKABE_ITO[1], OKABE_ITO[0])
     for at, rows in enumerate(counted.values()):
         ax.barh(at, rows, height=0.6, color=colors[at])

@@ -24,7 +24,7 @@ class SharedTree(Explorer):
         }
 
     def data(self):
-        """Nothing: the tree of a group is its three numbers."""
+        """Return nothing: the tree of a group is its three numbers."""
         return {}
 
     def draw(self, prompt: int, answers: int, length: int, tree: bool) -> tuple[Figure, str]:

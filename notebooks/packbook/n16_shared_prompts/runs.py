@@ -26,13 +26,13 @@ def outline(node: tuple, depth: int = 0) -> None:
 
 
 def as_numbers(paths: Sequence[Sequence[str]]) -> tuple[list[list[int]], list[str]]:
-    """Words as tokens: the sequences as numbers, and the word of each number."""
+    """Return the words as tokens: the sequences as numbers, and the word of each number."""
     names = list(dict.fromkeys(word for path in paths for word in path))
     return [[names.index(word) for word in path] for path in paths], names
 
 
 def one_row(prompt: list[int], answers: list[list[int]]) -> dict[str, list[int]]:
-    """The columns of the row that holds a group, as `lay_trees` makes them; the prompt has no labels."""
+    """Return the columns of the row that holds a group, as `lay_trees` makes them; the prompt has no labels."""
     sequences = [prompt + answer for answer in answers]
     labels = [[IGNORED] * len(prompt) + answer for answer in answers]
     rows = pack_trees(sequences, [0] * len(answers), 1024, tries=0)
@@ -47,7 +47,7 @@ def pairs_of(seen_until: Sequence[int]) -> np.ndarray:
 
 
 def branches(columns: Mapping[str, Sequence[int]]) -> list[int]:
-    """Of each slot the number of its answer, -1 for shared tokens."""
+    """Return each slot's number of its answer, -1 for shared tokens."""
     until, last = columns["seen_until"], columns["last_slots"]
     seen_by = [[at for at, end in enumerate(last) if slot <= end < until[slot]] for slot in range(len(until))]
     return [-1 if len(answers) > 1 else answers[0] for answers in seen_by]
@@ -57,7 +57,7 @@ def branches(columns: Mapping[str, Sequence[int]]) -> list[int]:
 
 
 def drawn_chat(turns: int, seed: int) -> tuple[list[int], list[tuple[list[int], list[int], list[int]]]]:
-    """The tokens of a system prompt, and for each turn those of question, reasoning and answer; log-normal lengths."""
+    """Draw the tokens of a system prompt, and of each turn's question, reasoning and answer; log-normal lengths."""
     rng = np.random.default_rng([seed, 16])
 
     def tokens(median: int, *begin: int) -> list[int]:
@@ -79,33 +79,33 @@ def in_this_order(trees: Trees, order: Sequence[int], max_length: int) -> list[l
 
 
 def nodes_of(trees: Trees, row: Sequence[int]) -> set[int]:
-    """The nodes that a row with these sequences needs."""
+    """Return the nodes that a row with these sequences needs."""
     return {node for sequence in row for node in trees.path(int(trees.leaves[sequence]))}
 
 
 def tokens_of(trees: Trees, row: Sequence[int]) -> int:
-    """The tokens of a row with these sequences."""
+    """Return the tokens of a row with these sequences."""
     return int(trees.slots[list(nodes_of(trees, row))].sum())
 
 
 def computed_twice(trees: Trees, rows: Sequence[Sequence[int]]) -> int:
-    """The tokens in all rows that another row holds already."""
+    """Return the tokens in all rows that another row holds already."""
     return sum(tokens_of(trees, row) for row in rows) - int(trees.slots.sum())
 
 
 def saved(trees: Trees) -> tuple[int, int]:
-    """The tokens that sharing saves: by what all sequences begin with, and by what some of them share."""
+    """Return the tokens that sharing saves: by what all sequences begin with, and by what some of them share."""
     by_all = (len(trees.lengths) - 1) * int(trees.slots[0])
     return by_all, int(trees.lengths.sum() - trees.slots.sum()) - by_all
 
 
 def least_tokens(trees: Trees, max_length: int) -> int:
-    """The proven minimum of tokens in all rows for these trees, with the copies that every packing has."""
+    """Return the proven minimum of tokens in all rows for these trees, with the copies that every packing has."""
     return int(trees.slots @ forced_copies(trees, max_length).rows)
 
 
 def turns_in_words(row: Sequence[int]) -> str:
-    """The turns of a row, neighbors in short: 1 to 3, 5."""
+    """Return the turns of a row, neighbors in short: 1 to 3, 5."""
     parts: list[list[int]] = []
     for turn in sorted(at + 1 for at in row):
         if parts and parts[-1][-1] == turn - 1:
@@ -121,7 +121,7 @@ def turns_in_words(row: Sequence[int]) -> str:
 def drawn(
     prompt: float, answer: float, answers: int, max_length: int, groups: int, seed: int
 ) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Log-normal lengths of prompts and of the answers to each; medians are given.
+    """Return log-normal lengths of prompts and of the answers to each; medians are given.
 
     A prompt takes three quarters of a row at most, and an answer what its prompt leaves.
     """
@@ -132,14 +132,14 @@ def drawn(
 
 
 def times_fewer(prompt: float, answer: float, answers: int) -> float:
-    """Tokens of answers with a prompt each, divided by those of a group that holds the prompt once."""
+    """Return the tokens of answers with a prompt each, divided by those of a group that holds the prompt once."""
     return answers * (prompt + answer) / (prompt - 1 + answers * (answer + 1))
 
 
 def rows_in_three_ways(
     prompts: np.ndarray, answers: Sequence[np.ndarray], max_length: int
 ) -> tuple[dict[str, int], TreeRows]:
-    """The number of rows by way: a prompt for each answer, whole groups, and groups that may be split; and the last."""
+    """Count the rows by way: a prompt for each answer, whole groups, and groups that may be split; and the last."""
     alone = np.concatenate([prompt + own for prompt, own in zip(prompts, answers, strict=True)])
     pieces = []  # whole groups; one that is longer than a row is cut by best fit, with the prompt in each piece
     for prompt, own in zip(prompts.tolist(), answers, strict=True):
@@ -155,10 +155,10 @@ def rows_in_three_ways(
 
 
 def compared(recorded: Sequence[Mapping]) -> list[tuple[str, ...]]:
-    """By family of recorded trees: rows above the bound, of `pack_trees` on average and at worst, and of others."""
+    """Return, by family of recorded trees, rows above the bound: of `pack_trees`, mean and worst, and of others."""
 
     def mean_above(own: Sequence[Mapping], peer: str) -> float:
-        """A peer's cell holds its rows, and in brackets how far they are above the bound; it may be empty."""
+        """Read how far a peer's rows are above the bound: its cell has them in brackets, or is empty."""
         return float(np.mean([int(row[peer].split()[0]) / row["at least"] - 1 for row in own if row[peer]]))
 
     peers = ("nothing shared", "one level", "first fit of sequences", "whole trees first")
@@ -175,7 +175,7 @@ def compared(recorded: Sequence[Mapping]) -> list[tuple[str, ...]]:
 
 
 def small_model(seed: int) -> nn.Module:
-    """A decoder of transformers with random weights, in double precision."""
+    """Return a decoder of transformers with random weights, in double precision."""
     from transformers import GPT2Config, GPT2LMHeadModel  # it computes nothing in float32 but its own loss
 
     torch.manual_seed(seed)
@@ -186,14 +186,14 @@ def small_model(seed: int) -> nn.Module:
 
 
 def small_group(seed: int, prompt: int, answers: Sequence[int]) -> tuple[list[list[int]], list[list[int]]]:
-    """Random tokens for a prompt with answers, as sequences and their labels: none on the prompt."""
+    """Return random tokens for a prompt with answers, as sequences and their labels: none on the prompt."""
     rng = np.random.default_rng(seed)
     shared, *own = (rng.integers(1, 64, number).tolist() for number in (prompt, *answers))
     return [shared + one for one in own], [[IGNORED] * prompt + one for one in own]
 
 
 def alone(model: nn.Module, sequences: Sequence[list[int]], labels: Sequence[list[int]]) -> Tensor:
-    """The losses of the tokens with labels, each sequence in a row of its own; shape (labels,)."""
+    """Return the losses of the tokens with labels, each sequence in a row of its own; shape (labels,)."""
     found = []
     for tokens, own in zip(sequences, labels, strict=True):
         scores = model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0, :-1]
@@ -203,11 +203,11 @@ def alone(model: nn.Module, sequences: Sequence[list[int]], labels: Sequence[lis
 
 
 def in_a_row(model: nn.Module, batch: TreeBatch, **changes: Tensor | None) -> Tensor:
-    """The losses of the labels in the shared row, with other inputs if some are given; shape (labels,)."""
+    """Return the losses of the labels in the shared row, with other inputs if some are given; shape (labels,)."""
     logits = model(**batch.inputs | changes).logits
     return batch.losses(logits)[batch.labels != IGNORED]
 
 
 def gradients(model: nn.Module, loss: Tensor) -> Tensor:
-    """All gradients of a loss, end to end."""
+    """Return all gradients of a loss, end to end."""
     return torch.cat([found.flatten() for found in torch.autograd.grad(loss, [*model.parameters()])])

@@ -19,7 +19,7 @@ _SWEPT = (  # padded and divided look as in notebook 07, and the two that keep t
 
 
 def show_pairs(ended: Mapping[str, np.ndarray]) -> None:
-    """Two arms, and a line for each seed from one to the other."""
+    """Draw two arms, and a line for each seed from one to the other."""
     (first, one), (second, other) = ended.items()
     fig, ax = new_figure()
     for seed, line in enumerate(np.array([one, other]).T):
@@ -37,7 +37,7 @@ def show_pairs(ended: Mapping[str, np.ndarray]) -> None:
 
 
 def show_sweeps(swept: Mapping[str, Swept]) -> None:
-    """A sweep for each optimizer."""
+    """Draw a sweep for each optimizer."""
     fig, axes = new_figure(1, len(swept))
     told, best = [], True
     for ax, (name, arms) in zip(axes, swept.items(), strict=True):
@@ -54,7 +54,7 @@ def show_sweeps(swept: Mapping[str, Swept]) -> None:
 
 
 def show_half_widths(seeds: np.ndarray, widths: np.ndarray, mark: Callable[..., None]) -> None:
-    """Half of the interval's width over the number of seeds."""
+    """Draw half of the interval's width over the number of seeds."""
     fig, ax = new_figure()
     ax.plot(seeds, widths, marker="o")
     ax.set(yscale="log", xlabel="seeds of each arm", ylabel="half width, in deviations s")
@@ -69,7 +69,7 @@ def show_half_widths(seeds: np.ndarray, widths: np.ndarray, mark: Callable[..., 
 
 
 def show_yardstick(seeds: Sequence[Mapping[str, np.ndarray]], counted: Mapping[str, float]) -> None:
-    """Held-out losses of the padded runs over what they read, and what counting tokens reaches."""
+    """Draw held-out losses of the padded runs over what they read, and what counting tokens reaches."""
     fig, ax = new_figure()
     losses = np.array([run["held_out_loss"] for run in seeds])
     read = np.array(seeds[0]["sequences"], float)
@@ -94,7 +94,7 @@ def show_yardstick(seeds: Sequence[Mapping[str, np.ndarray]], counted: Mapping[s
 
 
 def draw_sweep(ax: Axes, swept: Mapping[str, Mapping[float, np.ndarray]]) -> None:
-    """A line an arm, over the rate: the mean of its seeds, and each of them as a small mark."""
+    """Draw a line an arm, over the rate: the mean of its seeds, and each of them as a small mark."""
     for (arm, by_rate), look in zip(swept.items(), _SWEPT, strict=True):
         rates, ends = list(by_rate), np.array(list(by_rate.values()))
         ax.plot(rates, ends.mean(1), label=arm, **look)
@@ -104,7 +104,7 @@ def draw_sweep(ax: Axes, swept: Mapping[str, Mapping[float, np.ndarray]]) -> Non
 
 
 def draw_experiments(ax: Axes, means: np.ndarray, halves: np.ndarray) -> None:
-    """Intervals of many experiments, from low to high; those that exclude 0 are filled."""
+    """Draw intervals of many experiments, from low to high; those that exclude 0 are filled."""
     order = np.argsort(means)
     ax.axhline(0, color=INK, linewidth=1.5)
     for x, at in enumerate(order):

@@ -32,7 +32,7 @@ class ExperimentExplorer(Explorer):
         }
 
     def data(self):
-        """By seeds: the share that excludes 0 for each difference, and forty experiments without one; and your own."""
+        """Return, by seeds, the share that excludes 0 for each difference, forty experiments without one, and yours."""
         seeds, effect = (self.widgets[name] for name in ("seeds", "effect"))
         differences = np.arange(effect.min, effect.max + 1, effect.step) / 100
         made = {}

@@ -11,12 +11,12 @@ from packbook.shared.wordnet import tokenized_pairs
 
 
 def students_factor(seeds: int, confidence: float = 0.95) -> float:
-    """Student's factor t for the mean of so many differences."""
+    """Return Student's factor t for the mean of so many differences."""
     return float(t.ppf((1 + confidence) / 2, seeds - 1))
 
 
 def against_padded(optimizers: Mapping[str, Mapping[str, np.ndarray]], confidence: float) -> dict[str, Interval]:
-    """By optimizer and arm: its interval against padded rows."""
+    """Return, by optimizer and arm, its interval against padded rows."""
     return {
         f"{optimizer}, {arm}": one
         for optimizer, ended in optimizers.items()
@@ -32,27 +32,27 @@ def told_apart(name: str, found: Mapping[str, Interval]) -> str:
 
 
 def short_text(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Ids of WordNet's definitions one after another: 40,000 to count, and the rest held out."""
+    """Return ids of WordNet's definitions one after another: 40,000 to count, and the rest held out."""
     ids = tokenized_pairs(1_500, seed).input_ids.astype(np.int64)
     return ids[:40_000], ids[40_000:]
 
 
 def bigram_of(text: np.ndarray, held_out: np.ndarray) -> float:
-    """The held-out loss of the bigram as the records count it, of 4,000 kinds of tokens."""
+    """Return the held-out loss of the bigram as the records count it, of 4,000 kinds of tokens."""
     return bigram_loss((text[:-1], text[1:]), (held_out[:-1], held_out[1:]), 4_000)
 
 
 def half_widths(seeds: np.ndarray, confidence: float) -> np.ndarray:
-    """Half of the interval's width for so many seeds, in deviations of the differences."""
+    """Return half of the interval's width for so many seeds, in deviations of the differences."""
     return t.ppf((1 + confidence) / 2, seeds - 1) / np.sqrt(seeds)
 
 
 def simulated(effect: float, seeds: int, number: int, seed: int) -> np.ndarray:
-    """Paired differences of deviation 1 around `effect`: shape (number of experiments, seeds)."""
+    """Return paired differences of deviation 1 around `effect`: shape (number of experiments, seeds)."""
     return effect + np.random.default_rng(seed).standard_normal((number, seeds))
 
 
 def found_share(effect: float, seeds: int, confidence: float, number: int = 4000, seed: int = 0) -> float:
-    """In which share of simulated experiments the interval excludes 0."""
+    """Return the share of simulated experiments whose interval excludes 0."""
     d = simulated(effect, seeds, number, seed)
     return float((np.abs(d.mean(1)) > d.std(1, ddof=1) * half_widths(np.array(seeds), confidence)).mean())

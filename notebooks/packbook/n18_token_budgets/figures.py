@@ -23,7 +23,7 @@ LOOKS = {  # a rule is no batching habit, so it has a line and a marker and no c
 
 
 def show_shapes(drawn: Mapping[str, Sequence[Rows]], row: int) -> None:
-    """Batches to scale, each as wide as its longest row and as high as it has rows; padding is gray.
+    """Draw batches to scale, each as wide as its longest row and as high as it has rows; padding is gray.
 
     Args:
         drawn: the batches by name; those of "packed" have rows of `row` slots.
@@ -70,7 +70,7 @@ def _draw_rows(ax: Axes, rows: Rows, width: float, left: float) -> None:
 
 
 def draw_batches(ax: Axes, batches: TokenBatches, lengths: np.ndarray, budget: int) -> None:
-    """A bar a batch: its samples stacked by their tokens, then its padding in gray; the budget is a line."""
+    """Draw a bar a batch: its samples stacked by their tokens, then its padding in gray; the budget is a line."""
     ordered, sizes = np.asarray(lengths)[batches.sample_ids], batches.sizes
     tops = np.cumsum(ordered)
     bottoms = tops - ordered - np.repeat(np.cumsum(batches.tokens) - batches.tokens, sizes)
@@ -93,7 +93,7 @@ def show_walks(
     tiles: np.ndarray,
     budgets: tuple[int, int],
 ) -> None:
-    """A row as a walk in a rectangle, a sample as an arrow: a row of next fit, and one of `pack_pairs`.
+    """Draw a row as a walk in a rectangle, a sample as an arrow: a row of next fit, and one of `pack_pairs`.
 
     Of each kind the row is drawn that is full in the middle; the ends of the others are dots.
     """

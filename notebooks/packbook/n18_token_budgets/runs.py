@@ -13,18 +13,18 @@ TILE = 144  # tokens of a tile of an image
 
 
 def rows_of_batches(batches: TokenBatches, lengths: np.ndarray, number: int) -> list[list[list[int]]]:
-    """The first batches, each a list of rows with one length."""
+    """Return the first batches, each a list of rows with one length."""
     return [[[int(lengths[i])] for i in batches[at]] for at in range(min(number, len(batches)))]
 
 
 def rows_of_packs(packs: Packs, lengths: np.ndarray, rows: int, number: int) -> list[list[list[int]]]:
-    """The first batches of so many packs, each pack a row with several lengths."""
+    """Return the first batches of so many packs, each pack a row with several lengths."""
     made = [[int(lengths[i]) for i in packs[at]] for at in range(min(rows * number, len(packs)))]
     return [made[at : at + rows] for at in range(0, len(made), rows)]
 
 
 def costlier(cost: dict[str, float]) -> str:
-    """The order in which one shape costs more, in the words of the question; a point of the slots is a tie."""
+    """Return the order in which one shape costs more, in the words of the question; a point of the slots is a tie."""
     return compare(cost["random"], cost["ascending"], "ascending", "equal", "random", within=0.01)
 
 
@@ -41,7 +41,7 @@ def what_one_shape_costs(cost: dict[str, float]) -> str:
 
 
 def texts_with_images(number: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Synthetic samples: half are long texts, half are short texts with 1 to 12 tiles of images.
+    """Return synthetic samples: half are long texts, half are short texts with 1 to 12 tiles of images.
 
     Returns:
         The tokens of each sample, those of its tiles included, and its tiles; int64, shape (number,) each.
@@ -54,7 +54,7 @@ def texts_with_images(number: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def zigzag(tokens: np.ndarray, tiles: np.ndarray, budgets: tuple[int, int]) -> list[int]:
-    """An order of the samples of one row in which its walk stays close to the diagonal."""
+    """Return an order of the samples of one row in which its walk stays close to the diagonal."""
     left, at, order = list(range(len(tokens))), np.zeros(2), list[int]()
     steps = np.stack([tokens, tiles], axis=1) / np.array(budgets)
     while left:
@@ -66,7 +66,7 @@ def zigzag(tokens: np.ndarray, tiles: np.ndarray, budgets: tuple[int, int]) -> l
 
 
 def middle_row(rows: Iterable[Sequence[int]], tokens: np.ndarray, tiles: np.ndarray, budgets: tuple[int, int]) -> int:
-    """Of rows with three samples or more, the one whose fuller budget is the median."""
+    """Find, of rows with three samples or more, the one whose fuller budget is the median."""
     full = {
         number: max(tokens[list(row)].sum() / budgets[0], tiles[list(row)].sum() / budgets[1])
         for number, row in enumerate(rows)

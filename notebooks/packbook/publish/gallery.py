@@ -36,7 +36,7 @@ class Picture:
 
 
 def pictures_of(notebook: str, folder: Path) -> list[Picture]:
-    """The pictures of a notebook in `folder`, in the order in which the notebook shows them."""
+    """Return the pictures of a notebook in `folder`, in the order in which the notebook shows them."""
     found = []
     for svg in sorted(folder.glob(f"{glob.escape(notebook)}-*.svg")):
         name = svg.stem.removeprefix(f"{notebook}-").partition("-")[2]  # after its place
@@ -60,7 +60,7 @@ def is_fresh(path: Path, folder: Path) -> bool:
 
 
 def _digest_of(path: Path, folder: Path) -> Path:
-    """The hidden file that says what the pictures of a notebook were made of; written last."""
+    """Return the hidden file that says what the pictures of a notebook were made of; written last."""
     return folder / f".{path.stem}.digest"
 
 
@@ -87,7 +87,7 @@ async def export(path: Path, folder: Path, work: Path) -> None:
 
 
 def contact_sheet(paths: Iterable[Path], folder: Path) -> str:
-    """A page with all pictures: HTML that links to the files beside it."""
+    """Return a page with all pictures: HTML that links to the files beside it."""
     titles = {path: nbformat.read(path, as_version=4).cells[0].source.splitlines()[0] for path in paths}
     chapters = [(f"{path.stem[:2]} {titles[path].lstrip('# ')}", pictures_of(path.stem, folder)) for path in titles]
     return fill_template(Path(__file__).with_name("gallery.html"), chapters=chapters)

@@ -74,12 +74,12 @@ Where each arm ended, over its seeds. A difference of two of these means has no 
 
 
 def records_page() -> str:
-    """The page, as Markdown."""
+    """Return the page, as Markdown."""
     return "\n\n".join([_OPENING, *_compared(), _FILES, *_files()]) + "\n"
 
 
 def _compared() -> Iterable[str]:
-    """The parts with intervals."""
+    """Yield the parts with intervals."""
     yield from (_ALL, _table(("asks", "arm", "compared with", "difference", "verdict"), every_arm()))
     yield from (_RATES, _sweep("curriculum-rates-sweep"), "Each arm at its own rate, five new seeds:")
     rates = experiments.paired(experiments.ends_of("curriculum-rates"), experiments.RATE_PAIRS, CONFIDENCE)
@@ -112,7 +112,7 @@ def _compared() -> Iterable[str]:
 
 
 def every_arm() -> list[tuple[str, ...]]:
-    """Every arm of every experiment against its base, with a verdict where the base has learned more than neighbors."""
+    """Compare every arm with its base, with a verdict where the base has learned more than neighbors."""
     rows: list[tuple[str, ...]] = []
     for name, (asks, base, text) in experiments.EXPERIMENTS.items():
         learned = experiments.ends_of(name)[base].max() < experiments.baselines()[text]["bigram"]
@@ -122,7 +122,7 @@ def every_arm() -> list[tuple[str, ...]]:
 
 
 def distances() -> list[tuple[str, str, str]]:
-    """By experiment: the held-out loss at the end less the bigram's, of its lowest and its highest run."""
+    """Return, by experiment, the held-out loss at the end less the bigram's, of its lowest and its highest run."""
     rows = []
     for asks, name, text in ((one.asks, name, one.text) for name, one in experiments.EXPERIMENTS.items()):
         ends = np.concatenate(list(experiments.ends_of(name).values())) - experiments.baselines()[text]["bigram"]
@@ -135,7 +135,7 @@ def _intervals(what: str, found: Mapping[str, Interval]) -> str:
 
 
 def _sweep(name: str) -> str:
-    """A row an arm: the mean at the end for each rate of a sweep, and the rate where it is lowest."""
+    """Return a row an arm: the mean at the end for each rate of a sweep, and the rate where it is lowest."""
     tried = experiments.swept(name)
     best, rates = best_rates(tried), list(next(iter(tried.values())))
     rows = [(arm, *(f"{at[rate].mean():.3f}" for rate in rates), f"{best[arm]:g}") for arm, at in tried.items()]
@@ -151,7 +151,7 @@ def _files() -> Iterable[str]:
 
 
 def ends(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A row for each arm: the mean, the lowest and the highest end of its runs; what has no runs stays as it is."""
+    """Make a row for each arm: mean, lowest and highest end of its runs; an arm without runs stays as it is."""
     measure = next((name for name in MEASURES if name in rows[0]), None)
     if measure is None:
         return list(rows)

@@ -55,7 +55,7 @@ class Slide:
 
 
 def slides_of(notebook: NotebookNode, pictures: Sequence[Picture] = ()) -> list[Slide]:
-    """The slides of a notebook: one that opens it, and one for each claim.
+    """Return the slides of a notebook: one that opens it, and one for each claim.
 
     The slide that opens it has the sentence below its title and its first figure. A figure makes a slide, with its
     title as the claim. A cell may say otherwise in its metadata: `"packlib": {"slide":
@@ -120,7 +120,7 @@ class _Deck:
                 self.notes.append(markdown_to_html(text, address=_in_decks))
 
     def _opening(self, heading: str) -> str:
-        """The title, the sentence below it, and the first figure."""
+        """Return the title, the sentence below it, and the first figure."""
         sentence = markdown_to_html(self.thesis, address=_in_decks)
         first = next(iter(self.figures.values()), None)
         image = "" if first is None else self._image(first, {})
@@ -179,7 +179,7 @@ class _Deck:
 
 
 def headed(claim: str, image: str) -> str:
-    """A figure below a claim; if it is an SVG it loses its own title, so that a slide has one headline."""
+    """Return a figure below a claim; if it is an SVG it loses its own title, so that a slide has one headline."""
     kind, svg, rest = re.findall(r"(?s)\A(.*?data:image/svg\+xml;base64,|)([\w+/=]*)(.*)\Z", image)[0]
     if kind:
         hidden = b"\\g<0><style>#claim { display: none }</style>"
@@ -188,7 +188,7 @@ def headed(claim: str, image: str) -> str:
 
 
 def _with_rows(text: str, chosen: Sequence[int] | None, claim: str) -> str:
-    """HTML whose table has the chosen rows alone, counted from 0.
+    """Return HTML whose table has the chosen rows alone, counted from 0.
 
     Raises:
         ValueError: if so many are left that a hall cannot read them.
@@ -224,14 +224,14 @@ def _shown(output: NotebookNode) -> str:
 
 
 def _in_decks(address: str) -> str:
-    """Links to notebooks lead to their decks; other relative links are seen from the folder of decks."""
+    """Return links to notebooks lead to their decks; other relative links are seen from the folder of decks."""
     if re.fullmatch(r"\d\d_\w+\.ipynb", address):
         return address.replace(".ipynb", ".html")
     return f"../notebooks/{address}" if address.startswith("solutions/") else address
 
 
 def deck(slides: Sequence[Slide], speaker: str = "", minutes: int = 0) -> str:
-    """The page with all slides.
+    """Return the page with all slides.
 
     Args:
         speaker: a line of text below the title: who speaks, where and when.

@@ -33,7 +33,7 @@ SCRIPT = Path(__file__).with_name("talk.toml")
 
 
 def talk(script: Path = SCRIPT, figures: Path | None = None, address: str = "") -> list[Slide]:
-    """The slides of a talk.
+    """Return the slides of a talk.
 
     Args:
         script: a TOML file with a `title`, a `subtitle`, the `minutes` that are planned, and tables `[[slide]]` with
@@ -53,7 +53,7 @@ def talk(script: Path = SCRIPT, figures: Path | None = None, address: str = "") 
 
     @cache
     def of_notebook(notebook: str) -> dict[str, tuple[Slide, dict[str, Any]]]:
-        """The slides of a notebook's figures, each with its numbers and the results of the notebook."""
+        """Return the slides of a notebook's figures, each with its numbers and the results of the notebook."""
         path = NOTEBOOKS / f"{find_notebook(notebook)}.ipynb"
         with naming(path, "notebook for a talk"):
             cells = nbformat.read(path, as_version=4)
@@ -104,7 +104,7 @@ def _figure_slide(claim: str, image: str, notes: str, name: str) -> Slide:
 
 
 def _filled(words: str, figure: str, numbers: Mapping[str, Any]) -> str:
-    """The words with the numbers of a figure in place of their names in braces."""
+    """Return the words with the numbers of a figure in place of their names in braces."""
     try:
         return words.format_map(numbers)
     except KeyError as missing:
@@ -113,7 +113,7 @@ def _filled(words: str, figure: str, numbers: Mapping[str, Any]) -> str:
 
 
 def _code_of(address: str) -> str:
-    """The QR code of an address, as a picture."""
+    """Return the QR code of an address, as a picture."""
     with needed_by("the QR code of make talk REPOSITORY=owner/name"):
         import segno
     drawn = segno.make_qr(address).svg_data_uri(border=2, omitsize=True, encode_minimal=True)

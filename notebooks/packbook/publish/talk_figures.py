@@ -34,7 +34,7 @@ def speed_ups() -> dict[str, float]:
 
 
 def draw_speed_ups() -> Drawn:
-    """Two bars for each data set: useful tokens a second, padded to the maximum and packed."""
+    """Return two bars for each data set: useful tokens a second, padded to the maximum and packed."""
     found = speed_ups()
     names = {"wordnet": "WordNet,\nrows of 128", "wikipedia": "Wikipedia,\nrows of 512"}
     fig, ax = new_figure()
@@ -54,7 +54,7 @@ def draw_speed_ups() -> Drawn:
 
 
 def draw_race() -> Drawn:
-    """A bar for each way of the tour's race: its processor seconds for the same sentences, and what it has learned."""
+    """Draw a bar for each way of the tour's race: its processor seconds for the same sentences, and what it learned."""
     table = recorded("race")
     ways = ("padded to the maximum", "padded to the longest", "packed")
     runs = {way: [row for row in table.rows if row["run"] == way] for way in ways}

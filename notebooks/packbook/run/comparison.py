@@ -22,7 +22,7 @@ from packlib.tools.exits import sentence
 
 
 def table(outcomes: Sequence[Outcome]) -> Table:
-    """A row for each cell: its parameters, whether it ran, its seconds and its results."""
+    """Return a row for each cell: its parameters, whether it ran, its seconds and its results."""
     names = list(dict.fromkeys(name for outcome in outcomes for name in outcome.results))
     header = (*outcomes[0].parameters, "state", "seconds", *names)
     rows = []
@@ -33,7 +33,7 @@ def table(outcomes: Sequence[Outcome]) -> Table:
 
 
 def write_csv(outcomes: Sequence[Outcome], path: Path) -> None:
-    """The table with full digits, and the errors; whole or not at all."""
+    """Write the table with full digits, and the errors; whole or not at all."""
     whole = table(outcomes)
     with atomic_path(path) as beside, beside.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -42,7 +42,7 @@ def write_csv(outcomes: Sequence[Outcome], path: Path) -> None:
 
 
 def compared(outcomes: Sequence[Outcome], names: Sequence[str] = ()) -> tuple[Figure, str] | None:
-    """A figure of the first two numeric results (or of those named) over the sweep, and its alt text.
+    """Return a figure of the first two numeric results (or of those named) over the sweep, and its alt text.
 
     Across goes the parameter with the most values; each combination of the others is a line, or points where the
     values across have no order. None if there is nothing to compare.
@@ -111,7 +111,7 @@ def conclude(outcomes: Sequence[Outcome], out: Path, names: Sequence[str], as_js
 
 
 def _label(value: str) -> str:
-    """A swept value in a figure: a file by its name alone."""
+    """Return a swept value in a figure: a file by its name alone."""
     return one_line(Path(value).stem if Path(value).suffix else value, 16)
 
 

@@ -34,7 +34,7 @@ class Chapter(NamedTuple):
 
 
 def chapters() -> list[Chapter]:
-    """All chapters that there are, in the order of the course, those by need last."""
+    """Return all chapters that there are, in the order of the course, those by need last."""
     there = running.notebooks()
     with Path(__file__).with_name("course.csv").open(encoding="utf-8") as table:
         listed = [Chapter(**row) for row in csv.DictReader(table)]
@@ -44,7 +44,7 @@ def chapters() -> list[Chapter]:
 
 
 def days() -> dict[str, list[str]]:
-    """The notebooks of each day, and those by need."""
+    """Return the notebooks of each day, and those by need."""
     return {when: [one.notebook for one in found] for when, found in groupby(chapters(), lambda one: one.when)}
 
 
@@ -65,12 +65,12 @@ def last_line(notebook: str) -> str:
 
 
 def wrapped(text: str) -> str:
-    """A paragraph in lines of a notebook."""
+    """Return a paragraph in lines of a notebook."""
     return textwrap.fill(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def map_of_all(minutes: dict[str, int]) -> str:
-    """The map in 00: a row a chapter, with the minutes that it takes to read."""
+    """Return the map in 00: a row a chapter, with the minutes that it takes to read."""
     rows = [
         f"| {one.when} | {one.question} | [{one.notebook}]({one.notebook}.ipynb) | {minutes[one.notebook]} |"
         for one in chapters()

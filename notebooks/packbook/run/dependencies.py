@@ -33,7 +33,7 @@ def digest_dependencies(notebook: Path) -> str:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """The files of a folder, in order, but for hidden ones and what Python compiles."""
+    """Yield the files of a folder, in order, but for hidden ones and what Python compiles."""
     for path in sorted(folder.rglob("*")):
         parts = path.relative_to(folder).parts
         hidden = any(part.startswith(".") or part == "__pycache__" for part in parts)
@@ -42,7 +42,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _packages() -> Iterator[str]:
-    """Python, packlib, and the packages that packlib asks for, each with the version that is installed."""
+    """Yield Python, packlib, and the packages that packlib asks for, each with the version that is installed."""
     yield f"python {python_version()}"
     needed = [line for line in requires("packlib") or () if not _FOR_DEVELOPERS.search(line)]
     for name in ["packlib", *(re.findall(r"^[\w.-]+", line)[0] for line in needed)]:

@@ -107,7 +107,7 @@ class _Loop(asyncio.SelectorEventLoop):
 
 
 def run_async(work: Coroutine) -> Any:
-    """As `asyncio.run`; an interrupt ends all notebooks that `work` runs, and their kernels."""
+    """Run as `asyncio.run` does; an interrupt ends all notebooks that `work` runs, and their kernels."""
     with asyncio.Runner(loop_factory=_Loop) as runner:
         # what they raise while they are stopped is of no interest
         runner.get_loop().set_exception_handler(lambda *_: None)

@@ -38,7 +38,7 @@ _MAP = re.compile(r"(?<=^## The map\n\n)(?:\|.*\n)+", re.M)
 
 
 def reading_minutes(notebook: str) -> int:
-    """The minutes that it takes to read a notebook with all guesses made, to five minutes: words and questions."""
+    """Return the minutes that it takes to read a notebook and make all guesses, to five minutes."""
     read = nbformat.read(running.notebooks()[notebook], as_version=4)
     text = " ".join(cell.source for cell in read.cells if cell.cell_type == "markdown")
     text = re.sub(r"\]\([^)]*\)|\$[^$]*\$", " ", text)  # addresses and formulas are not read as words
@@ -48,7 +48,7 @@ def reading_minutes(notebook: str) -> int:
 
 
 def time_of(notebook: str) -> tuple[int, int]:
-    """The minutes to read and the seconds of CPU that a notebook states in its first cell.
+    """Return the minutes to read and the seconds of CPU that a notebook states in its first cell.
 
     Raises:
         ValueError: if it states none.
@@ -61,7 +61,7 @@ def time_of(notebook: str) -> tuple[int, int]:
 
 
 def minutes_of(notebooks: Sequence[str]) -> tuple[int, int, int]:
-    """The minutes of chapters: to read, for exercises in class, and for those at home, which have level 3."""
+    """Return the minutes of chapters: to read, for exercises in class, and for those at home, which have level 3."""
     chapters = [importlib.import_module(f"packbook.n{name}") for name in notebooks]
     exercises = [exercise for chapter in chapters for exercise in chapter.check.values()]
     in_class = sum(exercise.minutes for exercise in exercises if exercise.level != 3)
@@ -70,7 +70,7 @@ def minutes_of(notebooks: Sequence[str]) -> tuple[int, int, int]:
 
 
 def readme_with_times(page: str) -> str:
-    """README.md with all chapters in the order of the course, and their times; a new one gets its first goal."""
+    """Return README.md with all chapters in the order of the course, and their times; a new one gets its first goal."""
     goals = {found["name"]: found["goal"] for found in _README.finditer(page)}
 
     def row(chapter: course.Chapter) -> str:
@@ -83,7 +83,7 @@ def readme_with_times(page: str) -> str:
 
 
 def lessons_with_minutes(page: str) -> str:
-    """INSTRUCTORS.md with the minutes of all chapters in the order of the course, and the sum of each day."""
+    """Return INSTRUCTORS.md with the minutes of all chapters in the order of the course, and the sum of each day."""
     rows = []
     for when, names in course.days().items():
         for name in names:
@@ -111,7 +111,7 @@ def update_chapter(notebook: str, changed: Callable[[str, str], str]) -> None:
 
 
 def with_its_course(notebook: str, text: str) -> str:
-    """The text of a cell with the chapter's minutes, its last line, and in 00 the map."""
+    """Return the text of a cell with the chapter's minutes, its last line, and in 00 the map."""
     text = re.sub(r"(?<=\*\*Time\*\*: )\d+(?= minutes? to read)", str(reading_minutes(notebook)), text)
     text = _LAST_LINE.sub(lambda _: course.last_line(notebook), text)
     if notebook == "00_tour":
@@ -133,7 +133,7 @@ def update_pages() -> None:
 
 
 def _in_place_of(row: re.Pattern, page: str, lines: Iterable[str]) -> str:
-    """The page with these lines in place of the rows of its table, from the first to the last."""
+    """Return the page with these lines in place of the rows of its table, from the first to the last."""
     first, *others = row.finditer(page)
     return page[: first.start()] + "\n".join(lines) + page[(others or [first])[-1].end() :]
 

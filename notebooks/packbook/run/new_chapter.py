@@ -68,7 +68,7 @@ def make_chapter(notebook: str) -> list[Path]:
 
 
 def _filled(template: Path, notebook: str) -> str:
-    """The text of a template for this chapter."""
+    """Return the text of a template for this chapter."""
     title = notebook[3:].replace("_", " ")
     words = {
         "NOTEBOOK": notebook,
@@ -81,7 +81,7 @@ def _filled(template: Path, notebook: str) -> str:
 
 
 def _as_notebook(text: str) -> NotebookNode:
-    """A notebook of a page of Markdown; a block of Python is a cell, with the tags that stand behind the word."""
+    """Make a notebook of a page of Markdown; a block of Python is a cell, with the tags that stand behind the word."""
     cells = []
     for at, part in enumerate(re.split(r"^```python(.*)\n((?s:.*?))^```\n", text, flags=re.M)):
         if at % 3 == 0 and part.strip():

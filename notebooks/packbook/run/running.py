@@ -16,12 +16,12 @@ NOTEBOOKS = ROOT / "notebooks"
 
 
 def notebooks() -> dict[str, Path]:
-    """The workbook's notebooks by name, in order."""
+    """Return the workbook's notebooks by name, in order."""
     return {path.stem: path for path in sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))}
 
 
 def find_notebook(text: str) -> str:
-    """The name of a notebook given as "01_padding_waste", "padding_waste", "1" or a path that ends so.
+    """Return the name of a notebook given as "01_padding_waste", "padding_waste", "1" or a path that ends so.
 
     Raises:
         ValueError: naming the near ones.
@@ -74,7 +74,7 @@ async def run_into(
     progress: bool = False,
     replace: bool = False,
 ) -> list[Path]:
-    """As `run`, beside others; the kernel computes with so many `threads`, by default with all."""
+    """Run as `run` does, beside others; the kernel computes with so many `threads`, by default with all."""
     from packbook.pages import PageExporter
     from packbook.run.execution import run_notebook, write
 
@@ -91,5 +91,5 @@ async def run_into(
 
 
 def surroundings(folder: Path) -> dict[str, str]:
-    """The environment of a kernel whose figures and files go to `folder`."""
+    """Return the environment of a kernel whose figures and files go to `folder`."""
     return {FIGURES_FOLDER: str(folder / "figures"), RESULTS_FOLDER: str(folder)}

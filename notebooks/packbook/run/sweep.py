@@ -50,7 +50,7 @@ class Outcome:
 
 
 def grid(notebook: str, pairs: Sequence[Sequence[str]]) -> list[Cell]:
-    """The cells of `-p name value,value` pairs: every combination, each value checked.
+    """Return the cells of `-p name value,value` pairs: every combination, each value checked.
 
     Raises:
         ParameterError, ValueError: one sentence that names what is wrong, before anything runs.

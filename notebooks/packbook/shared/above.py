@@ -10,7 +10,7 @@ from packbook.figures import name_rows, plain_ticks
 def draw_above(
     ax: Axes, above: Mapping[str, int], looks: Sequence[Mapping[str, str]], written: Callable[[int], str]
 ) -> None:
-    """Packs above the lower bound, a row for each method: markers on a logarithmic axis that begins with 0.
+    """Draw packs above the lower bound, a row for each method: markers on a logarithmic axis that begins with 0.
 
     Args:
         looks: color and marker of each row.

@@ -6,13 +6,13 @@ Neighbors = tuple[np.ndarray, np.ndarray]  # the tokens before, and the tokens t
 
 
 def unigram_loss(text: Neighbors, held_out: Neighbors, vocabulary: int) -> float:
-    """Mean loss in nats on `held_out`, if each token is as probable as it is frequent in `text`, plus one."""
+    """Return mean loss in nats on `held_out`, if each token is as probable as it is frequent in `text`, plus one."""
     counts = np.bincount(text[1], minlength=vocabulary) + 1.0
     return float(-np.log(counts / counts.sum())[held_out[1]].mean())
 
 
 def bigram_loss(text: Neighbors, held_out: Neighbors, vocabulary: int) -> float:
-    """The same, if each token is as probable as it is frequent after the token before it.
+    """Return the same, if each token is as probable as it is frequent after the token before it.
 
     Pairs that `text` does not have share a part of the probability, as large as that token has kinds of followers.
 
@@ -32,7 +32,7 @@ def bigram_loss(text: Neighbors, held_out: Neighbors, vocabulary: int) -> float:
 
 
 def neighbors(rows: np.ndarray, segment_ids: np.ndarray | None = None) -> Neighbors:
-    """Each token with the one before it in its row, and with `segment_ids` in its sequence too."""
+    """Return each token with the one before it in its row, and with `segment_ids` in its sequence too."""
     same = np.ones(rows[:, 1:].shape, bool)
     if segment_ids is not None:
         same = (segment_ids[:, 1:] == segment_ids[:, :-1]) & (segment_ids[:, 1:] > 0)

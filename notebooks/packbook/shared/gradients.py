@@ -7,14 +7,14 @@ Gradients = dict[str, Tensor]
 
 
 def gradients(model: nn.Module, loss: Tensor) -> Gradients:
-    """The gradient of `loss` by parameter, of those that have one."""
+    """Return the gradient of `loss` by parameter, of those that have one."""
     named = dict(model.named_parameters())
     found = torch.autograd.grad(loss, list(named.values()), retain_graph=True, allow_unused=True)
     return {name: gradient for name, gradient in zip(named, found, strict=True) if gradient is not None}
 
 
 def largest_difference(ours: Gradients, theirs: Gradients) -> dict[str, float]:
-    """Of each parameter's two gradients; they must be of the same parameters."""
+    """Return the largest difference of each parameter's two gradients; they must be of the same parameters."""
     if ours.keys() != theirs.keys():
         raise ValueError("The gradients are of different parameters.")
     return {name: (ours[name] - theirs[name]).abs().max().item() for name in ours}

@@ -20,7 +20,7 @@ HABIT_NAMES: dict[BatchingHabit, str] = {  # the names of `padding_waste`, and h
 
 
 def draw_waste(ax: Axes, waste: dict[BatchingHabit, float]) -> None:
-    """Padding shares by habit as bars, labeled with name and value."""
+    """Draw padding shares by habit as bars, labeled with name and value."""
     for row, (habit, share) in enumerate(waste.items()):
         ax.barh(row, 100 * share, height=0.7, color=series(habit)["color"])
         ax.text(100 * share + 1, row, percent(share), va="center")

@@ -12,24 +12,24 @@ from packlib.lengths import LengthHistogram, load
 
 
 def shown_name(histogram: LengthHistogram) -> str:
-    """The name for figures, where little room is: what was not measured says so."""
+    """Return the name for figures, where little room is: what was not measured says so."""
     name = one_line(histogram.name, 30)
     return name if histogram.kind == "measured" else f"{name} ({histogram.kind})"
 
 
 def sets_to_explore(dataset: str, others: Iterable[str], own: Sequence[int], slots: int) -> dict[str, LengthHistogram]:
-    """The notebook's data set, others, and the reader's own lengths in rows of `slots`, by the names of `load`."""
+    """List the notebook's data set, others, and the reader's own lengths in rows of `slots`, by the names of `load`."""
     sets = {name: load(name) for name in dict.fromkeys((dataset, *others))}
     return sets | {"your own": LengthHistogram.from_lengths(own, slots, name="your own")}
 
 
 def choice_of_lengths(sets: Mapping[str, LengthHistogram], dataset: str) -> widgets.ValueWidget:
-    """A control that chooses among them, at first `dataset`."""
+    """Return a control that chooses among them, at first `dataset`."""
     return choice("Lengths", [(shown_name(histogram), name) for name, histogram in sets.items()], dataset)
 
 
 def in_blocks(histogram: LengthHistogram, blocks: int) -> LengthHistogram:
-    """The histogram with lengths in blocks of `max_length / blocks` tokens, rounded up, so that a packing still holds.
+    """Round lengths up to blocks of `max_length / blocks` tokens, so that a packing still holds.
 
     A maximum of at most `blocks` tokens stays as it is.
     """
@@ -41,6 +41,6 @@ def in_blocks(histogram: LengthHistogram, blocks: int) -> LengthHistogram:
 
 
 def sample_lengths(histogram: LengthHistogram, size: int | tuple[int, ...], seed: int) -> np.ndarray:
-    """Lengths at random, as they come in the data; int64, of the shape `size`."""
+    """Return the lengths at random, as they come in the data; int64, of the shape `size`."""
     shares = histogram.counts / histogram.num_sequences
     return np.random.default_rng(seed).choice(len(shares), size, p=shares)

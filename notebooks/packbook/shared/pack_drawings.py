@@ -9,7 +9,7 @@ from packbook.figures import EMPTY, INK, series
 
 
 def spoken(depth: int | None) -> str:
-    """A depth limit in words."""
+    """Return a depth limit in words."""
     return "no limit" if depth is None else f"depth {depth}"
 
 
@@ -17,7 +17,7 @@ def draw_packs(
     ax: Axes, packs: Sequence[Sequence[int]], max_length: int, rows: int | None = None, new: int | None = None,
     labels: Sequence[str] = (),
 ) -> None:  # fmt: skip
-    """A row for each pack: its sequences in blue with their lengths, what stays empty gray and hatched.
+    """Draw a row for each pack: its sequences in blue with their lengths, what stays empty gray and hatched.
 
     Args:
         rows: leave room for so many packs.

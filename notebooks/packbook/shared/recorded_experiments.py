@@ -32,22 +32,22 @@ EXPERIMENTS = {
 
 
 def ends_of(name: str) -> dict[str, np.ndarray]:
-    """By arm of a recorded experiment: the held-out loss at the end of each seed."""
+    """Return, by arm of a recorded experiment, the held-out loss at the end of each seed."""
     return at_end(runs_of(name))
 
 
 def differences_of(name: str, confidence: float = 0.95) -> dict[str, Interval]:
-    """By arm: its interval against the base of the experiment."""
+    """Return, by arm, its interval against the base of the experiment."""
     return against(ends_of(name), EXPERIMENTS[name].base, confidence)
 
 
 def swept(name: str) -> Swept:
-    """By arm of a recorded sweep, by rate from low to high: the held-out loss at the end of each seed."""
+    """Return, by arm of a recorded sweep and by rate from low to high, the held-out loss at the end of each seed."""
     return by_rate(at_end(runs_of(name)))
 
 
 def baselines() -> dict[str, dict[str, float]]:
-    """By text: the losses of the unigram and the bigram."""
+    """Return, by text, the losses of the unigram and the bigram."""
     found: dict[str, dict[str, float]] = {}
     for row in recorded("baselines", "runs").rows:
         found.setdefault(row["text"], {})[row["baseline"]] = row["loss"]
@@ -65,19 +65,19 @@ RATE_PAIRS = {  # batches by tokens: each rule less none in both orders, and asc
 
 
 def paired(ended: dict[str, np.ndarray], pairs: dict[str, tuple[str, str]], confidence: float) -> dict[str, Interval]:
-    """By name of a pair: the interval of the ends of its first arm less those of its second, seed by seed."""
+    """Return, by name of a pair, the interval of the ends of its first arm less those of its second, seed by seed."""
     return {name: interval(ended[one] - ended[other], confidence) for name, (one, other) in pairs.items()}
 
 
 def short_first(confidence: float) -> dict[str, Interval]:
-    """Short rows first less full rows, after as many bytes: at the rate of full rows, and at their own."""
+    """Return short rows first less full rows, after as many bytes: at the rate of full rows, and at their own."""
     ended = ends_of("curriculum-length") | ends_of("curriculum-length-rates")
     full = ended.pop("no warm-up")
     return {arm: interval(ends - full[: len(ends)], confidence) for arm, ends in ended.items()}
 
 
 def fine_tuned(confidence: float) -> dict[str, Interval]:
-    """Differences of accuracy in points: packed less padded from either start, and a checkpoint less random weights."""
+    """Return differences of accuracy in points: packed less padded from each start, checkpoint less random weights."""
     found = {}
     for task in ("lexname", "span"):
         right = {
@@ -96,7 +96,7 @@ def fine_tuned(confidence: float) -> dict[str, Interval]:
 
 
 def shares(name: str, column: str, confidence: float) -> dict[str, Interval]:
-    """By arm of a recorded experiment: what it took of a `column`, as a share of what the base took, seed by seed."""
+    """Return, by arm, what it took of a `column`, as a share of the base's, seed by seed."""
     used = at_end(runs_of(name), column)
     base = used.pop(EXPERIMENTS[name].base)
     return {arm: interval(taken / base, confidence) for arm, taken in used.items()}

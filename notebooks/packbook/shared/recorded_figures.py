@@ -16,7 +16,7 @@ _LOOKS = {  # a verdict has a color and a marker
 
 
 def draw_intervals(ax: Axes, found: Mapping[str, Interval]) -> None:
-    """A row a difference: its mean and its interval; one seed has a hollow marker and no interval."""
+    """Draw a row a difference: its mean and its interval; one seed has a hollow marker and no interval."""
     ax.axvline(0, color="#999999", linewidth=1.5)
     for row, one in enumerate(found.values()):
         look = {**_LOOKS[one.verdict], "linestyle": "", "markersize": 9}

@@ -12,7 +12,7 @@ Swept = dict[str, dict[float, np.ndarray]]  # by arm, for each rate from low to 
 
 
 def by_arm(rows: list[dict]) -> Runs:
-    """The runs of a recorded experiment, those of each arm by seed."""
+    """Return the runs of a recorded experiment, those of each arm by seed."""
     records: dict[tuple, list[dict]] = {}
     for row in rows:
         records.setdefault((str(row["arm"]), row["seed"]), []).append(row)
@@ -23,17 +23,17 @@ def by_arm(rows: list[dict]) -> Runs:
 
 
 def runs_of(name: str) -> Runs:
-    """The runs of a recorded experiment by its name, and nothing shown; `show_recorded` says where they come from."""
+    """Return the runs of a recorded experiment, and show nothing; `show_recorded` says where they come from."""
     return by_arm(recorded(name, "runs").rows)
 
 
 def at_end(runs: Runs, column: str = "held_out_loss") -> dict[str, np.ndarray]:
-    """By arm: the last value of each seed."""
+    """Return, by arm, the last value of each seed."""
     return {arm: np.array([run[column][-1] for run in seeds]) for arm, seeds in runs.items()}
 
 
 def by_rate(ended: dict[str, np.ndarray]) -> Swept:
-    """The ends of a sweep, whose arms have their rate behind the last comma of their names."""
+    """Return the ends of a sweep, whose arms have their rate behind the last comma of their names."""
     found: Swept = {}
     for name, ends in ended.items():
         arm, _, rate = name.rpartition(", ")
@@ -42,7 +42,7 @@ def by_rate(ended: dict[str, np.ndarray]) -> Swept:
 
 
 def best_rates(swept: Swept) -> dict[str, float]:
-    """By arm of a sweep: the rate with the lowest mean."""
+    """Return, by arm of a sweep, the rate with the lowest mean."""
     return {arm: min(rates, key=lambda rate: rates[rate].mean()) for arm, rates in swept.items()}
 
 
@@ -68,7 +68,7 @@ class Interval:
 
 
 def interval(differences: np.ndarray, confidence: float = 0.95) -> Interval:
-    """Student's interval of the mean of paired differences, one a seed."""
+    """Return Student's interval of the mean of paired differences, one a seed."""
     n = len(differences)
     if n < 2:
         return Interval(float(np.mean(differences)), float("inf"), n)
@@ -77,5 +77,5 @@ def interval(differences: np.ndarray, confidence: float = 0.95) -> Interval:
 
 
 def against(ended: dict[str, np.ndarray], base: str, confidence: float = 0.95) -> dict[str, Interval]:
-    """By arm: the interval of its ends less those of `base`, seed by seed; arms have the same seeds."""
+    """Return, by arm, the interval of its ends less those of `base`, seed by seed; arms have the same seeds."""
     return {arm: interval(ends - ended[base], confidence) for arm, ends in ended.items() if arm != base}

@@ -35,7 +35,7 @@ def name_segments(ax: Axes, segment_ids: Tensor) -> None:
 
 
 def draw_mask(ax: Axes, segment_ids: Tensor, allowed: Tensor, title: str) -> None:
-    """Which query (row) may look at which key (column): of one color within a sequence, of another to a stranger.
+    """Draw which query (row) may look at which key (column): of one color within a sequence, of another to a stranger.
 
     In a pack of `FEW` slots strangers are crossed, too.
     """
@@ -56,7 +56,7 @@ def draw_mask(ax: Axes, segment_ids: Tensor, allowed: Tensor, title: str) -> Non
 
 
 def spoiled(batch: PackedBatch, mask: bool = True, restart: bool = True) -> dict:
-    """The batch as a model reads it that lacks the block-diagonal mask, or the restart of positions."""
+    """Return the batch as a model reads it that lacks the block-diagonal mask, or the restart of positions."""
     slots = torch.arange(batch.max_length).expand_as(batch.input_ids)
     return {
         **batch,

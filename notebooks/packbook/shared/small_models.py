@@ -7,7 +7,7 @@ from packlib.model import PackedBert
 
 
 def small_bert(layers: int = 2, seed: int = 0) -> PackedBert:
-    """A new BERT; the same seed gives the same weights each time."""
+    """Return a new BERT; the same seed gives the same weights each time."""
     torch.manual_seed(seed)
     config = BertConfig(
         vocab_size=4000, hidden_size=64, num_hidden_layers=layers, num_attention_heads=4, intermediate_size=128,
@@ -17,7 +17,7 @@ def small_bert(layers: int = 2, seed: int = 0) -> PackedBert:
 
 
 def small_gpt(seed: int = 0) -> GPT2LMHeadModel:
-    """A new GPT-2, as transformers makes it, which only looks back."""
+    """Return a new GPT-2, as transformers makes it, which only looks back."""
     torch.manual_seed(seed)
     sizes = {"vocab_size": 4000, "n_positions": 128, "n_embd": 64, "n_layer": 2, "n_head": 4}
     off = {"embd_pdrop": 0.0, "attn_pdrop": 0.0, "resid_pdrop": 0.0, "bos_token_id": 2, "eos_token_id": 3}

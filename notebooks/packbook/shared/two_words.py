@@ -11,7 +11,7 @@ CLS, MASK, WORDS = 2, 4, 60  # its words come after the five special tokens
 
 
 def two_words(number: int, seed: int, lengths: np.ndarray | None = None) -> TokenStore:
-    """Sentences like [CLS] a b a b a b … A hidden word is known only from the words of its sentence.
+    """Return the sentences like [CLS] a b a b a b … A hidden word is known only from the words of its sentence.
 
     Their lengths are drawn from `lengths`; without it they have 8 to 16 tokens.
     """
@@ -23,7 +23,7 @@ def two_words(number: int, seed: int, lengths: np.ndarray | None = None) -> Toke
 
 
 def two_word_batch(store: TokenStore, seed: int, slots: int = 64, packed: bool = True) -> PackedBatch:
-    """All of them in one batch, with masked tokens; unpacked, each sentence has a row of its own."""
+    """Return all of them in one batch, with masked tokens; unpacked, each sentence has a row of its own."""
     collator = PackingCollator(slots, MlmMasking(seed, MASK, MASK + 1 + WORDS, tuple(range(MASK + 1))))
     depth = None if packed else 1
     packs = pack_lengths(store.lengths, slots, "lpfhp", max_sequences_per_pack=depth, seed=seed)
@@ -31,7 +31,7 @@ def two_word_batch(store: TokenStore, seed: int, slots: int = 64, packed: bool =
 
 
 def small_bert_of_words(seed: int, layers: int = 2) -> PackedBert:
-    """A BERT for this language that has learned nothing yet; the same seed gives the same weights."""
+    """Return a BERT for this language that has learned nothing yet; the same seed gives the same weights."""
     torch.manual_seed(seed)
     sizes = {"vocab_size": MASK + 1 + WORDS, "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4}
     off = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}

@@ -29,7 +29,7 @@ def cache_folder() -> Path:
 
 
 def sentence_pairs(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Usage examples for WordNet's definitions, half of them another gloss's.
+    """Return usage examples for WordNet's definitions, half of them another gloss's.
 
     Returns:
         The second sentences, str, "" for a gloss without an example; and the labels: 0 if the example is the
@@ -46,7 +46,7 @@ def sentence_pairs(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def wordnet_store(seed: int = 0, max_length: int = 128, progress: bool = True) -> TokenStore:
-    """The 117,659 glosses of WordNet as `[CLS] definition [SEP]`, or `[CLS] definition [SEP] examples [SEP]`.
+    """Return the 117,659 glosses of WordNet as `[CLS] definition [SEP]`, or `[CLS] definition [SEP] examples [SEP]`.
 
     Tokenized once (some seconds), then mapped from a file in `cache_folder()`, whose checksum is compared.
 
@@ -70,20 +70,20 @@ def wordnet_store(seed: int = 0, max_length: int = 128, progress: bool = True) -
 
 
 def tokenized(some: np.ndarray, seed: int, max_length: int) -> TokenStore:
-    """Some of WordNet's glosses, given by their numbers, with usage examples where they have any."""
+    """Return some of WordNet's glosses, given by their numbers, with usage examples where they have any."""
     texts, (examples, labels) = wordnet_texts(), sentence_pairs(seed)
     pairs = texts.definition[some], examples[some], labels[some]
     return tokenize(wordnet_tokenizer(), *pairs, max_length, overlong="truncate")
 
 
 def tokenized_pairs(number: int, seed: int) -> TokenStore:
-    """WordNet's sentence pairs, `number` at random, of at most 64 tokens."""
+    """Return WordNet's sentence pairs, `number` at random, of at most 64 tokens."""
     paired = np.flatnonzero(wordnet_texts().examples != "")
     return tokenized(np.random.default_rng(seed).permutation(paired)[:number], seed, 64)
 
 
 def pair_loaders(number: int, seed: int) -> tuple[dict[str, PackLoader], list[PackedBatch], float]:
-    """WordNet's sentence pairs in rows of 64, 16 a batch: padded and packed to train on, and 400 held out.
+    """Return WordNet's sentence pairs in rows of 64, 16 a batch: padded and packed to train on, and 400 held out.
 
     Returns:
         The loaders by name, the held-out batches with the same masked tokens for every model, and the packing factor.

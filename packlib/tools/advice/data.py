@@ -111,7 +111,7 @@ def _has_rows(path: Path) -> bool:
 
 
 def _begins_with_a_number(path: Path) -> bool:
-    """Whether the first of the lines of a file of JSON lines is a whole number, as in a file of lengths."""
+    """Say whether the first of the lines of a file of JSON lines is a whole number, as in a file of lengths."""
     if format_of(path) != "lines" or not path.is_file():
         return False
     with naming(path, "file of JSON lines") as path, arrow_errors(), open_lines(path) as file:

@@ -180,7 +180,7 @@ class OpenSource:
         as_lengths(sizes, lambda i: f"row {at + i} of {name}")
 
     def _sequences(self, columns: Columns, at: int) -> Columns:
-        """The columns by token, without padding, of rows that are taken apart where they hold several sequences."""
+        """Return the columns by token, without padding; rows are taken apart where they hold several sequences."""
         sizes, _ = columns["input_ids"]
         by_token = [name for name in columns if name != "seq_lengths"]
         for name in by_token:
@@ -219,7 +219,7 @@ class OpenSource:
         total: "_Totals",
         kept: bool,
     ) -> tuple[np.ndarray, Chunk | None]:
-        """The lengths and the contents of what packs should hold of some sequences."""
+        """Return the lengths and the contents of what packs should hold of some sequences."""
         first, begins = total.sequences, np.cumsum(sizes) - sizes
         total.sequences += len(sizes)
         total.tokens += int(sizes.sum())
@@ -252,7 +252,7 @@ class OpenSource:
         return lengths, chunk._replace(documents=first + documents)
 
     def _lengths(self) -> LengthHistogram:
-        """The lengths of a source without tokens."""
+        """Return the lengths of a source without tokens."""
         source = self._source
         if isinstance(source, LengthHistogram):
             return source
@@ -313,7 +313,7 @@ class _Totals:
 
 
 def _tables(source: Any) -> list[Table]:
-    """The tables of a source; none for lengths in Python, and for files of lengths alone."""
+    """Return the tables of a source; none for lengths in Python, and for files of lengths alone."""
     if isinstance(source, LengthHistogram):
         return []
     if isinstance(source, str | os.PathLike):

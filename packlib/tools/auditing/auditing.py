@@ -355,7 +355,7 @@ class _Seen:
         return PackedSequences.of(contents, tokens + more, last_labels=more)
 
     def _lengths_beside(self, read: ReadSource, tokens: int) -> PackedSequences:
-        """The lengths of the packs; with a token more each, if labels are the next tokens and the source has these."""
+        """Return the lengths of the packs, a token more each if labels are the next tokens and the source has these."""
         found = PackedSequences(tokens, self.sequences, self.counts)
         if self.counts is None or not (self.ahead and self.marked["open ends"]):
             return found
@@ -369,7 +369,7 @@ class _Seen:
     def _found_in_rows(
         self, source: OpenSource, read: ReadSource, counts: TokenCounts, of_source: TokenCounts
     ) -> PackedSequences:
-        """The sequences of the source that are found in rows that do not tell where any begins."""
+        """Return the sequences of the source that are found in rows that do not tell where any begins."""
         beside = tokens_beside(of_source, counts, bool(source.trained and self.trained))
         contents, (padding, ends) = read.contents or Contents([]), fits(read.lengths.num_tokens, counts)
 
@@ -471,12 +471,12 @@ class _Seen:
 
 
 def _without_one(lengths: LengthHistogram) -> LengthHistogram:
-    """The lengths of sequences without their last tokens."""
+    """Return the lengths of sequences without their last tokens."""
     return LengthHistogram(np.concatenate([[0], lengths.counts[2:]]))
 
 
 def _of_rows(held: PackedSequences, seen: _Seen) -> list[str]:
-    """Notes about tokens that only labels have, and about sequences that go on in a further row."""
+    """Return notes about tokens that only labels have, and about sequences that go on in a further row."""
     more, further = held.last_labels, 0 if held.contents is None else held.contents.in_further_rows()
     of = "sequences" if seen.packed.kind != "input_ids" else "rows"
     said = {
@@ -490,7 +490,7 @@ def _of_rows(held: PackedSequences, seen: _Seen) -> list[str]:
 def _labels_beside(
     source: OpenSource, read: ReadSource, seen: _Seen, held: PackedSequences, compared: bool
 ) -> tuple[list[str], list[str], list[str]]:
-    """Problems, unknowns and notes about labels: where one side has none, or has shifted its own."""
+    """Return problems, unknowns and notes about labels: where one side has none, or has shifted its own."""
     packs = seen.trained
     if compared or held.by_token:
         return [] if held.last_labels else _shifted(read, seen), [], []

@@ -42,7 +42,7 @@ class BareRows(NamedTuple):
     file: str = ""
 
     def kept(self, padding: bool, more: np.ndarray) -> "BareRows":
-        """The rows with or without what may be padding, and with the token that only the last label of a row has.
+        """Keep rows with or without what may be padding, and with the token that only the last label of a row has.
 
         Args:
             padding: whether to keep it.
@@ -59,7 +59,7 @@ class BareRows(NamedTuple):
         return self._replace(ids=ids, sizes=sizes, used=sizes, trained=trained, labels=None)
 
     def last_labels(self, padding: bool) -> np.ndarray:
-        """The label in the last slot of each row, with or without what may be padding; -100 if it has none."""
+        """Return the label in the last slot of each row, with or without what may be padding; -100 if it has none."""
         sizes = self.sizes if padding else self.used
         found = np.full(len(sizes), IGNORED, np.int64)
         if self.labels is not None:
@@ -68,7 +68,7 @@ class BareRows(NamedTuple):
         return found
 
     def blocks(self) -> Iterator["BareRows"]:
-        """The rows, some at a time, without their labels."""
+        """Yield the rows, some at a time, without their labels."""
         ends, at = np.cumsum(self.sizes), 0
         while at < len(ends):
             done = int(ends[at - 1]) if at else 0
@@ -145,7 +145,7 @@ class Often(NamedTuple):
 
     @classmethod
     def of(cls, counts: Counter[int]) -> "Often":
-        """Those that have a count."""
+        """Summarize the counts by what they count."""
         most = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:3]
         return cls(counts.total(), len(counts), tuple(most))
 
@@ -198,7 +198,7 @@ def first_tokens(ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 def _levels(lengths: np.ndarray) -> np.ndarray:
-    """The largest power of 2 that is at most each length, as its exponent."""
+    """Return the largest power of 2 that is at most each length, as its exponent."""
     return np.frexp(lengths)[1].astype(np.int64) - 1
 
 
@@ -267,7 +267,7 @@ def in_order(rows: Iterable[BareRows], source: Contents, ends: Ends, ahead: bool
 def _with_first_labels(
     rows: BareRows, starts: np.ndarray, lengths: np.ndarray, source: Contents, number: int
 ) -> BareRows:
-    """Rows whose first tokens are trained on if the source trains on them, where a sequence goes on.
+    """Return the rows whose first tokens are trained on if the source trains on them, where a sequence goes on.
 
     Args:
         starts, lengths: of sequences, the first of which is sequence `number` of the source.
@@ -300,7 +300,7 @@ def _joined(one: BareRows, other: BareRows) -> BareRows:
 
 
 def _with_one_more(rows: BareRows, token: int) -> BareRows:
-    """The rows with one more token at the end of the last, which is not trained on."""
+    """Return the rows with one more token at the end of the last, which is not trained on."""
     sizes = rows.sizes.copy()
     sizes[-1] += 1
     trained = {name: np.append(its, False) for name, its in rows.trained.items()}
@@ -308,7 +308,7 @@ def _with_one_more(rows: BareRows, token: int) -> BareRows:
 
 
 def _from_row_of(rows: BareRows, slot: int) -> tuple[BareRows, int]:
-    """The rows from that with a slot on, and the slot there."""
+    """Return the rows from that with a slot on, and the slot there."""
     ends = np.cumsum(rows.sizes)
     row = int(np.searchsorted(ends, slot, side="right"))
     begin = int(ends[row - 1]) if row else 0
@@ -319,7 +319,7 @@ def _from_row_of(rows: BareRows, slot: int) -> tuple[BareRows, int]:
 
 
 def _cut(rows: BareRows, starts: np.ndarray, lengths: np.ndarray) -> Chunk:
-    """The sequences that begin at some slots; they may go on in further rows."""
+    """Return the sequences that begin at some slots; they may go on in further rows."""
     slots = ranges(starts, lengths)
     chunk = chunk_of(rows.ids[slots], lengths, {name: its[slots] for name, its in rows.trained.items()})
     ends = np.cumsum(rows.sizes)
@@ -348,7 +348,7 @@ class Sequences:
             self._levels.append((1 << int(level), begins[order], lengths[order], kinds[order]))
 
     def longest_at(self, parts: Parts, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """The length of the longest sequence that begins at each slot and ends at `ends` at the latest; 0 for none."""
+        """Find the longest sequence that begins at each slot and ends at `ends` at the latest; 0 for none."""
         found = np.zeros(len(starts), np.int64)
         for size, begins, lengths, kinds in self._levels:
             some = np.flatnonzero((found == 0) & (starts + size <= ends))
@@ -406,7 +406,7 @@ def in_rows(rows: Iterable[BareRows], source: Contents) -> Found:
 def _past_changes(
     sequences: Sequences, parts: Parts, at: np.ndarray, ends: np.ndarray, padding: np.ndarray
 ) -> list[np.ndarray]:
-    """The sequences behind slots at which none begins, and what lies between as pieces."""
+    """Return the sequences behind slots at which none begins, and what lies between as pieces."""
     found, odd = list[np.ndarray](), at.copy()  # where a piece that is no sequence begins
     reading = np.arange(len(at))
     while len(reading := reading[at[reading] < ends[reading]]):
@@ -423,7 +423,7 @@ def _past_changes(
 
 
 def _padding_from(rows: BareRows) -> np.ndarray:
-    """The slot from which on each row has nothing but the token that may be padding."""
+    """Return the slot from which on each row has nothing but the token that may be padding."""
     ends = np.cumsum(rows.sizes)
     other = np.where(rows.ids != rows.padding[0], np.arange(len(rows.ids)), -1)
     some, found = rows.sizes > 0, ends.copy()

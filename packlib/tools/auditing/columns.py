@@ -372,7 +372,7 @@ def _bare(
     labels: np.ndarray | None,
     real: np.ndarray | None,
 ) -> BareRows:
-    """Rows without what their mask says is padding."""
+    """Return the rows without what their mask says is padding."""
     if real is None:
         return BareRows(ids, widths, used, trained, labels)
     trained = {name: its[real] for name, its in trained.items()}
@@ -478,14 +478,14 @@ def _blank(values: np.ndarray, depths: np.ndarray) -> np.ndarray:
 
 
 def _padded_beside(kind: str, columns: Columns) -> str:
-    """The column with the bounds of padded sequences beside those of `kind`, or nothing."""
+    """Return the column with the bounds of padded sequences beside those of `kind`, or nothing."""
     return next((name for name, bare in PADDED_BOUNDS.items() if bare == kind and name in columns), "")
 
 
 def _padded_starts(
     name: str, columns: Columns, lengths: np.ndarray, depths: np.ndarray, widths: np.ndarray, at: int
 ) -> np.ndarray:
-    """The slots at which sequences begin that are padded one by one, by the bounds of the padded ones."""
+    """Return the slots at which sequences begin that are padded one by one, by the bounds of the padded ones."""
     sizes, bounds = columns[name]
     padded, padded_depths = _between(name, sizes, bounds.astype(np.int64), widths, at)
     padded, padded_depths = padded[padded > 0], sums(padded > 0, padded_depths)
@@ -588,7 +588,7 @@ def _padding(
 
 
 def _between(kind: str, sizes: np.ndarray, values: np.ndarray, widths: np.ndarray | None, at: int) -> tuple:
-    """Lengths between bounds: all are given, or where sequences start, and the row's end is the last.
+    """Return the lengths between bounds: all are given, or where sequences start, and the row's end is the last.
 
     Bounds may be filled up to the same number for each row, by repeating the last, or by -1 as Megatron has it.
     """
@@ -646,7 +646,7 @@ def labels_trained(
 
 
 def sums(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """The sum of the first `sizes[0]` values, of the next `sizes[1]`, and so on."""
+    """Return the sum of the first `sizes[0]` values, of the next `sizes[1]`, and so on."""
     if len(sizes) and sizes.min() > 0:
         return np.add.reduceat(values, np.cumsum(sizes) - sizes, dtype=np.int64)
     return np.diff(np.concatenate([[0], np.cumsum(values, dtype=np.int64)])[np.cumsum(sizes)], prepend=0)

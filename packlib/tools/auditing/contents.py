@@ -89,22 +89,22 @@ class Contents:
         return np.concatenate(parts) if parts else np.empty(0, kind)
 
     def _name(self, column: str) -> str:
-        """The column itself where it is the only one."""
+        """Return the column itself where it is the only one."""
         return self._together if column == TOGETHER else column
 
     def marked(self, column: str) -> np.ndarray:
-        """A number for the tokens of each sequence and which of them are trained on; uint64."""
+        """Return a number for the tokens of each sequence and which of them are trained on; uint64."""
         name = self._name(column)
         return self.tokens + self._joined([chunk.marked[name] for chunk in self.chunks], np.uint64)
 
     def ends(self) -> np.ndarray | None:
-        """The `ends` of all chunks; None unless all have them. int64."""
+        """Return the `ends` of all chunks; None unless all have them. int64."""
         parts = [chunk.ends for chunk in self.chunks]
         known = [part for part in parts if part is not None]
         return self._joined(known, np.int64) if len(known) == len(parts) else None
 
     def begins(self) -> np.ndarray:
-        """The `begins` of all chunks, where they were asked for; uint64."""
+        """Return the `begins` of all chunks, where they were asked for; uint64."""
         return self._joined([chunk.begins for chunk in self.chunks if chunk.begins is not None], np.uint64)
 
     def trained(self, column: str = TOGETHER) -> np.ndarray:
@@ -122,7 +122,7 @@ class Contents:
         return sum(int(np.bitwise_count(chunk.bits[name]).sum(dtype=np.int64)) for chunk in self.chunks)
 
     def lengths(self) -> np.ndarray:
-        """Tokens of each sequence; int64."""
+        """Return the tokens of each sequence; int64."""
         return self._joined([chunk.lengths for chunk in self.chunks], np.int64)
 
     def bits(self, column: str, sequences: np.ndarray) -> np.ndarray:
@@ -138,12 +138,12 @@ class Contents:
         return (bits[at >> 3] >> (7 - (at & 7)).astype(np.uint8) & 1).astype(bool)
 
     def document(self, sequence: int) -> int:
-        """The number in its file of the document that a sequence is, or is a piece of."""
+        """Return the number in its file of the document that a sequence is, or is a piece of."""
         chunk, at = self._chunk(sequence)
         return sequence if chunk.documents is None else int(chunk.documents[at])
 
     def place(self, sequence: int, token: int) -> tuple[str, int]:
-        """The row of a token of a sequence, in words, and its slot there."""
+        """Return the row of a token of a sequence, in words, and its slot there."""
         chunk, at = self._chunk(sequence)
         if chunk.starts is None or chunk.depths is None:
             return f"row {sequence}", token

@@ -14,14 +14,14 @@ MARKED = np.uint64(secrets.randbits(63) << 1 | 1)  # what a trained token adds t
 
 @cache
 def _powers(base: int, count: int) -> np.ndarray:
-    """The powers of a base from 0 to `count - 1`; uint64."""
+    """Return the powers of a base from 0 to `count - 1`; uint64."""
     powers = np.full(count, base, np.uint64)
     powers[0] = 1
     return np.cumprod(powers, dtype=np.uint64)
 
 
 def _of_places(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """For each list, the sum of its values times the powers of the base at their places in it; uint64."""
+    """Return, for each list, the sum of its values times the powers of the base at their places in it; uint64."""
     ends = np.cumsum(sizes)
     count = 1 << int(ends[-1] if len(ends) else 0).bit_length()
     summed = _sums(np.multiply(values, _powers(_BASE, count)[: len(values)], dtype=np.uint64, casting="unsafe"), sizes)
@@ -45,7 +45,7 @@ class Parts:
         self._sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(by_place, dtype=np.uint64)])
 
     def hashes(self, starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-        """A number for the `sizes[0]` values from place `starts[0]` on, and so on; uint64."""
+        """Return a number for the `sizes[0]` values from place `starts[0]` on, and so on; uint64."""
         summed = self._sums[starts + sizes] - self._sums[starts]
         return summed * _powers(_INVERSE, self._count)[starts] + sizes.astype(np.uint64) * _OF_LENGTH
 
@@ -73,7 +73,7 @@ def marks_with_one_more(numbers: np.ndarray, sizes: np.ndarray, marked: np.ndarr
 
 
 def _at_ends(sizes: np.ndarray) -> np.ndarray:
-    """The power of the base at the place behind the last of each list; uint64."""
+    """Return the power of the base at the place behind the last of each list; uint64."""
     return _powers(_BASE, 1 << int(sizes.max(initial=0) + 1).bit_length())[sizes]
 
 

@@ -88,7 +88,7 @@ def differences(source: Contents, packs: Contents, not_whole: np.ndarray, extra:
 
 
 def _pairs(source: Contents, packs: Contents) -> list[tuple[str, str]]:
-    """The columns of the packs, and of the source, that are compared first."""
+    """Return the columns of the packs, and of the source, that are compared first."""
     pairs = [(column, column if column in source.columns else TOGETHER) for column in packs.columns]
     alone = len(pairs) == 1 and pairs[0][1] == TOGETHER  # one column is all that the packs train on together
     return pairs + [(TOGETHER, TOGETHER)] * bool(set(source.columns) - set(packs.columns) and not alone)
@@ -101,7 +101,7 @@ def _equal(before: np.ndarray, after: np.ndarray) -> bool:
 def _differing(
     source: Contents, packs: Contents, whole: tuple[np.ndarray, np.ndarray], of_source: str, column: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sequences of the source and of the packs with equal tokens and other labels, in pairs.
+    """Return the sequences of the source and of the packs with equal tokens and other labels, in pairs.
 
     Args:
         whole: the sequences of both with equal tokens, as many as there are pairs.
@@ -158,7 +158,7 @@ def _difference(
 
 
 def _parts(lengths: np.ndarray) -> Iterator[slice]:
-    """Sequences with about `_TOKENS` tokens at a time, one at least."""
+    """Yield the sequences with about `_TOKENS` tokens at a time, one at least."""
     ends, at = np.cumsum(lengths), 0
     while at < len(lengths):
         done = int(ends[at - 1]) if at else 0

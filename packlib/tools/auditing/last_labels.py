@@ -52,7 +52,7 @@ def with_last_tokens(packs: Contents, source: Contents) -> tuple[Contents, int]:
 
 
 def _longer(chunk: Chunk, get: np.ndarray, last: np.ndarray, labeled: np.ndarray, sizes: np.ndarray) -> Chunk:
-    """A chunk in which the sequences that `get` it have one token more."""
+    """Return a chunk in which the sequences that `get` it have one token more."""
     behind, count = np.cumsum(chunk.lengths)[get], int(chunk.lengths.sum())
     marked, bits = {}, {}
     for name, its in chunk.bits.items():

@@ -32,7 +32,7 @@ def _beyond(numbers: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def _kinds(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-    """Small numbers for the numbers of both lists, the same for equal ones, and how many there are."""
+    """Return small numbers for the numbers of both lists, the same for equal ones, and how many there are."""
     kinds, inverse = np.unique(np.concatenate([one, other]), return_inverse=True)
     return inverse[: len(one)], inverse[len(one) :], len(kinds)
 

@@ -96,7 +96,7 @@ def names_in(there: Iterable[str], asked: Mapping[str, str], masks: Mapping[str,
 
 
 def without_borders(file: str, there: Iterable[str]) -> ValueError:
-    """The error for a file none of whose columns is known."""
+    """Return the error for a file none of whose columns is known."""
     some = ", ".join(dict.fromkeys(KINDS))
     return ValueError(
         f"{file} must have one of {some}, not {listed(there) or 'no column'}: if its columns have other names, say "

@@ -120,7 +120,7 @@ def _named_rows(path: Path, rows: Iterator[MeasuredRows]) -> Iterator[MeasuredRo
 
 
 def _packed(name: str, tables: list[Table], columns: Mapping[str, str], masks: Mapping[str, Any]) -> PackedData:
-    """Tables of packs, all with the columns of the first."""
+    """Return tables of packs, all with the columns of the first."""
     if all(set(TREES) <= set(table.schema.names) for table in tables):
         return _trees(name, tables)
     of_tables = [names_in(table.schema.names, columns, masks) for table in tables]
@@ -160,7 +160,7 @@ def _packed(name: str, tables: list[Table], columns: Mapping[str, str], masks: M
 
 
 def _trees(name: str, tables: list[Table]) -> PackedData:
-    """Rows in which sequences share tokens, as `lay_trees` makes them: the slot of its last token tells each path."""
+    """Read rows whose sequences share tokens, as `lay_trees` makes them: the slot of its last token tells each path."""
 
     def rows(kept: bool) -> Iterator[MeasuredRows]:
         for table in tables:
@@ -202,7 +202,7 @@ def _is_numbered(tables: list[Table], column: str) -> bool:
 
 
 def columns_of(batch: pa.RecordBatch, names: Mapping[str, str], masks: Mapping[str, Any], at: int) -> Columns:
-    """The columns of a batch, by their names here. The weights of a loss may be fractions; all but 0 train.
+    """Return the columns of a batch, by their names here. The weights of a loss may be fractions; all but 0 train.
 
     Args:
         at: the first row of the batch.
@@ -240,7 +240,7 @@ class _Lists(pickle.Unpickler):
 
 
 def _nemo(path: Path, columns: Mapping[str, str], masks: Mapping[str, Any]) -> PackedData:
-    """All packs are in memory, as NeMo holds them too: a pickle cannot be read in parts."""
+    """Read all packs into memory, as NeMo holds them too: a pickle cannot be read in parts."""
     with path.open("rb") as file:
         _, dtype = npy_header(file)
         if not dtype.hasobject:
@@ -260,7 +260,7 @@ def _nemo(path: Path, columns: Mapping[str, str], masks: Mapping[str, Any]) -> P
 
 
 def _refuse_nested(lists: Iterable[Any], size: int) -> None:
-    """A pickle says a list once and refers to it often, so that a small file could stand for numbers without end.
+    """Refuse lists that a pickle says once and refers to often: a small file could stand for numbers without end.
 
     Args:
         size: bytes of the file, which are more than the numbers in it.
@@ -274,7 +274,7 @@ def _refuse_nested(lists: Iterable[Any], size: int) -> None:
 
 
 def _megatron(path: Path, *_: Any) -> PackedData:
-    """The lengths of the sequences, each as a row of its own."""
+    """Return the lengths of the sequences, each as a row of its own."""
     with path.open("rb") as file:
         head = file.read(34).ljust(34, b"\0")
         version, code, count, documents = struct.unpack("<QBQQ", head[9:])

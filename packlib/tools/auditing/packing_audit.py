@@ -39,7 +39,7 @@ class PlannedUpdates:
 
     @classmethod
     def of(cls, packs: int, sequences: int | None, rows: int, loaded: int, steps: int | None) -> "PlannedUpdates":
-        """The updates of `rows` packs each, of which several ranks load `loaded` packs at a time; 0 for one rank."""
+        """Count the updates of `rows` packs each, of which ranks load `loaded` packs at a time; 0 for one rank."""
         updates, by_sequences = -(-packs // rows), None if sequences is None else -(-sequences // rows)
         return cls(
             packs_per_update=rows,
@@ -155,7 +155,7 @@ class PackingAudit:
         return [*problems, *(f"Note: {text}" for text in self.notes)]
 
     def to_json(self) -> str:
-        """The audit as JSON text."""
+        """Return the audit as JSON text."""
         return json.dumps(self._found, indent=2, ensure_ascii=False)
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -173,7 +173,7 @@ class PackedSequences(NamedTuple):
 
 
 def compare(source: ReadSource, packed: PackedSequences) -> SourceComparison:
-    """The packed sequences beside those of the source."""
+    """Return the packed sequences beside those of the source."""
     lengths, packs, by_token = source.lengths, packed.contents, packed.by_token
     counts, sequences = packed.counts, packed.sequences
     added = packed.tokens - lengths.num_tokens

@@ -45,7 +45,7 @@ class Table(NamedTuple):
 
 
 def tables_of(data: Any, needed: str) -> list[Table] | None:
-    """The tables that `data` is: a data set, files, a folder of files, or a pattern that files fit.
+    """Return the tables that `data` is: a data set, files, a folder of files, or a pattern that files fit.
 
     Args:
         needed: what each file should be, in words, such as "whole file of packs".
@@ -83,7 +83,7 @@ def _data_set(data: Any) -> Table:
 
 
 def _table(path: Path, needed: str) -> Table | None:
-    """The table in a file, by its first bytes and its suffix; None if it is of another kind."""
+    """Return the table in a file, by its first bytes and its suffix; None if it is of another kind."""
     with naming(path, needed) as path:
         with path.open("rb") as file:
             start, line = file.read(8), b""

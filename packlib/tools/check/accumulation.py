@@ -50,6 +50,10 @@ _AMPLIFIES = (
     "change {change:.2g} of it, as where values near zero are divided by their size. So it is not known whether it is "
     "made of their sum."
 )
+_UNSEEN = (
+    "Its optimizer steps {unseen} that are neither parameters of model nor a copy of one, as where all are laid into "
+    "one: what it applies is not seen."
+)
 _DAMPING = 2.0**-12  # what gradients are multiplied with so that no bound clips them
 
 
@@ -166,11 +170,11 @@ def accumulation(checked: CheckedBatch, weighing: Weighing, step: Callable | Non
     asked = _Asked(checked, weighing, step, parts, parameters, parted)
     of_two_sizes = _weigh(asked)
     if of_two_sizes.verdict != INCONCLUSIVE or not _by_number(checked, weighing):
-        yield _in_either_order(asked, of_two_sizes)
+        yield from _in_either_order(asked, of_two_sizes)
         return
     asked = replace(asked, parts=_of_one_size(checked))
     of_one_size = _weigh(asked)
-    yield _in_either_order(asked, of_one_size)
+    yield from _in_either_order(asked, of_one_size)
     if of_one_size.verdict == PASSED:
         yield Finding("smaller micro-batches", NOT_ASKED, of_two_sizes.evidence)
 
@@ -237,16 +241,21 @@ def _weigh(asked: _Asked) -> Finding:
     )
 
 
-def _in_either_order(asked: _Asked, finding: Finding) -> Finding:
+def _in_either_order(asked: _Asked, finding: Finding) -> Iterator[Finding]:
     """Let an update pass if it is the same one where its micro-batches change places."""
     if finding.verdict != PASSED or ranks() > 1:
-        return finding
-    found = in_two_orders(asked.checked, asked.parameters, asked.own_batches, asked.step)
-    if found.changed:
-        return _failed(f"{finding.evidence} {found.changed}", "order")
-    if found.rate_moves:
-        return Finding("accumulation", INCONCLUSIVE, f"{finding.evidence} {_RATE_MOVES}")
-    return finding
+        yield finding
+        return
+    seen = in_two_orders(asked.checked, asked.parameters, asked.own_batches, asked.step)
+    if seen.changed:
+        yield _failed(f"{finding.evidence} {seen.changed}", "order")
+        return
+    if seen.rate_moves:
+        yield Finding("accumulation", INCONCLUSIVE, f"{finding.evidence} {_RATE_MOVES}")
+    else:
+        yield finding
+    if seen.unknown:
+        yield Finding("order of micro-batches", NOT_ASKED, seen.unknown)
 
 
 def _measure(asked: _Asked, gradients: list[Tensor], update: RecordedUpdate, evidence: str) -> _Measured:
@@ -271,6 +280,9 @@ def _fault_of_the_update(asked: _Asked, measured: _Measured) -> Finding | None:
         return _failed(evidence, "ranks")
     if update.steps > 1:
         return _failed(f"{evidence} The optimizer steps {update.steps} times.", "each updates")
+    if not update.applied.any() and not update.steps and update.unseen:
+        unseen = f"{update.unseen} {'tensor' if update.unseen == 1 else 'tensors'}"
+        return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_UNSEEN.format(unseen=unseen)}")
     if not update.applied.any():
         in_other_order = replace(asked, parts=asked.parts[::-1])
         skipped = ranks() == 1 and bool(in_other_order.update().applied.any())

@@ -1,17 +1,18 @@
 """Does an update change where its micro-batches change places? Then what one of them says decides for all."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from packlib.tools.check.collated_batch import CheckedBatch
-from packlib.tools.check.recorded_updates import NUDGE, RecordedUpdate, record_updates
+from packlib.tools.check.recorded_updates import NEAR, NUDGE, RecordedUpdate, record_updates
 from packlib.tools.check.training_noise import without_training
 
 _LEAST = 1e-3  # of the size of what is compared: what rounding of sums in another order stays below
-_CLEARLY = 10  # how many times as much an order changes as calls, seeds and rounding do
+_CLEARLY = 10  # how many times as much an order changes as calls and noise do
+_MOST_UNSTEADY = 0.1  # of the square of an update's size: what may be of numbers that rounding changes
 _NAMES = {
     "rates": "the rate of its optimizer",
     "applied": "what its optimizer applies",
@@ -23,11 +24,13 @@ class InTwoOrders(NamedTuple):
     """The result of updates of the same micro-batches in two orders.
 
     Attributes:
-        changed: a sentence that says what the order changes; "" if it changes nothing.
+        changed: a sentence that says what the order changes; "" if nothing is known to be.
+        unknown: a sentence that says what is not known to be the same in both orders; "" if all is.
         rate_moves: whether the rate of an optimizer moved between the micro-batches of an update.
     """
 
     changed: str
+    unknown: str
     rate_moves: bool
 
 
@@ -36,9 +39,9 @@ def in_two_orders(
 ) -> InTwoOrders:
     """Call a step with micro-batches in two orders, and compare the updates.
 
-    Optimizers keep a state, so two calls differ of themselves; some steps do something in every second or fifth call,
-    some draw noise, and some make rounding large, as a division by what is nearly 0. So what is compared must be the
-    same in three calls of one order, the same in three of the other, and clearly another one between them.
+    Some steps follow a schedule or do something in every fifth call, some draw noise, and some make rounding large, as
+    a division by what is nearly 0. So an order must change more than three calls of one order differ, and numbers that
+    another rounding of the gradients changes are left out.
     """
 
     def updates(*orders: list[dict], damping: float = 1.0, seed: int = 0) -> list[RecordedUpdate]:
@@ -53,30 +56,84 @@ def in_two_orders(
     of_forth, of_back = ([update] for update in updates(forth, back))
     rate_moves = of_back[0].rate_moved  # the first update meets its optimizers when they step
     if not any(_apart(name, of_forth[0], of_back[0]) > _LEAST for name in _NAMES):
-        return InTwoOrders("", rate_moves)
+        return InTwoOrders("", "", rate_moves)
     later_back, later_forth = updates(back, forth)  # not forth, back: what every second call does is no order
-    nudged = updates(forth, damping=NUDGE, seed=1)
+    nudged = updates(forth, damping=NUDGE, seed=1)[0]
     last_forth, last_back = updates(forth, back)
     of_forth += [later_forth, last_forth]
     of_back += [later_back, last_back]
+    unknown = ""
     for name, words in _NAMES.items():
-        by_order = min(_apart(name, one, other) for one in of_forth for other in of_back)
-        by_itself = max(_apart(name, one, other) for same in (of_forth, of_back) for one in same for other in same)
-        by_rounding = _apart(name, of_forth[0], nudged[0])
-        if by_order > max(_LEAST, _CLEARLY * by_itself, _CLEARLY * by_rounding):
+        steady = _steady(name, of_forth[0], nudged)
+        by_order = _least_apart(name, of_forth, of_back)
+        if by_order <= _LEAST:
+            continue
+        by_order = _least_apart(name, of_forth, of_back, steady)
+        between_calls = max(_most_apart(name, calls, steady) for calls in (of_forth, of_back))
+        if by_order > max(_LEAST, _CLEARLY * between_calls):
             said = f"If they change places, {words} is another one by {by_order:.2g} of its size."
-            return InTwoOrders(said, rate_moves)
-    return InTwoOrders("", rate_moves)
+            return InTwoOrders(said, "", rate_moves)
+        if by_order > _LEAST:
+            unknown = (
+                f"{words.capitalize()} differs by {by_order:.2g} of its size if micro-batches change places, and by "
+                f"{between_calls:.2g} between calls of one order: what their order changes is not known."
+            )
+        elif (unsteady := 1 - _share(name, of_forth[0], steady)) > _MOST_UNSTEADY:
+            unknown = (
+                f"What their order changes is not known for {unsteady:.2g} of {words}: another rounding, or noise, "
+                "changes that as well."
+            )
+    return InTwoOrders("", unknown, rate_moves)
 
 
-def _apart(name: str, one: RecordedUpdate, other: RecordedUpdate) -> float:
-    """Return how far two updates lie apart, as a share of the larger one."""
-    first, second = _values(getattr(one, name)), _values(getattr(other, name))
+def _steady(name: str, update: RecordedUpdate, nudged: RecordedUpdate) -> Tensor | slice:
+    """Return which numbers of an update another rounding of its gradients leaves as they are."""
+    values, nudged_values = _values(name, update), _values(name, nudged)
+    if name == "rates" or len(values) != len(nudged_values):
+        return slice(None)
+    return (values - nudged_values).abs() <= NEAR * values.abs()
+
+
+def _share(name: str, update: RecordedUpdate, steady: Tensor | slice) -> float:
+    """Return how much of the square of an update's size is of steady numbers."""
+    squares = _values(name, update).square()
+    return float(squares[steady].sum() / squares.sum()) if squares.any() else 1.0
+
+
+def _least_apart(
+    name: str, of_forth: list[RecordedUpdate], of_back: list[RecordedUpdate], steady: Tensor | slice = slice(None)
+) -> float:
+    """Return by how much the orders differ at least; of rates, no more than they lie off a line, as in a warm-up."""
+    least = min(_apart(name, one, other, steady) for one in of_forth for other in of_back)
+    return min(least, _apart_from_a_line(of_forth, of_back)) if name == "rates" else least
+
+
+def _most_apart(name: str, calls: list[RecordedUpdate], steady: Tensor | slice) -> float:
+    """Return by how much calls of one order differ at most."""
+    return max(_apart(name, one, other, steady) for one in calls for other in calls)
+
+
+def _apart(name: str, one: RecordedUpdate, other: RecordedUpdate, steady: Tensor | slice = slice(None)) -> float:
+    """Return how far two updates lie apart in their steady numbers, relative to the size of the larger one."""
+    first, second = _values(name, one), _values(name, other)
     if len(first) != len(second):
         return 1.0
     size = max(float(first.norm()), float(second.norm()))
-    return float((first - second).norm()) / size if size else 0.0
+    return float((first - second)[steady].norm()) / size if size else 0.0
 
 
-def _values(seen: Tensor | Sequence[float]) -> Tensor:
-    return torch.as_tensor(seen, dtype=torch.float64)
+def _apart_from_a_line(of_forth: list[RecordedUpdate], of_back: list[RecordedUpdate]) -> float:
+    """Return how far the rates of four calls, forth, back, back, forth, lie off a line, as in a warm-up."""
+    first, fourth = (_values("rates", update) for update in of_forth[:2])
+    second, third = (_values("rates", update) for update in of_back[:2])
+    if len({len(rates) for rates in (first, second, third, fourth)}) > 1:
+        return 1.0
+    size = float(torch.stack([first, second, third, fourth]).abs().max())
+    return float((first + fourth - second - third).norm()) / 2 / size if size else 0.0
+
+
+def _values(name: str, update: RecordedUpdate) -> Tensor:
+    """Return the numbers that are compared; of a change, divided by the rate, which may follow a schedule."""
+    values = torch.as_tensor(getattr(update, name), dtype=torch.float64)
+    rate = sum(update.rates) / len(update.rates) if update.rates else 0.0
+    return values / rate if name == "change" and rate else values

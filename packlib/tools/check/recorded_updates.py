@@ -1,6 +1,6 @@
 """What backward passes deliver and what optimizers apply, while a trainer's step is called: hooks write it down."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -54,6 +54,7 @@ class RecordedUpdate:
         change: what the parameters became, less what they were.
         rates: the rate of each group of parameters at each step of an optimizer.
         rate_moved: whether a rate was another one at a later micro-batch than at the first.
+        unseen: how many tensors optimizers stepped that are neither the model's parameters nor copies of them.
     """
 
     delivered: Tensor
@@ -70,6 +71,7 @@ class RecordedUpdate:
     change: Tensor
     rates: tuple[float, ...]
     rate_moved: bool
+    unseen: int
 
     def is_finite(self) -> bool:
         return bool(self.delivered.isfinite().all() and self.applied.isfinite().all())
@@ -100,9 +102,9 @@ def record_updates(
     step: Callable,
     damping: float = 1.0,
 ) -> list[RecordedUpdate]:
-    """Call the step for one update after another, each with the parameters and buffers of the first.
+    """Call the step for one update after another, each with the parameters, buffers and optimizer states of the first.
 
-    Gradients are left from one update to the next. In the end they are what they were, as the parameters are.
+    Gradients are left from one update to the next. In the end they are what they were, as parameters and states are.
     """
     module = checked.called.module
     recorder = _Recorder(module, parameters, damping)
@@ -120,6 +122,7 @@ def record_updates(
                 step(checked.called.outer, deepcopy(batches))
             recorded.append(recorder.update())
             put_back()
+            recorder.put_states_back()
     return [_over_ranks(update, recorder.sharded) for update in recorded] if ranks() > 1 else recorded
 
 
@@ -164,7 +167,11 @@ class _Recorder:
         self.first_values = {p: p.detach().clone() for p in parameters}
         self.first_frozen = {p: p.detach().clone() for p in frozen_parameters(module, parameters)}
         self.first_sums = dict[nn.Parameter, Tensor]()  # of sharded parameters: what came first in the first update
+        self.own_parameters = set(module.parameters())
         self.known_optimizers = list[torch.optim.Optimizer]()
+        self.first_states = list[dict]()  # of each known optimizer, when it stepped for the first time
+        self.first_copies = dict[Tensor, Tensor]()  # what optimizers have that is no parameter of the model
+        self.original_of = dict[Tensor, nn.Parameter | None]()  # of these: the parameter that one is a copy of
         self.begin()
 
     def begin(self) -> None:
@@ -201,6 +208,16 @@ class _Recorder:
         finally:
             for handle in handles:
                 handle.remove()
+            self.put_states_back()
+
+    @torch.no_grad()
+    def put_states_back(self) -> None:
+        """Give each optimizer what it had before its first step: its momentum, its copies of parameters."""
+        for copy, value in self.first_copies.items():
+            copy.copy_(value)
+        for optimizer, state in zip(self.known_optimizers, self.first_states, strict=True):
+            optimizer.state.clear()
+            optimizer.state.update(_copied(state))
 
     def update(self) -> RecordedUpdate:
         """Return what was written down since the update began."""
@@ -226,6 +243,7 @@ class _Recorder:
             change=torch.cat([some(p, p) - some(p, value) for p, value in self.first_values.items()]),
             rates=tuple(self.rates),
             rate_moved=self.rate_moved,
+            unseen=sum(p is None for p in self.original_of.values()),
         )
 
     def _gradient_came(self, p: nn.Parameter, gradient: Tensor) -> None:
@@ -287,18 +305,42 @@ class _Recorder:
         self.optimizers.append(optimizer)
         if not any(one is optimizer for one in self.known_optimizers):
             self.known_optimizers.append(optimizer)
+            self.first_states.append(_copied(optimizer.state))
         self.rates += _rates(optimizer)
-        for p in (p for group in optimizer.param_groups for p in group["params"]):
+        for tensor in (tensor for group in optimizer.param_groups for tensor in group["params"]):
+            p = tensor if tensor in self.own_parameters else self._original(tensor)
             if p not in self.taken:
                 continue
             self.moved_of_held.setdefault(p, _is_moved(p, self.first_values[p]))
-            if p.grad is not None:
+            if tensor.grad is not None:
                 self._reach(p)
-                self.taken[p].append(some(p, p.grad))
+                self.taken[p].append(some(p, tensor.grad))
+
+    def _original(self, tensor: Tensor) -> nn.Parameter | None:
+        """Return the parameter that an optimizer has a copy of, as in another precision; None if it has no such copy.
+
+        Copies are known by their values before the first step; of parameters that are equal, by their order.
+        """
+        if tensor not in self.first_copies:
+            self.first_copies[tensor] = tensor.detach().clone()
+            others = [p for p in self.parameters if not any(p is original for original in self.original_of.values())]
+            self.original_of[tensor] = next((p for p in others if _is_copy(tensor, self.first_values[p])), None)
+        return self.original_of[tensor]
 
 
 def _rates(optimizer: torch.optim.Optimizer) -> list[float]:
     return [float(group["lr"]) for group in optimizer.param_groups if "lr" in group]
+
+
+def _is_copy(tensor: Tensor, value: Tensor) -> bool:
+    """Return whether a tensor has the values of a parameter, perhaps in another precision."""
+    alike = tensor.shape == value.shape and isinstance(tensor, DTensor) == isinstance(value, DTensor)
+    return alike and torch.equal(tensor.detach().to(value), value)
+
+
+def _copied(state: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Copy the state of an optimizer; its parameters, which are the keys, stay the same objects."""
+    return {key: deepcopy(values) for key, values in state.items()}
 
 
 def _is_moved(parameter: Tensor, before: Tensor) -> bool:

@@ -75,7 +75,7 @@ class BatchReader:
         self.pad_ids = {name: counts.most_common(1)[0][0] for name, counts in found.items() if counts}
 
     def sequences(self, batch: Any) -> list[OneSequence]:
-        """The sequences of a batch in their order.
+        """Return the sequences of a batch in their order.
 
         Raises:
             ValueError: if the batch does not have the id column, or its borders cannot be right.
@@ -87,7 +87,7 @@ class BatchReader:
         return any(len(value) > 0 for part in _parts(batch) for value in part.values() if np.ndim(value) > 1)
 
     def of_source(self, rows: Iterable[Any]) -> Iterable[OneSequence]:
-        """The sequences of a data set, given as its samples."""
+        """Yield the sequences of a data set, given as its samples."""
         held: list[Any] = []
         for row in rows:
             held.append(row)
@@ -98,7 +98,7 @@ class BatchReader:
             yield from self.sequences(held)
 
     def _of_part(self, part: dict[str, Any]) -> list[OneSequence]:
-        """The sequences of some rows that are given by columns."""
+        """Return the sequences of some rows that are given by columns."""
         name_of_tokens = _tokens_of(part)
         if name_of_tokens is None:
             return self._of_other_rows(part)
@@ -146,7 +146,7 @@ class BatchReader:
         return slice(int(others[0]), int(others[-1]) + 1) if len(others) else slice(None)
 
     def _of_other_rows(self, part: dict[str, Any]) -> list[OneSequence]:
-        """The rows of a batch without tokens, such as images: equal if they are equal in all columns but labels."""
+        """Take the rows of a batch without tokens, such as images: equal if all columns but labels are equal."""
         columns = {
             name: value
             for name, value in part.items()
@@ -171,7 +171,7 @@ class BatchReader:
         ]
 
     def _content(self, part: dict[str, Any], column: str, row: int) -> bytes:
-        """A row of a column without its padding."""
+        """Return a row of a column without its padding."""
         values, mask = np.asarray(part[column][row]), part.get(f"{column.removesuffix('input_ids')}{_MASK}")
         if values.ndim and mask is not None and np.shape(mask[row]) == values.shape:
             return _bytes(values[np.asarray(mask[row]) != 0])
@@ -204,7 +204,7 @@ class BatchReader:
 
 
 def _parts(batch: Any) -> list[dict[str, Any]]:
-    """A batch as columns: one part for all of it, or one for each sample of a list.
+    """Return a batch as columns: one part for all of it, or one for each sample of a list.
 
     Raises:
         TypeError: if nothing tells what the batch holds.
@@ -224,7 +224,7 @@ def _parts(batch: Any) -> list[dict[str, Any]]:
 
 
 def _columns_of(batch: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of a mapping; those of a mapping in it come with them."""
+    """Return the columns of a mapping; those of a mapping in it come with them."""
     columns: dict[str, Any] = {}
     for name, value in batch.items():
         if isinstance(value, Mapping):
@@ -263,7 +263,7 @@ def _are_columns(values: list[np.ndarray]) -> bool:
 
 
 def _by_place(values: list[np.ndarray]) -> dict[str, Any]:
-    """Columns of a batch without names, as of a `TensorDataset`: the first of whole numbers in rows has the tokens."""
+    """Name the columns of a batch without names, as of a `TensorDataset`: the first of whole numbers has the tokens."""
     columns: dict[str, Any] = {}
     for at, value in enumerate(values):
         is_rows = value.ndim == 2 and value.dtype.kind in "iub"
@@ -281,12 +281,12 @@ def _by_place(values: list[np.ndarray]) -> dict[str, Any]:
 
 
 def _as_one_row(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of one sample as those of a batch of one row."""
+    """Return the columns of one sample as those of a batch of one row."""
     return {name: [_plain(value)] for name, value in sample.items() if value is not None}
 
 
 def _plain(value: Any) -> Any:
-    """A tensor as an array, and all else as it is where it is no list of equal numbers."""
+    """Return a tensor as an array, and all else as it is where it is no list of equal numbers."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
         return value.float().numpy() if value.dtype.is_floating_point else value.numpy()
@@ -306,12 +306,12 @@ def _fills(rows: np.ndarray, times: int) -> list[int]:
 
 
 def _tokens_of(part: dict[str, Any]) -> str | None:
-    """The name of the column of tokens, if there is one."""
+    """Return the name of the column of tokens, if there is one."""
     return next((name for name in TOKENS if name in part), None)
 
 
 def _rows(tokens: Any) -> list[np.ndarray]:
-    """The rows of a column of tokens: one flat row is a row too."""
+    """Return the rows of a column of tokens: one flat row is a row too."""
     if isinstance(tokens, np.ndarray) and tokens.ndim == 1 and tokens.dtype != object:
         return [tokens]
     rows = [np.asarray(row) for row in tokens]
@@ -326,12 +326,12 @@ def _is_bare(part: dict[str, Any]) -> bool:
 
 
 def _border_column(part: dict[str, Any]) -> str | None:
-    """The column that says where the sequences of a row begin, if there is one."""
+    """Return the column that says where the sequences of a row begin, if there is one."""
     return next((name for name in (*_BOUNDS, *_BY_SLOT) if name in part), None)
 
 
 def _pieces(part: dict[str, Any], sizes: np.ndarray, flat: np.ndarray) -> list[tuple[int, np.ndarray]]:
-    """The row of each sequence, and its slots among all slots of the batch."""
+    """Return the row of each sequence, and its slots among all slots of the batch."""
     begins = np.cumsum(sizes) - sizes
     mask = _by_slot(part, "attention_mask", sizes)
     real = np.ones(len(flat), bool) if mask is None else mask != 0
@@ -372,7 +372,7 @@ def _pieces(part: dict[str, Any], sizes: np.ndarray, flat: np.ndarray) -> list[t
 
 
 def _by_slot(part: dict[str, Any], name: str, sizes: np.ndarray) -> np.ndarray | None:
-    """A column that has a number for each slot, end to end; None if it has not."""
+    """Return a column that has a number for each slot, end to end; None if it has not."""
     if name not in part:
         return None
     value = part[name]
@@ -384,7 +384,7 @@ def _by_slot(part: dict[str, Any], name: str, sizes: np.ndarray) -> np.ndarray |
 
 
 def _bounds(value: Any, kind: str, sizes: np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
-    """Lengths or bounds by row, and the widths of these rows: one flat list is of all rows end to end."""
+    """Return the lengths or bounds by row, and the widths of these rows: one flat list is of all rows end to end."""
     rows = [np.asarray(row).ravel() for row in (value if np.ndim(value[0]) else [value])]
     rows = [row[row >= 0] for row in rows]  # others fill with -1
     if len(rows) != len(sizes):
@@ -393,7 +393,7 @@ def _bounds(value: Any, kind: str, sizes: np.ndarray) -> tuple[tuple[np.ndarray,
 
 
 def _labels_by_token(part: dict[str, Any], sizes: np.ndarray, flat: np.ndarray) -> np.ndarray | None:
-    """The labels of all tokens, or what masks of the loss make of the tokens; None without either."""
+    """Return the labels of all tokens, or what masks of the loss make of the tokens; None without either."""
     for name in LABELS:
         if (labels := _by_slot(part, name, sizes)) is not None and not _is_one_a_row(part, name, sizes):
             return labels
@@ -409,7 +409,7 @@ def _is_one_a_row(part: dict[str, Any], name: str, sizes: np.ndarray) -> bool:
 
 
 def _labels_by_sequence(part: dict[str, Any], count: int) -> np.ndarray | None:
-    """One label for each sequence; None without any. Empty places at the end have none."""
+    """Return one label for each sequence; None without any. Empty places at the end have none."""
     for name in _LABELS_OF_SEQUENCES:
         if name not in part or np.ndim(part[name]) > 2:
             continue

@@ -96,7 +96,7 @@ def check_loader(
     caller = Caller(make, reader, names, most, time_limit)
 
     def run(count: int, save: Iterable[int] = (), numbers: Iterable[int] = (0, 1)) -> list[Epoch]:
-        """Epochs of a run of so many ranks, in order."""
+        """Return epochs of a run of so many ranks, in order."""
         numbers, save = list(numbers), list(save)
         by_rank = [caller.epochs(rank, count, numbers, save) for rank in range(count)]
         return [Epoch(f"epoch {at}", [passes[at] for passes in by_rank]) for at in range(len(numbers))]
@@ -150,7 +150,7 @@ def _after_stops(
     shuffled: bool,
     repeats: bool,
 ) -> tuple[list[Finding], dict[str, np.ndarray]]:
-    """The findings about stops and other numbers of ranks, and what was seen in an epoch with a stop."""
+    """Return the findings about stops and other numbers of ranks, and what was seen in an epoch with a stop."""
     on_others = [_on_other_ranks(count, run, reference, names, repeats) for count in others]
     stops = [stops_of(epoch) for epoch in epochs]
     if not caller.takes_states:
@@ -205,7 +205,7 @@ def _not_asked(why: str) -> list[Finding]:
 def _second_stop(
     stopped: Stopped, saved: list[Epoch], stops: list[int], is_repeatable: bool, names: SequenceNames
 ) -> Finding:
-    """A run that went on is stopped again."""
+    """Ask about a run that went on and is stopped again."""
     steps = min(len(one.steps) for one in saved[0].passes)
     first = next((stop for stop in stops if stop + 1 < steps), None)
     if first is None:
@@ -222,7 +222,7 @@ def _second_stop(
 
 
 def _next(stopped: Stopped, saved: list[Epoch], stops: list[int], names: SequenceNames, shuffled: bool) -> Finding:
-    """The epoch after a stop."""
+    """Return the epoch after a stop."""
     if not stops:
         return Finding("epoch after a stop", NOT_ASKED, "An epoch of one step has no stop inside.")
     stop = stops[len(stops) // 2]
@@ -231,7 +231,7 @@ def _next(stopped: Stopped, saved: list[Epoch], stops: list[int], names: Sequenc
 
 
 def _at_the_end(stopped: Stopped, saved: list[Epoch], names: SequenceNames, shuffled: bool) -> Finding:
-    """A state that was saved after the last step of an epoch."""
+    """Ask about a state that was saved after the last step of an epoch."""
     ends = {len(one.steps) for one in saved[0].passes}
     end = max(ends)
     if not saved[0].ended or len(ends) > 1 or not all(end in one.states for one in saved[0].passes):
@@ -243,7 +243,7 @@ def _at_the_end(stopped: Stopped, saved: list[Epoch], names: SequenceNames, shuf
 def _on_other_ranks(
     count: int, run: Callable[..., list[Epoch]], reference: Reference, names: SequenceNames, repeats: bool
 ) -> Finding:
-    """An epoch on another number of ranks holds each sequence once, in equal steps."""
+    """Ask whether an epoch on another number of ranks holds each sequence once, in equal steps."""
     epochs = run(count)
     question = f"on {count} ranks"
     came = once(epochs, reference, names, repeats, lambda: run(count, numbers=(0, 1, 2))[2])
@@ -256,7 +256,7 @@ def _on_other_ranks(
 def _resumed_on_others(
     straight: Finding, stopped: Stopped, count: int, stops: list[int], is_repeatable: bool, names: SequenceNames
 ) -> Finding:
-    """A run that goes on with another number of ranks is handed out the rest."""
+    """Ask whether a run that goes on with another number of ranks is handed out the rest."""
     if straight.verdict != PASSED:
         return straight
 
@@ -272,7 +272,7 @@ def _resumed_on_others(
 
 
 def _labels_of(epochs: list[Epoch]) -> dict[int, set[int]]:
-    """The labels that each sequence has in these epochs."""
+    """Return the labels that each sequence has in these epochs."""
     found: dict[int, set[int]] = {}
     for epoch in epochs:
         for one in epoch.passes:
@@ -283,7 +283,7 @@ def _labels_of(epochs: list[Epoch]) -> dict[int, set[int]]:
 
 
 def _rows_of(source: Any) -> Iterator[Any]:
-    """The samples of a source."""
+    """Yield the samples of a source."""
     source = opened(source)
     in_arrow = hasattr(source, "with_format") and hasattr(source, "num_rows")
     if in_arrow or (isinstance(source, list) and source and hasattr(source[0], "suffix")):

@@ -41,7 +41,7 @@ class Epoch:
 
 
 def flat(steps: Iterable[tuple[int, ...]]) -> list[int]:
-    """The sequences of some steps in their order."""
+    """Return the sequences of some steps in their order."""
     return [number for step in steps for number in step]
 
 
@@ -80,7 +80,7 @@ class Reference:
         return found
 
     def positions(self, names: SequenceNames) -> list[int]:
-        """The numbers of its sequences, in the order of the source or as they came."""
+        """Return the numbers of its sequences, in the order of the source or as they came."""
         return sorted(self.expected, key=lambda number: names.rows.get(number, number))
 
     def seen(self, orders: Iterable[Steps], names: SequenceNames) -> np.ndarray:
@@ -90,7 +90,7 @@ class Reference:
 
 
 def of_one_rank(epochs: Sequence[Epoch]) -> Reference:
-    """The union of what one rank alone is handed out in these epochs."""
+    """Return the union of what one rank alone is handed out in these epochs."""
     each = [counted(epoch.orders) for epoch in epochs]
     expected: Counter[int] = Counter()
     for one in each:
@@ -112,7 +112,7 @@ def of_one_rank(epochs: Sequence[Epoch]) -> Reference:
 
 
 def of_source(rows: Sequence[int], names: SequenceNames, before: int) -> Reference:
-    """The sequences of a source.
+    """Return the sequences of a source.
 
     Args:
         rows: the number of the sequence of each row.
@@ -127,7 +127,7 @@ def of_source(rows: Sequence[int], names: SequenceNames, before: int) -> Referen
 
 
 def _made_from(names: SequenceNames, unknown: list[int], expected: Counter[int]) -> dict[int, int]:
-    """For each unknown sequence the one of the source of which it is the beginning, or to which a token was added."""
+    """Find for each unknown sequence the one of the source that it begins, or to which a token was added."""
     if not unknown or names.first[unknown[0]].name is not None:
         return {}
     by_begin: dict[tuple[int, ...], list[int]] = {}

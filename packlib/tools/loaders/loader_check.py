@@ -72,7 +72,7 @@ class LoaderCheck:
         return said
 
     def to_json(self) -> str:
-        """The findings as JSON text, with the sequences that an epoch lacks or has too often, by position."""
+        """Return the findings as JSON text, with the sequences that an epoch lacks or has too often, by position."""
         odd: dict[str, Any] = {}
         for epoch, counts in self.seen.items():
             odd[epoch] = {

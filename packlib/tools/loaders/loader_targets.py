@@ -10,7 +10,7 @@ from packlib.tools.check.check_targets import function_of
 
 
 def check_target(target: str, *, tell: Callable[..., None], **asked: Any) -> tuple[str, str, bool | None]:
-    """`check_loader` of the function that "module:function" or "file.py:function" names, in a process of its own.
+    """Run `check_loader` on the function that "module:function" or "file.py:function" names, in its own process.
 
     Args:
         tell: gets what is waited for, and for how many seconds at most; None once that came.

@@ -162,7 +162,7 @@ class Caller:
         return OnePass(steps, labels, ended, states, unsaved, frozenset(blank))
 
     def _look(self, batches: Iterator[Any], what: str) -> Iterator[Any]:
-        """The same batches, once the reader has seen what the first of them are padded with."""
+        """Return the same batches, once the reader has seen what the first of them are padded with."""
         first: list[Any] = []
         while len(first) < _LOOKED_AT and (batch := self._next(batches, what, len(first))) is not _NOTHING:
             first.append(batch)
@@ -178,7 +178,7 @@ class Caller:
     def _saved(
         self, states: dict[int, bytes], loader: Any, saves: Any, steps: int, done: int
     ) -> tuple[dict[int, bytes], str]:
-        """The states with that after so many steps, or why there is none."""
+        """Return the states with that after so many steps, or why there is none."""
         if saves == STEPS:
             return {**states, steps: pickle.dumps(done + steps)}, ""
         ask = saves or getattr(loader, "state_dict", None)
@@ -223,7 +223,7 @@ def _place(error: BaseException) -> str:
 
 
 def _made(made: Any, what: str) -> tuple[Any, Any]:
-    """The loader that `make` returned, and what gives its state."""
+    """Return the loader that `make` returned, and what gives its state."""
     loader, saves = made, None
     if isinstance(made, tuple) and len(made) == 2 and (made[1] == STEPS or callable(made[1])):
         loader, saves = made
@@ -246,7 +246,7 @@ def _refuse_dispatched(loader: Any, what: str) -> None:
 
 @contextmanager
 def new_process() -> Iterator[None]:
-    """In here the generators of random numbers are as in a process that has just been seeded; afterwards as before."""
+    """Seed the generators of random numbers in here as in a new process; afterwards they are as before."""
     import torch
 
     before = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002  loaders use them
@@ -263,7 +263,7 @@ def new_process() -> Iterator[None]:
 
 @contextmanager
 def _as_rank(rank: int, ranks: int) -> Iterator[None]:
-    """In here the process is one of those that torchrun starts, for whoever asks it or torch.distributed for its rank.
+    """Show the process in here as one that torchrun has started, to whoever asks it or torch.distributed for its rank.
 
     There is no group: what sends something to another rank raises an error.
     """

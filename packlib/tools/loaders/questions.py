@@ -63,7 +63,7 @@ CAUSES = {
 
 
 def failed(question: str, evidence: str, cause: str, **values: object) -> Finding:
-    """A failure whose cause has this name in `CAUSES`."""
+    """Return a failure whose cause has this name in `CAUSES`."""
     why, remedy = CAUSES[cause]
     return Finding(question, FAILED, evidence, why.format(**values), remedy.format(**values))
 
@@ -71,7 +71,7 @@ def failed(question: str, evidence: str, cause: str, **values: object) -> Findin
 def once(
     epochs: Sequence[Epoch], reference: Reference, names: SequenceNames, repeats: bool, another: Callable[[], Epoch]
 ) -> Finding:
-    """Each sequence is handed out once an epoch, over all ranks and workers.
+    """Ask whether each sequence is handed out once an epoch, over all ranks and workers.
 
     Args:
         repeats: whether the last step may be filled up by repeating sequences.
@@ -207,7 +207,7 @@ def _never(missing: Counter, reference: Reference, names: SequenceNames) -> str:
 
 
 def whole(epochs: Sequence[Epoch], reference: Reference, names: SequenceNames) -> Finding:
-    """Each sequence has the tokens that the source has."""
+    """Ask whether each sequence has the tokens that the source has."""
     if not reference.from_source:
         return Finding("tokens", NOT_ASKED, "Whether sequences are whole takes a source: --source.")
     found = counted(steps for epoch in epochs for steps in epoch.orders)
@@ -242,7 +242,7 @@ def _is_shorter(number: int, reference: Reference, names: SequenceNames) -> bool
 
 
 def equal_steps(epochs: Sequence[Epoch]) -> Finding:
-    """Each rank makes the same number of steps, and none of them is empty."""
+    """Ask whether each rank makes the same number of steps, and none of them is empty."""
     for epoch in epochs:
         empty = [
             (rank, at)
@@ -280,7 +280,7 @@ def equal_steps(epochs: Sequence[Epoch]) -> Finding:
 
 
 def another_order(epochs: Sequence[Epoch], shuffled: bool, later: Callable[[], list[Epoch]]) -> Finding:
-    """Each epoch has another order.
+    """Ask whether each epoch has another order.
 
     Args:
         later: takes more epochs, where two have the same order, as few shards or few groups of batches can have by
@@ -315,7 +315,7 @@ def another_order(epochs: Sequence[Epoch], shuffled: bool, later: Callable[[], l
 def same_labels(
     epochs: Sequence[Epoch], reference: Reference, names: SequenceNames, right: dict[int, set[int]]
 ) -> Finding:
-    """Each sequence keeps its labels.
+    """Ask whether each sequence keeps its labels.
 
     Args:
         right: the labels that each sequence of the reference may have.
@@ -345,7 +345,7 @@ def same_labels(
 
 
 def _labeled(epochs: Sequence[Epoch], reference: Reference) -> list[tuple[int, int]]:
-    """Each sequence with its labels, as often as it was handed out."""
+    """Return each sequence with its labels, as often as it was handed out."""
     return [
         (reference.alias.get(number, number), label)
         for epoch in epochs
@@ -364,7 +364,7 @@ def _changes_tokens(epochs: Sequence[Epoch]) -> bool:
 def _differing(
     pairs: list[tuple[int, int]], right: dict[int, set[int]], names: SequenceNames, shift: int
 ) -> list[tuple[int, int]]:
-    """The sequences whose labels differ, if those of the batches are shifted by so many tokens; each pair once."""
+    """Find the sequences whose labels differ, if those of the batches are shifted by so many tokens; each pair once."""
     verdicts: dict[tuple[int, int], bool] = {}
     for pair in pairs:
         if pair not in verdicts:

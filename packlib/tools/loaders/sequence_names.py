@@ -33,7 +33,7 @@ class SequenceNames:
         return len(self.first)
 
     def number(self, sequence: OneSequence) -> int:
-        """The number of a sequence: a new one if none like it came before."""
+        """Return the number of a sequence: a new one if none like it came before."""
         key = sequence.content if sequence.name is None else sequence.name
         number = self._numbers.setdefault(key, len(self.first))
         if number == len(self.first):
@@ -41,7 +41,7 @@ class SequenceNames:
         return number
 
     def label_number(self, sequence: OneSequence) -> int:
-        """The number of the labels of a sequence, `NO_LABELS` or `OTHER_TOKENS`."""
+        """Return the number of the labels of a sequence, `NO_LABELS` or `OTHER_TOKENS`."""
         if sequence.labels is None:
             return NO_LABELS
         if self.first[self.number(sequence)].content != sequence.content:
@@ -55,12 +55,12 @@ class SequenceNames:
         return number
 
     def numbers(self, sequences: Iterable[OneSequence]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The numbers of sequences and of their labels."""
+        """Return the numbers of sequences and of their labels."""
         held = list(sequences)
         return tuple(map(self.number, held)), tuple(map(self.label_number, held))
 
     def named(self, numbers: Sequence[int]) -> str:
-        """Some sequences by row, name and first tokens, such as "row 3 (7 8 9 …)"."""
+        """Return some sequences by row, name and first tokens, such as "row 3 (7 8 9 …)"."""
         some = ", ".join(map(self._named, list(numbers)[:_SHOWN]))
         more = len(numbers) - _SHOWN
         return some + (f" and {more:,} more" if more > 0 else "")

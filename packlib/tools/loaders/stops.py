@@ -89,13 +89,13 @@ class Rest(NamedTuple):
 
 
 def failed(question: str, evidence: str, cause: str, **values: object) -> Finding:
-    """A failure whose cause has this name in `CAUSES`."""
+    """Return a failure whose cause has this name in `CAUSES`."""
     why, remedy = CAUSES[cause]
     return Finding(question, FAILED, evidence, why.format(**values), remedy)
 
 
 def stops_of(epoch: Epoch) -> list[int]:
-    """After which steps to stop: all inside a short epoch, else the first two, the middle and the last but one."""
+    """Choose where to stop: after all steps of a short epoch, else the first two, the middle and the last but one."""
     steps = min(len(one.steps) for one in epoch.passes)
     inside = range(1, steps)
     return list(inside) if steps <= 5 else sorted({1, 2, steps // 2, steps - 1})
@@ -104,7 +104,7 @@ def stops_of(epoch: Epoch) -> list[int]:
 def goes_on(
     question: str, saved: Sequence[Epoch], rests: Sequence[Rest], epoch: int, is_repeatable: bool, names: SequenceNames
 ) -> Finding:
-    """After each stop in an epoch the rest of it is handed out, and nothing else.
+    """Ask whether after each stop in an epoch the rest of it is handed out, and nothing else.
 
     Args:
         saved: epochs 0 and 1 of the run that saved its states.
@@ -252,12 +252,12 @@ class Stopped:
         return Rest(at, [steps[:at] for steps in orders], [steps[at:] for steps in orders], got)
 
     def _state(self, rank: int, epoch: int, stop: int) -> bytes:
-        """The state that a rank loads; where there are more ranks than had saved one, in turn."""
+        """Return the state that a rank loads; where there are more ranks than had saved one, in turn."""
         return self.saved[epoch].passes[rank % self.ranks].states[stop]
 
 
 def asked(question: str, ask: Callable[[], Finding]) -> Finding:
-    """The finding, or the failure where a loader does not take its state."""
+    """Return the finding, or the failure where a loader does not take its state."""
     try:
         return ask()
     except (LoaderRaisedError, LoaderHungError) as error:
@@ -267,7 +267,7 @@ def asked(question: str, ask: Callable[[], Finding]) -> Finding:
 def from_the_end(
     rest: Rest, following: Epoch, saved: Sequence[Epoch], names: SequenceNames, shuffled: bool
 ) -> Finding:
-    """After a stop at the end of an epoch, nothing is left of it, and the next one is whole.
+    """Ask whether after a stop at the end of an epoch nothing is left of it, and the next one is whole.
 
     A loader that counts the epochs itself may hand out the next one at once.
 
@@ -291,7 +291,7 @@ def from_the_end(
 def next_epoch(
     question: str, following: Epoch, saved: Sequence[Epoch], stop: int, names: SequenceNames, shuffled: bool
 ) -> Finding:
-    """The epoch after a stop is the one that comes without it."""
+    """Ask whether the epoch after a stop is the one that comes without it."""
     straight = saved[1]
     if same_steps(straight.orders, following.orders):
         return Finding(question, PASSED, f"After a stop at step {stop:,} of epoch 0, epoch 1 is as without it.")

@@ -30,7 +30,7 @@ class LabeledTokens:
         self._before = None if labeled is None else np.concatenate([[0], np.cumsum(labeled)])
 
     def of(self, starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-        """Labels of the pieces that begin at tokens `starts`, with `sizes` tokens each; int64, shape (pieces,)."""
+        """Count the labels of pieces that begin at tokens `starts`, `sizes` tokens each; int64, shape (pieces,)."""
         if self._labeled is None or self._before is None:
             return sizes - 1
         unpredicted = self._labeled[starts]
@@ -65,7 +65,7 @@ class Amounts:
         return self
 
     def as_dict(self, labeled: bool) -> dict[str, int | None]:
-        """The amounts by name; None for those that are unknown without labels."""
+        """Return the amounts by name; None for those that are unknown without labels."""
         found: dict[str, int | None] = dict(asdict(self))
         return found if labeled else found | {"labels": None, "without_label": None}
 
@@ -99,7 +99,7 @@ class Books:
             self.kept_by_rule[rule] += labels
 
     def as_dict(self) -> dict[str, Any]:
-        """The books as JSON has them; None for what is unknown without labels."""
+        """Return the books as JSON has them; None for what is unknown without labels."""
         known = {
             "labels_kept_by_rule": self.kept_by_rule,
             "packs_without_label": self.packs_without_label,

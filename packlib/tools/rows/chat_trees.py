@@ -193,7 +193,7 @@ def _turns(dataset: Any, tokenizer: Any, max_length: int, overlong: str, progres
 
 
 def _chats(dataset: Any) -> Iterator[tuple[Any, Any]]:
-    """Each chat, and the tools that its template is shown."""
+    """Yield each chat, and the tools that its template is shown."""
     row = 0
     for batch in batches(dataset):
         names = batch.schema.names

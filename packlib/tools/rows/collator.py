@@ -26,7 +26,7 @@ from packlib.model.unmodified import Form, Handover
 
 
 def _refuse_context_parallelism(state: Any) -> None:
-    """With it accelerate drops the mask of every attention layer. The collator is made before that is set."""
+    """Refuse context parallelism: accelerate drops every mask with it. The collator is made before that is set."""
     parallelism = state.AcceleratorState._shared_state.get("parallelism_config")
     if parallelism is not None and parallelism.cp_enabled:
         raise ValueError(
@@ -119,7 +119,7 @@ class TransformersCollator:
         self._model: PreTrainedModel | None = model  # for its mode
 
     def __getstate__(self) -> dict[str, Any]:
-        """Workers that are not forked get no copy of the model."""
+        """Leave the model out: workers that are not forked get no copy of it."""
         return vars(self) | {"_model": None}
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -129,13 +129,13 @@ class TransformersCollator:
         return self._flat(rows) if self.form.form == "padding_free" else self._dense(rows)
 
     def _dense(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """A row for each pack, all of them as long as the fullest, rounded up."""
+        """Return a row for each pack, all of them as long as the fullest, rounded up."""
         fullest = max((len(row["input_ids"]) for row in rows), default=1)
         batch = replace(self.collator, max_length=fullest + -fullest % self.multiple)(rows)
         return self.form.dense(batch)
 
     def _flat(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """One row of all sequences, behind which what the multiple or the shape asks for is padding."""
+        """Return one row of all sequences, behind which what the multiple or the shape asks for is padding."""
         flat = flatten_rows(rows)
         if self.shape:
             return self._shaped(flat, self.shape)
@@ -144,7 +144,7 @@ class TransformersCollator:
         return self.form.flat(flat)
 
     def _shaped(self, flat: FlatBatch, shape: _Shape) -> dict[str, Any]:
-        """A row of the fixed shape."""
+        """Return a row of the fixed shape."""
         tokens, sequences, longest = len(flat.input_ids), len(flat.lengths), int(flat.lengths.max())
         missing = max(shape.tokens - tokens, 0)
         padding = [shape.longest] * (missing // shape.longest) + [missing % shape.longest]

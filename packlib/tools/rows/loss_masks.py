@@ -91,7 +91,7 @@ def drop_option(name: str) -> str:
 
 
 def ask_for_a_word(name: str) -> str:
-    """The sentence that asks what a column of 0 and 1 with an unknown name is."""
+    """Return the sentence that asks what a column of 0 and 1 with an unknown name is."""
     return (
         f"The column {shown(name)} has 0 and 1 for each token, and packlib does not know whether it is a mask of the "
         f"loss: say so by masks={{{name!r}: WORD}} ({mask_option(name, 'WORD')}), where WORD is loss if tokens with 1 "
@@ -101,7 +101,7 @@ def ask_for_a_word(name: str) -> str:
 
 
 def ask_about_weights(name: str) -> str:
-    """The sentence that asks what becomes of a column with the weight of each token."""
+    """Return the sentence that asks what becomes of a column with the weight of each token."""
     return (
         f"The column {shown(name)} has a weight for each token, which labels cannot have: {drop_option(name)}, or keep "
         f"it for a loss of your own, beside labels for all tokens, by masks={{{name!r}: 'keep'}} "
@@ -110,7 +110,7 @@ def ask_about_weights(name: str) -> str:
 
 
 def ask_about_labels(name: str) -> str:
-    """The sentence that asks what a column is that has the label of untrained tokens, and another name than labels."""
+    """Return the sentence that asks what a column is that has -100 as labels have it, and another name."""
     return (
         f"The column {shown(name)} has -100 for some tokens, as labels have it where nothing is trained on, and "
         f"packlib takes no labels from a column of this name: rename it to labels, {drop_option(name)}, or say that "
@@ -119,7 +119,7 @@ def ask_about_labels(name: str) -> str:
 
 
 def ask_about_sequences(name: str) -> str:
-    """The sentence that asks what a column is that may say which tokens of a sequence are trained on."""
+    """Return the sentence that asks what a column is that may say which tokens of a sequence are trained on."""
     return (
         f"The column {shown(name)} has a number for each sequence, and packlib does not know whether it says what is "
         f"trained on: say so by masks={{{name!r}: WORD}} ({mask_option(name, 'WORD')}), where WORD is loss if "

@@ -203,7 +203,7 @@ def pack_dataset(
 
 
 def read(dataset: Any, folder: Path, columns: ColumnReader, progress: bool | None, shared: bool = False) -> Spool:
-    """The sequences of what `opened` returned; `shared` says whether other processes read the `Spool` too."""
+    """Return the sequences of what `opened` returned; `shared` says whether other processes read the `Spool` too."""
     spool = Spool(folder, shared)
     several = isinstance(dataset, list) and len(dataset) > 1
     with progress_bar(progress=progress, desc="reading", unit=" sequences", delay=1) as seen:
@@ -301,7 +301,7 @@ class PackingOptions:
         )
 
     def plan_of(self, stored: StoredColumns, progress: bool | None) -> PackingPlan | PairPacks:
-        """The plan that was given, or one that is made; with a second budget the packs themselves."""
+        """Return the plan that was given, or one that is made; with a second budget the packs themselves."""
         if self.second_budget is not None:
             column, budget = self.second_budget
             return pack_pairs(stored.lengths, stored.numbers(column), self.max_length, budget)
@@ -323,7 +323,7 @@ class PackingOptions:
         return rows.found
 
     def rows(self, stored: StoredColumns, made: PackingPlan | PairPacks, columns: ColumnReader) -> "RowWriter":
-        """The rows of all packs, in their order."""
+        """Return the rows of all packs, in their order."""
         lengths, became = stored.lengths, columns.finish()
         packs: Packs
         if isinstance(made, PairPacks):
@@ -357,7 +357,7 @@ class PackingOptions:
         return RowWriter(stored, packs, order, found, self.labels, self.layout)
 
     def _in_order(self, lengths: np.ndarray) -> Packs:
-        """Packs as a `StreamPacker` closes them."""
+        """Return the packs as a `StreamPacker` closes them."""
         packer = StreamPacker(self.max_length, cast(int, self.window), self.max_sequences_per_pack)
         packed = list(packer.pack(lengths.tolist()))
         ids = np.fromiter(chain.from_iterable(packed), np.int64, len(lengths))
@@ -397,7 +397,7 @@ class RowWriter:
     layout: Layout = "packlib"
 
     def bar(self, total: int, progress: bool | None) -> Any:
-        """A bar of packs."""
+        """Return a bar of packs."""
         return progress_bar(progress=progress, desc="packing", unit=" packs", total=total, delay=1)
 
     def write(self, order: np.ndarray, path: Path, writer: Callable, bar: Any, new: bool = False) -> None:
@@ -411,7 +411,7 @@ class RowWriter:
                 bar.update(len(batch))
 
     def _batches(self, order: np.ndarray) -> Iterator[pa.RecordBatch]:
-        """The packs of this order, about half a million tokens at a time."""
+        """Yield the packs of this order, about half a million tokens at a time."""
         packs, sizes = self.packs, np.diff(self.packs.offsets)
         step, small = max(1, _TOKENS // packs.max_length), np.int16 if packs.max_length < 1 << 15 else np.int32
         for some in (order[at : at + step] for at in range(0, len(order), step)):

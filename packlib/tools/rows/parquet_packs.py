@@ -72,7 +72,7 @@ def pack_parquet(
     ranks: "Collectives | Alone" = ALONE,
     **asked: Any,
 ) -> dict[str, Any]:
-    """From files to one Parquet file, or to a folder of them, without a cache: the rows of `pack_dataset`. What is
+    """Write the rows of `pack_dataset` from files to one Parquet file, or to a folder of them, without a cache. What is
     written is whole or absent, and replaces nothing.
 
     A run into a folder that was stopped or killed goes on if it is called again: files that are there stay, and the
@@ -267,7 +267,7 @@ def refuse_another(out: Path, asked: Mapping[str, Any]) -> None:
 
 
 def digests_in(out: Path) -> dict[str, str]:
-    """The digests of the files that were written into a folder, by their names."""
+    """Return the digests of the files that were written into a folder, by their names."""
     with naming(out / RECORD, "record of a packing") as path:
         files = parse_object(read_text(path)).get("files", {})
         if not isinstance(files, dict) or not all(isinstance(digest, str) for digest in files.values()):

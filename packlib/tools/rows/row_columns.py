@@ -121,7 +121,7 @@ class ColumnReader:
         self._given_label = False  # whether the labels of the data set have one
 
     def read(self, batch: pa.RecordBatch) -> Sequences:
-        """The next sequences. One column `TRAINED`, of bool, is in place of all masks of the loss.
+        """Return the next sequences. One column `TRAINED`, of bool, is in place of all masks of the loss.
 
         Raises:
             TypeError, ValueError: naming the column that no pack can carry, or the first row that is wrong.
@@ -333,7 +333,7 @@ class ColumnReader:
         return [name for name in self._trained if name != TRAINED]
 
     def _without_dropped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The columns without those that `masks` drops."""
+        """Return the columns without those that `masks` drops."""
         dropped = [name for name in batch.schema.names if name in self.leave_out]
         self.leave_out |= dict.fromkeys(dropped, True)
         return batch.drop_columns(dropped) if dropped else batch
@@ -390,7 +390,7 @@ class ColumnReader:
         return together
 
     def _apart(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The sequences of rows that hold several, as `seq_lengths` say, or `position_ids` that start again."""
+        """Return the sequences of rows that hold several, as `seq_lengths` say, or `position_ids` that start again."""
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         borders = {name: columns.pop(name) for name in BORDERS if name in columns}
         if not borders:
@@ -442,7 +442,7 @@ class ColumnReader:
         lengths: np.ndarray,
         row_of: np.ndarray,
     ) -> pa.Array:
-        """A column of rows with `inside` sequences each, as one of sequences."""
+        """Return a column of rows with `inside` sequences each, as one of sequences."""
         if not is_list(column.type):
             if self._second_budget and name == self._second_budget[0]:
                 raise ValueError(
@@ -457,7 +457,7 @@ class ColumnReader:
         return pa.ListArray.from_arrays(pa.array(np.append(0, np.cumsum(lengths)), pa.int32()), column.flatten())
 
     def _mask(self, name: str, values: pa.Array, by_token: bool, lengths: np.ndarray) -> np.ndarray:
-        """The values of a mask of the loss, all of them 0 or 1."""
+        """Return the values of a mask of the loss, all of them 0 or 1."""
         given = np.asarray(values)
         if not (self._labels or ("labels" in self._names and self._named.get("labels") != "drop")):
             raise ValueError(
@@ -481,7 +481,7 @@ class ColumnReader:
         return np.repeat(given, lengths)
 
     def _first_tokens(self, name: str, count: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """A mask that is 1 for the first `count` tokens of each sequence."""
+        """Return a mask that is 1 for the first `count` tokens of each sequence."""
         if (odd := (count < 0) | (count != np.floor(count))).any():
             at = int(odd.argmax())
             raise ValueError(
@@ -490,7 +490,7 @@ class ColumnReader:
         return (ranges(np.zeros_like(lengths), lengths) < np.repeat(count, lengths)).astype(np.int8)
 
     def _checked(self, name: str, column: pa.Array, lengths: np.ndarray) -> pa.Array:
-        """The values of a column, one a token or one a sequence."""
+        """Return the values of a column, one a token or one a sequence."""
         called = f"The column {shown(name)}"
         if pa.types.is_dictionary(column.type):  # texts that come again, as a category of pandas
             column = column.dictionary_decode()
@@ -520,7 +520,7 @@ class ColumnReader:
         return values
 
     def _row(self, at: int, lengths: np.ndarray) -> int:
-        """The row of a token of this batch."""
+        """Return the row of a token of this batch."""
         return self.rows + int(np.searchsorted(np.cumsum(lengths), at, side="right"))
 
     def _same_names(self, names: set[str]) -> None:
@@ -546,7 +546,7 @@ class ColumnReader:
 
 
 def _one_kind_of_text(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Texts as Arrow has them by default: pandas writes large ones, and other files of a data set need not."""
+    """Make texts what Arrow has by default: pandas writes large ones, and other files of a data set need not."""
     fields = [
         field.with_type(pa.string()) if pa.types.is_large_string(field.type) or pa.types.is_string_view(field.type)
         else field
@@ -556,7 +556,7 @@ def _one_kind_of_text(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def with_labels(read: Read, begins: np.ndarray, labels: bool) -> Read:
-    """The columns with what the masks leave of their labels, in place of the masks.
+    """Return the columns with what the masks leave of their labels, in place of the masks.
 
     Where there are no labels and some are asked for, they are the tokens, and -100 for the first of each sequence.
 
@@ -577,7 +577,7 @@ def with_labels(read: Read, begins: np.ndarray, labels: bool) -> Read:
 
 
 def nemo_columns(columns: Read, ends: np.ndarray) -> Read:
-    """The columns by token that NeMo and Megatron Bridge read from packed Parquet.
+    """Return the columns by token that NeMo and Megatron Bridge read from packed Parquet.
 
     Their `loss_mask` says of a token whether the next one is trained on, so it is 0 for the last of a sequence.
 

@@ -74,7 +74,7 @@ def format_of(path: str | os.PathLike[str]) -> Format | None:
 
 
 def opened(dataset: Any, split: str | None = None, leave_out: Path | None = None) -> Any:
-    """A data set, where a path or several name it: the files in their order, or what `save_to_disk` wrote.
+    """Return a data set, where a path or several name it: the files in their order, or what `save_to_disk` wrote.
 
     Args:
         split: of a data set with splits that `save_to_disk` wrote; or of the hub, if `dataset` is a name "owner/name"
@@ -109,7 +109,7 @@ def opened(dataset: Any, split: str | None = None, leave_out: Path | None = None
 
 
 def as_data_set(value: Any) -> Any:
-    """A table of Arrow as a data set; anything else as it is."""
+    """Return a table of Arrow as a data set; anything else as it is."""
     if not isinstance(value, pa.Table | pa.RecordBatch):
         return value
     import datasets
@@ -133,7 +133,7 @@ def _from_hub(name: str, split: str) -> Any:
 
 
 def _files(path: str | os.PathLike[str], leave_out: Path | None) -> list[Path]:
-    """The files that a path names: itself, those in a folder, or those that a pattern fits, by name.
+    """Return the files that a path names: itself, those in a folder, or those that a pattern fits, by name.
 
     Those in the folder `leave_out` are left out, and what a run has in its hidden folder of work.
     """
@@ -180,7 +180,7 @@ def _refuse_partitions(folder: Path, files: Iterable[Path]) -> None:
 
 
 def left_out(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
-    """The files in these folders that may hold data and are not read with the others."""
+    """Return the files in these folders that may hold data and are not read with the others."""
     found = []
     for folder in [path for path in map(at_home, paths) if path.is_dir() and not _was_saved(path)]:
         for file in sorted(folder.rglob("*")):
@@ -201,7 +201,7 @@ def _is_data(path: Path) -> bool:
 
 
 def part(dataset: Any, number: int, of: int) -> tuple[Any, str]:
-    """The part of what `opened` returned that one of several processes reads: files in a row, or rows.
+    """Return the part of what `opened` returned that one of several processes reads: files in a row, or rows.
 
     Returns:
         The part, and where it begins, in words.
@@ -215,7 +215,7 @@ def part(dataset: Any, number: int, of: int) -> tuple[Any, str]:
 
 
 def batches(dataset: Any, only: Collection[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of what `opened` returned, so many at a time that memory is bounded.
+    """Yield the rows of what `opened` returned, so many at a time that memory is bounded.
 
     Args:
         only: the columns to read, where they are; by default all.
@@ -227,7 +227,7 @@ def batches(dataset: Any, only: Collection[str] | None = None) -> Iterator[pa.Re
 def batches_with_origin(
     dataset: Any, only: Collection[str] | None = None, leave_out: dict[str, bool] | None = None
 ) -> Iterator[tuple[Origin | None, pa.RecordBatch]]:
-    """The same as `batches`, each with the file that it comes from, if it comes from one.
+    """Yield the same as `batches`, each with the file that it comes from, if it comes from one.
 
     Args:
         leave_out: columns that rows of Python may have or not; what is found of these is set to True, and left out.
@@ -285,7 +285,7 @@ def _batches_of_file(
 
 
 def _wanted(there: list[str], only: Collection[str] | None) -> list[str]:
-    """The columns of a file that are read."""
+    """Return the columns of a file that are read."""
     names = there if only is None else [name for name in there if name in only]
     if not names:
         raise ValueError(f"it has {listed(there) or 'no column'}, and not the columns of the other files.")
@@ -293,7 +293,7 @@ def _wanted(there: list[str], only: Collection[str] | None) -> list[str]:
 
 
 def _arrow_batches(path: Path, only: Collection[str] | None) -> Iterator[pa.RecordBatch]:
-    """The batches of Arrow's files and streams, some rows at a time, so that memory is bounded."""
+    """Yield the batches of Arrow's files and streams, some rows at a time, so that memory is bounded."""
     begin = path.open("rb").read(6)
     if begin.startswith(b"FEA1"):
         raise ValueError("it is Feather of version 1: write it again with version 2.")
@@ -310,14 +310,14 @@ def _arrow_batches(path: Path, only: Collection[str] | None) -> Iterator[pa.Reco
 
 
 def _lines(path: Path) -> Iterator[Any]:
-    """The rows of a file of JSON lines, which may be compressed."""
+    """Yield the rows of a file of JSON lines, which may be compressed."""
     with naming(path, _JSON) as path, arrow_errors(), open_lines(path) as file:
         for _, row in json_rows(_without_lists(file)):
             yield row
 
 
 def _without_lists(file: Iterable[str]) -> Iterator[str]:
-    """The lines, none of which begins a JSON list."""
+    """Yield the lines, none of which begins a JSON list."""
     for number, line in enumerate(file, start=1):
         if line.lstrip().startswith("["):
             if name := _chats_of(line):
@@ -349,7 +349,7 @@ def of_rows(
     holder: str = "the data set",
     leave_out: dict[str, bool] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of Python as batches of Arrow, of the columns in `only` or of all.
+    """Yield the rows of Python as batches of Arrow, of the columns in `only` or of all.
 
     Args:
         holder: what they are the rows of, in errors.
@@ -401,7 +401,7 @@ def _has_parts(rows: list[dict[str, Any]]) -> bool:
 def _plain(
     row: Any, number: int, only: Container[str] | None, holder: str, leave_out: dict[str, bool]
 ) -> dict[str, Any]:
-    """A row without tensors, of the columns in `only` or of all."""
+    """Return a row without tensors, of the columns in `only` or of all."""
     if not isinstance(row, Mapping):
         raise TypeError(f"Row {number} of {holder} must be a mapping with input_ids, not {shown(row)}.")
     for name in leave_out:

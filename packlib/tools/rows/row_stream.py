@@ -86,7 +86,7 @@ class PackedStream(IterableDataset):
         return self._evenly() if self.even else self._stream()
 
     def _evenly(self) -> Iterator[dict[str, list[Any]]]:
-        """Packs for as long as every rank has one."""
+        """Yield the packs for as long as every rank has one."""
         if get_worker_info() is not None:
             raise ValueError("even must be False in the workers of a DataLoader, or num_workers 0.")
         ranks, packs = Collectives(), self._stream()
@@ -141,7 +141,7 @@ class PackedStream(IterableDataset):
         return {name: getattr(self, name) for name in _SETTING}
 
     def _packs(self, rows: Iterator[Mapping[str, Any]], columns: ColumnReader) -> Iterator[dict[str, list[Any]]]:
-        """Rows of packs; no pack is open before the first and after the last."""
+        """Yield the rows of packs; no pack is open before the first and after the last."""
         packer = StreamPacker(self.max_length, self.window, self.max_sequences_per_pack)
         waiting = dict[int, dict[str, list[Any]]]()
         for number, piece in enumerate(
@@ -170,5 +170,5 @@ class PackedStream(IterableDataset):
 
 
 def _joined(pieces: list[dict[str, list[Any]]]) -> dict[str, list[Any]]:
-    """The row of a pack."""
+    """Return the row of a pack."""
     return {name: list(chain.from_iterable(piece[name] for piece in pieces)) for name in pieces[0]}

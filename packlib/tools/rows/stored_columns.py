@@ -52,7 +52,7 @@ class ColumnFile:
         return digest
 
     def array(self, lengths: np.ndarray) -> pa.Array:
-        """The value of each sequence, or the list of those for its tokens; they stay on disk."""
+        """Return the value of each sequence, or the list of those for its tokens; they stay on disk."""
         data = pa.py_buffer(np.memmap(self._path or self._file, np.uint8, "r"))
         if is_text(self.kind):
             return pa.Array.from_buffers(self._in_file, len(lengths), [None, pa.py_buffer(self._ends[0]), data])
@@ -116,11 +116,11 @@ class StoredColumns:
         ]
 
     def numbers(self, name: str) -> np.ndarray:
-        """The numbers of a column with one for each sequence; shape (number of sequences,)."""
+        """Return the numbers of a column with one for each sequence; shape (number of sequences,)."""
         return np.concatenate([part.column(name).to_numpy() for part in self._parts])
 
     def take(self, sequences: np.ndarray) -> Read:
-        """The columns of sequences, by their numbers."""
+        """Return the columns of sequences, by their numbers."""
         part_of = np.searchsorted(self._begins, sequences, side="right") - 1
         parts = [
             part.take(pa.array(sequences[part_of == number] - self._begins[number]))

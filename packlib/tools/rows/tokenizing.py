@@ -27,7 +27,7 @@ _MARKS = re.compile(r"\{%-?\s*generation\s*-?%\}")  # as transformers looks for 
 def tokenized(
     batch: pa.RecordBatch, tokenizer: Any, labels: bool, row: int, unread: set[str]
 ) -> tuple[pa.RecordBatch, dict[str, str]]:
-    """A batch with `input_ids` in place of chats or texts; with a mask of the loss too, if `labels` are made and the
+    """Put `input_ids` in place of a batch's chats or texts; with a mask of the loss too, if `labels` are made and the
     data says what is answered.
 
     Args:
@@ -79,7 +79,7 @@ def tokenized(
 
 
 def _unread_parts(columns: list[list], template: str) -> set[str]:
-    """The parts of messages, such as thoughts or calls of tools, not empty and not named by a template."""
+    """Return the parts of messages, such as thoughts or calls of tools, not empty and not named by a template."""
     said = {
         name
         for chats in columns
@@ -94,7 +94,7 @@ def _unread_parts(columns: list[list], template: str) -> set[str]:
 
 
 def _source(names: list[str]) -> str:
-    """The column that tokens are made of; "completion" stands for it and its prompt.
+    """Return the column that tokens are made of; "completion" stands for it and its prompt.
 
     Raises:
         ValueError: if there is none, or several; or if a column beside it says more than packs can keep.
@@ -130,13 +130,13 @@ def _source(names: list[str]) -> str:
 
 
 def _ended(texts: list[str], tokenizer: Any) -> list[list[int]]:
-    """The tokens of texts, each with the tokenizer's last token at its end."""
+    """Return the tokens of texts, each with the tokenizer's last token at its end."""
     ids, end = tokenizer(texts)["input_ids"], tokenizer.eos_token_id
     return [one if end is None or one[-1:] == [end] else [*one, end] for one in ids]
 
 
 def _answers(prompts: list, completions: list, tokenizer: Any, labels: bool) -> dict[str, list]:
-    """The tokens of prompts with their completions, and which are the completion's."""
+    """Return the tokens of prompts with their completions, and which are the completion's."""
     whole = _ended([one + other for one, other in zip(prompts, completions, strict=True)], tokenizer)
     begins = tokenizer(prompts)["input_ids"]
     return _with_masks(whole, begins, labels)
@@ -145,7 +145,7 @@ def _answers(prompts: list, completions: list, tokenizer: Any, labels: bool) -> 
 def _chat_answers(
     prompts: list, completions: list, tools: list, tokenizer: Any, labels: bool, row: int
 ) -> dict[str, list]:
-    """The tokens of chats, and which are those of the completion, the last messages."""
+    """Return the tokens of chats, and which are those of the completion, the last messages."""
     whole, begins = [], []
     for at, (prompt, completion, offered) in enumerate(zip(prompts, completions, tools, strict=True), row):
         if isinstance(prompt, str) or isinstance(completion, str):
@@ -164,7 +164,7 @@ def _chat_answers(
 
 
 def _with_masks(whole: list[list[int]], begins: list[list[int]], labels: bool) -> dict[str, list]:
-    """The tokens, and a mask that is 0 for those with which a prompt begins too, as TRL has it."""
+    """Return the tokens, and a mask that is 0 for those with which a prompt begins too, as TRL has it."""
     made = {"input_ids": whole}
     if labels:
         shared = [common_beginning(one, begin) for one, begin in zip(whole, begins, strict=True)]
@@ -193,7 +193,7 @@ def apply_template(chat: list, tools: Any, tokenizer: Any, row: int, **options: 
 
 
 def as_messages(chat: Any, column: str, row: int) -> list[dict[str, Any]]:
-    """A chat with role and content for each message, also if it has from and value, as ShareGPT has.
+    """Return a chat with role and content for each message, also if it has from and value, as ShareGPT has.
 
     Raises:
         ValueError: naming the row, and the message that is none of text.
@@ -224,7 +224,7 @@ def as_messages(chat: Any, column: str, row: int) -> list[dict[str, Any]]:
 
 
 def tokenizer_of(folder: str | os.PathLike[str]) -> Any:
-    """The tokenizer that lies in a folder, such as that of a model.
+    """Return the tokenizer that lies in a folder, such as that of a model.
 
     Raises:
         FileNotFoundError, ValueError: naming the folder.
@@ -261,7 +261,7 @@ def _chats(chats: list, column: str, tools: list, tokenizer: Any, labels: bool, 
 
 
 def message_weights(chat: list, row: int, labels: bool) -> dict[int, int]:
-    """The weight of each message of the assistant, by its number in the chat: 1 to train on it, 0 not to.
+    """Return the weight of each message of the assistant, by its number in the chat: 1 to train on it, 0 not to.
 
     Raises:
         ValueError: naming the row, the message and the weight that cannot be honored.
@@ -301,7 +301,7 @@ def _mask_of(chat: list, tokenizer: Any, tools: list | None, row: int) -> np.nda
 
 
 def _weighted(mask: list[int], prefixes: list[np.ndarray], weights: list[int], row: int) -> list[int]:
-    """The mask of a chat with 0 for all tokens of the answers that have weight 0.
+    """Return the mask of a chat with 0 for all tokens of the answers that have weight 0.
 
     Each answer is the next run (or runs) of ones. A template may write earlier answers otherwise in a longer chat, such
     as without their thoughts, so runs are counted and their lengths are not compared.
@@ -331,7 +331,7 @@ def _begins(mask: np.ndarray) -> np.ndarray:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Arrow gives every message the fields of all; those that it did not have are None."""
+    """Drop fields that are None: Arrow gives every message the fields of all."""
     if isinstance(value, list):
         return [_without_nulls(one) for one in value]
     if isinstance(value, dict):

@@ -418,7 +418,7 @@ def test_the_command_prints_findings_and_has_a_code_for_each_verdict_and_a_log(h
     ("no_module_of_mine:make", "No module named 'no_module_of_mine'."),
     ("nowhere.py:make", "There is no file nowhere.py."),
     ("my_training.py:nothing", "my_training.py:nothing must return model, collate and sequences, not 3."),
-    ("my_training.py:make --reduction pack", "'pack' is not one of 'token', 'sequence'"),
+    ("my_training.py:make --reduction pack", "--reduction must be 'token', 'sequence'"),
     ("empty", "empty must hold config.json and safetensors"),
     ("remote", "The architecture in remote/config.json must be"),
 ])  # fmt: skip

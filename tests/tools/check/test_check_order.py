@@ -1,6 +1,7 @@
 """`check_packing` asked what micro-batches change by their order: rates, the parameters behind the optimizer, skips."""
 
 import math
+from copy import deepcopy
 
 import pytest
 import torch
@@ -329,3 +330,127 @@ def orthogonal_each(model):
 def test_what_amplifies_rounding_in_each_micro_batch_is_no_sum():
     found = accumulation(orthogonal_each, Attending())
     assert found.verdict == "failed", found
+
+
+def momentum(parameters, lr):
+    return torch.optim.SGD(parameters, lr=lr, momentum=0.9)
+
+
+@pytest.mark.parametrize("faulty", [scaled_by("last", momentum), rate_by("last", momentum)], ids=["scaled", "rate"])
+def test_an_order_is_seen_through_a_growing_momentum(faulty):
+    found = accumulation(faulty)
+    assert BY_ORDER in found.cause, found
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.AdamW, momentum])
+def test_the_states_of_optimizers_are_put_back(optimizer):
+    """A trainer that is checked goes on as if it had not been."""
+    model = Tiny()
+    one = optimizer(model.parameters(), lr=0.01)
+    ids = torch.arange(1, 9)[None]
+    model(input_ids=ids, segment_ids=torch.ones_like(ids), labels=ids)["loss"].backward()
+    one.step()
+    one.zero_grad()
+    before = deepcopy(one.state_dict()["state"])
+
+    def step(model, batches):
+        add_gradients(model, batches)
+        one.step()
+        one.zero_grad()
+
+    found = checked((model, dense(**SEGMENTS), SHORT, {"step": step}))
+    assert found.exact, found
+    after = one.state_dict()["state"]
+    assert after.keys() == before.keys()
+    for at, values in before.items():
+        assert all(torch.equal(value, after[at][name]) for name, value in values.items())
+
+
+def with_copies(model, factor=1.0, flat=False, each=False):
+    """Make a step whose optimizer has weights in double precision, as Megatron keeps them, and clears the model's."""
+    parameters = list(model.parameters())
+    if flat:
+        copies = [nn.Parameter(torch.cat([p.detach().double().flatten() for p in parameters]))]
+    else:
+        copies = [nn.Parameter(p.detach().double()) for p in parameters]
+    one = torch.optim.AdamW(copies, lr=0.01)
+
+    def apply(loss=None):
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+        if flat:
+            gradients = [torch.cat([gradient.flatten() for gradient in gradients])]
+        for copy, gradient in zip(copies, gradients, strict=True):
+            copy.grad = factor * gradient.double()
+        for p in parameters:
+            p.grad = None
+        one.step()
+        values = copies[0].split([p.numel() for p in parameters]) if flat else copies
+        with torch.no_grad():
+            for p, value in zip(parameters, values, strict=True):
+                p.copy_(value.view_as(p))
+
+    def step(model, batches):
+        if each:
+            add_gradients(model, batches, apply)
+        else:
+            add_gradients(model, batches)
+            apply()
+
+    return step, copies
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_an_optimizers_own_copies_of_parameters_are_put_back(flat):
+    """They would come back into the model with the next update."""
+    model = Tiny()
+    step, copies = with_copies(model, flat=flat)
+    before = [copy.detach().clone() for copy in copies]
+    found = checked((model, dense(**SEGMENTS), SHORT, {"step": step}))
+    assert found["accumulation"].verdict == ("inconclusive" if flat else "passed"), found
+    assert all(torch.equal(copy, value) for copy, value in zip(copies, before, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("options", "cause"), [({"factor": 2.0}, "scaled by 2"), ({"each": True}, "each micro-batch")]
+)
+def test_what_is_applied_to_copies_is_weighed(options, cause):
+    model = Tiny()
+    found = checked((model, dense(**SEGMENTS), SHORT, {"step": with_copies(model, **options)[0]}))
+    assert cause in found["accumulation"].cause, found
+
+
+def of_its_own_numbers(far):
+    """Make a step that draws noise from a generator of its own, which nobody puts back."""
+
+    def with_model(model):
+        one = torch.optim.SGD(model.parameters(), lr=0.01)
+        numbers = torch.Generator().manual_seed(0)
+
+        def step(model, batches):
+            add_gradients(model, batches)
+            for p in model.parameters():
+                if p.grad is not None:
+                    p.grad += far * p.grad.abs() * torch.randn(p.shape, generator=numbers)
+            one.step()
+            one.zero_grad()
+
+        return step
+
+    return with_model
+
+
+@pytest.mark.parametrize("far", [0.01, 0.02])
+def test_an_order_that_noise_may_hide_is_said_to_be_unknown(far):
+    model = Tiny()
+    found = checked((model, dense(**SEGMENTS), SHORT, {"step": of_its_own_numbers(far)(model)}))
+    assert found["accumulation"].verdict == "passed", found
+    assert found["order of micro-batches"].verdict == "not asked", found
+    assert "is not known" in found["order of micro-batches"].evidence, found
+    assert found.exact is True
+
+
+@pytest.mark.parametrize("name", sorted(RIGHT.keys() - {"schedule"}))
+def test_an_order_that_changes_nothing_is_known(name):
+    model = Tiny()
+    found = checked((model, dense(**SEGMENTS), SHORT, {"step": RIGHT[name](model)}))
+    assert "order of micro-batches" not in found.not_asked, found

@@ -23,7 +23,7 @@ _CHAPTER = re.compile(r"packbook\.n\d\d_")  # where the explorers of notebooks a
 
 
 def explorer_of(means: Mapping[str, Any]) -> Explorer | None:
-    """The explorer that an output shows, made again; None if it shows none, or one of no chapter."""
+    """Return the explorer that an output shows, made again; None if it shows none, or one of no chapter."""
     made = means.get("explorer")
     if made is None or not _CHAPTER.match(made["module"]):
         return None
@@ -31,7 +31,7 @@ def explorer_of(means: Mapping[str, Any]) -> Explorer | None:
 
 
 def on_page(explorer: Explorer, address: Callable[[bytes], str]) -> str:
-    """The HTML of an explorer; `explorers.js` makes the controls. Without scripts its first picture stands alone.
+    """Return an explorer's HTML; `explorers.js` makes the controls. Without scripts its first picture stands alone.
 
     It starts as in the notebook. Where it has no data for the script to draw from, the controls that are not among its
     `shown_controls` stay as they are.
@@ -63,7 +63,7 @@ def on_page(explorer: Explorer, address: Callable[[bytes], str]) -> str:
 
 
 def all_values(control: Any) -> list[tuple[str, Any]]:
-    """The values of a control with their names."""
+    """Return the values of a control with their names."""
     if hasattr(control, "options"):
         return [option if isinstance(option, tuple) else (str(option), option) for option in control.options]
     if hasattr(control, "min"):
@@ -84,7 +84,7 @@ def _control(name: str, control: Any, values: list[tuple[str, Any]], start: Any)
 
 
 def _what_is_left_out(explorer: Explorer, values: Mapping[str, list], some: Mapping[str, list]) -> str:
-    """A sentence for readers who are told to move a control that the page lacks, or to a value that it lacks."""
+    """Return a sentence for readers who are told to move a control that the page lacks, or to a value that it lacks."""
 
     def named(names: Iterable[str]) -> str:
         *first, last = (f"<i>{escaped(explorer.widgets[name].description)}</i>" for name in names)
@@ -107,7 +107,7 @@ def _pictures(
     first: str,
     address: Callable[[bytes], str],
 ) -> dict[str, dict[str, str]]:
-    """By the indices of the controls' values, in their order: where the picture is, and its alt text.
+    """Return where each picture is, and its alt text, by the indices of the controls' values, in their order.
 
     The picture of the start is there already, at `first`.
     """
@@ -124,7 +124,7 @@ def _pictures(
 
 
 def _some(values: Mapping[str, list], start: Mapping[str, Any]) -> dict[str, list[tuple[str, Any]]]:
-    """At most `MOST` settings in all; the value at the start is always among them."""
+    """Choose at most `MOST` settings in all; the value at the start is always among them."""
     sizes = {name: len(of) for name, of in values.items()}
     while math.prod(sizes.values()) > MOST:
         sizes[max(sizes, key=lambda name: sizes[name])] -= 1

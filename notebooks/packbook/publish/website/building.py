@@ -117,7 +117,7 @@ class Sources:
         shutil.copy(ROOT / "README.svg", self.folder)
 
     def list_of_notebooks(self, chapters: Mapping[str, NotebookNode]) -> str:
-        """The page that leads to these chapters, in the order of the course: a card for each."""
+        """Return the page that leads to these chapters, in the order of the course: a card for each."""
         self.up = ""
         parts = [(_HERE / "notebooks.md").read_text(encoding="utf-8").strip()]
         for when, listed in groupby(course.chapters(), lambda chapter: chapter.when):
@@ -132,7 +132,7 @@ class Sources:
         return "\n\n".join(parts) + "\n"
 
     def _card(self, chapter: course.Chapter, notebook: NotebookNode) -> str:
-        """A chapter's first picture, its title, the question that it answers, and its minutes."""
+        """Return a chapter's first picture, its title, the question that it answers, and its minutes."""
         drawn = (
             output["data"]["image/png"]
             for cell in notebook.cells
@@ -150,7 +150,7 @@ class Sources:
         )
 
     def _page(self, page: str) -> None:
-        """A page of Markdown; a link to a file that is no page of the site becomes its name."""
+        """Write a page of Markdown; a link to a file that is no page of the site becomes its name."""
         source = (ROOT / page).read_text(encoding="utf-8")
 
         def keep(link: re.Match) -> str:
@@ -163,7 +163,7 @@ class Sources:
         write_text(self.folder / page, source.replace("(README.svg)", "(README.svg){.dark-light .cover}"))
 
     def notebook(self, notebook: NotebookNode) -> NotebookNode:
-        """A copy for Sphinx: pictures as files, answers folded, explorers that need no kernel."""
+        """Return a copy for Sphinx: pictures as files, answers folded, explorers that need no kernel."""
         made = copy.deepcopy(notebook)
         for words, cell in _ask_where_guessed(made):
             for output in cell.outputs:
@@ -202,7 +202,7 @@ class Sources:
             data["text/html"] = data["text/html"].replace(GAME, f'<a href="{self.up}game.html">{GAME}</a>')
 
     def _img(self, alt: str, content: bytes, is_map: bool, link: bool = True) -> str:
-        """A figure whose PNG becomes a file; a map stays light on a dark page. With a link to the picture itself."""
+        """Put a figure's PNG into a file, and link to it; a map stays light on a dark page."""
         wide, high = Image.open(io.BytesIO(content)).size
         kind = "dark-light figure packlib-map" if is_map else "dark-light figure"
         size = f'width="800" height="{round(800 * high / wide)}"'  # so that the page does not jump when it is loaded
@@ -212,7 +212,7 @@ class Sources:
         return f'<a href="{source}">{image}</a>' if link else image
 
     def _picture(self, content: bytes) -> str:
-        """The address of a picture, as the page of this notebook sees it."""
+        """Return the address of a picture, as the page of this notebook sees it."""
         path = self.extra / "figures" / f"{hashlib.sha256(content).hexdigest()[:16]}.png"
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -221,7 +221,7 @@ class Sources:
 
 
 def leaks_page() -> str:
-    """The page that says which trainers and collators were found to leak: each row as it was recorded."""
+    """Return the page that says which trainers and collators were found to leak: each row as it was recorded."""
     table = recorded("leaks")
     words = (_HERE / "leaks.md").read_text(encoding="utf-8").strip()
     header = ("as alone?", "set-up", "what differs", "rows of 32 tokens")
@@ -238,7 +238,7 @@ def leaks_page() -> str:
 
 
 def data_sets_script() -> str:
-    """The measured data sets for the front page: their lengths as pairs, long to short, and the rows of the search."""
+    """Return the front page's measured data sets: their lengths as pairs, long to short, and the rows of the search."""
     sets = {}
     for name, about in available().items():
         usual = load(name)
@@ -252,7 +252,7 @@ def data_sets_script() -> str:
 
 
 def hosted(notebook: NotebookNode, repository: str, chapter: str) -> NotebookNode:
-    """A copy of a notebook for a service that has Jupyter and no packlib: its first cell installs what it needs."""
+    """Copy a notebook for a service that has Jupyter and no packlib: its first cell installs what it needs."""
     made = copy.deepcopy(notebook)
     extras = {one.notebook: one.extras.split() for one in course.chapters()}[chapter]
     install = _INSTALL.format(repository, ",".join(["notebook", *extras]))
@@ -270,7 +270,7 @@ def binder_requirements(repository: str) -> str:
 
 
 def _asked(words: str, means: Mapping[str, Any]) -> str:
-    """A question of a notebook and its folded answer; `guesses.js` asks for the guess and judges it."""
+    """Return a question of a notebook and its folded answer; `guesses.js` asks for the guess and judges it."""
     if "judging" not in means:
         raise ValueError(f"The question {words!r} was stored without its truth: run make notebooks.")
     question = json.dumps({"question": words, **means["judging"]}).replace("<", "\\u003c")
@@ -283,12 +283,12 @@ def _asked(words: str, means: Mapping[str, Any]) -> str:
 
 
 def home(room: str) -> str:
-    """The package that a page of the interface is about: a room of the library or of its tools, or packbook."""
+    """Return the package that a page of the interface is about: a room of the library or of its tools, or packbook."""
     return next(name for name in (f"packlib.{room}", f"packlib.tools.{room}", room) if importlib.util.find_spec(name))
 
 
 def interface(room: str) -> str:
-    """The page of a room: what it offers, from its docstrings."""
+    """Return the page of a room: what it offers, from its docstrings."""
     module = importlib.import_module(home(room))
     about = (module.__doc__ or "").strip()
     parts = [f"# {home(room)}", about, "```{eval-rst}"]
@@ -404,7 +404,7 @@ def address_of(repository: str) -> str:
 
 
 def _write_sitemap(folder: Path, address: str) -> None:
-    """The list of pages that search engines read."""
+    """Write the list of pages that search engines read."""
     pages = [page.relative_to(folder).as_posix() for page in sorted(folder.rglob("*.html"))]
     found = [page for page in pages if not page.startswith(("_modules/", "hosted/")) and page != "404.html"]
     lines = "\n".join(f"<url><loc>{address}{page}</loc></url>" for page in found)
@@ -449,7 +449,7 @@ def build(folder: Path, notebooks: Sequence[Path], repository: str = "") -> list
 
 
 def all_notebooks() -> list[Path]:
-    """The chapters, and after them their solutions."""
+    """Return the chapters, and after them their solutions."""
     return [*sorted(NOTEBOOKS.glob("*.ipynb")), *sorted(NOTEBOOKS.glob("solutions/*.ipynb"))]
 
 

@@ -14,7 +14,7 @@ SLOTS_A_ROW = 512
 
 
 def drawn_sequences(count: int = 24, seed: int = 0) -> tuple[np.ndarray, list[list[int]]]:
-    """Sequences as long as Wikipedia's, and the fewest packs of them.
+    """Return the sequences as long as Wikipedia's, and the fewest packs of them.
 
     Returns:
         Their lengths, shape (count,); and the numbers of the sequences in each pack.

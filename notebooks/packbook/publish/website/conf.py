@@ -68,7 +68,7 @@ def _block(writer: Any, node: nodes.math_block) -> None:
 
 
 def _as_restructured_text(*event: Any) -> None:
-    """Docstrings are written as Markdown has it: code stands in an indented block, or ends within a word."""
+    """Turn a docstring written as Markdown into Sphinx's form: code in an indented block, or ending within a word."""
     lines: list[str] = event[-1]
     if lines and lines[0].startswith("Alias for field number"):  # Python's own words: the class says more
         lines.clear()
@@ -85,7 +85,7 @@ def _as_restructured_text(*event: Any) -> None:
 
 
 def _shown_when_shared(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    """What a link to the page shows elsewhere: its title, its first sentence, and one picture for all pages.
+    """Add what a link to the page shows elsewhere: its title, its first sentence, and one picture for all pages.
 
     Those who show it need whole addresses, so there is a picture only where the site's own address is known.
     """
@@ -105,7 +105,7 @@ def _shown_when_shared(app: Any, page: str, template: str, context: dict[str, An
 
 
 def setup(app: Any) -> None:
-    """Formulas are MathML, which browsers draw by themselves."""
+    """Set up Sphinx: formulas are MathML, which browsers draw by themselves."""
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
     app.connect("html-page-context", _shown_when_shared)
     app.connect("autodoc-process-docstring", _as_restructured_text, priority=400)  # before napoleon reads sections

@@ -72,7 +72,7 @@ class Walk:
 
 
 def walk() -> Walk:
-    """The first 48 texts of the tour, in the fewest packs."""
+    """Return the first 48 texts of the tour, in the fewest packs."""
     _, lengths, _ = choose_texts("wordnet", 1280, SLOTS, 0)
     few = lengths[:TEXTS]
     best = plan(LengthHistogram.from_lengths(few, SLOTS), method="optimal")
@@ -80,7 +80,7 @@ def walk() -> Walk:
 
 
 def words_of(found: Walk) -> dict[str, tuple[str, str, str]]:
-    """By state: a heading, what to read, and the drawing for those who cannot see it."""
+    """Return, by state, a heading, what to read, and the drawing for those who cannot see it."""
     empty = {state: percent(share, 0) for state, share in found.empty.items()}
     rows, strangers = len(found.packs), percent(found.strangers, 0)
     return {
@@ -113,7 +113,7 @@ def words_of(found: Walk) -> dict[str, tuple[str, str, str]]:
 
 
 def on_page() -> str:
-    """The drawing and its four steps, as HTML."""
+    """Return the drawing and its four steps, as HTML."""
     found = walk()
     words = words_of(found)
     states = {
