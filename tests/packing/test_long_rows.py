@@ -167,6 +167,18 @@ def test_no_pack_overflows_on_the_way(histogram, depth, series):
     assert (np.bincount(pack_of[placed], minlength=packs) <= depth).all()
 
 
+@pytest.mark.parametrize(("seed", "depth"), [(6, 8), (10, 3), (12, 5), (14, 8)])
+def test_no_pack_overflows_by_a_token(seed, depth):
+    """In rows of 300 slots a longer sequence than planned would often fit but for one token."""
+    lengths = 45 * np.exp(1.2 * np.random.default_rng(seed).standard_normal(1000))
+    lengths = np.sort(np.clip(lengths, 1, 300).astype(int))[::-1]
+    program = BreakpointProgram(np.bincount(lengths, minlength=301), depth, 20)
+    program.generate(Deadline(rounds=12))
+    pack_of, packs = follow(program, lengths)
+    placed = pack_of >= 0
+    assert (np.bincount(pack_of[placed], lengths[placed], packs) <= 300).all()
+
+
 def test_packs_after_the_solution_are_a_better_start_near_the_depth_limit():
     histogram = drawn("log-normal", 4096, 100_000)
     best, before = proven(histogram, 4), plan(histogram, method="lpt", max_sequences_per_pack=4)

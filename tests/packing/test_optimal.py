@@ -100,6 +100,18 @@ def test_prices_that_prove_a_fraction_more_are_kept():
     assert (exact.best.lower_bound, exact.worth, exact.pack_worth) == (4, 7 * int(half[0]), PRICE_OF_A_PACK)
 
 
+def test_the_best_so_far_gives_way_to_better_ones_alone():
+    """A plan to one of fewer packs, a bound to one at least as high."""
+    best = Best(LengthHistogram.from_lengths([3] * 3, 8), None, Deadline())
+    first, as_good = [((3, 3), 1), ((3,), 1)], [((3,), 1), ((3, 3), 1)]
+    assert best.offer(first) and not best.offer(as_good) and best.strategies is first
+    proofs = [Sums("tokens", shortest) for shortest in (1, 2, 3)]
+    for bound, proof in zip((2, 1, 2), proofs, strict=True):
+        best.prove(bound, proof)
+        assert best.lower_bound == 2 and best.proof is not proofs[1]
+    assert best.proof is proofs[2]
+
+
 def test_the_solver_is_as_exact_as_its_unit(monkeypatch):
     """Where a million packs are 1 to the solver, four more may be its error, and are no packs that are needed."""
     master = MasterProblem(np.array([0, 0, 1]))

@@ -13,10 +13,15 @@ from packing_cases import DEPTHS, fewest_packs, histograms
 from benchmarks.bench_hard import full_packs, tight
 from packlib.packing import PackingPlan, plan
 from packlib.packing.proofs import PricesAndList
+from packlib.packing.search.best import Best
 from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound
+from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.dives import Dives
 from packlib.packing.search.exact import ExactProgram
-from packlib.packing.search.knapsack import NOT_FOR_SALE, fillable_packs, solve_knapsack
+from packlib.packing.search.knapsack import NOT_FOR_SALE, Knapsack, fillable_packs, solve_knapsack
+from packlib.packing.search.listing import list_packs
+from packlib.packing.search.optimal import prove_exactly
+from packlib.packing.search.starts import start
 from packlib.packing.search.whole_packs import choose, flat, ruled_out
 
 
@@ -95,6 +100,23 @@ def test_an_integer_program_ends_where_its_caller_says_so(sequences):
     assert choose(pairs, each, sequences, 2000, lambda: True) is None
     assert choose(pairs, each, sequences, 2000) == []
     assert sum(repeats for _, repeats in choose([*pairs, ((1, 1),)], each, sequences, 2000)) == sequences // 2 + 1
+
+
+def test_a_list_of_some_packs_proves_nothing(monkeypatch):
+    """All packs that a plan at the bound can have are asked for. They are too many, and of fewer none is found."""
+    best, least = Best(hard(5), None, Deadline()), []
+
+    def packs_worth(self, worth, counts, most):
+        least.append(worth)
+        return None if len(least) == 1 else []
+
+    monkeypatch.setattr(Knapsack, "packs_worth", packs_worth)
+    exact = ExactProgram(best, start(best, exact_first=True))
+    assert prove_exactly(exact) and not exact.done()
+    bound = best.lower_bound
+    list_packs(exact)
+    assert least[0] == exact.pack_worth - exact.spare(bound) < least[1] and len(least) == 2
+    assert best.lower_bound == bound
 
 
 def test_that_no_pack_is_good_enough_is_a_proof_too():
