@@ -101,6 +101,12 @@ class Part:
         """True if all nodes but the root are leaves, as the answers to a prompt are."""
         return not any(self.parents[1:])
 
+    @cached_property
+    def branches(self) -> tuple[list[int], list[int]]:
+        """Of a flat part, the slots of each leaf from large to small, and the leaves; short ones are left for later."""
+        order = sorted(range(1, len(self.slots)), key=self.slots.__getitem__, reverse=True)
+        return [self.slots[v] for v in order], [self.node[v] for v in order]
+
     def leaves(self, v: int = 0) -> list[int]:
         """Return the leaves below a node, by their numbers in the tree."""
         return [self.node[u] for u in range(v, self.ends[v]) if self.ends[u] == u + 1]
@@ -322,11 +328,12 @@ class Filler:
         filled, row = highest(reached[-1]), Row()
         cut: tuple[int, list[int], list[int], list[int]] | None = None
         for tree in sorted(others, key=lambda tree: pool[tree].slots[0]) if filled < free else ():
-            branches, left = pool[tree].slots[1:], free - pool[tree].slots[0]
+            left = free - pool[tree].slots[0]
             if left <= filled:
                 break
+            branches, _ = pool[tree].branches
             self.work += len(branches) / 8
-            if not branches or min(branches) > left:
+            if not branches or branches[-1] > left:
                 continue
             if highest(sums_up_to(left, branches, reached[-1])[-1]) <= filled:
                 continue
@@ -337,9 +344,10 @@ class Filler:
                 filled, cut = highest(with_part[-1]), (tree, beside, of_whole, with_part)
         if cut is not None:
             tree, whole, reached, with_part = cut
-            held, filled = chosen_for(filled, pool[tree].slots[1:], with_part)
+            branches, leaves = pool[tree].branches
+            held, filled = chosen_for(filled, branches, with_part)
             if held:
-                row[tree] = sorted(pool[tree].node[1 + at] for at in held)
+                row[tree] = sorted(leaves[at] for at in held)
         for at in chosen_for(filled, [pool[tree].size for tree in whole], reached)[0]:
             row[whole[at]] = pool[whole[at]].leaves()
         return row
@@ -353,9 +361,9 @@ class Filler:
         if part.size <= self.max_length:
             return part.leaves()
         if part.is_flat:
-            branches = part.slots[1:]
+            branches, leaves = part.branches
             reached = sums_up_to(self.max_length - part.slots[0], branches)
-            return [part.node[1 + at] for at in chosen_for(highest(reached[-1]), branches, reached)[0]]
+            return sorted(leaves[at] for at in chosen_for(highest(reached[-1]), branches, reached)[0])
         table = Table(self.max_length, [])
         table.add(tree, part, always=True)
         self.work += table.work
