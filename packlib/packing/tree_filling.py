@@ -332,7 +332,7 @@ class Filler:
             if left <= filled:
                 break
             branches, _ = pool[tree].branches
-            self.work += len(branches) / 8
+            self.work += 1 + len(branches) // 8  # a shift of bits takes far less than a node of a table
             if not branches or branches[-1] > left:
                 continue
             if highest(sums_up_to(left, branches, reached[-1])[-1]) <= filled:
