@@ -26,6 +26,7 @@ _NONE = -(1 << 30)  # cannot be reached
 _NEARLY = 0.998  # of a row that is full enough: no more is looked for
 _PARTLY = 3  # trees that a row may take parts of, beside its first
 _WINDOW = 64  # trees that wait for a row at a time
+_FLAT_WINDOW = 256  # rows' worth of slots that wait for a row at a time, if all trees are flat
 NEAR = 0.01  # rows that are at most so much above the bound are near enough
 _FEWEST, _MOST = 2, 8  # rows that are filled anew together
 _EMPTIEST_OF = 4  # rows, of which the emptiest is filled anew with others
@@ -94,6 +95,17 @@ class Part:
     @property
     def size(self) -> int:
         return self.whole[0]
+
+    @property
+    def is_flat(self) -> bool:
+        """True if all nodes but the root are leaves, as the answers to a prompt are."""
+        return not any(self.parents[1:])
+
+    @cached_property
+    def branches(self) -> tuple[list[int], list[int]]:
+        """Of a flat part, the slots of each leaf from large to small, and the leaves; short ones are left for later."""
+        order = sorted(range(1, len(self.slots)), key=self.slots.__getitem__, reverse=True)
+        return [self.slots[v] for v in order], [self.node[v] for v in order]
 
     def leaves(self, v: int = 0) -> list[int]:
         """Return the leaves below a node, by their numbers in the tree."""
@@ -283,7 +295,9 @@ class Filler:
         free, enough = self.max_length - base, _NEARLY * self.max_length
         fitting = [tree for tree in by_size if pool[tree].size <= free]
         table = Table(self.max_length, [pool[tree].size for tree in fitting], base)
-        if table.best < enough:
+        if all(part.is_flat for part in pool.values()):
+            row |= self._flat(pool, by_size, free)
+        elif table.best < enough:
             can_be_cut = [tree for tree in by_size if len(pool[tree].slots) > 1 and pool[tree].slots[0] < free]
             partly = rng.sample(can_be_cut, min(_PARTLY, len(can_be_cut)))
             fitting = [tree for tree in fitting if tree not in partly]
@@ -293,7 +307,7 @@ class Filler:
                     break
                 table.add(tree, pool[tree])
         self.work += table.work
-        if best_part := table.read():
+        if len(row) == 1 and (best_part := table.read()):
             row |= best_part[0] | {fitting[at]: pool[fitting[at]].leaves() for at in best_part[1]}
         used = sum(self._size(tree, taken, pool[tree]) for tree, taken in row.items())
         for tree, taken in row.items():
@@ -304,6 +318,40 @@ class Filler:
                 del pool[tree]
         return row, used
 
+    def _flat(self, pool: dict[int, Part], others: list[int], free: int) -> Row:
+        """Choose whole flat trees, and a part of one more, that fill the most of the free slots for good.
+
+        These are sums, exact to the slot, so every tree is tried as the one that is cut.
+        """
+        whole = [tree for tree in others if pool[tree].size <= free]
+        reached = sums_up_to(free, [pool[tree].size for tree in whole])
+        filled, row = highest(reached[-1]), Row()
+        cut: tuple[int, list[int], list[int], list[int]] | None = None
+        for tree in sorted(others, key=lambda tree: pool[tree].slots[0]) if filled < free else ():
+            left = free - pool[tree].slots[0]
+            if left <= filled:
+                break
+            branches, _ = pool[tree].branches
+            self.work += 1 + len(branches) // 8  # a shift of bits takes far less than a node of a table
+            if not branches or branches[-1] > left:
+                continue
+            if highest(sums_up_to(left, branches, reached[-1])[-1]) <= filled:
+                continue
+            beside = [other for other in whole if other != tree]
+            of_whole = sums_up_to(left, [pool[other].size for other in beside])
+            with_part = sums_up_to(left, branches, of_whole[-1])
+            if highest(with_part[-1]) > filled:
+                filled, cut = highest(with_part[-1]), (tree, beside, of_whole, with_part)
+        if cut is not None:
+            tree, whole, reached, with_part = cut
+            branches, leaves = pool[tree].branches
+            held, filled = chosen_for(filled, branches, with_part)
+            if held:
+                row[tree] = sorted(leaves[at] for at in held)
+        for at in chosen_for(filled, [pool[tree].size for tree in whole], reached)[0]:
+            row[whole[at]] = pool[whole[at]].leaves()
+        return row
+
     def _size(self, tree: int, leaves: list[int], part: Part) -> int:
         """Return the slots of leaves of a part, which is known if they are all it has."""
         return part.size if len(leaves) == len(part.leaves()) else self.trees[tree].part(leaves).size
@@ -312,6 +360,10 @@ class Filler:
         """Return the leaves of a part that a row alone would take."""
         if part.size <= self.max_length:
             return part.leaves()
+        if part.is_flat:
+            branches, leaves = part.branches
+            reached = sums_up_to(self.max_length - part.slots[0], branches)
+            return sorted(leaves[at] for at in chosen_for(highest(reached[-1]), branches, reached)[0])
         table = Table(self.max_length, [])
         table.add(tree, part, always=True)
         self.work += table.work
@@ -331,12 +383,16 @@ class Filler:
         """Return the rows, one after the other, each begun with the largest tree of those that wait for a row."""
         queue = list(range(len(self.trees)))
         rng.shuffle(queue)
-        pool, rows = dict[int, Part](), list[Row]()
+        pool, rows, waiting = dict[int, Part](), list[Row](), 0
+        is_flat = not any(any(tree.parents[1:]) for tree in self.trees)
         while queue or pool:
-            while queue and len(pool) < _WINDOW:
+            while queue and (waiting < _FLAT_WINDOW * self.max_length if is_flat else len(pool) < _WINDOW):
                 tree = queue.pop()
                 pool[tree] = self.trees[tree].part(self.trees[tree].leaves)
-            rows.append(self.fill(pool, max(pool, key=lambda tree: pool[tree].size), rng)[0])
+                waiting += pool[tree].size
+            row, used = self.fill(pool, max(pool, key=lambda tree: pool[tree].size), rng)
+            rows.append(row)
+            waiting -= used
         return rows
 
     def improve(self, rows: list[Row], fewest: int, tries: int, most_work: int, rng: random.Random) -> list[Row]:

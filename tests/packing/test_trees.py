@@ -274,6 +274,15 @@ def test_groups_are_at_most_three_percent_above_the_bound(prompt, answer, number
     assert len(rows) <= 1.03 * rows.lower_bound
 
 
+@pytest.mark.parametrize(("prompt", "answer", "number", "rows"), [(5.5, 8.0, 16, 453), (9.0, 7.0, 16, 284)])
+def test_groups_are_filled_exactly_to_the_slot(prompt, answer, number, rows):
+    """With three trees cut by chance, in units of 16 slots, the first pass has one and two rows more."""
+    rng = np.random.default_rng(1)
+    prompts = rng.lognormal(prompt, 0.6, 256).clip(16, 3 * 32_768 // 4).astype(int)
+    answers = [rng.lognormal(answer, 0.6, number).clip(1, 32_768 - one).astype(int) for one in prompts]
+    assert len(pack_tree_lengths(group_trees(prompts, answers), 32_768, tries=0)) <= rows
+
+
 def test_sequences_that_share_nothing_are_packed_as_ever():
     lengths = np.random.default_rng(0).integers(2, 100, 200)
     sequences = [[at] * length for at, length in enumerate(lengths.tolist())]
