@@ -104,7 +104,7 @@ def show_rows(advice: Advice, mine: int, mine_slots: float, mine_beyond: float) 
     axes[0].set_title(f"Advice: {chosen.slots_a_token:.3f} slots per token")
     axes[1].set_title(f"{percent(chosen.tokens_cut / advice.whole.num_tokens, 2)} {words}")
     told = "; ".join(
-        f"{row.max_length:,}: {row.slots_a_token:.3f} slots per token, {row.tokens_cut:,} tokens "
+        f"{row.max_length:,}: {row.slots_a_token:.3f} slots per token, {plural(row.tokens_cut, 'token')} "
         f"{BEYOND[advice.overlong]}"
         for row in rows
     )
