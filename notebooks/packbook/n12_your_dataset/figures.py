@@ -104,7 +104,7 @@ def show_rows(advice: Advice, mine: int, mine_slots: float, mine_beyond: float) 
     axes[0].set_title(f"Advice: {chosen.slots_a_token:.3f} slots per token")
     axes[1].set_title(f"{percent(chosen.tokens_cut / advice.whole.num_tokens, 2)} {words}")
     told = "; ".join(
-        f"{row.max_length:,}: {row.slots_a_token:.3f} slots per token, {row.tokens_cut:,} tokens "
+        f"{row.max_length:,}: {row.slots_a_token:.3f} slots per token, {plural(row.tokens_cut, 'token')} "
         f"{BEYOND[advice.overlong]}"
         for row in rows
     )
@@ -129,7 +129,7 @@ def show_slots(advice: Advice, mine: Bill, mark: Callable[..., None]) -> None:
     fig, ax = new_figure()
     for row, (_, color, slots) in enumerate(bars):
         ax.barh(row, slots / mine.slots, height=0.7, color=series(color)["color"])
-        ax.text(slots / mine.slots, row, f" {slots / 1e6:,.4g} million slots", va="center", bbox=ON_WHITE)
+        ax.text(slots / mine.slots, row, f" {slots / 1e6:,.4g} million slots", va="center", bbox=ON_WHITE | {"pad": 0})
     name_rows(ax, [name for name, *_ in bars], above=0.9)  # room for the name of a guess
     most = max(slots for *_, slots in bars) / mine.slots
     ax.set(xlim=(0, 1.5 * most), xlabel="slots of one pass; your packs are 1")
