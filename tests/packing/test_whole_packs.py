@@ -20,7 +20,7 @@ from packlib.packing.search.dives import Dives
 from packlib.packing.search.exact import ExactProgram
 from packlib.packing.search.knapsack import NOT_FOR_SALE, Knapsack, fillable_packs, solve_knapsack
 from packlib.packing.search.listing import list_packs
-from packlib.packing.search.optimal import prove_exactly
+from packlib.packing.search.optimal import prove_exactly, search
 from packlib.packing.search.starts import start
 from packlib.packing.search.whole_packs import choose, flat, ruled_out
 
@@ -123,6 +123,9 @@ def test_that_no_pack_is_good_enough_is_a_proof_too():
     made = plan([44] * 2 + [33] * 3 + [12] * 6, max_length=132, method="optimal")
     assert (made.num_packs, made.lower_bound, made.listed) == (3, 3, True)
     assert PackingPlan.from_json(made.to_json()).verify().lower_bound == 3
+    best = Best(made.histogram, None, Deadline())
+    search(best)
+    assert best.lower_bound == best.proof.bound(made.histogram.counts, None) == 3, "the search ends where it says that"
 
 
 def test_a_search_that_gains_nothing_ends(monkeypatch):
