@@ -110,10 +110,12 @@ class Taught(Uncounted):
         for p in self.teacher.parameters():
             p.add_(0.3 * torch.randn(p.shape, generator=draw))
         self.register_buffer("center", torch.zeros(120))
+        self.said_since = list[torch.Tensor]()  # the teacher's scores in each call since it moved
 
     def forward(self, input_ids, position_ids=None, segment_ids=None, labels=None):
         with torch.no_grad():
             self.said = self.teacher(input_ids, position_ids, segment_ids)["logits"]
+        self.said_since.append(self.said.flatten(0, 1))
         return super().forward(input_ids, position_ids, segment_ids, labels)
 
     def _loss(self, logits, labels, segments, items):
@@ -127,7 +129,8 @@ class Taught(Uncounted):
         own = dict(self.named_parameters())
         for name, p in self.teacher.named_parameters():
             p.lerp_(own[name], 0.3)
-        self.center.lerp_(self.said.mean((0, 1)), 0.3)
+        self.center.lerp_(torch.cat(self.said_since).mean(0), 0.3)
+        self.said_since.clear()
 
 
 def labels_of(batch):

@@ -54,7 +54,8 @@ class RecordedUpdate:
         change: what the parameters became, less what they were.
         rates: the rate of each group of parameters at each step of an optimizer.
         rate_moved: whether a rate was another one at a later micro-batch than at the first.
-        left: what the step made of buffers and frozen parameters after it had called the model for the last time.
+        left: what the step made of buffers and frozen parameters after it had called the model for the last time; 0 of
+            those that it moves after each micro-batch, as statistics that follow them.
         unseen: how many tensors optimizers stepped that are neither the model's parameters nor copies of them.
     """
 
@@ -191,6 +192,7 @@ class _Recorder:
         self.rates_at_first: list[float] | None = None
         self.rate_moved = False
         self.last_called = list[Tensor]()  # buffers and frozen parameters when the model was called for the last time
+        self.following = set[int]()  # which of them move between two calls
 
     @contextmanager
     def hooks(self) -> Iterator[None]:
@@ -199,6 +201,7 @@ class _Recorder:
             register_optimizer_step_pre_hook(self._before_step),
             self.module.register_forward_pre_hook(self._compare_frozen),
             self.module.register_forward_pre_hook(self._compare_rates),
+            self.module.register_forward_pre_hook(self._see_what_follows),
             self.module.register_forward_hook(self._keep_what_does_not_learn),
         ]
         if self.sharded:
@@ -285,14 +288,20 @@ class _Recorder:
         """Keep buffers and frozen parameters as a call leaves them: what it does to them, as to a cache, is its own."""
         self.last_called = [value.detach().clone() for value in self._what_does_not_learn()]
 
-    def _left(self) -> Tensor:
+    def _changed_since_the_last_call(self) -> list[Tensor]:
         values = self._what_does_not_learn()
-        if len(values) != len(self.last_called):  # the model was not called, or got another buffer since
-            return torch.zeros(0, dtype=torch.float64)
-        changes = (
-            some(value, value) - some(value, kept) for value, kept in zip(values, self.last_called, strict=True)
-        )
-        return torch.cat([torch.zeros(0, dtype=torch.float64), *changes])
+        if len(values) != len(self.last_called):  # there was no call, or there is another buffer since
+            return []
+        return [some(value, value) - some(value, kept) for value, kept in zip(values, self.last_called, strict=True)]
+
+    def _see_what_follows(self, module: nn.Module, given: tuple) -> None:
+        """Write down which buffers and frozen parameters a step moves between two micro-batches."""
+        self.following.update(at for at, change in enumerate(self._changed_since_the_last_call()) if change.any())
+
+    def _left(self) -> Tensor:
+        changes = self._changed_since_the_last_call()
+        by_update = [change * (at not in self.following) for at, change in enumerate(changes)]
+        return torch.cat([torch.zeros(0, dtype=torch.float64), *by_update])
 
     def _compare_rates(self, module: nn.Module, given: tuple) -> None:
         """Write down whether a rate has moved since the first micro-batch, before an optimizer steps."""
