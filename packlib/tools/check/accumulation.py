@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from packlib.batches import IGNORED
 from packlib.tools.check.called_model import ranks, some
 from packlib.tools.check.collated_batch import CheckedBatch
 from packlib.tools.check.findings import INCONCLUSIVE, NOT_ASKED, PASSED, Finding
@@ -55,6 +56,7 @@ _AMPLIFIES = (
     "change {change:.2g} of it, as where values near zero are divided by their size. So it is not known whether it is "
     "made of their sum."
 )
+_ALL_LABELS = "It divides by all labels, also those of first tokens, which nothing predicts."
 _UNSEEN = (
     "Its optimizer steps {unseen} that are neither parameters of model nor a copy of one, as where all are laid into "
     "one: what it applies is not seen."
@@ -459,6 +461,8 @@ def _other_weights(asked: _Asked, measured: _Measured) -> Finding:
         return _no_gradient_of_theirs(asked, measured)
     if measured.are_right() or (asked.constant and near(*weights)):
         return _of_four(asked, evidence)
+    if _counts_all_labels(asked, measured):
+        return _of_four(asked, f"{evidence} {_ALL_LABELS}")
     if near(weights / np.array(shares), [weights[0] / shares[0]] * 2) and not asked.constant:
         if measured.relative_rest > asked.weighing.limit:  # more than a scale is other than it should be
             return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_NO_GRADIENT}")
@@ -529,6 +533,17 @@ def _by_parameter(update: Tensor, parameters: list[nn.Parameter]) -> tuple[Tenso
 def _applied_to(applied: Tensor, parameters: list[nn.Parameter]) -> np.ndarray:
     """Return to which parameters something was applied; shape (parameters,)."""
     return np.array([bool(part.any()) for part in _by_parameter(applied, parameters)])
+
+
+def _counts_all_labels(asked: _Asked, measured: _Measured) -> bool:
+    """Return whether what a trainer divides by has the labels of first tokens, too, as transformers' Trainer counts.
+
+    That scales the update by up to a twentieth, as a slightly other rate would; more of it is a fault.
+    """
+    given = [part.batch.get("labels") for part in asked.parts]
+    all_labels = sum(int((labels != IGNORED).sum()) for labels in given if isinstance(labels, Tensor))
+    ratio = sum(asked.tokens) / max(1, all_labels)
+    return 1 - NEAR <= ratio < 1 and np.allclose(measured.weights, ratio * np.array(measured.shares), rtol=_CLOSE)
 
 
 def _no_gradient_of_theirs(asked: _Asked, measured: _Measured) -> Finding:

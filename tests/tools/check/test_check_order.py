@@ -603,6 +603,29 @@ def test_a_factor_near_one_is_found(factor):
     assert f"{factor:g} times what it should be" in found.cause, found
 
 
+@pytest.mark.parametrize(("copies", "words"), [(1, "It divides by all labels"), (2, "times what it should be")])
+def test_labels_of_first_tokens_may_be_counted(copies, words):
+    """transformers' Trainer counts labels before they are shifted; to count others twice is a fault."""
+    rows = [{"input_ids": row["input_ids"] * 2} for row in SHORT]
+    model = Tiny()
+    one = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def collate(some):
+        batch = dense(**SEGMENTS)(some)
+        batch["labels"][:, 0] = batch["input_ids"][:, 0]
+        return batch
+
+    def step(model, batches):
+        total = sum(copies * int((batch["labels"] != -100).sum()) - (copies - 1) * count([batch]) for batch in batches)
+        for batch in batches:
+            (model(**batch)["loss"] * count([batch]) / total).backward()
+        one.step()
+        one.zero_grad()
+
+    found = checked((model, collate, rows, {"step": step}))["accumulation"]
+    assert words in found.evidence + found.cause, found
+
+
 class Smoothing(Tiny):
     """Divides the likelihood by a number that it is told, and label smoothing by its own labels."""
 

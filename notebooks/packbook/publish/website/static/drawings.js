@@ -294,7 +294,7 @@ const Drawings = (() => {
           if (!rules[name]) return;
           const more = rules[name].cuts - least;
           dot(more, at, name === rule ? "full" : "fresh");
-          text(more, at, `${more < 0 ? "" : "+"}${more}`, more < 0 ? { dx: -10, "text-anchor": "end" } : { dx: 10, "text-anchor": "start" });
+          text(more, at, `${more > 0 ? "+" : ""}${more}`.replace("-", "−"), more < 0 ? { dx: -10, "text-anchor": "end" } : { dx: 10, "text-anchor": "start" });
         });
       },
     };
@@ -427,7 +427,7 @@ const Drawings = (() => {
     };
     return {
       svg: picture(width, `${seeds} seeds: the interval excludes 0 in ${found} of experiments`, [panel]),
-      alt: `Forty simulated experiments of ${seeds} pairs, true difference ${true_} deviations, and their intervals of `
+      alt: `Forty simulated experiments of ${seeds} pairs, true difference ${true_} s, and their intervals of `
         + `${percent(confidence)}. Of 4,000 such experiments ${found} exclude 0.`,
     };
   }
