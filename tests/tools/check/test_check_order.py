@@ -123,12 +123,12 @@ def test_what_the_last_micro_batch_decides_alone_is_found(faulty):
     assert BY_ORDER in found.cause, found
 
 
-def scheduled(each):
+def scheduled(each, rate=lambda count: 0.9**count, optimizer=torch.optim.SGD):
     """Make a step with a scheduler, which steps once in an update or with each micro-batch."""
 
     def with_model(model):
-        one = torch.optim.SGD(model.parameters(), lr=0.01)
-        schedule = torch.optim.lr_scheduler.LambdaLR(one, lambda count: 0.9**count)
+        one = optimizer(model.parameters(), lr=0.01)
+        schedule = torch.optim.lr_scheduler.LambdaLR(one, rate)
 
         def step(model, batches):
             add_gradients(model, batches, lambda loss: schedule.step() if each else None)
@@ -260,6 +260,8 @@ def noisy(each, far=1e-3):
 
 RIGHT = {
     "rate": rate_by("all"), "scaled": scaled_by("largest"), "schedule": scheduled(each=False),
+    "warm-up": scheduled(False, lambda count: count / 10),
+    "warm-up of AdamW": scheduled(False, lambda count: (count + 1) / 10, torch.optim.AdamW),
     "SAM": climbing_by("all"), "SAM, far": climbing_by("all", 1.0), "Muon": orthogonal(newton_schulz),
     "Lion": plain(Lion), "every second": looking_back(2), "every third": looking_back(3),
     "every fifth": looking_back(5),
