@@ -167,7 +167,10 @@ def _have_a_weight_of_zero(loss: Loss, missing: np.ndarray, labeled: np.ndarray)
         values = np.ones(len(loss.owner))
         for piece in loss.pieces:
             row = loss.checked.few[piece.sequence]
-            of_row = np.asarray(row.get(name, "none"))
+            try:
+                of_row = np.asarray(row.get(name, "none"))
+            except (TypeError, ValueError):  # lists of several lengths, or what is no array
+                break
             if of_row.dtype.kind not in "fiub" or of_row.shape not in ((), (len(row["input_ids"]),)):
                 break
             values[piece.slots] = np.broadcast_to(of_row, len(row["input_ids"]))[piece.offsets]

@@ -692,11 +692,13 @@ class Picking(Tiny):
         return output
 
 
-@pytest.mark.parametrize("column", ["weights", "other", None])
+@pytest.mark.parametrize("column", ["weights", "other", "turns", None])
 def test_labels_that_a_column_gives_no_weight_are_not_lost(column):
     rows = [{**row, "labels": row["input_ids"]} for row in SHORT]
     for row in rows if column else []:
         row[column] = [float(token % 3 > 0 or column == "other") for token in row["input_ids"]]
+        if column == "turns":
+            row[column] = [[0], [0, 0]]  # of several lengths: no number for a token
     found = checked((Picking(), dense(**SEGMENTS), rows, {}))["labels"]
     if column == "weights":
         assert found.verdict == "passed" and "a column of the sequences is 0 there" in found.evidence, found
