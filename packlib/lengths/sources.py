@@ -2,7 +2,6 @@
 
 import csv
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 from packlib.arguments import one_of, path_of
@@ -11,7 +10,7 @@ from packlib.installed import checkout_path
 from packlib.lengths.histogram import LengthHistogram
 from packlib.lengths.overlong import OVERLONG, Overlong
 from packlib.lengths.own_files import holds_counts, read_lengths
-from packlib.lengths.synthetic import FAMILIES
+from packlib.lengths.synthetic import ABOUT, FAMILIES
 
 with Path(__file__).with_name("data_sets.csv").open(encoding="utf-8") as _file:
     _STORED = {row.pop("name"): row for row in csv.DictReader(_file)}
@@ -38,7 +37,7 @@ def available() -> dict[str, str]:
     """List the names that `load` knows, each with one line about it."""
     return {
         **{name: "{about} ({kind}, up to {max_length})".format(**row) for name, row in _STORED.items()},
-        **{name: f"{_about(make)} (synthetic)" for name, make in FAMILIES.items()},
+        **{name: f"{about} (synthetic)" for name, about in ABOUT.items()},
     }
 
 
@@ -105,9 +104,3 @@ def _data_set(name: str, max_length: int | None, overlong: Overlong) -> LengthHi
     if overlong not in ("error", "truncate"):
         raise ValueError(f"{name} is a formula that ends at its maximum length: overlong={overlong!r} does not apply.")
     return FAMILIES[name]() if max_length is None else FAMILIES[name](max_length=max_length)
-
-
-def _about(make: Callable) -> str:
-    """Return the first line of a docstring, as a phrase."""
-    line = (make.__doc__ or "").splitlines()[0].rstrip(".")
-    return line[0].lower() + line[1:] if line[1].islower() else line

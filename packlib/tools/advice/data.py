@@ -65,7 +65,7 @@ def uncut(
     tokenizer: Any = None,
     second_budget: tuple[str, int] | None = None,
 ) -> Data:
-    """The sequences of a data set as they are, read so many rows at a time that memory is bounded.
+    """Read the sequences of a data set as they are, so many rows at a time that memory is bounded.
 
     >>> from packlib.tools.advice.data import uncut
     >>> uncut("squad").whole.num_sequences
@@ -180,7 +180,7 @@ class _Rows:
         columns.finish()
 
     def _counted(self, lengths: np.ndarray, read: dict[str, tuple[pa.Array, bool]], *_: Any) -> np.ndarray:
-        """The lengths of sequences, whose labels are counted, and what they take of the second budget."""
+        """Return the lengths of sequences; count their labels, and what they take of the second budget."""
         if self._second_budget:
             self._taken.append((lengths, read[self._second_budget[0]][0].to_numpy(zero_copy_only=False)))
         if self.labels is None:
@@ -215,7 +215,7 @@ class _Rows:
 
 
 def _like_masks(batch: pa.RecordBatch | None, tokens: str) -> list[str]:
-    """The columns that `pack_dataset` may ask about: a whole number or a truth for each token, in all of these rows."""
+    """Find columns that `pack_dataset` may ask about: a whole number or a truth for each token in all of these rows."""
     if batch is None or not is_list(batch.schema.field(tokens).type):
         return []
     sizes = pc.list_value_length(batch.column(tokens))
@@ -230,7 +230,7 @@ def _like_masks(batch: pa.RecordBatch | None, tokens: str) -> list[str]:
 
 
 def _column(path: Path, column: str | None, names: list[str]) -> str:
-    """The column that holds the tokens, or the lengths."""
+    """Choose the column that holds the tokens, or the lengths."""
     if column is not None:
         column = one_of(f"the column of {named(path)}", column, names)
     elif _TOKENS in names:
