@@ -76,7 +76,18 @@ def load(
         ValueError: for an unknown name (naming the near ones), or a file with a broken line (naming it).
         FileNotFoundError: if there is no such file.
     """
-    name = str(path_of("name_or_path", name_or_path))
+    return load_argument("name_or_path", name_or_path, max_length, column, overlong)
+
+
+def load_argument(
+    argument: str,
+    name_or_path: str | os.PathLike[str],
+    max_length: int | None = None,
+    column: str | None = None,
+    overlong: Overlong = "error",
+) -> LengthHistogram:
+    """Load as `load` does what a user gave as the `argument`, which is what an error calls it."""
+    name = str(path_of(argument, name_or_path))
     one_of("overlong", overlong, OVERLONG)
     if name in available():
         if column is not None:
@@ -84,7 +95,7 @@ def load(
         return _data_set(name, max_length, overlong)
     path = at_home(name_or_path)
     if isinstance(name_or_path, str) and not path.exists() and not path.suffix and path.name == name:
-        one_of("name", name, available())
+        one_of(f"{argument}, if not a file,", name, available())
     if path.suffix == ".json":
         whole = LengthHistogram.load(path)
         return whole if max_length is None else whole.with_max_length(max_length, overlong)

@@ -14,6 +14,7 @@ from packlib.arguments import listed, one_line, one_of
 from packlib.files import arrow_errors, at_home, named, naming
 from packlib.lengths import LengthHistogram, available, load
 from packlib.lengths.own_files import json_rows, open_lines, refuse_counts_beside
+from packlib.lengths.sources import load_argument
 from packlib.tools.advice.labels import Labels
 from packlib.tools.rows.loss_masks import LOSS_MASKS, MaskWord, mask_words, may_be_a_mask
 from packlib.tools.rows.row_columns import BORDERS, IGNORED, ColumnReader, is_list, refuse_gaps, with_labels
@@ -64,6 +65,8 @@ def uncut(
     masks: Mapping[str, MaskWord] | None = None,
     tokenizer: Any = None,
     second_budget: tuple[str, int] | None = None,
+    *,
+    argument: str = "dataset",
 ) -> Data:
     """Read the sequences of a data set as they are, so many rows at a time that memory is bounded.
 
@@ -79,6 +82,7 @@ def uncut(
         masks: which columns are masks of the loss, as in `pack_dataset`; only for rows of tokens.
         tokenizer: makes tokens of chats or texts, as in `pack_dataset`; only for rows.
         second_budget: as in `pack_dataset`; only for rows.
+        argument: what an error calls `dataset`.
 
     Raises:
         OSError, TypeError, ValueError: naming the file, the column or the row that is wrong.
@@ -91,7 +95,7 @@ def uncut(
             raise ValueError(f"tokenizer must be left out for {named(path)}, which has no rows of chats or texts.")
         if second_budget is not None:
             raise ValueError(f"second_budget must be left out for {named(path)}, which has lengths alone.")
-        own = load(dataset, column=column)
+        own = load_argument(argument, dataset, column=column)
         return Data(load(dataset, _UNCUT) if own.truncated else own, own.max_length)
     rows = _Rows(path, column, words, tokenizer, second_budget)
     whole = LengthHistogram.from_chunks(
