@@ -9,12 +9,12 @@ from typing import NoReturn
 
 
 def main() -> int:
-    """The command line of packlib; returns an exit code as `packlib.tools.cli.main` does."""
+    """Run the command line of packlib; return an exit code as `packlib.tools.cli.main` does."""
     return _call("packlib", "packlib.tools.cli")
 
 
 def packbook() -> int:
-    """The command line of the notebooks; returns an exit code as `packbook.cli.main` does."""
+    """Run the command line of the notebooks; return an exit code as `packbook.cli.main` does."""
     return _call("packbook", "packbook.cli")
 
 

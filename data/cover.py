@@ -22,7 +22,7 @@ STYLE = """
 
 
 def draw_cover(rows: int = 24, seed: int = 0) -> str:
-    """`rows` sequences as long as Wikipedia's, padded and packed, as SVG.
+    """Draw `rows` sequences as long as Wikipedia's, padded and packed, as SVG.
 
     They stand packed; twice they go to where padding has them, and are packed again.
     """

@@ -47,7 +47,7 @@ def reference(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, d
 
 @contextmanager
 def stand_in():
-    """transformers' own way to a flash kernel, on a CPU: all is its own but the kernel."""
+    """Take transformers' own way to a flash kernel, on a CPU: all is its own but the kernel."""
     process = flash._lazy_define_process_function(reference)
     found = (None, reference, None, None, None), (process, process)
     with mock.patch.object(flash, "lazy_import_flash_attention", lambda *_, **__: found):
@@ -99,7 +99,7 @@ def by_sequence(function, axis, bounded_by):
 
 @contextmanager
 def with_kernels(model):
-    """The packages' kernels in place of transformers' functions, for this model's family."""
+    """Put the packages' kernels in place of transformers' functions, for this model's family."""
     with ExitStack() as stack:
         for name, function in kernels_of(type(model)).items():
             plain, here = inspect.unwrap(function), sys.modules[type(model).__module__]
@@ -219,7 +219,7 @@ SHORT_ROWS = "its rows cannot be longer than its position table"
 
 
 def reason(kind, model_type, form, backend):
-    """ "" if the form is exact with this backend; otherwise why not.
+    """Return "" if the form is exact with this backend; otherwise why not.
 
     Raises:
         AssertionError: if it is not, and nobody has said why.

@@ -159,7 +159,7 @@ def _has(config, name: str) -> bool:
 
 
 def randomize(model: PreTrainedModel, seed: int = 0) -> None:
-    """Other numbers in every parameter, biases and norms included, so that each fault shows."""
+    """Set every parameter to other numbers, biases and norms included, so that each fault shows."""
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:  # a table of sines

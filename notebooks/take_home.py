@@ -15,7 +15,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 
 def pack(sequences, slots):
-    """Packs of at most `slots` tokens: from long to short, each sequence goes into the fullest pack with room."""
+    """Put each sequence, from long to short, into the fullest pack with room for it among `slots` tokens."""
     packs = []
     for sequence in sorted(sequences, key=len, reverse=True):
         if not 1 <= len(sequence) <= slots:
@@ -29,7 +29,7 @@ def pack(sequences, slots):
 
 
 def flat_row(sequences):
-    """A pack as one row without padding, and the bounds of its sequences."""
+    """Join a pack to one row without padding; return it, and the bounds of its sequences."""
     tokens = torch.tensor([token for sequence in sequences for token in sequence])
     positions = torch.cat([torch.arange(len(sequence)) for sequence in sequences])
     labels = torch.where(positions == 0, -100, tokens)  # no token predicts the first one of the next sequence
@@ -38,7 +38,7 @@ def flat_row(sequences):
 
 
 def padded_rows(sequences):
-    """The same sequences for comparison: one in each row, filled up to the longest."""
+    """Put the same sequences, for comparison, each into a row of its own, filled up to the longest."""
     tokens = pad_sequence([torch.tensor(sequence) for sequence in sequences], batch_first=True)
     lengths = torch.tensor([len(sequence) for sequence in sequences])
     real = torch.arange(tokens.shape[1]) < lengths[:, None]
@@ -46,7 +46,7 @@ def padded_rows(sequences):
 
 
 def new_model():
-    """A small GPT-2 as transformers makes it, with the same random weights at each call."""
+    """Make a small GPT-2 as transformers does, with the same random weights at each call."""
     torch.manual_seed(0)
     config = GPT2Config(vocab_size=100, n_positions=64, n_embd=32, n_layer=2, n_head=4, bos_token_id=1, eos_token_id=1,
                         embd_pdrop=0.0, attn_pdrop=0.0, resid_pdrop=0.0)  # fmt: skip
@@ -56,7 +56,7 @@ def new_model():
 
 
 def update(model, batches):
-    """One step from all batches: their summed losses over the count of all their labels."""
+    """Take one step from all batches: their summed losses over the count of all their labels."""
     count = sum(int((batch["labels"][:, 1:] != -100).sum()) for batch in batches)
     optimizer, logits, mean, own = torch.optim.SGD(model.parameters(), lr=0.1), [], 0.0, 0.0
     for batch in batches:

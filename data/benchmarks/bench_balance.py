@@ -59,7 +59,7 @@ def karmarkar_karp(weights: np.ndarray, parts: int) -> np.ndarray:
 
 
 def peers(packs: Packs, ranks: int, each: int) -> dict[str, float]:
-    """Σ slowest ÷ Σ mean of each peer on the same steps of the same random deal, and how often one is over the cap."""
+    """Compute Σ slowest ÷ Σ mean of each peer on the same random steps, and how often one is over the cap."""
     step, work = ranks * each, WORK.of(packs)
     order = np.random.default_rng([0, 0]).permutation(len(packs))
     order = order[: len(packs) // step * step].reshape(-1, step)
@@ -107,7 +107,7 @@ def settings() -> Iterator[dict]:
 
 
 def with_retry(lengths: np.ndarray, ranks: int, cap: int) -> tuple[int, float]:
-    """Micro-batches of each rank, and the share waited, as trainers of today deal a step of reinforcement learning.
+    """Count each rank's micro-batches, and the share waited, as trainers of today deal steps of reinforcement learning.
 
     Karmarkar and Karp's method deals the sequences to ranks by work, and those of each rank to micro-batches by tokens.
     Where a micro-batch is over the cap, all ranks try with one more (verl, pull request 7553).
@@ -192,7 +192,7 @@ class Layer(torch.nn.Module):
 
 
 def measured() -> Iterator[dict]:
-    """One thread plays the ranks one after the other; a step takes as long as its slowest rank.
+    """Time steps: one thread plays the ranks one after the other, and a step takes as long as its slowest rank.
 
     Both deals have the same packs; the balanced ones are one window.
     """

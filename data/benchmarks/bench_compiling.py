@@ -71,7 +71,7 @@ def glosses(count: int) -> TokenStore:
 
 
 def padded(store: TokenStore, edges: tuple[int, ...], rows: int = ROWS) -> list[PackedBatch]:
-    """Batches of `rows` sequences, each padded to a bucket's length; what is left over goes to the next bucket."""
+    """Make batches of `rows` sequences, each padded to a bucket's length; the remainder goes to the next bucket."""
     masking, made, rest = MlmMasking.for_tokenizer(wordnet_tokenizer()), [], np.empty(0, np.int64)
     bucket = np.searchsorted(edges, store.lengths)
     for i, length in enumerate(edges):
@@ -83,7 +83,7 @@ def padded(store: TokenStore, edges: tuple[int, ...], rows: int = ROWS) -> list[
 
 
 def packed(store: TokenStore) -> list[PackedBatch]:
-    """Packs in batches of about as many sequences as the padded ones; the last is filled up from the first."""
+    """Make batches of packs with about as many sequences as the padded ones; the last is filled up from the first."""
     packs = pack_lengths(store.lengths, LONGEST, "optimal", DEPTH)
     rows = round(ROWS * len(packs) / len(store))
     collator = PackingCollator(LONGEST, MlmMasking.for_tokenizer(wordnet_tokenizer()), max_sequences_per_pack=DEPTH)
@@ -98,7 +98,7 @@ def shuffled(batches: list[PackedBatch]) -> list[PackedBatch]:
 
 @contextmanager
 def empty_caches() -> Iterator[None]:
-    """Nothing is compiled; but what is done once on a machine, such as trying its C++ compiler, is done."""
+    """Begin with nothing compiled; but what is done once on a machine, such as trying its C++ compiler, is done."""
     from torch._inductor.utils import fresh_cache
 
     torch.compiler.reset()
@@ -164,7 +164,7 @@ def shapes_of_one(rank: int) -> list[dict]:
 
 
 def on_ranks(rank: int) -> list[dict]:
-    """A row for each run of 4 layers, 256 wide, 17 MB of weights in buckets of 2; each rank has 16 rows of its own."""
+    """Measure runs of 4 layers, 256 wide, 17 MB of weights in buckets of 2; each rank has 16 rows of its own."""
     rows, eager = [], None
     batch = padded(glosses(2048), (LONGEST,), 16)[rank]
     for run, split in RUNS.items():
@@ -198,7 +198,7 @@ def step(model: DistributedDataParallel, batch: PackedBatch) -> float:
 
 
 def one_step(model: DistributedDataParallel, batch: PackedBatch) -> tuple[tuple, list[tuple], int]:
-    """One step as torch's profiler saw it: when backward ran, when each all-reduce did, and graphs that went backward.
+    """Profile a step: when backward ran, when each all-reduce did, and graphs that went backward.
 
     Times are in microseconds, and backward ends with its last piece of work, not with the last all-reduce.
     """

@@ -25,7 +25,7 @@ def rank_lengths(rank: int) -> np.ndarray:
 
 
 def time_packing(rank: int, method: str) -> tuple[float, float, int, int]:
-    """Seconds from when all ranks are ready until all are done; this rank's CPU seconds, packs, and bytes sent."""
+    """Return seconds from when all ranks are ready until all are done; the rank's CPU seconds, packs and bytes sent."""
     lengths = rank_lengths(rank)
     pack_distributed(lengths, 512, method)  # the first call loads what it needs, and gets its memory
     dist.barrier()

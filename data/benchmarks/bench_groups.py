@@ -34,7 +34,7 @@ def draw(prompt: float, answer: float, number: int, top: int, groups: int, seed:
 
 
 def whole_groups(prompts: np.ndarray, answers: list, top: int) -> int:
-    """Rows by best fit of whole groups; one that no row holds is first cut into pieces by best fit, within itself."""
+    """Count rows by best fit of whole groups; one too long for a row is first cut into pieces by best fit."""
     pieces = []
     for prompt, own in zip(prompts.tolist(), answers, strict=True):
         shared, branches = prompt - 1, own + 1

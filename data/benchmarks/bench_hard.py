@@ -51,7 +51,7 @@ Case = tuple[dict, Callable[[], LengthHistogram | None], int | None]  # its name
 
 
 def triplets(rng: np.random.Generator, packs: int) -> np.ndarray:
-    """Falkenauer's: three lengths fill a pack of 1,000."""
+    """Draw Falkenauer's lengths, three of which fill a pack of 1,000."""
     first = rng.integers(380, 491, packs)
     second = rng.integers(250, (1000 - first) // 2 + 1)
     return np.concatenate([first, second, 1000 - first - second])
@@ -93,7 +93,7 @@ def tight(lengths: list[int], top: int) -> LengthHistogram | None:
 
 
 def full_packs(packs: int, most: int, rng: np.random.Generator) -> LengthHistogram:
-    """In nearly every pack one sequence takes half of it or more, and two fill the rest; two packs are cut anywhere."""
+    """Draw packs in which one sequence takes half or more, and two fill the rest; two packs are cut anywhere."""
     top = int(rng.integers(most * 3 // 5, most + 1))
     lengths = list[int]()
     for _ in range(packs - 2):

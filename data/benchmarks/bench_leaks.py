@@ -83,7 +83,7 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 
 def of_trainer(collate: Any, model: PreTrainedModel | None = None) -> SetUp:
-    """`transformers.Trainer` with a collator: its own count of tokens and its own training step."""
+    """Set up `transformers.Trainer` with a collator: its own count of tokens and its own training step."""
     arguments = TrainingArguments(tempfile.mkdtemp(), gradient_accumulation_steps=2, max_grad_norm=0.0, **COMMON)
     rows = Dataset.from_list(sequences())
     trainer = Trainer(model or llama(), arguments, data_collator=collate, train_dataset=rows)
@@ -101,7 +101,7 @@ def of_trainer(collate: Any, model: PreTrainedModel | None = None) -> SetUp:
 
 
 def of_sft(model: PreTrainedModel | None = None, **options: Any) -> SetUp:
-    """TRL's `SFTTrainer`, whose packing and collator its configuration decides; its loss with its count of tokens."""
+    """Set up TRL's `SFTTrainer`, whose configuration decides packing and collator; its loss has its count of tokens."""
     limit = {} if options.get("padding_free") else {"max_length": SLOTS}
     arguments = SFTConfig(tempfile.mkdtemp(), **{"max_length": None} | limit, **COMMON, **options)
     rows = Dataset.from_list(sequences())
@@ -155,7 +155,7 @@ def _with_optimizer(model: torch.nn.Module) -> tuple[torch.nn.Module, torch.opti
 
 
 def of_packlib() -> SetUp:
-    """packlib's own collator in `transformers.Trainer`."""
+    """Set up packlib's own collator in `transformers.Trainer`."""
     model = llama()
     made = of_trainer(TransformersCollator(model), model)
 

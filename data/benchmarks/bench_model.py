@@ -45,7 +45,7 @@ SHAPES = {
 
 
 def bert_mini(max_predictions_per_pack: int | None, dropout: float = 0.1, max_length: int = 128) -> PackedBert:
-    """4 layers, 256 wide: the smallest shape whose linear layers, as in the large ones, are most of the work."""
+    """Make 4 layers, 256 wide: the smallest shape where linear layers are most of the work, as in the large ones."""
     torch.manual_seed(0)
     config = BertConfig(
         vocab_size=4000, hidden_size=256, num_hidden_layers=4, num_attention_heads=4, intermediate_size=1024,
@@ -63,7 +63,7 @@ def batches(
     masking: MlmMasking | None = None,
     rows: int = PACKS,
 ) -> list[PackedBatch]:
-    """`count` batches of at most `depth` sequences a pack: of WordNet's glosses and sentence pairs, or of the store."""
+    """Make `count` batches of at most `depth` sequences a pack: of WordNet's glosses and pairs, or of the store."""
     store = store or wordnet_store(progress=False)
     packs = pack_lengths(store.lengths, length, "lpfhp", depth)
     masking = masking or MlmMasking.for_tokenizer(wordnet_tokenizer())
@@ -123,7 +123,7 @@ def speed() -> Iterator[dict]:
 
 
 def wikipedia(rows: int = 8) -> Iterator[dict]:
-    """Training steps on lengths of Wikipedia at 512: padded to the maximum, and packed without a limit of depth."""
+    """Time steps on lengths of Wikipedia at 512: padded to the maximum, and packed without a limit of depth."""
     store, masking = like_wikipedia(20_000), MlmMasking(0, 4, 4000, (0, 1, 2, 3, 4))
     store = replace(store, input_ids=5 + store.input_ids % 3995)  # of this model's vocabulary
     model = bert_mini(80, max_length=512)

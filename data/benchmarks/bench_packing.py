@@ -58,7 +58,7 @@ def lengths_to_packs(wikipedia: LengthHistogram) -> Iterator[dict]:
 
 
 def drawn(family: str, top: int, seed: int = 0, n: int = 1_000_000) -> np.ndarray:
-    """Lengths like those of documents: log-normal (median 600, sigma 1.2) or Pareto (alpha 1.1, from 100)."""
+    """Draw lengths like those of documents: log-normal (median 600, sigma 1.2) or Pareto (alpha 1.1, from 100)."""
     rng = np.random.default_rng(seed)
     lengths = rng.lognormal(np.log(600), 1.2, n) if family == "log-normal" else 100 * (1 + rng.pareto(1.1, n))
     return np.clip(np.rint(lengths), 1, top).astype(np.int64)
@@ -96,7 +96,7 @@ def many_lengths(_: LengthHistogram) -> Iterator[dict]:
 
 
 def nnls_on(wikipedia: LengthHistogram) -> Callable[[], object]:
-    """SciPy's NNLS at depth 3."""
+    """Set up SciPy's NNLS at depth 3."""
     from scipy.optimize import nnls
 
     matrix, target = nnls_problem(wikipedia)
@@ -124,7 +124,7 @@ def against_nnls(wikipedia: LengthHistogram) -> Iterator[dict]:
 
 
 def draws(wikipedia: LengthHistogram) -> Iterator[dict]:
-    """The shipped lengths, and fresh samples of the same size from them: no gap should come and go with the sample."""
+    """Pack shipped lengths, and fresh samples of the same size: no gap should come and go with the sample."""
     _, nnls_seconds = timed(nnls_on(wikipedia))
     taken, gaps = [], []
     for histogram, seed in itertools.product((wikipedia, load("squad")), (None, *range(20))):

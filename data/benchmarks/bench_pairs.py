@@ -76,7 +76,7 @@ class Images:
 
 
 def internvl(rng: np.random.Generator, samples: int) -> Drawn:
-    """A tile is 256 tokens; 1 to 12 tiles an image, fewer if the sample has several, and a thumbnail for several."""
+    """Draw images of 1 to 12 tiles of 256 tokens, fewer if the sample has several, and a thumbnail for several."""
     images = Images(rng, samples)
     share = np.maximum(1, 48 // np.maximum(images.number, 1))[images.sample]
     tiles = np.rint(images.width / 448) * np.rint(images.height / 448)
@@ -86,7 +86,7 @@ def internvl(rng: np.random.Generator, samples: int) -> Drawn:
 
 
 def molmo2(rng: np.random.Generator, samples: int, max_crops: int = 125) -> Drawn:
-    """A crop is 144 tokens after pooling; at most 12 crops an image, or 4 if the sample has several, and the whole."""
+    """Draw images of at most 12 crops of 144 tokens after pooling, or 4 if the sample has several, and the whole."""
     images = Images(rng, samples)
     most = np.where(images.number[images.sample] > 1, 4, 12)
     crops = images.for_each_sample(1 + np.clip(images.tiles(266), 1, most))
@@ -98,7 +98,7 @@ def molmo2_25_crops(rng: np.random.Generator, samples: int) -> Drawn:
 
 
 def video(rng: np.random.Generator, samples: int) -> Drawn:
-    """45 % videos of up to 125 frames of 83 tokens, 40 % a last image of crops as of `molmo2`, 15 % text alone."""
+    """Draw 45 % videos of up to 125 frames of 83 tokens, 40 % a last image of crops as of `molmo2`, 15 % text alone."""
     images = Images(rng, samples)
     kind = rng.choice(3, samples, p=[0.45, 0.4, 0.15])
     frames = np.minimum(125, 2 * rng.lognormal(np.log(30), 0.7, samples)).astype(np.int64)
@@ -110,7 +110,10 @@ def video(rng: np.random.Generator, samples: int) -> Drawn:
 
 
 def nanovlm(rng: np.random.Generator, samples: int) -> Drawn:
-    """The second budget counts images, at most 4 a sample; 64 tokens a tile, at most 4 x 4 tiles and a thumbnail."""
+    """Draw at most 4 images a sample, of 64 tokens a tile, at most 4 x 4 tiles and a thumbnail.
+
+    The second budget counts images.
+    """
     images = Images(rng, samples)
     tiles = np.clip(np.ceil(images.width / 512), 1, 4) * np.clip(np.ceil(images.height / 512), 1, 4)
     tokens = images.words + images.for_each_sample(64 * np.where(tiles > 1, tiles + 1, 1))
@@ -140,7 +143,7 @@ def translate(rng: np.random.Generator, samples: int) -> Drawn:
 
 
 def large(rng: np.random.Generator, samples: int) -> Drawn:
-    """5 to 60 % of a row in both budgets, and the more of one the less of the other: the hard case."""
+    """Draw 5 to 60 % of a row in both budgets, and the more of one the less of the other: the hard case."""
     of_tokens = rng.uniform(0.05, 0.6, samples)
     of_patches = (0.65 - of_tokens + rng.normal(0, 0.08, samples)).clip(0.05, 0.6)
     return Drawn((of_tokens * 16_384).astype(np.int64), (of_patches * 4_096).astype(np.int64), 16_384, 4_096)
@@ -163,7 +166,7 @@ DRAWS: list[Callable[[np.random.Generator, int], Drawn]] = [
 
 
 def next_fit(drawn: Drawn) -> int:
-    """In the order of the data; a row that has no room for the next sample is closed."""
+    """Fill rows in the order of the data; a row that has no room for the next sample is closed."""
     rows, tokens, patches = 1, 0, 0
     for of_tokens, of_patches in zip(drawn.tokens.tolist(), drawn.patches.tolist(), strict=True):
         if tokens + of_tokens > drawn.max_length or patches + of_patches > drawn.max_patches:
@@ -195,7 +198,7 @@ def first_fit(drawn: Drawn, max_patches: int | None = None) -> np.ndarray:
 
 
 def emptiest_row(drawn: Drawn, rows_of_a_buffer: int = 64) -> int:
-    """nanoVLM: of a buffer of 64 rows' tokens, many tokens first, each into the emptiest row with room in both."""
+    """Pack as nanoVLM: of a buffer of 64 rows' tokens, many tokens first, each into the emptiest row with room."""
     buffer = np.cumsum(drawn.tokens) // (drawn.max_length * rows_of_a_buffer)
     rows = 0
     for first, end in zip(
@@ -217,9 +220,9 @@ def emptiest_row(drawn: Drawn, rows_of_a_buffer: int = 64) -> int:
 
 
 def buffer_of_48(drawn: Drawn, weight: float, size: int = 48) -> int:
-    """OLMo-core: of a full buffer the most valuable subset is a row, by sums on a grid of 512 x 128, rounded up.
+    """Pack as OLMo-core: the most valuable subset of a full buffer is a row, by sums on a grid, rounded up.
 
-    A sample is worth its tokens plus `weight` for each patch.
+    The grid has 512 x 128 cells. A sample is worth its tokens plus `weight` for each patch.
     """
     unit_tokens, unit_patches = max(1, drawn.max_length // 512), max(1, drawn.max_patches // 128)
     across, down = -(-drawn.tokens // unit_tokens), -(-drawn.patches // unit_patches)

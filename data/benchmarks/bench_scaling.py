@@ -56,7 +56,7 @@ def _place(tensor: Tensor) -> int:
 
 
 def recompute(model: nn.Module, layers: int) -> None:
-    """In training, keep only the input of the first `layers` layers, and compute the rest of them twice.
+    """Keep only the input of the first `layers` layers in training, and compute the rest of them twice.
 
     It is torch.utils.checkpoint behind transformers' own switch, which knows all layers or none.
     Source: Chen et al. 2016, "Training deep nets with sublinear memory cost" (arXiv 1604.06174).
@@ -111,7 +111,7 @@ def largest_loss_scale(gradients: torch.Tensor) -> float:
 
 
 def underflow() -> Iterator[dict]:
-    """The bubble of 4 stages, and what FP16 loses of a trained BERT's gradients divided by the accumulation.
+    """Compute the bubble of 4 stages, and what FP16 loses of a BERT's gradients divided by the accumulation.
 
     The two prices of accumulation: a short one leaves the pipeline idle. A long one underflows: each of m micro-batches
     adds its gradient divided by m, and in FP16 that becomes 0 where it is under half of the smallest number, 2^−24.

@@ -66,7 +66,7 @@ def rollouts(rng: np.random.Generator) -> Node:
 
 
 def thinking(rng: np.random.Generator) -> Node:
-    """A chat of 6 to 24 turns whose template drops old reasoning: each turn is a leaf, and the history goes on."""
+    """Draw a chat of 6 to 24 turns whose template drops old reasoning: each turn is a leaf, and the history goes on."""
     tokens = Lengths(rng)
     node = Node(tokens(400, 0.5), [])
     for _ in range(int(rng.integers(6, 25))):
@@ -144,7 +144,7 @@ def one_level(trees: Trees) -> TreeRows:
 
 
 def first_fit_of_sequences(trees: Trees) -> int:
-    """AReaL: sequence after sequence into the first row with room for what is new of it."""
+    """Pack as AReaL: sequence after sequence into the first row with room for what is new of it."""
     room, slots = np.empty(0, np.int64), trees.slots.tolist()
     held = dict[int, dict[int, set[int]]]()  # of each tree: by row, its nodes there
     for leaf in trees.leaves.tolist():
@@ -166,7 +166,7 @@ def first_fit_of_sequences(trees: Trees) -> int:
 
 
 def whole_trees_first(trees: Trees) -> int:
-    """Trees that fit stay whole, others are cut in the order of the walk when a row is full; then best fit."""
+    """Keep trees that fit whole, cut others in the order of the walk when a row is full; then best fit."""
     slots, parts = trees.slots.tolist(), list[int]()
     held, used, root = set[int](), 0, ROOT
     for leaf in trees.leaves.tolist():

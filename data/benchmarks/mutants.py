@@ -12,7 +12,7 @@ from benchmarks.table import record
 
 
 def by_file(results: str) -> list[dict]:
-    """Rows for the record, from the lines "packlib.room.file.x_function__mutmut_3: survived" of `mutmut results`."""
+    """Make the record's rows from lines "packlib.room.file.x_function__mutmut_3: survived" of `mutmut results`."""
     states: dict[str, Counter] = defaultdict(Counter)
     unseen: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for module, function, number, state in re.findall(r"^\s*([\w.]+)\.(x\S*)__mutmut_(\d+): (.+)$", results, re.M):

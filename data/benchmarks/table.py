@@ -33,7 +33,7 @@ def timed(call: Callable[[], Any], clock: Callable[[], float] = time.process_tim
 def in_turn(
     work: dict[Hashable, Callable[[], Any]], runs: int, clock: Callable[[], float] = time.perf_counter
 ) -> tuple[dict[Hashable, float], dict[Hashable, Any]]:
-    """Median seconds of each `work[name]()`, and what it returned last; all take turns, so noise falls on all alike."""
+    """Time each `work[name]()` in turn, so that noise falls on all alike; return median seconds and last results."""
     seconds, returned = {name: [] for name in work}, {}
     for _ in range(runs):
         for name, call in work.items():

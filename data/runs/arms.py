@@ -45,7 +45,7 @@ class WithoutReset(CausalObjective):
 
 
 def l2_in_the_loss(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    """Adam whose weight decay goes through the gradient and its moments."""
+    """Make an Adam whose weight decay goes through the gradient and its moments."""
     groups = parameter_groups(model, recipe.weight_decay)
     return torch.optim.Adam(groups, lr=recipe.learning_rate, betas=recipe.betas, eps=1e-6)
 
@@ -101,13 +101,13 @@ def nothing(padded: Recipe, factor: float) -> Recipe:
 
 
 def betas_and_rate(padded: Recipe, factor: float) -> Recipe:
-    """Both as the theory of small steps has it (Malladi and others 2022): betas to the power k, the rate times √k."""
+    """Raise betas to the power k and the rate by √k, as the theory of small steps has it (Malladi and others 2022)."""
     recipe = adjust(padded, factor, "betas").recipe
     return replace(recipe, learning_rate=recipe.learning_rate * factor**0.5)
 
 
 def as_many(padded: Recipe, factor: float) -> Recipe:
-    """Exactly the sequences of a padded update in each update, so as many updates; half of the rows, about."""
+    """Put the sequences of a padded update into each update, so as many updates; about half of the rows."""
     return replace(padded, packing_factor=float(padded.gradient_accumulation_steps), gradient_accumulation_steps=1)
 
 

@@ -60,7 +60,7 @@ def laid_out(tokens: list[np.ndarray], rows: DocumentRows) -> PackedBatch:
 
 
 def new_model(seed: int, kind: type[GPT2LMHeadModel] = GPT2LMHeadModel, **options) -> GPT2LMHeadModel:
-    """Two layers, width 64, no dropout, for bytes; `options` are further ones of its configuration."""
+    """Make two layers, width 64, no dropout, for bytes; `options` are further ones of its configuration."""
     torch.manual_seed(seed)
     return kind(GPT2Config(**{
         "vocab_size": VOCABULARY, "n_positions": LENGTH, "n_embd": 64, "n_layer": 2, "n_head": 4,
@@ -85,7 +85,7 @@ def held_out_losses(model: GPT2LMHeadModel, held_out: list[np.ndarray]) -> tuple
 
 
 def updates_in_pass(train: list[np.ndarray]) -> int:
-    """As many for each arm."""
+    """Count the updates of one pass over the data, the same number for each arm."""
     return sum(map(len, train)) // (LENGTH * ROWS)
 
 

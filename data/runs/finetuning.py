@@ -103,7 +103,7 @@ class SpanLabels:
 
 
 def longest_shared_runs(store: TokenStore) -> tuple[np.ndarray, np.ndarray]:
-    """In each pair, the first longest run of tokens of sentence 1 that stands in sentence 2, without [CLS] and [SEP].
+    """Find in each pair the first longest run of sentence 1's tokens in sentence 2, without [CLS] and [SEP].
 
     Returns:
         First and last token of the run, counted in the sequence; -1 where there is none.

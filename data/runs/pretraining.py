@@ -65,7 +65,7 @@ def docstrings() -> Stores:
 
 
 def new_model(seed: int) -> PackedBert:
-    """Two layers, width 128: small enough for a CPU. Without dropout, since it sees each text a few times at most."""
+    """Make two layers, width 128, for a CPU; without dropout, since it sees each text a few times at most."""
     torch.manual_seed(seed)
     return PackedBert(BertConfig(
         vocab_size=4000, hidden_size=128, num_hidden_layers=2, num_attention_heads=4, intermediate_size=512,

@@ -52,7 +52,7 @@ def functions(path: Path) -> Iterator[str]:
 
 
 def function_stores(length: int) -> tuple[TokenStore, TokenStore]:
-    """The functions that fit into `length` tokens, each text once, as bytes after `BEGIN`: to train on, and held out.
+    """Store functions of at most `length` tokens, each text once, as bytes after `BEGIN`: to train on, and held out.
 
     Those of every tenth module, in an order drawn by one fixed seed, are held out, if they are not among the others.
     """

@@ -26,7 +26,7 @@ _CODES = (__doc__ or "").partition("\n\n")[2].strip()
 @click.group("packbook", cls=Commands, epilog=_CODES)
 @click.version_option(package_name="packlib", prog_name="packbook", message="%(prog)s %(version)s")
 def program() -> None:
-    """The packing workbook: its notebooks, run with parameters of your own."""
+    """Run the notebooks of the packing workbook with parameters of your own."""
 
 
 Pairs: TypeAlias = Sequence[tuple[str, str]]

@@ -60,7 +60,7 @@ with Path(__file__).with_name("series.csv").open(encoding="utf-8") as _file:
 
 
 def series(name: str) -> dict[str, str]:
-    """Color, marker and line style of a packing method or batching habit, the same in every figure.
+    """Return the color, marker and line style of a packing method or batching habit, the same in every figure.
 
     A name that is not listed gets a style computed from its letters, so that a new method shows up by itself.
     """

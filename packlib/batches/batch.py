@@ -163,7 +163,7 @@ class PackedBatch(Mapping):
 
 
 def sequence_of_slots(segment_ids: Tensor, num_sequences: int) -> Tensor:
-    """Number the sequences of the batch from 0, and give each slot the number of its own; shape (B·T,).
+    """Give each slot the number of its sequence in the batch, from 0; shape (B·T,).
 
     A slot of padding gets `num_sequences`.
     """

@@ -2,7 +2,6 @@
 
 import csv
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 from packlib.arguments import one_of, path_of
@@ -11,7 +10,7 @@ from packlib.installed import checkout_path
 from packlib.lengths.histogram import LengthHistogram
 from packlib.lengths.overlong import OVERLONG, Overlong
 from packlib.lengths.own_files import holds_counts, read_lengths
-from packlib.lengths.synthetic import FAMILIES
+from packlib.lengths.synthetic import ABOUT, FAMILIES
 
 with Path(__file__).with_name("data_sets.csv").open(encoding="utf-8") as _file:
     _STORED = {row.pop("name"): row for row in csv.DictReader(_file)}
@@ -38,7 +37,7 @@ def available() -> dict[str, str]:
     """List the names that `load` knows, each with one line about it."""
     return {
         **{name: "{about} ({kind}, up to {max_length})".format(**row) for name, row in _STORED.items()},
-        **{name: f"{_about(make)} (synthetic)" for name, make in FAMILIES.items()},
+        **{name: f"{about} (synthetic)" for name, about in ABOUT.items()},
     }
 
 
@@ -77,7 +76,18 @@ def load(
         ValueError: for an unknown name (naming the near ones), or a file with a broken line (naming it).
         FileNotFoundError: if there is no such file.
     """
-    name = str(path_of("name_or_path", name_or_path))
+    return load_argument("name_or_path", name_or_path, max_length, column, overlong)
+
+
+def load_argument(
+    argument: str,
+    name_or_path: str | os.PathLike[str],
+    max_length: int | None = None,
+    column: str | None = None,
+    overlong: Overlong = "error",
+) -> LengthHistogram:
+    """Load as `load` does what a user gave as the `argument`, which is what an error calls it."""
+    name = str(path_of(argument, name_or_path))
     one_of("overlong", overlong, OVERLONG)
     if name in available():
         if column is not None:
@@ -85,7 +95,7 @@ def load(
         return _data_set(name, max_length, overlong)
     path = at_home(name_or_path)
     if isinstance(name_or_path, str) and not path.exists() and not path.suffix and path.name == name:
-        one_of("name", name, available())
+        one_of(f"{argument}, if not a file,", name, available())
     if path.suffix == ".json":
         whole = LengthHistogram.load(path)
         return whole if max_length is None else whole.with_max_length(max_length, overlong)
@@ -105,9 +115,3 @@ def _data_set(name: str, max_length: int | None, overlong: Overlong) -> LengthHi
     if overlong not in ("error", "truncate"):
         raise ValueError(f"{name} is a formula that ends at its maximum length: overlong={overlong!r} does not apply.")
     return FAMILIES[name]() if max_length is None else FAMILIES[name](max_length=max_length)
-
-
-def _about(make: Callable) -> str:
-    """Return the first line of a docstring, as a phrase."""
-    line = (make.__doc__ or "").splitlines()[0].rstrip(".")
-    return line[0].lower() + line[1:] if line[1].islower() else line

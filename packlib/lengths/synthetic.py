@@ -19,7 +19,7 @@ _MOST = 1_000_000  # tokens, or whatever else a parameter counts
 def log_normal(
     num_sequences: int = 1_000_000, max_length: int = 2048, mean_log: float = 5.0, sigma_log: float = 1.0
 ) -> LengthHistogram:
-    """Text: the logarithm of the length is normal.
+    """Make lengths of text, whose logarithm is normal.
 
     `mean_log` is the logarithm's mean, `sigma_log` its standard deviation.
     """
@@ -32,7 +32,7 @@ def log_normal(
 
 
 def uniform(num_sequences: int = 1_000_000, max_length: int = 512, shortest: int = 1) -> LengthHistogram:
-    """Every length from the shortest to the maximum equally often."""
+    """Make every length from the shortest to the maximum equally often."""
     whole_number("max_length", max_length, 1, MAX_LENGTH)
     whole_number("shortest", shortest, 1, max_length)
     return _family("uniform", np.arange(1, max_length + 1) >= shortest, num_sequences, shortest=shortest)
@@ -45,7 +45,7 @@ def two_humped(
     widths: tuple[float, float] = (24.0, 48.0),
     share: float = 0.7,
 ) -> LengthHistogram:
-    """Two kinds of text, such as questions and articles: two normal humps.
+    """Make lengths of two kinds of text, such as questions and articles: two normal humps.
 
     The first hump holds `share` of the sequences; `centers` and `widths` (standard deviations) are in tokens.
     """
@@ -62,7 +62,7 @@ def two_humped(
 def protein_like(
     num_sequences: int = 1_000_000, max_length: int = 1024, mean: float = 472.0, shape: float = 2.0
 ) -> LengthHistogram:
-    """Proteins, in amino acids: a gamma distribution.
+    """Make lengths of proteins, in amino acids: a gamma distribution.
 
     The mean of 472 for eukaryotes (320 for bacteria) and shapes from 1.5 to 3: Tiessen, Pérez-Rodríguez,
     Delaye-Arredondo, BMC Research Notes 5:85 (2012).
@@ -84,7 +84,7 @@ def image_patch_like(
     sides: tuple[int, int] = (64, 384),
     widest: float = 2.0,
 ) -> LengthHistogram:
-    """Images of many sizes and shapes cut into square patches; the length is the number of whole patches.
+    """Make lengths of images of many sizes and shapes, cut into square patches: the number of whole patches.
 
     An image has the area of a square whose side is uniform over `sides` (pixels); its width / height is
     log-uniform from 1 / `widest` to `widest`. The idea: Dehghani et al., Patch n' Pack: NaViT (arXiv
@@ -109,6 +109,15 @@ FAMILIES: dict[str, Callable[..., LengthHistogram]] = {
     make.__name__.replace("_", "-"): make for make in (log_normal, uniform, two_humped, protein_like, image_patch_like)
 }
 
+ABOUT = {  # one line about each, for lists
+    "log-normal": "text: the logarithm of the length is normal",
+    "uniform": "every length from the shortest to the maximum equally often",
+    "two-humped": "two kinds of text, such as questions and articles: two normal humps",
+    "protein-like": "proteins, in amino acids: a gamma distribution",
+    "image-patch-like": "images of many sizes and shapes cut into square patches; "
+    "the length is the number of whole patches",
+}
+
 
 def _pair(name: str, values: Any) -> tuple[Any, Any]:
     if not isinstance(values, (tuple, list, np.ndarray)) or len(values) != 2:
@@ -128,7 +137,7 @@ def _normal_cdf(values: np.ndarray) -> np.ndarray:
 
 
 def _family(name: str, weights: np.ndarray, num_sequences: int, **parameters: object) -> LengthHistogram:
-    """`weights[l - 1]` is the share of length l, up to a factor."""
+    """Share sequences out to the lengths from 1 up, in proportion to their weights."""
     whole_number("num_sequences", num_sequences, 1)
     counts = np.concatenate([[0], apportion(np.asarray(weights, float), num_sequences)])
     listed = ", ".join(f"{key} {value}" for key, value in parameters.items())

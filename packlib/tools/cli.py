@@ -18,9 +18,9 @@ from click.shell_completion import CompletionItem
 
 from packlib.arguments import listed, one_line, one_of, percent
 from packlib.files import at_home, atomic_path, delivery, output_path, regular_file
-from packlib.lengths import available, load
+from packlib.lengths import available
 from packlib.lengths.overlong import CUT_RULES, OVERLONG
-from packlib.lengths.sources import file_of
+from packlib.lengths.sources import file_of, load_argument
 from packlib.lengths.waste import HABITS
 from packlib.packing import METHODS, Method, PackingPlan, plan
 from packlib.tools.exits import Commands, call, first_interrupt_raised, in_shell, uninterrupted
@@ -258,7 +258,7 @@ def _plan(
     if method in ("auto", "optimal"):
         show = partial(print, end="\033[K\r", file=sys.stderr, flush=True)
         options["progress"] = show if shown else False
-    histogram = load(values.pop("lengths"), **values)
+    histogram = load_argument("lengths", values.pop("lengths"), **values)
     started = time.perf_counter()
     with first_interrupt_raised(), warnings.catch_warnings(record=True) as warned:
         best = plan(histogram, method=method, max_sequences_per_pack=max_sequences_per_pack, **options)

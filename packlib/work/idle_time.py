@@ -51,6 +51,8 @@ def waiting(each: Iterable[float], ranks: int, packs_per_rank: int = 1, *, seed:
     each = as_floats("each", each)
     if each.ndim != 1:
         raise ValueError(f"each must have one dimension, not the shape {each.shape}.")
+    if not len(each):
+        raise ValueError("each must hold the work of at least 1 pack, not of 0.")
     if step > len(each):
         raise ValueError(f"ranks × packs_per_rank must be at most {len(each)}, the number of packs, not {step}.")
     each = each[: len(each) // step * step]

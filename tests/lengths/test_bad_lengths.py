@@ -58,7 +58,7 @@ VALUES = [
     (lambda: protein_like(mean=1e12), "mean must be above 0 and at most 1000000"),
     (lambda: image_patch_like(sides=(64, 32)), r"sides\[1\] must be from 64"),
     (lambda: load("wikipdia"), "'wikipdia': did you mean 'wikipedia'"),
-    (lambda: load("zzz"), "name must be 'wordnet', 'wordnet-pairs', 'docstrings'"),
+    (lambda: load("zzz"), "name_or_path, if not a file, must be 'wordnet', 'wordnet-pairs', 'docstrings'"),
     (lambda: load("squad", column="length"), "column is for files; squad is"),
     (lambda: load("wordnet", max_length=0), "max_length must be"),
     (lambda: load("squad", max_length=5, overlong="trunc"), "'trunc': did you mean 'truncate'"),

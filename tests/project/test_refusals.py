@@ -149,7 +149,7 @@ def padded(rows):
 # a function, a call that works, and what its arguments may be
 CALLS = {
     "load": (lengths.load, {"name_or_path": "squad", "max_length": 384, "overlong": "error", "column": None},
-             {"name_or_path": Instance(but=["it"], more=[b"squad", True]),
+             {"name_or_path": Instance(more=[b"squad", True]),
               "max_length": Whole(1, 1 << 24, none=True), "overlong": Word()}),
     "LengthHistogram": (lengths.LengthHistogram, {"counts": [0, 1, 2], "name": "a", "max_length": 2, "kind": "measured",
                         "source": "", "truncated": 0, "dropped": 0},
@@ -497,8 +497,7 @@ CALLS = {
                                   gradient_accumulation_steps=1, ranks=2, steps=1, work=WORK, tolerance=0.05,
                                   overlong="error", progress=False),
               dict(data=Instance(but=["it"], more=[[[1]], True]), max_length=Whole(1, 1 << 24, none=True),
-                   source=Instance(none=True, but=["it"], more=[[True], [1.5], [-1], [0], [NAN], [[1]], [2**70],
-                                                                [None]]),
+                   source=Instance(none=True, more=[[True], [1.5], [-1], [0], [NAN], [[1]], [2**70], [None]]),
                    max_sequences_per_pack=NO_LIMIT, batch_size=Whole(1, 2**63 - 1, none=False),
                    gradient_accumulation_steps=Whole(1, 2**63 - 1), ranks=Whole(2, 2**63 - 1),
                    steps=Whole(1, 2**63 - 1, none=True), work=Instance(none=True), tolerance=Number([-0.1]),
@@ -559,10 +558,10 @@ SAYS = {
     "what": "length", "patches": "patch", "indices": "sequence number", "score": "difficult", "target_lengths":
     "target length", "local_lengths": "length", "counts": "histogram", "matrix": "target", "max_length": "maximum",
     "sequence_places": "places", "min_batch": "max_batch", "min_length": "max_length", "sizes": "pack 0",
-    "dataset": "sample|data set|row|column", "source": "length|input_id", "samples": "input_ids",
+    "dataset": "sample|data set|row|column", "source": "input_id", "samples": "input_ids",
     "rows": "seq_length|position_id|input_id",
-    "each": "packs", "input_ids": "tokens",
-    "lengths": "length|^name must be", "sample_ids": "sample", "segment_ids": "sequence|input_id", "sequences": "token",
+    "input_ids": "tokens",
+    "sample_ids": "sample", "segment_ids": "sequence|input_id", "sequences": "token",
 }  # fmt: skip
 
 

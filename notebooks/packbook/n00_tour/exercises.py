@@ -10,7 +10,7 @@ NINE, ROW = tuple(range(4, 13)), 24  # three full rows; greedy rules need four
 
 
 def first_fit(lengths, max_length):
-    """Packs as lists of lengths: from long to short, each into the first pack that has room."""
+    """Put texts, from long to short, into the first pack that has room; return packs as lists of lengths."""
     packs = []
     for length in sorted(lengths, reverse=True):
         pack = next((pack for pack in packs if sum(pack) + length <= max_length), None)
@@ -47,7 +47,7 @@ def near_the_best(packs, lengths, max_length):
 
 
 def strangers(lengths):
-    """The share of all pairs of tokens in a pack that belong to two different texts."""
+    """Return the share of all pairs of tokens in a pack that belong to two different texts."""
     return 1 - sum(length**2 for length in lengths) / sum(lengths) ** 2
 
 
@@ -56,7 +56,7 @@ def draw_pack(rng):
 
 
 def draw_texts(rng):
-    """Texts of a sixth to more than half of a row, for which each good rule comes near enough to the best."""
+    """Draw texts of a sixth to more than half of a row, for which each good rule comes near enough to the best."""
     while True:
         lengths = [rng.randint(16, 56) for _ in range(rng.randint(2, 40))]
         if not any(near_the_best(packs, lengths, 96) for packs in from_long_to_short(lengths, 96)):
@@ -64,13 +64,13 @@ def draw_texts(rng):
 
 
 def from_long_to_short(lengths, max_length):
-    """The packs of first fit, best fit and worst fit."""
+    """Pack by first fit, best fit and worst fit; return the packs of each."""
     choices = (lambda packs: packs[0], lambda packs: max(packs, key=sum), lambda packs: min(packs, key=sum))
     return [in_the_given_order(choose, sorted(lengths, reverse=True), max_length) for choose in choices]
 
 
 def in_the_given_order(choose, lengths, max_length):
-    """Packs of texts that are taken as they come: `choose` picks among the packs with room."""
+    """Pack texts as they come; `choose` picks among the packs with room."""
     packs = []
     for length in lengths:
         able = [pack for pack in packs if sum(pack) + length <= max_length]

@@ -6,7 +6,7 @@ from packbook.exercises import Exercise, Exercises
 
 
 def padding_share(lengths, max_length):
-    """The share of slots that are padding when each sequence is padded to `max_length`."""
+    """Return the share of slots that are padding when each sequence is padded to `max_length`."""
     return 1 - sum(lengths) / (len(lengths) * max_length)
 
 
@@ -16,7 +16,7 @@ def draw_lengths_and_maximum(rng):
 
 
 def best_factor(counts):
-    """`counts[l]` sequences have length l; the last index is the maximum length."""
+    """Return the best packing factor; `counts[l]` sequences have length l, and the last l is the maximum length."""
     tokens = sum(length * count for length, count in enumerate(counts))
     return (len(counts) - 1) * sum(counts) / tokens
 
@@ -28,7 +28,7 @@ def draw_counts(rng):
 
 
 def slots_of_batches(lengths, batch_size):
-    """The slots of all batches, cut in the given order, each padded to its longest sequence."""
+    """Return the slots of all batches, cut in the given order, each padded to its longest sequence."""
     batches = [lengths[i : i + batch_size] for i in range(0, len(lengths), batch_size)]
     return sum(len(batch) * max(batch) for batch in batches)
 
@@ -38,7 +38,7 @@ def draw_lengths_and_batch(rng):
 
 
 def mean_width(lengths, batch_size):
-    """The mean length of the longest of `batch_size` sequences, chosen at random, each at most once."""
+    """Return the mean length of the longest of `batch_size` sequences, chosen at random, each at most once."""
     total = 0
     for shorter, length in enumerate(sorted(lengths)):
         total += length * math.comb(shorter, batch_size - 1)  # choices whose longest is this one
@@ -57,7 +57,7 @@ MANY = [  # too many choices to list
 
 
 def mean_width_with_repeats(lengths, batch_size):
-    """The same if a sequence may come several times: the notebook's formula."""
+    """Return the same mean if a sequence may come several times: the notebook's formula."""
     number = len(lengths)
     ordered = sorted(lengths)
     chances = [((at + 1) / number) ** batch_size - (at / number) ** batch_size for at in range(number)]

@@ -7,7 +7,7 @@ from packlib.packing import plan
 
 
 def tightest_space(spaces, length):
-    """The space of the pack that takes `length` under LPFHP; 0 if a new pack must be opened."""
+    """Return the space of the pack that takes `length` under LPFHP; 0 if a new pack must be opened."""
     return min((space for space in spaces if space >= length), default=0)
 
 
@@ -16,7 +16,7 @@ def draw_spaces_and_length(rng):
 
 
 def move_group(groups, length, copies, slots):
-    """`groups[space]` packs have this space left: the same after SPFHP placed all copies of a length."""
+    """Return `groups` after SPFHP placed all copies of a length; `groups[space]` packs have this space left."""
     groups, left = dict(groups), copies
     while left:
         widest = max((space for space, packs in groups.items() if packs), default=0)
@@ -71,7 +71,7 @@ def one_copy_for_each_pack(groups, length, copies, slots):
 
 
 def copies_left_out(groups, length, copies, slots):
-    """Copies that find no space are dropped."""
+    """Drop the copies that find no space."""
     moved = move_group(groups, length, copies, slots)
     opened = sum(moved.values()) - sum(groups.values())
     moved[slots - length] = moved.get(slots - length, 0) - opened

@@ -20,7 +20,7 @@ def draw_pack(rng):
 
 
 def fewest_pairs(lengths, max_length):
-    """The fewest packs when a pack holds at most two sequences."""
+    """Return the fewest packs when a pack holds at most two sequences."""
     packs, rest = 0, sorted(lengths)
     while rest:
         longest = rest.pop()
@@ -44,7 +44,7 @@ def three_bounds(lengths, max_length):
 
 
 def neighbors(lengths, max_length):
-    """Pairs of neighbors, from short to long."""
+    """Pair neighbors, from short to long."""
     packs, rest = 0, sorted(lengths)
     while rest:
         shortest = rest.pop(0)
@@ -55,7 +55,7 @@ def neighbors(lengths, max_length):
 
 
 def mirror_images(lengths, max_length):
-    """Pairs that fill a pack to the last slot, and everybody else alone."""
+    """Pair sequences that fill a pack to the last slot, and leave all others alone."""
     packs, rest = 0, sorted(lengths)
     while rest:
         longest = rest.pop()
@@ -97,7 +97,7 @@ def left_over_alone(counts, strategies, x):
 
 
 def filled_lengths(places, lengths):
-    """The lengths of the sequences that take the places, from long to short."""
+    """Return the lengths of the sequences that take the places, from long to short."""
     left, taken = sorted(lengths), []
     for place in sorted(places, reverse=True):
         fits = [length for length in left if length <= place]

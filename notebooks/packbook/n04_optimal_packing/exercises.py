@@ -9,7 +9,7 @@ from packbook.n04_optimal_packing.runs import best_pack, in_words
 
 
 def simple_bound(lengths, max_length, depth):
-    """The better of two bounds: by tokens, and by sequences."""
+    """Return the better of two bounds: by tokens, and by sequences."""
     return max(math.ceil(sum(lengths) / max_length), math.ceil(len(lengths) / depth))
 
 
@@ -36,7 +36,7 @@ def draw_prices(rng):
 
 
 def wasted(pack, counts, prices, best, packs):
-    """The prices of the pack alone: whether it wastes no more than all packs may waste together."""
+    """Ask by the pack's prices alone whether it wastes no more than all packs may waste together."""
     worth = sum(prices[length] * n for length, n in counts.items())
     return best - sum(prices[length] for length in pack) < packs * best - worth
 

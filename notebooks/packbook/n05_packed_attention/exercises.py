@@ -22,7 +22,7 @@ def bounds(packs):
 
 
 def draw_ids(rng, most=4):
-    """The segment ids of one pack: 1, 1, 2, …, often with padding behind them."""
+    """Draw the segment ids of one pack: 1, 1, 2, …, often with padding after them."""
     ids = [number for number in range(1, rng.randint(1, most) + 1) for _ in range(rng.randint(1, 3))]
     return ids + [0] * rng.choice((0, 0, 1, 2))
 
@@ -57,14 +57,14 @@ def across_the_borders(input_ids, segment_ids):
 
 
 def the_token_itself(input_ids, segment_ids):
-    """The labels that transformers takes, which shifts them."""
+    """Make the labels that transformers takes, which shifts them."""
     before = [0, *segment_ids]
     there = zip(input_ids, segment_ids, before, strict=False)
     return [token if new == old and new > 0 else -100 for token, new, old in there]
 
 
 def window_mask(segment_ids, window):
-    """True where a query (row) may look at a key (column): own sequence, not ahead, fewer than `window` slots back."""
+    """Mark the keys (columns) of each query (row): own sequence, not ahead, fewer than `window` slots back."""
     slots = torch.arange(len(segment_ids))
     back = slots[:, None] - slots
     return (segment_ids[:, None] == segment_ids) & (back >= 0) & (back < window)
@@ -80,7 +80,7 @@ def both_ways(segment_ids, window):
 
 
 def who_sees_whom(layer, segment_ids):
-    """All pairs (receiver, source) of different sequences for which the source's inputs move the receiver's outputs."""
+    """Find all pairs (receiver, source) of sequences where the source's inputs move the receiver's outputs."""
     found, x = set(), torch.linspace(1, 2, len(segment_ids), dtype=torch.float64)
     before = layer(x)
     for source in segment_ids.unique().tolist():
@@ -104,7 +104,7 @@ class Layer:
 
 
 def layers_for(ids: Tensor) -> list[Layer]:
-    """Layers that keep the sequences of `ids` apart, and some that do not, from simple to hard."""
+    """Make layers that keep the sequences of `ids` apart, and some that do not, from simple to hard."""
     own = allowed_pairs(ids[None])[0]
     window = window_mask(torch.ones_like(ids), 3)
     positions = reset_positions(ids[None])[0]
@@ -126,7 +126,7 @@ def draw_layer_and_ids(rng):
 
 
 def padding_too(layer, segment_ids):
-    """Padding counts as one more sequence."""
+    """Count padding as one more sequence."""
     moved = who_sees_whom(layer, segment_ids + 1)
     return [(receiver - 1, source - 1) for receiver, source in moved]
 

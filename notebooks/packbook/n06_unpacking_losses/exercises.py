@@ -7,7 +7,7 @@ from packbook.n06_unpacking_losses.lab import FAULTS, SUSPECTS, not_the_four
 
 
 def unpack(values, slots, starts):
-    """The summed loss of each sequence, and its number of predicted tokens, as two lists or tensors."""
+    """Return the summed loss of each sequence, and its number of predicted tokens, as two lists or tensors."""
     sequence = torch.searchsorted(starts, slots, right=True) - 1
     zeros = torch.zeros(len(starts), dtype=values.dtype)
     return zeros.index_add(0, sequence, values), zeros.index_add(0, sequence, torch.ones_like(values))
@@ -18,7 +18,7 @@ def as_tensors(values, slots, starts):
 
 
 def draw_losses(rng):
-    """Losses at some slots of up to five sequences."""
+    """Draw losses at some slots of up to five sequences."""
     starts = [0, *sorted(rng.sample(range(1, 20), rng.randint(0, 4)))]
     slots = sorted(rng.sample(range(24), rng.randint(1, 8)))
     return as_tensors([rng.randint(1, 9) for _ in slots], slots, starts)
@@ -36,13 +36,13 @@ def means_in_place_of_sums(values, slots, starts):
 
 
 def sequence_mean(packs):
-    """`packs[i][j]` holds the losses of the predicted tokens of sequence j in pack i, or nothing."""
+    """Return the mean of sequences' means; `packs[i][j]` has the losses of sequence j in pack i, or nothing."""
     means = [sum(losses) / len(losses) for pack in packs for losses in pack if losses]
     return sum(means) / len(means)
 
 
 def draw_packs(rng):
-    """Packs of one to three sequences; some of these have nothing to predict."""
+    """Draw packs of one to three sequences, some of which have nothing to predict."""
     packs = [
         [[float(rng.randint(1, 9)) for _ in range(rng.randint(0, 3))] for _ in range(rng.randint(1, 3))]
         for _ in range(rng.randint(1, 3))
@@ -73,7 +73,7 @@ def empty_ones_count(packs):
 
 
 def loss_factor(counts):
-    """`counts[r][s]` sequences are in micro-batch s of replica r; what multiplies a micro-batch's summed loss."""
+    """Return the factor of every summed loss; `counts[r][s]` sequences are in micro-batch s of replica r."""
     return len(counts) / sum(map(sum, counts))
 
 

@@ -22,7 +22,7 @@ class MeansExplorer(Explorer):
     shown_controls = ("loss", "moved")
 
     def __init__(self, packs: Sequence[Sequence[int]] = ((2,), (6, 6))):
-        """`packs` holds the numbers of predicted tokens of each sequence; A is the first."""
+        """Explore `packs`: the number of predicted tokens of each sequence; A is the first."""
         try:
             self.packs = [[whole_number("packs", n, 1) for n in pack] for pack in packs if len(pack)]
         except (TypeError, ValueError):

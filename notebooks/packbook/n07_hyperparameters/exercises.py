@@ -43,7 +43,7 @@ def each_update_for_itself(counts, target):
 
 
 def same_memory(beta, before, after):
-    """The beta for `after` sequences per update that forgets, sequence for sequence, as `beta` does for `before`."""
+    """Return the beta for `after` sequences per update that forgets as many sequences as `beta` does for `before`."""
     return beta ** (after / before)
 
 
@@ -52,7 +52,7 @@ def draw_memory(rng):
 
 
 def fit_device(target, factor, replicas, most_rows):
-    """Micro-batch and accumulation of the packed run: few micro-batches, as full as the device allows."""
+    """Choose micro-batch and accumulation of packed runs: few micro-batches, as full as the device allows."""
 
     def off(option):
         return abs(math.prod(option) * replicas * factor / target - 1)
@@ -63,7 +63,7 @@ def fit_device(target, factor, replicas, most_rows):
 
 
 def draw_device(rng):
-    """Numbers for which some pair comes within 3 %."""
+    """Draw numbers for which some pair comes within 3 %."""
     while True:
         factor, replicas, most_rows = rng.choice([1.5, 1.99, 2.5, 4]), rng.choice([1, 2, 8]), rng.randint(8, 40)
         target = rng.randint(2, 40) * replicas * most_rows

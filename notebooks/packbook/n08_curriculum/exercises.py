@@ -4,7 +4,7 @@ from packbook.exercises import Exercise, Exercises
 
 
 def slots_saved(duration, shortest, longest):
-    """The share of the slots of full rows that is saved while the length grows evenly."""
+    """Return the share of the slots of full rows that is saved while the length grows evenly."""
     return duration * (longest - shortest) / 2 / longest
 
 
@@ -14,7 +14,7 @@ def draw_warmup(rng):
 
 
 def length_due(done, total, duration, lengths):
-    """The length when `done` of `total` updates are over: all but the last share the warm-up equally."""
+    """Return the length when `done` of `total` updates are over: all but the last share the warm-up equally."""
     warmup = round(duration * total)
     if done >= warmup:
         return lengths[-1]
@@ -46,7 +46,7 @@ def with_a_share_for_the_last(done, total, duration, lengths):
 
 
 def fair_updates(tokens, rows, duration, lengths):
-    """The smallest number of updates that see so many tokens."""
+    """Return the smallest number of updates that see so many tokens."""
     updates = 1
     while rows * sum(length_due(done, updates, duration, lengths) for done in range(updates)) < tokens:
         updates += 1

@@ -100,7 +100,7 @@ def show_long_runs(ended: dict[str, np.ndarray]) -> None:
 
 
 def _with_rate(arm: str) -> str:
-    """ "0.3, truncated, 0.006" as "truncated, 30 %, rate 0.006"; the rate of full rows where none is named."""
+    """Write "0.3, truncated, 0.006" as "truncated, 30 %, rate 0.006"; the rate of full rows where none is named."""
     way = next(name for name in NAMES if arm.startswith(name))
     own = arm[len(way) :].lstrip(", ")
     return f"{NAMES[way]}, rate {own or '0.003'}"

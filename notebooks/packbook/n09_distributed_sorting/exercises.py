@@ -15,13 +15,13 @@ def buckets(lengths, splitters):
 
 
 def draw_lengths_and_splitters(rng):
-    """A few lengths, many of which equal a splitter; splitters may be equal too."""
+    """Draw a few lengths, many of which equal a splitter; splitters may be equal too."""
     splitters = sorted(rng.randint(2, 8) for _ in range(rng.randint(1, 3)))
     return [rng.randint(1, 9) for _ in range(rng.randint(1, 8))], splitters
 
 
 def tie_cuts(ties, wanted):
-    """`ties[r]` rows of rank r tie at a cut; how many of each go before it, `wanted` in all, in the order of ranks."""
+    """Return how many of each rank's `ties[r]` rows go before the cut: `wanted` in all, in the order of ranks."""
     return [min(max(wanted - sum(ties[:rank]), 0), count) for rank, count in enumerate(ties)]
 
 
@@ -31,7 +31,7 @@ def draw_ties(rng):
 
 
 def shared_evenly(ties, wanted):
-    """Each rank gives the same share, as far as it goes."""
+    """Take the same number from each rank, as far as it goes."""
     given, left = [0] * len(ties), wanted
     while left:
         for rank, count in enumerate(ties):

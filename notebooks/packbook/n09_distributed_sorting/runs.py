@@ -121,7 +121,8 @@ def packing_traffic(world_size: int, num_sequences: int, max_length: int) -> dic
 
 
 def time_in_words(seconds: float) -> str:
-    """
+    """Write a time with a unit that suits it.
+
     >>> from packbook.n09_distributed_sorting.runs import time_in_words
     >>> time_in_words(2.9e-6), time_in_words(0.16), time_in_words(160)
     ('3 µs', '160 ms', '160 s')

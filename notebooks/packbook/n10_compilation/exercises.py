@@ -7,12 +7,12 @@ from packbook.n10_compilation.runs import meets_new, onset
 
 
 def padded_slots(lengths, edges):
-    """Slots of all rows; a row is as long as the first edge that its sequence fits into."""
+    """Return the slots of all rows; a row is as long as the first edge that its sequence fits into."""
     return sum(min(edge for edge in edges if edge >= length) for length in lengths)
 
 
 def best_edges(lengths, k):
-    """k different edges with the least slots: the dynamic program, which keeps the edges beside the slots."""
+    """Choose k different edges with the least slots: the dynamic program, which keeps the edges beside the slots."""
     edges = sorted(set(lengths))
     below = [0, *(sum(length <= edge for length in lengths) for edge in edges)]
     best = {j: (edge * below[j + 1], [edge]) for j, edge in enumerate(edges)}  # one bucket up to edge j
@@ -39,7 +39,7 @@ def _edges_fault(got, lengths, k):
 
 
 def warm_order(lengths, ranks):
-    """Rounds first, in each of which every rank gets the same length, longest first; the rest as it was."""
+    """Order rows so that rounds come first, in which all ranks get one length, longest first; the rest as it was."""
     padded = list(lengths)
     kept = sorted(set(lengths))
     for length, longer in pairwise(kept):
@@ -101,7 +101,7 @@ def pads_only_its_own(lengths, ranks):
 
 
 def take_away_one_by_one(lengths, k):
-    """Greedy: from all lengths, take away the edge that costs least, until k are left."""
+    """Take away, greedily, from all lengths the edge that costs least, until k are left."""
     edges = sorted(set(lengths))
     while len(edges) > k:
         edges = min(

@@ -28,7 +28,7 @@ class ShapesExplorer(Explorer):
     most = 32
 
     def __init__(self, dataset: str = "wikipedia", seconds: float = 10.0, own: Sequence[int] = (64, 128, 256)) -> None:
-        """`seconds` to compile one graph; `own` lengths to pad to, to which the longest is added."""
+        """Take `seconds` to compile one graph, and `own` lengths to pad to, to which the longest is added."""
         self.own = sorted(set(map(int, own)))
         if not self.own or self.own[0] < 1:
             raise ValueError(f"own must be whole numbers from 1, not {own!r}.")

@@ -15,14 +15,14 @@ def draw_counts(rng):
 
 
 def round_at_random(value, spacing, draw):
-    """`value` rounded to a multiple of `spacing`: up if `draw`, uniform from 0 to 1, says so."""
+    """Round `value` to a multiple of `spacing`: up if `draw`, uniform from 0 to 1, says so."""
     steps = value / spacing
     below = math.floor(steps)
     return (below + (draw < steps - below)) * spacing
 
 
 def draw_rounding(rng):
-    """Draws that are not close to the border, where floating point decides."""
+    """Draw numbers that are not close to the border, where floating point decides."""
     while True:
         value, spacing, draw = rng.randint(-40, 40) / 8, rng.choice([1, 0.5, 2]), rng.randint(1, 99) / 100
         if abs(value / spacing % 1 - draw) > 0.005:
@@ -30,7 +30,7 @@ def draw_rounding(rng):
 
 
 def first_lamb_step(weights, gradient, rate, decay):
-    """A tensor's values after LAMB's first update, with bias correction and epsilon 0."""
+    """Return a tensor's values after LAMB's first update, with bias correction and epsilon 0."""
     signs = (math.copysign(1.0, g) for g in gradient)  # m̂ is the gradient, and v̂ its square
     u = [sign + decay * x for sign, x in zip(signs, weights, strict=True)]
     ratio = math.hypot(*weights) / math.hypot(*u) if any(weights) and any(u) else 1.0

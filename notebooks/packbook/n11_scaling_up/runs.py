@@ -37,7 +37,7 @@ def whole_gradients(
 
 
 def replica(rank: int, model: nn.Module, batches: list[PackedBatch]) -> dict[str, Gradients]:
-    """This replica's gradients after the all-reduce: with the counts of all replicas, and as a mean of means."""
+    """Compute this replica's gradients after the all-reduce: by the counts of all replicas, and as a mean of means."""
     objective, found = PretrainingObjective(), {}
     own = objective.counts(batches[rank])  # masked tokens, and sequences
     for how in ("counts of all", "mean of means"):

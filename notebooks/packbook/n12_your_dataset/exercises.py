@@ -6,7 +6,7 @@ from packlib.packing import plan
 
 
 def same_update(sequences, factor, most):
-    """(micro batch, accumulation) of packs that together hold about as many sequences as an update did."""
+    """Choose (micro batch, accumulation) of packs that together hold about as many sequences as an update did."""
     pairs = [
         (rows, steps)
         for rows in range(most, 0, -1)
@@ -30,7 +30,7 @@ def draw_slots(rng):
 
 
 def smallest_depth(packs, within):
-    """The smallest depth whose packs are at most a share `within` above the fewest."""
+    """Find the smallest depth whose packs are at most a share `within` above the fewest."""
     most = min(packs.values()) * (1 + within)
     return min(depth for depth, number in packs.items() if number <= most)
 

@@ -4,7 +4,7 @@ from packbook.exercises import Exercise, Exercises
 
 
 def pack_work(lengths, per_token, per_square):
-    """The work of a pack: `per_token` for each token, `per_square` for each squared token of length."""
+    """Return the work of a pack: `per_token` for each token, `per_square` for each squared token of length."""
     return sum(per_token * length + per_square * length**2 for length in lengths)
 
 
@@ -13,7 +13,7 @@ def draw_pack(rng):
 
 
 def share_waited(steps):
-    """The share of the time that the average rank waits; `steps` has the work of each rank in each step."""
+    """Return the share of time that the average rank waits; `steps` has the work of each rank in each step."""
     slowest = sum(max(ranks) for ranks in steps)
     mean = sum(sum(ranks) / len(ranks) for ranks in steps)
     return 1 - mean / slowest

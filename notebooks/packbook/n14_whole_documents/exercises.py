@@ -7,7 +7,7 @@ from packlib.packing import document_rows, least_cuts
 
 
 def split_pieces(length, slots):
-    """The lengths of the pieces that `split` makes of a document, in their order."""
+    """Return the lengths of the pieces that `split` makes of a document, in their order."""
     return [slots] * (length // slots) + [length % slots] * (length % slots > 0)
 
 
@@ -16,7 +16,7 @@ def draw_document(rng):
 
 
 def wrapped_cuts(lengths, slots):
-    """In how many places wrapping cuts the documents."""
+    """Return the number of places where wrapping cuts the documents."""
     ends, end = set(), 0
     for length in lengths:
         end += length

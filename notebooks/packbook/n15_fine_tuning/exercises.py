@@ -52,7 +52,7 @@ def draw_rows(rng):
 
 
 def across_borders(labels, segments, sequences):
-    """The slip of a loss that does not look where a sequence ends."""
+    """Weigh tokens as a loss does that does not look where a sequence ends."""
     weights = []
     for row, owner in zip(labels, segments, strict=True):
         asked = [after if after > 0 and label != -100 else 0 for after, label in zip(owner[1:], row[1:], strict=True)]

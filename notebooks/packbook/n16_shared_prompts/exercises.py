@@ -4,7 +4,7 @@ from packbook.exercises import Exercise, Exercises
 
 
 def group_tokens(prompt, answers):
-    """The tokens of a row that holds a prompt once, and a head for each answer."""
+    """Return the tokens of a row that holds a prompt once, and a head for each answer."""
     return prompt - 1 + sum(length + 1 for length in answers)
 
 
@@ -13,7 +13,7 @@ def draw_group(rng):
 
 
 def seen_until(parents, slots):
-    """For each slot of a row, the slot from which on it is not seen; nodes come in the order of a walk."""
+    """Return for each slot of a row the slot from which on it is not seen; nodes come in the order of a walk."""
     ends = [sum(slots[: node + 1]) for node in range(len(slots))]
     for node in range(len(parents) - 1, 0, -1):
         ends[parents[node]] = max(ends[parents[node]], ends[node])
@@ -21,7 +21,7 @@ def seen_until(parents, slots):
 
 
 def draw_tree(rng):
-    """Nodes in the order of a walk; each node that is not a leaf has two children or three."""
+    """Draw nodes in the order of a walk; each node that is not a leaf has two children or three."""
     parents, slots = [], []
 
     def add(parent, levels):
@@ -37,7 +37,7 @@ def draw_tree(rng):
 
 
 def forced_tokens(parents, slots, max_length):
-    """The tokens that all rows of a tree hold at least, its copies included."""
+    """Return the tokens that all rows of a tree hold at least, its copies included."""
     through, below = list(slots), [0] * len(slots)
     for node, parent in enumerate(parents[1:], 1):
         through[node] += through[parent]
@@ -58,7 +58,7 @@ def draw_rows(rng):
 
 
 def one_copy_of_what_is_below(parents, slots, max_length):
-    """The error of counting what is below a node without its own copies."""
+    """Count what is below a node without its own copies: an error."""
     through, below = list(slots), [0] * len(slots)
     for node, parent in enumerate(parents[1:], 1):
         through[node] += through[parent]
@@ -69,7 +69,7 @@ def one_copy_of_what_is_below(parents, slots, max_length):
 
 
 def rows_of_the_node_alone(parents, slots, max_length):
-    """The error of leaving a node all slots of a row but its own."""
+    """Leave a node all slots of a row but its own: an error."""
     below, total = [0] * len(slots), 0
     for node in range(len(slots) - 1, -1, -1):
         rows = max(1, -(-below[node] // max(1, max_length - slots[node])))

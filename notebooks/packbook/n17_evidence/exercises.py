@@ -9,7 +9,7 @@ from packbook.exercises import Exercise, Exercises
 
 
 def paired_interval(first, second, t):
-    """The lowest and the highest mean difference of `first` less `second`; `t` is Student's factor."""
+    """Return the lowest and highest mean difference of `first` less `second`; `t` is Student's factor."""
     d = [one - other for one, other in zip(first, second, strict=True)]
     n, mean = len(d), sum(d) / len(d)
     s = (sum((x - mean) ** 2 for x in d) / (n - 1)) ** 0.5
@@ -35,7 +35,7 @@ def with_n_below(first, second, t):
 
 
 def sign_flip_p(differences):
-    """The share of all ways to flip signs whose sum is at least as far from 0 as the one that was observed."""
+    """Return the share of all ways to flip signs whose sum is at least as far from 0 as the observed sum."""
     observed = abs(sum(differences))
     flipped = [
         abs(sum(sign * d for sign, d in zip(signs, differences, strict=True)))
@@ -58,7 +58,7 @@ def one_tail(differences):
 
 
 def choose_seeds(deviation, wanted, arms, most):
-    """The fewest seeds for which all of `arms` intervals together hold with 95 %, each at most ± `wanted`; or 0."""
+    """Find the fewest seeds for which all `arms` intervals together hold with 95 %, each at most ± `wanted`; or 0."""
     confidence = 1 - 0.05 / arms
     for n in range(2, most + 1):
         if t.ppf((1 + confidence) / 2, n - 1) * deviation / n**0.5 <= wanted:

@@ -7,7 +7,7 @@ from packlib.arguments import percent
 
 
 def cut_by_tokens(lengths, budget):
-    """Lists of lengths, in order, each as long as the budget allows. No length is above the budget."""
+    """Cut lengths, in order, into lists as long as the budget allows. No length is above the budget."""
     batches = []
     for length in lengths:
         if not batches or sum(batches[-1]) + length > budget:
@@ -31,7 +31,7 @@ def cut_by_slots(lengths, budget):
 
 
 def update_rates(sizes, ranks, accumulation, reference, rate):
-    """The linear rate of each update; `sizes` are the samples of all micro-batches in turn."""
+    """Return the linear rate of each update; `sizes` are the samples of all micro-batches in turn."""
     every = ranks * accumulation
     return [rate * sum(sizes[i : i + every]) / reference for i in range(0, len(sizes), every)]
 
@@ -43,7 +43,7 @@ def draw_sizes(rng):
 
 
 def row_for(rooms, sample):
-    """The position of the row with room for both that points most along the sample; -1 if no row has room."""
+    """Return the position of the row with room for both that points most along the sample; -1 if no row has room."""
     best, found = -1.0, -1
     for row, (tokens, patches) in enumerate(rooms):
         along = tokens * sample[0] + patches * sample[1]
@@ -72,7 +72,7 @@ def row_by_tokens_alone(rooms, sample):
 
 
 def pipeline_updates(lengths, budget):
-    """From long to short: the first is the widest, so as many rows as it allows; dealt to four in turn."""
+    """Cut samples, from long to short, to updates as high as their first allows; deal each to four in turn."""
     ids, updates = sorted(range(len(lengths)), key=lambda i: -lengths[i]), []
     while ids:
         rows = min(budget // lengths[ids[0]], len(ids) // 4)
@@ -82,7 +82,7 @@ def pipeline_updates(lengths, budget):
 
 
 def draw_updates(rng):
-    """Lengths for which the reference keeps what is asked."""
+    """Draw lengths for which the reference keeps what is asked."""
     while True:
         lengths = [rng.randint(8, 64) for _ in range(4 * rng.randint(1, 16))]
         budget = rng.choice([64, 128, 256])
@@ -111,13 +111,13 @@ def fault_of_updates(got, lengths, budget):
 
 
 def one_row_each(lengths, budget):
-    """Hardly any padding, and as many updates as there can be: the budget is not used."""
+    """Make as many updates as there can be: hardly any padding, and the budget is not used."""
     ids = sorted(range(len(lengths)), key=lengths.__getitem__)
     return [[[i] for i in ids[at : at + 4]] for at in range(0, len(ids), 4)]
 
 
 def in_the_order_of_the_data(lengths, budget):
-    """The reference without sorting."""
+    """Do as the reference does, without sorting."""
     ids, updates = list(range(len(lengths))), []
     while ids:
         rows = min(max(1, budget // max(lengths)), len(ids) // 4)

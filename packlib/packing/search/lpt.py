@@ -25,7 +25,7 @@ _EFFECT = 16  # sequences that find a pack for each place of one more: a guess, 
 
 
 def lpt(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -> list[EqualPacks]:
-    """Longest-processing-time-first: best fit while the sequences are long, then all packs fill evenly.
+    """Pack longest-processing-time-first: best fit while the sequences are long, then all packs fill evenly.
 
     Best fit (LPFHP) goes on until the sequences left are so short that as many as the depth limit allows leave space
     in a pack. From there each goes into the pack with the most space beyond what its places will need, see
@@ -40,7 +40,7 @@ def lpt(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -
 
 
 def lpt_until(deadline: Deadline, histogram: LengthHistogram, max_sequences_per_pack: int | None) -> list[EqualPacks]:
-    """Do the same with a deadline, which can leave out what comes after LPFHP. It counts all trials but the first."""
+    """Run `lpt` with a deadline, which can leave out what comes after LPFHP. It counts all trials but the first."""
     started = time.thread_time()  # a busy machine's pauses say nothing of a trial
     best, begun = _best_fit(histogram, max_sequences_per_pack)
     if begun is None:

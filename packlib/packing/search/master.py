@@ -101,7 +101,7 @@ class MasterProblem:
         return max(self._highs.getInfo().simplex_iteration_count, 0)
 
     def middle_prices(self, is_over: Callable[[], bool] = lambda: False) -> np.ndarray:
-        """Prices from the middle of all that are best, not from a corner; int64, one for each of `lengths`.
+        """Find prices in the middle of all that are best, not at a corner; int64, one for each of `lengths`.
 
         An interior-point method without crossover ends there. At such prices few packs are worth what they cost that
         no best solution uses.

@@ -166,7 +166,7 @@ class Refilling:
         return chosen_for(highest(sums[-1]), lengths, sums)[0]
 
     def _fullest_of_few(self, lengths: list[int], space: int, places: int) -> list[int]:
-        """Do the same where no more than so many sequences may be chosen."""
+        """Choose as `_fullest` does where no more than so many sequences may be chosen."""
         sums = [1] + [0] * places  # of each number of sequences
         before = [sums]
         for length in lengths:

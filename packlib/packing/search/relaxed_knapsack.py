@@ -73,7 +73,7 @@ def _rises_no_faster(a: tuple[int, int], b: tuple[int, int], c: tuple[int, int])
 
 
 def relaxed_best(prices: np.ndarray, occurs: np.ndarray, max_sequences_per_pack: int | None) -> int:
-    """Return at least the value of the best pack, and little more.
+    """Bound the value of the best pack from above, closely.
 
     Args:
         prices: what a sequence of each length is worth, at least 0; int64, shape (capacity + 1,). A price of a length
@@ -93,7 +93,7 @@ def deepest(occurs: np.ndarray, max_sequences_per_pack: int | None) -> int:
 
 
 def _relaxed_best(prices: np.ndarray, occurs: np.ndarray, limit: int, first: int, layers: int) -> int:
-    """Do the same where sequences of `first` tokens or more are long, and a pack holds at most `layers` of them."""
+    """Bound the same where sequences of `first` tokens or more are long, and a pack holds at most `layers` of them."""
     capacity, used = len(prices) - 1, np.flatnonzero(occurs)
     short, long = used[used < first], used[used >= first]
     hull, bends = ConcaveHull.of(short, prices[short]), _bends(prices, max(first, int(used[0])))

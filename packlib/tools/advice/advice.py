@@ -65,7 +65,7 @@ class Advice(Findings):
         }
 
     def __repr__(self) -> str:
-        """The decisions, as a terminal shows them."""
+        """Write the decisions as a terminal shows them."""
         lines = [f"{d.about}: {d.choice}.\n  {d.reason}\n  Next best: {d.runner_up}" for d in self.decisions]
         return "\n".join([*lines, *filter(None, [self.loss])])
 

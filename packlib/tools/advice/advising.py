@@ -204,7 +204,7 @@ def _read(
 ) -> Data:
     if isinstance(lengths, (str, os.PathLike)):
         say("reading the lengths")
-        return uncut(lengths, column, say, masks, tokenizer, second_budget)
+        return uncut(lengths, column, say, masks, tokenizer, second_budget, argument="lengths")
     if masks or tokenizer is not None or second_budget is not None:
         name = "masks" if masks else "second_budget" if tokenizer is None else "tokenizer"
         raise ValueError(f"{name} must be left out for lengths, which have no columns; it is for files of rows.")

@@ -21,7 +21,7 @@ def code_for(
     tokenized: bool = False,
     second_budget: tuple[str, int] | None = None,
 ) -> dict[str, str]:
-    """Python for the "Packs", the "Model", and then for each trainer, as `trainers.jinja` has it.
+    """Write Python for the "Packs", the "Model", and then for each trainer, as `trainers.jinja` has it.
 
     It takes `dataset`, the `folder` of the model, and for TRL `tokenizer` as given; without a recipe `learning_rate`
     too, and without a batch `sequences_per_update`.

@@ -14,6 +14,7 @@ from packlib.arguments import listed, one_line, one_of
 from packlib.files import arrow_errors, at_home, named, naming
 from packlib.lengths import LengthHistogram, available, load
 from packlib.lengths.own_files import json_rows, open_lines, refuse_counts_beside
+from packlib.lengths.sources import load_argument
 from packlib.tools.advice.labels import Labels
 from packlib.tools.rows.loss_masks import LOSS_MASKS, MaskWord, mask_words, may_be_a_mask
 from packlib.tools.rows.row_columns import BORDERS, IGNORED, ColumnReader, is_list, refuse_gaps, with_labels
@@ -64,8 +65,10 @@ def uncut(
     masks: Mapping[str, MaskWord] | None = None,
     tokenizer: Any = None,
     second_budget: tuple[str, int] | None = None,
+    *,
+    argument: str = "dataset",
 ) -> Data:
-    """The sequences of a data set as they are, read so many rows at a time that memory is bounded.
+    """Read the sequences of a data set as they are, so many rows at a time that memory is bounded.
 
     >>> from packlib.tools.advice.data import uncut
     >>> uncut("squad").whole.num_sequences
@@ -79,6 +82,7 @@ def uncut(
         masks: which columns are masks of the loss, as in `pack_dataset`; only for rows of tokens.
         tokenizer: makes tokens of chats or texts, as in `pack_dataset`; only for rows.
         second_budget: as in `pack_dataset`; only for rows.
+        argument: what an error calls `dataset`.
 
     Raises:
         OSError, TypeError, ValueError: naming the file, the column or the row that is wrong.
@@ -91,7 +95,7 @@ def uncut(
             raise ValueError(f"tokenizer must be left out for {named(path)}, which has no rows of chats or texts.")
         if second_budget is not None:
             raise ValueError(f"second_budget must be left out for {named(path)}, which has lengths alone.")
-        own = load(dataset, column=column)
+        own = load_argument(argument, dataset, column=column)
         return Data(load(dataset, _UNCUT) if own.truncated else own, own.max_length)
     rows = _Rows(path, column, words, tokenizer, second_budget)
     whole = LengthHistogram.from_chunks(
@@ -180,7 +184,7 @@ class _Rows:
         columns.finish()
 
     def _counted(self, lengths: np.ndarray, read: dict[str, tuple[pa.Array, bool]], *_: Any) -> np.ndarray:
-        """The lengths of sequences, whose labels are counted, and what they take of the second budget."""
+        """Return the lengths of sequences; count their labels, and what they take of the second budget."""
         if self._second_budget:
             self._taken.append((lengths, read[self._second_budget[0]][0].to_numpy(zero_copy_only=False)))
         if self.labels is None:
@@ -215,7 +219,7 @@ class _Rows:
 
 
 def _like_masks(batch: pa.RecordBatch | None, tokens: str) -> list[str]:
-    """The columns that `pack_dataset` may ask about: a whole number or a truth for each token, in all of these rows."""
+    """Find columns that `pack_dataset` may ask about: a whole number or a truth for each token in all of these rows."""
     if batch is None or not is_list(batch.schema.field(tokens).type):
         return []
     sizes = pc.list_value_length(batch.column(tokens))
@@ -230,7 +234,7 @@ def _like_masks(batch: pa.RecordBatch | None, tokens: str) -> list[str]:
 
 
 def _column(path: Path, column: str | None, names: list[str]) -> str:
-    """The column that holds the tokens, or the lengths."""
+    """Choose the column that holds the tokens, or the lengths."""
     if column is not None:
         column = one_of(f"the column of {named(path)}", column, names)
     elif _TOKENS in names:

@@ -208,7 +208,7 @@ class Findings:
         return waiting(np.repeat(each, repeats), batch.replicas, batch.global_batch // batch.replicas)
 
     def best_row(self, form: Form) -> RowLength:
-        """The row length to take with a form of attention: that which is advised, or for the other form its own."""
+        """Return the row length to take with a form of attention: the advised one, or for the other form its own."""
         if self.kept or form == self.form:
             return self.chosen
         return choose(self.row_lengths, self.max_length, form)

@@ -53,7 +53,7 @@ class Labels:
         return int(self.by_position.sum())
 
     def kept(self, max_length: int, overlong: CutRule) -> int:
-        """Labels that are left where sequences longer than `max_length` tokens are cut by the rule `overlong`."""
+        """Count labels that are left where sequences longer than `max_length` tokens are cut by the rule `overlong`."""
         if overlong == "drop":
             return int(self.by_length[: max_length + 1].sum())
         if overlong == "truncate":
@@ -61,12 +61,12 @@ class Labels:
         return self.number - int(self.causal[::max_length].sum())
 
     def emptied(self, max_length: int, overlong: CutRule) -> int | None:
-        """Sequences that had a label and have none left after "truncate"; None for another rule."""
+        """Count sequences that had a label and have none left after "truncate"; None for another rule."""
         return int(self.firsts[max_length:].sum()) if overlong == "truncate" else None
 
 
 def _sum(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Two arrays of counts, added; the shorter one is taken to go on with zeros."""
+    """Add two arrays of counts, the shorter of which is taken to go on with zeros."""
     longer, shorter = (one, other) if len(one) >= len(other) else (other, one)
     total = longer.copy()
     total[: len(shorter)] += shorter

@@ -128,7 +128,7 @@ class ModelShape:
         return Work.decoder(self.layers, self.width, max(1, inner), self.heads, self.key_value_heads, self.head_width)
 
     def memory(self, rows: int, max_length: int, *, shards: int = 1, recompute: bool = False) -> Memory:
-        """Memory of training on one device, at its peak, with a kernel that stores no attention scores.
+        """Estimate one device's memory in training, at its peak, with a kernel that stores no attention scores.
 
         Mixed precision is assumed, as with a trainer's `bf16=True`: weights, gradients and AdamW's two moments take
         four bytes each, and a 16-bit copy of the weights two more. The layers compute in 16 bits; the norms and the
@@ -157,7 +157,7 @@ class ModelShape:
 
 
 def model_shape(model: str) -> ModelShape:
-    """The shape of a model, by the path of a `config.json`, by its folder, or by a known size such as "7B".
+    """Return a model's shape by the path of a `config.json`, by its folder, or by a known size such as "7B".
 
     >>> from packlib.tools.advice.memory import model_shape
     >>> shape = model_shape("7B")
@@ -236,7 +236,7 @@ def _configuration(model: str) -> tuple[Path, dict]:
 
 
 def memory_size(text: str) -> float:
-    """Bytes of a memory such as "80GB".
+    """Return the bytes of a memory such as "80GB".
 
     Raises:
         TypeError, ValueError: for anything else.
@@ -250,7 +250,7 @@ def memory_size(text: str) -> float:
 
 
 def fitting(shape: ModelShape, max_length: int, room: float, devices: int) -> Fit:
-    """The most rows that fit into the memory of a device, and what that takes: recomputation, or more devices.
+    """Find the most rows that fit into a device's memory, and what that takes: recomputation, or more devices.
 
     Args:
         room: bytes of a device.

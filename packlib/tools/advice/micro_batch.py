@@ -74,11 +74,11 @@ class PackedUpdate:
 
     @property
     def off(self) -> float:
-        """The share of sequences that an update has more than before."""
+        """The share of sequences that an update has more than before, negative if it has fewer."""
         return self.off_with(self.after.micro_batch, self.after.gradient_accumulation_steps)
 
     def off_with(self, micro_batch: int, accumulation: int) -> float:
-        """The same for another micro batch and accumulation."""
+        """Return what `off` is with another micro batch and accumulation."""
         rows = micro_batch * accumulation * self.after.replicas
         off = rows * self.after.packing_factor / self.before.sequences_per_update - 1
         return off if abs(off) >= 1e-9 else 0.0
@@ -92,7 +92,7 @@ class PackedUpdate:
 def fit_update(
     before: Batch, packing_factor: float, most: int, devices: int | None = None, packs: int | None = None
 ) -> PackedUpdate:
-    """The largest micro batch that comes within 2 % of the old sequences per update, or else the nearest of all.
+    """Choose the largest micro batch within 2 % of the old sequences per update, or else the nearest of all.
 
     >>> from packlib.tools.advice import Batch, fit_update
     >>> found = fit_update(Batch(32, 8), packing_factor=7.0, most=10)
@@ -138,10 +138,10 @@ def fit_update(
 
 
 def packed_recipe(before: Recipe, update: PackedUpdate) -> Recipe:
-    """The recipe for packed rows. The learning rate stays, and so do the betas, unless an update differs by over 10 %
-    though there are enough packs.
+    """Adapt a recipe to packed rows; the learning rate stays.
 
-    Then AdamW's betas are raised to the power of the ratio of new to old sequences per update; LAMB's betas stay.
+    The betas stay, too, unless an update differs by over 10 % though there are enough packs. Then AdamW's betas are
+    raised to the power of the ratio of new to old sequences per update; LAMB's betas stay.
     """
     after = update.after
     packed = replace(

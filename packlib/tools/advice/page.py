@@ -15,7 +15,7 @@ _BARS = 60  # of the picture of the lengths, at most
 
 
 def page(advice: Advice, command: str = "") -> str:
-    """The page. Names from outside are text in it, and never markup.
+    """Write the page. Names from outside are text in it, and never markup.
 
     >>> from packlib import advise
     >>> from packlib.tools.advice.page import page
@@ -40,7 +40,7 @@ def page(advice: Advice, command: str = "") -> str:
 
 
 def _update(advice: Advice) -> list[tuple[str, str, str]]:
-    """The table of an update: what, today, and packed; with the recipe, if there is one."""
+    """Make the table of an update: what, today, and packed; with the recipe, if there is one."""
     if advice.update is None:
         return []
     before, after = advice.update.before, advice.update.after
@@ -63,7 +63,7 @@ def _update(advice: Advice) -> list[tuple[str, str, str]]:
 
 
 def _bars(advice: Advice) -> list[tuple[int, int, float]]:
-    """Ranges of lengths, from and to, with the share of the sequences, up to the longest row that was tried."""
+    """Divide lengths into ranges, from and to, each with its share of the sequences, up to the longest row tried."""
     top = longest(advice.whole)
     edges = np.unique(np.linspace(0, top, min(_BARS, top) + 1).astype(int))
     below = np.concatenate([[0], np.cumsum(advice.whole.counts[1:])])[edges]

@@ -40,7 +40,7 @@ class Decision(NamedTuple):
 
 
 def decide(found: Findings) -> tuple[Decision, ...]:
-    """The decisions in their order. If over 2 % of the tokens are beyond the rows, what becomes of them is the first.
+    """Write the decisions in their order; first, if over 2 % of the tokens are beyond the rows, what becomes of them.
 
     If there is nothing to gain, that is the only one.
     """
@@ -99,7 +99,7 @@ def _than(value: float, base: float) -> str:
 
 
 def _widths(padded: LengthHistogram, size: int) -> tuple[int, int]:
-    """The slots of the narrowest and of the widest whole batch of sorted sequences, of which there are two or more."""
+    """Count the slots of the narrowest and of the widest of two or more whole batches of sorted sequences."""
     up_to = np.cumsum(padded.counts)
     whole = padded.num_sequences // size * size
     narrow, wide = (int(np.searchsorted(up_to, rank)) for rank in (size, whole))
@@ -219,7 +219,7 @@ def _how_many(found: Findings, row: RowLength) -> str:
 
 
 def _loses(found: Findings, lost: Lost) -> str:
-    """The tokens and the labels that are lost, with a verb: "26.0 % of the tokens and 40.0 % of the labels are"."""
+    """Name the tokens and labels that are lost, with a verb: "26.0 % of the tokens and 40.0 % of the labels are"."""
     said = f"{share_of(lost.tokens, found.whole.num_tokens)} of the tokens"
     if lost.labels is not None and found.labels:
         said += f" and {share_of(lost.labels, found.labels.number)} of the labels"
@@ -385,7 +385,7 @@ def _packs_per_update(found: Findings) -> Decision:
 
 
 def _divided(found: Findings) -> Decision:
-    """Today's update is not known."""
+    """Advise how many packs an update takes where today's update is not known."""
     factor, packs = found.plan.packing_factor, found.plan.num_packs
     choice = f"Divide the sequences of today's update by {factor:,.2f}"
     if factor < 1.005:
@@ -463,7 +463,7 @@ def _betas(recipe: Recipe) -> str:
 
 
 def _passes(found: Findings) -> str:
-    """The updates of the training, and the packs that no update has."""
+    """Say how many updates the training has, and how many packs no update has."""
     updates = found.updates or 0
     left = f", without the last {_the_last(found.left_out)}" if found.left_out else ""
     if found.recipe and found.packed_recipe:
@@ -678,7 +678,7 @@ def code_note(found: Findings) -> str:
 
 
 def about_data(whole: LengthHistogram) -> str:
-    """The data in one line."""
+    """Describe the data in one line."""
     said = f"{plural(whole.num_sequences, 'sequence')} of {whole.mean_length:,.1f} tokens on average, "
     said += f"{plural(whole.num_tokens, 'token')} in all"
     return f"{said}; {whole.source}." if whole.source else f"{said}."

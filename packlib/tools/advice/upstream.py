@@ -33,7 +33,7 @@ class Upstream(NamedTuple):
 
 
 def find_pile(whole: LengthHistogram) -> tuple[int, int]:
-    """The length at which most look cut before they were counted, and how many have it; zeros if there is none.
+    """Find the length at which most look cut before they were counted, and how many; zeros if there is none.
 
     So many sequences have it that it is no accident beside the lengths around it. Besides, few sequences are longer, or
     it is a round number, as limits are.

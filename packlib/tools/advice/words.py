@@ -12,7 +12,7 @@ from packlib.lengths import LengthHistogram
 
 
 def share_of(part: float, whole: float = 1) -> str:
-    """A share in percent, with as many digits as it needs: "0.05 %", "3.1 %", "over 99.99 %"."""
+    """Write a share in percent, with as many digits as it needs: "0.05 %", "3.1 %", "over 99.99 %"."""
     value = 100 * part / whole
     if 0 < abs(value) < 0.005:
         return "under 0.01 %"
@@ -27,7 +27,7 @@ def signed(off: float) -> str:
 
 
 def compared(value: float, base: float, noun: str) -> str:
-    """One number against another: "the same number of packs", "1.8 % more packs", "0.20 % fewer packs".
+    """Compare a number with another in words: "the same number of packs", "1.8 % more packs", "0.20 % fewer packs".
 
     Whole numbers are the same only if they are equal, others if they round to the same.
     """
@@ -38,12 +38,12 @@ def compared(value: float, base: float, noun: str) -> str:
 
 
 def gigabytes(number: float) -> str:
-    """Bytes in words: "79.5 GB"."""
+    """Write bytes in words: "79.5 GB"."""
     return f"{number / 1e9:,.1f} GB" if number >= 5e7 else f"{number / 1e9:,.3g} GB"
 
 
 def large(number: float) -> str:
-    """A number in words: "18.5 million"."""
+    """Write a number in words: "18.5 million"."""
     for size, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
         if number >= size:
             return f"{number / size:,.3g} {name}"
@@ -51,12 +51,12 @@ def large(number: float) -> str:
 
 
 def longest(lengths: LengthHistogram) -> int:
-    """The longest length that a sequence has."""
+    """Return the longest length that a sequence has."""
     return int(lengths.counts.nonzero()[0][-1])
 
 
 def unbroken(text: str) -> str:
-    """A sentence whose numbers stay on one line with their percent sign."""
+    """Keep the numbers of a sentence on one line with their percent sign."""
     return text.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
@@ -82,7 +82,7 @@ def _templates(autoescape: bool) -> Environment:
 
 
 def filled(name: str, autoescape: bool = False, **values: Any) -> str:
-    """A template of this folder, with these values."""
+    """Fill a template of this folder with these values."""
     return _templates(autoescape).get_template(name).render(values)
 
 

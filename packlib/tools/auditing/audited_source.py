@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from packlib.arguments import listed, no_frame, shown
 from packlib.files import at_home, named
-from packlib.lengths import LengthHistogram, load
+from packlib.lengths import LengthHistogram
 from packlib.lengths.counting import as_lengths
 from packlib.lengths.overlong import CutRule
+from packlib.lengths.sources import load_argument
 from packlib.packing.documents import CUTS, Pieces
 from packlib.packing.ragged import ranges
 from packlib.tools.auditing.bare_rows import TokenCounts, first_tokens
@@ -266,12 +267,12 @@ class OpenSource:
         if self._tables and not parquet:
             return LengthHistogram.from_lengths(np.concatenate([*map(self._lengths_of_table, self._tables)]))
         if not isinstance(source, str | os.PathLike):
-            return LengthHistogram.from_lengths(source)
+            return LengthHistogram.from_lengths(as_lengths(source, noun="Source length"))
         if at_home(source).suffix == ".idx":
             return LengthHistogram.from_lengths(
                 np.concatenate([rows.used for rows in open_packed(source).rows(False)])
             )
-        return load(source, column=self._column)
+        return load_argument("source", source, column=self._column)
 
     def _lengths_of_table(self, table: Table) -> np.ndarray:
         name, found, at = self._names["input_ids"], [np.empty(0, np.int64)], 0

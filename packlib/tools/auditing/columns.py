@@ -382,8 +382,9 @@ def _bare(
 def _labels_at_ends(
     columns: Columns, asked: np.ndarray | None, sequences: _Sequences, counts: dict[str, int]
 ) -> np.ndarray | None:
-    """The label in the last slot of each sequence, -100 where nothing is trained on; None unless labels are the next
-    tokens. How many are trained on is counted.
+    """Return the label in the last slot of each sequence, -100 where nothing is trained on; count those trained on.
+
+    None unless labels are the next tokens.
     """
     if asked is None or counts["in place"] > counts["ahead"]:
         return None
@@ -537,8 +538,9 @@ def padding_at_ends(
 
 
 def _runs_at_ends(sizes: np.ndarray, ids: np.ndarray) -> tuple[int, int]:
-    """The most frequent last token of rows, and how many slots at the ends of rows repeat it: all that may be padding
-    where nothing tells it.
+    """Find the most frequent last token of rows, and count the slots at the ends of rows that repeat it.
+
+    All of them may be padding, where nothing tells it.
     """
     row_ends = np.cumsum(sizes)[sizes > 0]
     if not len(row_ends):

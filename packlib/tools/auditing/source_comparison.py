@@ -167,7 +167,7 @@ class PackedSequences(NamedTuple):
 
     @classmethod
     def of(cls, contents: Contents, tokens: int, **fields: Any) -> "PackedSequences":
-        """Those of some contents."""
+        """Describe packed sequences by their contents."""
         counts = np.bincount(contents.lengths(), minlength=1)
         return cls(tokens, len(contents), counts, contents, **fields)
 

@@ -354,7 +354,7 @@ def _beside_the_scores(asked: _Asked, measured: _Measured) -> Finding | None:
 
 
 def _noise(asked: _Asked, measured: _Measured) -> Finding | None:
-    """If noise that is drawn in training may be the rest of the update, answer with the model kept from training."""
+    """Answer with the model kept from training if noise drawn in training may be the rest of the update."""
     if measured.relative_rest <= NEAR or asked.still:
         return None
     quiet = replace(asked, still=True).update().applied

@@ -54,7 +54,7 @@ class ModelCall:
     parts: list[tuple[nn.Module, Tensor, Tensor]]
 
     def slope(self) -> tuple[Tensor, Tensor] | None:
-        """The scores that the loss is made of, and its gradient with respect to them; None if there are none.
+        """Return the scores that the loss is made of, and its gradient with respect to them; None if there are none.
 
         The scores that a model returns may be a copy of those.
         """
@@ -104,7 +104,7 @@ class CalledModel:
 
     @contextmanager
     def mode(self, train: bool) -> Iterator[None]:
-        """In here the model trains or evaluates, and random numbers are the check's own."""
+        """Train or evaluate the model in the block, with random numbers of the check's own."""
         buffers = [(buffer, buffer.clone()) for buffer in self.module.buffers()]  # such as a batch's statistics
         states = random.getstate(), np.random.get_state()  # noqa: NPY002
         threads, size = torch.get_num_threads(), sum(p.numel() for p in self.module.parameters())
@@ -123,7 +123,7 @@ class CalledModel:
             np.random.set_state(states[1])  # noqa: NPY002
 
     def reseed(self, seed: int = 0) -> None:
-        """Random numbers begin anew."""
+        """Set the seed of all random numbers."""
         random.seed(seed)
         np.random.seed(seed)  # noqa: NPY002
         torch.manual_seed(seed)
@@ -137,14 +137,14 @@ class CalledModel:
         return max((size for size in found if isinstance(size, int)), default=0)
 
     def kinds(self, ids: Tensor) -> Tensor:
-        """1 for a placeholder of an image, 2 for one of a video, else 0, as processors of transformers say it."""
+        """Mark placeholders of images with 1, of videos with 2, all else with 0, as processors of transformers do."""
         config, found = getattr(self.module, "config", None), torch.zeros_like(ids)
         for kind, name in enumerate(("image_token_id", "video_token_id"), start=1):
             found[ids == getattr(config, name, -1)] = kind
         return found
 
     def runs(self, batch: Mapping[str, Any], reseed: bool = True) -> ModelCall | None:
-        """As a call; None if the model refuses such a batch."""
+        """Call the model as `__call__` does; None if it refuses such a batch."""
         try:
             return self(batch, reseed=reseed)
         except Exception:  # whatever a model raises, it is that it does not take this batch
@@ -153,7 +153,7 @@ class CalledModel:
     def parameter_slope(
         self, batch: Mapping[str, Any], parameters: Sequence[nn.Parameter], through: bool = False
     ) -> Tensor:
-        """The gradient of the loss with respect to parameters, of each some numbers; float64, shape (numbers,).
+        """Compute the loss's gradient with respect to some numbers of each parameter; float64, shape (numbers,).
 
         Args:
             through: of the part alone that passes through the scores.
@@ -175,13 +175,13 @@ class CalledModel:
         return torch.cat([some(*pair) for pair in zip(parameters, slopes, strict=True)])
 
     def summed(self, gradient: Tensor) -> Tensor:
-        """Over the ranks, if each of them has the gradient of its part of the rows."""
+        """Sum a gradient over the ranks, if each of them has the gradient of its part of the rows."""
         if self.share_rows:
             dist.all_reduce(gradient := gradient.contiguous())
         return gradient
 
     def from_scores(self, batch: Mapping[str, Any], width: int) -> ModelCall:
-        """As a call whose gradients end at scores of this width, so that nothing before them is kept in memory."""
+        """Call the model so that gradients end at scores of this width, and nothing before them is kept in memory."""
         parameters = [p for p in self.module.parameters() if p.requires_grad]
         try:
             for p in parameters:
@@ -315,7 +315,7 @@ class CalledModel:
 
 @contextmanager
 def keeping_modes(module: nn.Module) -> Iterator[None]:
-    """In the end each part of a model trains or evaluates as it did before."""
+    """Let each part of a model train or evaluate, after the block, as it did before."""
     modes = [(part, part.training) for part in module.modules()]
     try:
         yield
@@ -325,7 +325,7 @@ def keeping_modes(module: nn.Module) -> Iterator[None]:
 
 
 def tensors(output: Any) -> dict[str, Tensor]:
-    """The tensors of an output by name: of a mapping, a tuple, an object with attributes, or one tensor."""
+    """Return the tensors of an output by name: of a mapping, a tuple, an object with attributes, or one tensor."""
     if isinstance(output, tuple | list):
         output = dict(zip(getattr(output, "_fields", map(str, range(len(output)))), output, strict=True))
     elif isinstance(output, Tensor):
@@ -344,7 +344,7 @@ def _kinds(output: Any) -> str:
 
 
 def placeholders(module: nn.Module) -> set[int]:
-    """The tokens that stand for images, videos or sound, as the model's config names them."""
+    """Return the tokens that stand for images, videos or sound, as the model's config names them."""
     config = getattr(module, "config", None)
     named = {} if config is None else {name: value for name, value in vars(config).items() if _PLACEHOLDER.match(name)}
     return {value for value in named.values() if isinstance(value, int)}
@@ -356,14 +356,14 @@ def ranks() -> int:
 
 
 def some(parameter: Tensor, gradient: Tensor | None) -> Tensor:
-    """A copy of some numbers of the gradient of a parameter, spread over it; zeros if there is no gradient."""
+    """Copy some numbers of a parameter's gradient, spread over it; zeros if there is no gradient."""
     whole = torch.zeros_like(parameter) if gradient is None else gradient.detach()
     flat = (whole.full_tensor() if isinstance(whole, DTensor) else whole).flatten()
     return flat[:: max(1, flat.numel() // _MOST)].to("cpu", torch.float64, copy=True)
 
 
 def by_slot(values: Tensor, ids: Tensor) -> Tensor | None:
-    """The numbers that `values` has for each slot, shape (N, …); None if it has none."""
+    """Return the numbers that `values` has for each slot, shape (N, …); None if it has none."""
     rows, width = ids.numel() // ids.shape[-1], ids.shape[-1]
     if not values.is_floating_point() or values.dim() < 2:
         return None
@@ -397,7 +397,7 @@ def gradients(
 
 
 def meeting(called: CalledModel, batch: dict, targets: Sequence[np.ndarray], owner: np.ndarray) -> tuple[str, int]:
-    """The innermost part of the model that lets one sequence into another, and how many slots back it reaches.
+    """Find the innermost part of the model that lets one sequence into another, and how many slots back it reaches.
 
     The path is empty and the reach 0 if no part shows it.
     """

@@ -86,12 +86,12 @@ class Cut(TorchDispatchMode):
             self.seen = pairs[:, :1] * slots + pairs[:, 1:]
 
     def _of_slots(self, made: Tensor) -> Tensor:
-        """The columns of the slots: one more behind them is a sink, several more before them are a learned prefix."""
+        """Return the columns of the slots; one more after them is a sink, several more before them a learned prefix."""
         slots = self.owner.shape[1]
         return made[..., :slots] if made.shape[-1] <= slots + 1 else made[..., -slots:]
 
     def _within(self, made: Tensor, axis: int) -> Tensor:
-        """Attention's weights without those of other sequences' slots; sinks and prefixes stay."""
+        """Set attention's weights to other sequences' slots to 0; sinks and prefixes stay."""
         (rows, slots), by_row = self.owner.shape, made.movedim(axis, 0)
         more = made.shape[-1] - slots
         foreign = nn.functional.pad(self.foreign, (0, more) if more <= 1 else (more, 0)).to(made.device)
@@ -107,7 +107,7 @@ def document_mask(ids: Tensor, pieces: Sequence[Piece], causal: bool) -> Tensor:
 
 
 def additive(allowed: Tensor, dtype: torch.dtype) -> Tensor:
-    """0 where allowed, else the least number."""
+    """Make an additive mask: 0 where allowed, else the least number of `dtype`."""
     return torch.zeros(allowed.shape, dtype=dtype, device=allowed.device).masked_fill(~allowed, torch.finfo(dtype).min)
 
 
@@ -165,7 +165,7 @@ def why_leaks(checked: CheckedBatch) -> Why:
 
 
 def _cures(checked: CheckedBatch) -> Iterator[tuple[str, dict, str]]:
-    """The causes that a cure would prove, the cured batch, and the field to blame; what changes least comes first."""
+    """Yield causes, a batch that cures each, and the field to blame; what changes least comes first."""
     batch, ids, pieces, dtype = checked.batch, checked.ids, checked.pieces, checked.seen.outputs.dtype
     off, again = {"use_cache": False}, {**batch, POSITIONS: restarting(ids, pieces)}
     masks = [name for name, value in batch.items() if is_mask(value, ids)]
@@ -192,7 +192,7 @@ def _cures(checked: CheckedBatch) -> Iterator[tuple[str, dict, str]]:
 
 
 def _of_attention(checked: CheckedBatch, seen: np.ndarray, cured: str, alone: bool) -> str:
-    """The name in causes.csv of what lets sequences in through attention.
+    """Name the row of causes.csv for what lets sequences in through attention.
 
     Args:
         seen: pairs of slots, as a `Cut` has them.

@@ -26,7 +26,7 @@ _PARTS = ("model", "collate", "sequences")
 def check_target(
     target: str, collate: str | None = None, progress: bool | None = None, **asked: Any
 ) -> "PackingCheck":
-    """`check_packing` of what "module:function", "file.py:function" or a folder names, and of what is `asked` besides.
+    """Run `check_packing` on what "module:function", "file.py:function" or a folder names, with what is `asked`.
 
     The function returns the arguments as (model, collate, sequences) or in a mapping by their names. A folder holds
     config.json and safetensors; nothing in it is run. Its model gets tokens drawn at random, in the batches of

@@ -228,7 +228,7 @@ def _refuse_packed_rows(rows: list[dict[str, Any]]) -> None:
 
 
 def _different(rows: list[dict], tokens: list[np.ndarray], group: str | None) -> list[dict]:
-    """Of those with equal tokens only the first, since nothing tells them apart in a batch."""
+    """Keep only the first of sequences with equal tokens, since nothing tells them apart in a batch."""
     for at, ids in enumerate(tokens):
         if ids.ndim != 1 or ids.dtype.kind not in "iu" or not len(ids):
             given = shown(rows[at]["input_ids"])

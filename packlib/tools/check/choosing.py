@@ -40,7 +40,7 @@ class Chosen(NamedTuple):
 
 
 def shape_of(batch: dict, rows: list[dict]) -> Shape:
-    """The shape of a batch of these sequences, which are found in it by their content."""
+    """Describe the shape of a batch of these sequences, which are found in it by their content."""
     ids = batch["input_ids"].cpu().numpy()
     pieces = locate(ids, [np.asarray(row["input_ids"]) for row in rows])
     row_of = np.array([piece.slots[0] // ids.shape[-1] for piece in pieces], int)
@@ -57,7 +57,7 @@ def shape_of(batch: dict, rows: list[dict]) -> Shape:
 
 
 def choose(collate: Callable[[list[dict]], dict], rows: list[dict], group: str | None, most: int) -> Chosen:
-    """Few sequences in their order, the longest among them, whose batch has rows and padding if that of all has.
+    """Choose few sequences, the longest among them, whose batch has rows and padding if the batch of all has.
 
     Args:
         group: the column of those that are never parted, or None.
@@ -81,7 +81,7 @@ def choose(collate: Callable[[list[dict]], dict], rows: list[dict], group: str |
 
 
 def _candidates(rows: list[dict], group: str | None, most: int) -> Iterator[list[dict]]:
-    """Sequences of all lengths, then the longest ones, then more and more; whole groups."""
+    """Yield whole groups: some of all lengths, then the longest ones, then more and more."""
     names = list(range(len(rows))) if group is None else [row[group] for row in rows]
     units = list(dict.fromkeys(names))
     longest = {unit: max(len(row["input_ids"]) for row, name in zip(rows, names, strict=True) if name == unit)
@@ -122,7 +122,7 @@ def cut_apart(rows: list[dict], most: int) -> tuple[list[dict], int]:
 
 
 def _cut(row: dict, most: int, tail: int) -> dict:
-    """A sequence, of which a longer one has its first tokens and the last `tail`."""
+    """Cut a sequence of more than `most` tokens to its first ones and its last `tail`."""
     if (length := len(row["input_ids"])) <= most:
         return row
     kept = np.r_[: most - tail, length - tail : length]

@@ -85,7 +85,7 @@ class CalledBatch:
         return difference.square_().mean(1).double().sqrt() / self._size
 
     def moved(self, batch: dict, slots: np.ndarray) -> dict:
-        """The batch with other tokens at these slots, of those that it holds; placeholders and ends stay."""
+        """Return the batch with other tokens of its own at these slots; placeholders and ends stay."""
         tokens = self.ids.flatten()[self.owner.ravel() >= 0].unique()
         for stay in ([*self.called.keep, *self.called.ends], self.called.keep):
             pool = tokens[~torch.isin(tokens, torch.tensor(stay, dtype=tokens.dtype, device=tokens.device))]
@@ -143,7 +143,7 @@ class CheckedBatch(CalledBatch):
         self.rows = np.array([piece.slots[0] // self.ids.shape[-1] for piece in self.pieces])
 
     def collate(self, sequences: list[dict]) -> dict:
-        """The batch that the collator makes, of tensors."""
+        """Return the batch of tensors that the collator makes."""
         return collated(self.called, self._collate, sequences)
 
     @cached_property
@@ -152,7 +152,7 @@ class CheckedBatch(CalledBatch):
         return shape_of(self.collate(self.given), self.given)
 
     def slopes(self, batch: dict) -> np.ndarray | None:
-        """The gradients of each piece's outputs by slot, relative to the largest, shape (P, N); None without any."""
+        """Compute each piece's gradients by slot, relative to the largest, shape (P, N); None without any."""
         seen = self.called(batch)
         by_piece = gradients(
             self.called, seen.outputs, seen.embeddings, self.ids, [piece.slots for piece in self.pieces]
@@ -196,7 +196,7 @@ class CheckedBatch(CalledBatch):
         return max(10 * self.noise[0], (_MOVED_IN_HALF if self.rounding > _HALF else _MOVED) * self.rounding)
 
     def leak(self, moves: np.ndarray | None, slopes: np.ndarray | None, where: str = "any") -> Leak | None:
-        """The strongest influence of a piece on another by gradients, or else by moves, if there is one.
+        """Find the strongest influence of a piece on another by gradients, or else by moves, if there is one.
 
         Args:
             where: of "any" other piece, only of an "earlier" one of its row, only in "another row", or of the "later"
@@ -213,7 +213,7 @@ class CheckedBatch(CalledBatch):
         return None
 
     def own_leak(self, where: str = "any") -> Leak | None:
-        """The strongest influence in the batch as it is."""
+        """Find the strongest influence in the batch as it is."""
         return self.leak(self.own_moves, self.own_slopes, where)
 
     @cached_property
@@ -244,7 +244,7 @@ class CheckedBatch(CalledBatch):
         return max(10 * noise, (_APART_IN_HALF if self.rounding > _HALF else _APART) * self.rounding)
 
     def of_units(self, units: Collection[int]) -> list[dict]:
-        """The sequences of some units."""
+        """Return the sequences of some units."""
         return [row for row, unit in zip(self.few, self.unit_of, strict=True) if unit in units]
 
     @cached_property
@@ -280,7 +280,7 @@ class CheckedBatch(CalledBatch):
         return None
 
     def alone_batch(self, piece: Piece, batch: dict | None = None) -> dict:
-        """The tokens of a piece, their labels, and the other columns of its sequence that the batch has too."""
+        """Make a batch of a piece's tokens, their labels, and its sequence's other columns that the batch has too."""
         batch, row = self.batch if batch is None else batch, self.few[piece.sequence]
         own = {
             name: self.part_of(batch[name], piece, batch["input_ids"])
@@ -322,7 +322,7 @@ class CheckedBatch(CalledBatch):
         return names
 
     def _collated(self, piece: Piece) -> tuple[dict, np.ndarray] | None:
-        """The batch that the collator makes of its unit alone, and the slots of the piece there."""
+        """Return the batch that the collator makes of a piece's unit alone, and the slots of the piece there."""
         batch = self.collate(self.of_units([self.unit_of[piece.sequence]]))
         whole = [there.slots for there in found_in(batch, self.few)
                  if there.sequence == piece.sequence and len(there.slots) == len(piece.slots)]  # fmt: skip
@@ -340,7 +340,7 @@ class CheckedBatch(CalledBatch):
         return of_pieces
 
     def differing(self, batch: dict | None = None) -> dict[int, float]:
-        """The pieces whose outputs in a batch differ from what they are alone, and how far."""
+        """Find the pieces whose outputs in a batch differ from what they are alone, and how far."""
         seen = self.seen if batch is None else self.called.runs(batch)
         distances = {
             number: np.inf if seen is None else self.apart(seen.outputs[piece.slots], alone.outputs).max().item()
@@ -433,13 +433,13 @@ class CheckedBatch(CalledBatch):
 
 
 def _ends(rows: list[dict]) -> list[int]:
-    """Tokens that at least half of the sequences begin with, or end in."""
+    """Return the tokens that at least half of the sequences begin with, or end in."""
     counts = [Counter(int(row["input_ids"][at]) for row in rows) for at in (0, -1)]
     return sorted({token for count in counts for token, times in count.items() if times >= max(2, len(rows) / 2)})
 
 
 def _put(value: Tensor, slots: np.ndarray, part: Tensor) -> Tensor:
-    """A field with other values in some slots."""
+    """Return a copy of a field with other values in some slots."""
     flat = value.flatten().clone()
     flat[slots] = part.flatten().to(flat)
     return flat.view_as(value)
@@ -457,7 +457,7 @@ def in_one_sentence(what: str) -> Iterator[None]:
 
 
 def collated(called: CalledModel, collate: Callable, sequences: list[dict]) -> dict:
-    """The batch that a collator makes, of tensors."""
+    """Return the batch of tensors that a collator makes."""
     called.reseed()
     count = len(sequences)
     failed = f"collate failed with a list of {count} of your sequences: it must take any number of them, in any order"

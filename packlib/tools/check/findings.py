@@ -40,7 +40,7 @@ class Finding:
 
     @classmethod
     def failed(cls, question: str, evidence: str, names: str | Iterable[str], **values: Any) -> "Finding":
-        """A failure whose causes have these names in causes.csv; `values` fill their texts."""
+        """Make a finding that failed, with the causes of these names in causes.csv; `values` fill their texts."""
         rows = [_causes()[name] for name in ([names] if isinstance(names, str) else names)]
         joined = ("; and ".join(dict.fromkeys(row[part].rstrip(".") for row in rows)) for part in ("cause", "remedy"))
         cause, remedy = (text.format(**values) for text in joined)
@@ -102,7 +102,7 @@ class PackingCheck:
         return said
 
     def to_json(self) -> str:
-        """The findings as JSON text."""
+        """Return the findings as JSON text."""
         found = {"exact": self.exact, "not_asked": self.not_asked, "findings": list(map(asdict, self.findings))}
         return json.dumps(found, indent=2, ensure_ascii=False)
 

@@ -41,7 +41,7 @@ class Groups(CalledBatch):
         self.limit = max(10 * self.noise[0], 256 * self.rounding)
 
     def alone(self, number: int) -> Tensor:
-        """The outputs of prompt and answer in a row of their own; shape (tokens, width)."""
+        """Compute the outputs of prompt and answer in a row of their own; shape (tokens, width)."""
         prompt, answer = self.behind[number]
         return self.called({"input_ids": torch.tensor([[*prompt, *answer]])}).outputs
 
@@ -49,7 +49,7 @@ class Groups(CalledBatch):
 def shared_prompt_findings(
     called: CalledModel, collate: Callable, groups: Sequence[Mapping[str, Any]]
 ) -> Iterator[Finding]:
-    """A finding for each question; see `check_packing`."""
+    """Yield a finding for each question; see `check_packing`."""
     with called.mode(train=False):
         checked = Groups(called, collate, groups)
         missing = sorted(set(range(len(checked.behind))) - set(checked.answers))
@@ -129,7 +129,7 @@ def _mean_of_means(losses: list[Tensor]) -> Tensor:
 
 
 def _few(groups: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The first groups, as many as hold few answers, and at least 2."""
+    """Take the first groups that hold few answers in all, at least 2."""
     for at, group in enumerate(groups):
         if not len(group["prompt"]) or not len(group["answers"]) or not all(len(own) for own in group["answers"]):
             raise ValueError(f"Group {at} must have a prompt and answers of at least 1 token each.")

@@ -21,7 +21,7 @@ class Piece:
 
 
 def owners(ids: Tensor, pieces: Sequence[Piece]) -> np.ndarray:
-    """The number of the piece in each slot, and -1 on padding; shape (rows, T)."""
+    """Return the number of the piece in each slot, and -1 on padding; shape (rows, T)."""
     owner = np.full(ids.numel(), -1)
     for number, piece in enumerate(pieces):
         owner[piece.slots] = number
@@ -39,7 +39,7 @@ def is_mask(value: Any, ids: Tensor) -> bool:
 
 
 def restarting(ids: Tensor, pieces: Sequence[Piece], start: int = 0) -> Tensor:
-    """The position ids that each piece has alone, and `start` on padding; shape of `ids`."""
+    """Return the position ids that each piece has alone, and `start` on padding; shape of `ids`."""
     positions = torch.full_like(ids, start).flatten()
     for piece in pieces:
         positions[piece.slots] = torch.arange(start, start + len(piece.slots), device=ids.device)
@@ -47,7 +47,7 @@ def restarting(ids: Tensor, pieces: Sequence[Piece], start: int = 0) -> Tensor:
 
 
 def locate(ids: np.ndarray, sequences: Sequence[np.ndarray]) -> list[Piece]:
-    """The pieces in `ids`, shape (…, T), by their slots: whole sequences first, then what was cut off, then copies.
+    """Find the pieces in `ids`, shape (…, T): whole sequences first, then what was cut off, then copies.
 
     Tokens that were replaced, as masking does, are found by their neighbors.
     """

@@ -23,7 +23,7 @@ _FARTHEST = 9  # how far ahead heads may predict
 
 
 def loss_questions(checked: CheckedBatch, weighing: Weighing, leaks: bool) -> Iterator[Finding]:
-    """Targets at the borders, labels, and the mean.
+    """Yield the findings on targets at the borders, labels, and the mean.
 
     Args:
         leaks: whether sequences see others.
@@ -56,7 +56,7 @@ def loss_questions(checked: CheckedBatch, weighing: Weighing, leaks: bool) -> It
 
 
 def _borders(weighing: Weighing) -> Finding:
-    """A slot before a border is asked for the first token of the next sequence, or alone for nothing."""
+    """Find slots before a border that must predict the first token of the next sequence."""
     loss, ids = weighing.whole.loss, weighing.checked.ids
     owner, width, slots = loss.owner, ids.shape[-1], np.arange(ids.numel())
     shift = max(loss.shift, 0) if loss.known else 1
@@ -79,7 +79,7 @@ def _borders(weighing: Weighing) -> Finding:
 
 
 def _further_heads(weighing: Weighing) -> Finding:
-    """A head that predicts several tokens ahead is asked at the end of a sequence for what lies beyond it."""
+    """Find slots at a sequence's end whose further heads must predict what lies beyond it."""
     loss, question, said = weighing.whole.loss, "further heads", list[str]()
     ids, last = weighing.checked.ids.flatten().cpu().numpy(), len(loss.owner) - 1
     beyond, leaked = 0, 0
@@ -217,7 +217,7 @@ def _within_rows(weighing: Weighing) -> bool:
 
 
 def _within_one_row(weighing: Weighing) -> bool:
-    """As `_within_rows`, where the batch is one row: a second row is put below it, and other tokens into that."""
+    """Ask the same of a batch of one row: whether a second row that is put below it changes nothing in the first."""
     checked, loss = weighing.checked, weighing.whole.loss
     slots = np.arange(checked.ids.numel())
     moved = checked.moved(checked.batch, slots)
@@ -233,7 +233,7 @@ def _within_one_row(weighing: Weighing) -> bool:
 
 
 def _stacked(batch: dict, other: dict) -> dict:
-    """Two batches of one row as one of two; of what has no rows that of the first."""
+    """Join two batches of one row to one of two; fields without rows are taken from the first."""
     ids = batch["input_ids"]
     by_row = [name for name, value in batch.items() if has_slots(value, ids) or is_mask(value, ids)]
     return batch | {name: torch.cat([batch[name], other[name]]) for name in by_row if batch[name].dim() > 1}
@@ -255,8 +255,11 @@ def _parameters_apart(weighing: Weighing) -> float:
 
 
 def _mean(weighing: Weighing, spoiled: bool, leaks: bool) -> Finding:
-    """Args:
-    spoiled: whether targets or labels are wrong, which changes gradients too.
+    """Answer which mean of its tokens, or sequences, the loss is, and whether it is the wanted one.
+
+    Args:
+        spoiled: whether targets or labels are wrong, which changes gradients too.
+        leaks: whether sequences see others.
     """
     checked, wanted, fitting = weighing.checked, weighing.wanted, [*weighing.fitting]
     if max(checked.loss_noise) > 256 * checked.rounding:

@@ -72,7 +72,7 @@ def _not_given(checked: CheckedBatch) -> int:
 
 
 def _added(checked: CheckedBatch, asked: np.ndarray) -> tuple[int, int, str]:
-    """Tokens of no sequence beside each of them that count for something: how many, which, and where."""
+    """Find tokens of no sequence next to each sequence that count for something: how many, which, and where."""
     owner, ids, width = checked.owner.ravel(), checked.ids.flatten().cpu().numpy(), checked.ids.shape[-1]
     used = asked if checked.own_slopes is None else asked | (checked.own_slopes > EXACT).any(0)
     for where, beside in (("before the first", -1), ("after the last", 1)):
@@ -87,7 +87,7 @@ def _added(checked: CheckedBatch, asked: np.ndarray) -> tuple[int, int, str]:
 
 
 def isolation(checked: CheckedBatch, why: Why | None) -> Iterator[Finding]:
-    """In both directions."""
+    """Yield a finding on isolation from earlier sequences, and one on later sequences."""
     shared = len(set(checked.rows.tolist())) < len(checked.pieces)
     how = "changed tokens" if checked.own_slopes is None else "gradients and changed tokens"
     for where in ("earlier", "later"):
@@ -209,7 +209,7 @@ def _beside_images(checked: CheckedBatch, differing: dict[int, float]) -> Findin
 
 
 def _given(checked: CheckedBatch) -> list[np.ndarray]:
-    """The position_ids that the batch has for each piece; none if it has no one for each slot."""
+    """Return the position_ids that the batch has for each piece; none if it has no one for each slot."""
     given = checked.batch.get(POSITIONS)
     if given is None or given.shape != checked.ids.shape:
         return []

@@ -17,7 +17,7 @@ def is_own(error: BaseException) -> bool:
 
 
 def place_of(error: BaseException) -> str:
-    """The last line of the checked code, as "file.py, line 3"; of a package if no other code ran; else nothing."""
+    """Name the last line of the checked code, as "file.py, line 3"; of a package if no other code ran; else nothing."""
     named = [(frame.filename, f"{Path(frame.filename).name}, line {frame.lineno}")
              for frame in traceback.extract_tb(error.__traceback__)]  # fmt: skip
     theirs = [place for file, place in named if not file.startswith((_PACKLIB, _STANDARD, *_PACKAGES, "<"))]

@@ -87,7 +87,7 @@ class Loss:
         return None if self.pull is None or self.through is None else self.pull - self.through
 
     def _pull(self, seen: ModelCall, what: Tensor, slope: Tensor | None) -> Tensor | None:
-        """Gradients of a sum that `slope` weighs, by slot."""
+        """Compute gradients, by slot, of a sum that `slope` weighs."""
         if not seen.embeddings:
             return None
         found = torch.autograd.grad(what, seen.embeddings, slope, retain_graph=True, allow_unused=True)
@@ -181,7 +181,7 @@ class Loss:
         return ids[piece.offsets]
 
     def ahead(self, values: np.ndarray, shift: int) -> np.ndarray:
-        """The values so many slots after each one, shape (N,); -100 beyond its piece, and on padding."""
+        """Return the values so many slots after each one, shape (N,); -100 beyond its piece, and on padding."""
         to = np.arange(len(values)) + shift
         at = np.clip(to, 0, len(values) - 1)
         return np.where((to == at) & (self.owner >= 0) & (self.owner[at] == self.owner), values[at], IGNORED)
@@ -249,7 +249,7 @@ def _asked(slope: Tensor, scores: Tensor, near: float) -> _Asked:
 
 
 def _form(slope: Tensor, scores: Tensor) -> tuple[Tensor, ...]:
-    """Of rows a p + b − c at the target: the target, whether its sign is alone, c, what is left over, and −log p."""
+    """Fit rows to a p + b − c at the target: the target, if its sign is alone, c, what is left over, and −log p."""
     logarithm = scores.log_softmax(1)
     p, least, most = logarithm.exp(), slope.argmin(1), slope.argmax(1)
     below, above = (slope < 0).sum(1) == 1, (slope > 0).sum(1) == 1

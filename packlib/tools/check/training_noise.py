@@ -41,7 +41,7 @@ class WithoutDropout(TorchFunctionMode):
 
 @contextmanager
 def without_training() -> Iterator[None]:
-    """In here no model can be set to train, so that it draws no noise of any kind."""
+    """Keep every model from being set to train in the block, so that it draws no noise of any kind."""
     train = nn.Module.train
     try:
         nn.Module.train = lambda self, mode=True: self  # type: ignore[method-assign]
@@ -101,7 +101,7 @@ def _of_noise(checked: CheckedBatch, evidence: str) -> Finding:
 
 
 def _larger(checked: CheckedBatch) -> float | None:
-    """The logarithm of how many times as large the squared noise of a sequence is in the pack, on average of all.
+    """Compare a sequence's squared noise in the pack with that alone; the mean logarithm of the ratios.
 
     None if the model calls other parts for a sequence alone, or in another call (LayerDrop), or if none has noise.
 
@@ -121,7 +121,7 @@ def _larger(checked: CheckedBatch) -> float | None:
 
 
 def _variances(checked: CheckedBatch, batch: dict) -> list[Tensor] | None:
-    """The variance over some calls of what each part of the model is given, and of the outputs, by slot.
+    """Compute the variance over some calls of each part's inputs, and of the outputs, by slot.
 
     None if not all calls go through the same parts.
     """

@@ -55,7 +55,7 @@ class Paths(CalledBatch):
         self.limit = max(10 * self.noise[0], 256 * self.rounding)
 
     def _wanted(self, node: int) -> list[int]:
-        """The tokens of a node, but the last one if it may be at the heads of its children instead."""
+        """Return the tokens of a node, but the last one if it may be at the heads of its children instead."""
         sequence = self.sequence_through(node)
         end = self.begins[node] + int(self.nodes.tokens[node]) - (not self.is_leaf[node])
         return self.paths[sequence][self.begins[node] : end]
@@ -73,12 +73,12 @@ class Paths(CalledBatch):
         )
 
     def alone(self, sequence: int) -> Tensor:
-        """The outputs of a path in a row of its own; shape (tokens, width)."""
+        """Compute the outputs of a path in a row of its own; shape (tokens, width)."""
         return self.called({"input_ids": torch.tensor([self.paths[sequence]])}).outputs
 
 
 def tree_findings(called: CalledModel, collate: Callable, groups: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
-    """A finding for each question; see `check_packing`."""
+    """Yield a finding for each question; see `check_packing`."""
     with called.mode(train=False):
         checked = Paths(called, collate, groups)
         there = {piece.sequence for piece in checked.pieces}
@@ -178,7 +178,7 @@ def _all_labels(paths: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 def _few(groups: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The first groups, as many as hold few paths, and at least 2."""
+    """Take the first groups that hold few paths in all, at least 2."""
     for at, group in enumerate(groups):
         if not len(group["paths"]) or not all(len(path) > 1 for path in group["paths"]):
             raise ValueError(f"Group {at} must have paths of at least 2 tokens each.")

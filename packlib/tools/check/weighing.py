@@ -97,7 +97,7 @@ class Weighed:
         return max((times[1] for times in found if times), default=None)
 
     def _alone(self, checked: CheckedBatch, unit: int, pieces: list[Piece], known: dict[int, Loss]) -> Loss | None:
-        """The loss of a unit; where the collator changes tokens at random, of those that this batch has."""
+        """Compute the loss of a unit alone, or, where the collator changes tokens at random, of this batch's tokens."""
         if checked.changes_tokens:
             if len(pieces) > 1 or not checked.bare:
                 return None

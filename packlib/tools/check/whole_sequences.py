@@ -80,7 +80,7 @@ def _longest(rows: list[dict]) -> int:
 
 
 def _that_fit(few: CheckedBatch, rows: list[dict], group: str | None, room: int, cut: bool) -> list[dict]:
-    """The longest sequence, cut to half of the room, and as many others as there is room for; whole groups."""
+    """Take the longest sequence, cut to half of the room, and others as far as there is room; whole groups."""
     names = list(range(len(rows))) if group is None else [row[group] for row in rows]
     some = cut_apart(rows, room // 2)[0] if cut else rows
     units = list(dict.fromkeys(names))
@@ -124,7 +124,7 @@ def _why(whole: CheckedBatch, differing: dict[int, float], said: str, ask: Ask) 
 
 
 def _of_loss(weighing: Weighing, whole: CheckedBatch) -> list[Finding]:
-    """Labels that are lost or others, and sequences that weigh otherwise, than in the batch of few."""
+    """Find labels that are lost or changed, and sequences that weigh otherwise, than in the batch of few."""
     few = weighing.whole.loss
     if not few.touched.any():
         return []
@@ -164,7 +164,7 @@ def _factors(loss: Loss, sequence: int) -> dict[int, float]:
 
 
 def _of_fields(few: CheckedBatch, rows: list[dict]) -> list[Finding]:
-    """Positions and labels in the batch of all that go otherwise there than in the batch of few."""
+    """Find positions and labels in the batch of all that differ from those in the batch of few."""
     batch = few.collate(rows)
     pieces = [piece for piece in found_in(batch, rows) if len(piece.slots) == len(rows[piece.sequence]["input_ids"])]
     found = []
@@ -187,7 +187,7 @@ def _of_fields(few: CheckedBatch, rows: list[dict]) -> list[Finding]:
 
 
 def _uneven(batch: dict, pieces: Sequence[Piece]) -> list[tuple[Piece, int, int, int]]:
-    """The pieces whose positions do not go up by 1, and where, and the two positions there."""
+    """Find the pieces whose positions do not go up by 1, where, and the two positions there."""
     given, found = batch.get(POSITIONS), []
     if not has_slots(given, batch["input_ids"]):
         return []
