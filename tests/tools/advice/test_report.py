@@ -114,7 +114,8 @@ def test_numbers_in_words():
     pairs = (200, 100), (689, 200), (199, 100), (99.8, 100.0), (100.004, 100.0), (7, 7), (100_001, 100_000)
     same = "the same number of"
     more = [words.compared(value, base, "packs").removesuffix(" packs") for value, base in pairs]
-    assert more == ["2.0 times as many", "3.4 times as many", "99.0 % more", "0.20 % fewer", same, same, "under 0.01 % more"]
+    said = ["2.0 times as many", "3.4 times as many", "99.0 % more", "0.20 % fewer", same, same, "under 0.01 % more"]
+    assert more == said
     counted = [
         words.plural(1, "batch"),
         words.plural(2, "batch"),
