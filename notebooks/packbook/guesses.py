@@ -89,10 +89,16 @@ def judge_guess(
 
 
 def said(value: float | str, unit: str) -> str:
-    """Return a number with its unit, as people write it: three digits, or all before the point; a text as it is."""
+    """Return a number with its unit, as people write it: three digits, or all before the point; a text as it is.
+
+    A share that is not all never reads as 100 %: it has the digits that set it off, as in 99.96 %.
+    """
     if not isinstance(value, str):
         exact = Decimal(value)
-        step = Decimal(1).scaleb(min(0, exact.adjusted() - 2))
+        last = min(0, exact.adjusted() - 2)
+        if unit == "%" and 99 < exact < 100:
+            last = min(last, (100 - exact).adjusted())
+        step = Decimal(1).scaleb(last)
         # a tie is rounded up, as JavaScript does it; + 0: no minus zero
         value = f"{exact.quantize(step, ROUND_HALF_UP).normalize() + 0:,f}"
     return f"{value} {_singular(unit) if value == '1' else unit}".strip()
@@ -110,7 +116,7 @@ def _compare_numbers(
     number, has_unit = _number(text)
     if math.isclose(number, truth, rel_tol=1e-9):
         return "right", "Exactly right.", number
-    if said(number, "") == said(truth, "") and (truth != round(truth) or number == round(number)):
+    if said(number, unit) == said(truth, unit) and (truth != round(truth) or number == round(number)):
         return "right", "Right to the digits that the answer shows.", number
     if unit in _PARTS and not has_unit and 0 < abs(number) < 1:
         whole, part = said(_PARTS[unit] * number, ""), said(number, "")

@@ -168,6 +168,9 @@ def test_where_a_repository_has_its_pages(repository, address):
 BROKEN = """[...document.querySelectorAll("article :is(td, th) code")].filter(name => name.getClientRects().length > 1)
   .map(name => name.textContent)"""
 
+CUT_SENTENCES = """[...document.querySelectorAll(".cell_output pre")].filter(said => said.scrollWidth > said.clientWidth
+  && !/\\S {2,}\\S/.test(said.textContent)).map(said => said.textContent.slice(0, 80))"""
+
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_accessible_and_needs_nothing_else(visit, name):
@@ -188,6 +191,7 @@ def test_a_page_is_accessible_and_needs_nothing_else(visit, name):
         inner = "(box => box.scrollWidth - box.clientWidth)(document.querySelector('.bd-article-container'))"
         assert page.evaluate(inner) <= 0, (width, "the text is wider than what is seen of it")
         assert page.evaluate(BROKEN) == [], width
+        assert page.evaluate(CUT_SENTENCES) == [], width
 
 
 def test_an_explorer_shows_the_pictures_that_were_made_for_it(visit):

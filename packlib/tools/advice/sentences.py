@@ -21,7 +21,18 @@ from packlib.tools.advice.row_lengths import (
     next_best,
 )
 from packlib.tools.advice.second_need import SecondNeed
-from packlib.tools.advice.words import compared, gigabytes, large, longest, plural, share_of, signed
+from packlib.tools.advice.words import (
+    compared,
+    gigabytes,
+    large,
+    longest,
+    more_or_fewer,
+    plural,
+    share_of,
+    signed,
+    than_or_as,
+    work_compared,
+)
 from packlib.training.recipe import Recipe
 
 _IN_FORM: dict[Form, str] = {"bounds": "attention that reads the bounds of sequences", "dense": "a dense mask"}
@@ -95,7 +106,7 @@ def _other_habit(found: Findings) -> str:
 
 def _than(value: float, base: float) -> str:
     said = compared(value, base, "slots")
-    return f"{said} {'as' if said.startswith('the same') else 'than'}"
+    return f"{said} {than_or_as(said)}"
 
 
 def _widths(padded: LengthHistogram, size: int) -> tuple[int, int]:
@@ -108,11 +119,7 @@ def _widths(padded: LengthHistogram, size: int) -> tuple[int, int]:
 
 def _nothing_to_gain(found: Findings) -> Decision:
     today, slots = found.today, found.slots
-    off = slots - today.slots
-    if off:
-        against = f"{large(slots)}, {share_of(abs(off), today.slots)} {'more' if off > 0 else 'fewer'}"
-    else:
-        against = "the same number"
+    against = "the same number" if slots == today.slots else f"{large(slots)}, {more_or_fewer(slots, today.slots)}"
     suspect = _suspect(found)
     return Decision(
         "Your batches",
@@ -330,18 +337,15 @@ def _cut_no_more(found: Findings, lengths: int = 2) -> str:
 
 
 def _work_off(row: RowLength, other: RowLength, form: Form) -> str:
-    off = row.work(form) / other.work(form) - 1
-    if abs(off) < 0.00005:
-        return "the same work as in"
-    return f"{share_of(abs(off))} {'more' if off > 0 else 'less'} work than in"
+    said = work_compared(row.work(form), other.work(form))
+    return f"{said} {than_or_as(said)} in"
 
 
 def _other_row(found: Findings, other: RowLength | None) -> str:
     if other is None:
         verb = "splits" if found.overlong == "split" else "loses"
         return f"None: every other length that was tried {verb} more tokens."
-    off = other.work(found.form) / found.chosen.work(found.form) - 1
-    work = f"{share_of(abs(off))} {'more' if off > 0 else 'less'} work" if abs(off) >= 0.00005 else "the same work"
+    work = work_compared(other.work(found.form), found.chosen.work(found.form))
     return f"{other.max_length:,} tokens: {work} per token, and {_slots_off(other, found.chosen)}."
 
 
@@ -549,8 +553,8 @@ def _other_update(found: Findings, update: PackedUpdate) -> str:
         if accumulation != update.after.gradient_accumulation_steps:
             steps = update.after.gradient_accumulation_steps
             passes = f"{plural(accumulation, 'forward pass')} per update instead of {steps:,}"
-        off = signed(update.off_with(micro_batch, accumulation))
-        return f"{micro_batch:,} × {accumulation:,}: {off} sequences, and {passes}."
+        sequences = compared(1 + update.off_with(micro_batch, accumulation), 1.0, "sequences")
+        return f"{micro_batch:,} × {accumulation:,}: {sequences}, and {passes}."
     if update.exact or update.all_packs:
         return "There is no other."
     tokens = int(update.before.sequences_per_update / update.after.replicas * found.histogram.mean_length)
@@ -593,19 +597,18 @@ def _kind_note(found: Findings) -> str:
 
 def _attention_note(found: Findings) -> str:
     counted = f"(counted in FLOP, for {found.shape.name if found.shape else 'Llama 3 8B'})"
-    saved = share_of(abs(found.skipping_saves))
-    less = f"a token takes {saved} {'less' if found.skipping_saves >= 0 else 'more'} work in the layers"
+    work = work_compared(1 - found.skipping_saves, 1)
     bounds, dense = (found.best_row(form).max_length for form in FORMS)
     if found.form == "bounds":
         rows = "the same rows" if bounds == dense else f"rows of {dense:,}, the best ones for it"
         return (
             "Use attention that skips pairs of different sequences (flash_attention_2, on a GPU): "
-            f"{less} than with a dense mask in {rows} {counted}."
+            f"a token takes {work} in the layers {than_or_as(work)} with a dense mask in {rows} {counted}."
         )
     rows = "in the same rows" if bounds == dense else f"in rows of {bounds:,}, the best ones for it"
     return (
         "Use scaled_dot_product_attention with a dense mask. A kernel that skips pairs of different sequences is not "
-        f"worth its trouble: {rows}, {less} with it {counted}."
+        f"worth its trouble: {rows}, a token takes {work} in the layers with it {counted}."
     )
 
 

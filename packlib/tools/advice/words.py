@@ -22,19 +22,44 @@ def share_of(part: float, whole: float = 1) -> str:
 
 
 def signed(off: float) -> str:
-    """Write how much more or less: "+3.1 %", "−0.20 %", "±0 %"."""
+    """Write how much more or less: "+3.1 %", "−0.20 %", "±0 %", and "× 3.4" from twice as much on."""
+    if off >= 1:
+        return f"× {1 + off:,.1f}"
     return "±0 %" if abs(off) < 0.00005 else f"{'+' if off > 0 else '−'}{share_of(abs(off))}"
 
 
 def compared(value: float, base: float, noun: str) -> str:
-    """Compare a number with another in words: "the same number of packs", "1.8 % more packs", "0.20 % fewer packs".
+    """Compare a number with another in words: "the same number of packs", "1.8 % more packs", "3.4 times as many packs".
 
     Whole numbers are the same only if they are equal, others if they round to the same.
     """
     off = value / base - 1
     if value == base or (abs(off) < 0.00005 and not (isinstance(value, int) and isinstance(base, int))):
         return f"the same number of {noun}"
-    return f"{share_of(abs(off))} {'more' if off > 0 else 'fewer'} {noun}"
+    return f"{more_or_fewer(value, base)} {noun}"
+
+
+def more_or_fewer(value: float, base: float) -> str:
+    """How much one number differs from another: "1.8 % more", "0.20 % fewer", "3.4 times as many"."""
+    off = value / base - 1
+    if off >= 1:
+        return f"{value / base:,.1f} times as many"
+    return f"{share_of(abs(off))} {'more' if off > 0 else 'fewer'}"
+
+
+def work_compared(value: float, base: float) -> str:
+    """The work of one thing against that of another: "the same work", "1.8 % less work", "3.4 times as much work"."""
+    off = value / base - 1
+    if abs(off) < 0.00005:
+        return "the same work"
+    if off >= 1:
+        return f"{value / base:,.1f} times as much work"
+    return f"{share_of(abs(off))} {'more' if off > 0 else 'less'} work"
+
+
+def than_or_as(said: str) -> str:
+    """Which word follows a comparison: "1.8 % more packs than", "3.4 times as many packs as"."""
+    return "as" if said.startswith("the same") or " times as " in said else "than"
 
 
 def gigabytes(number: float) -> str:

@@ -110,11 +110,12 @@ def test_a_name_is_text_in_the_page(text):
 def test_numbers_in_words():
     shares = [words.share_of(share) for share in (0, 0.00004, 0.00006, 1 / 3, 0.9994, 0.99997, 1, 12.5)]
     assert shares == ["0.0 %", "under 0.01 %", "0.01 %", "33.3 %", "99.94 %", "over 99.99 %", "100.0 %", "1,250.0 %"]
-    assert [words.signed(off) for off in (0.031, -0.002, -0.00004)] == ["+3.1 %", "−0.20 %", "±0 %"]
-    pairs = (200, 100), (99.8, 100.0), (100.004, 100.0), (7, 7), (100_001, 100_000)
+    assert [words.signed(off) for off in (0.031, -0.002, -0.00004, 2.445)] == ["+3.1 %", "−0.20 %", "±0 %", "× 3.4"]
+    pairs = (200, 100), (689, 200), (199, 100), (99.8, 100.0), (100.004, 100.0), (7, 7), (100_001, 100_000)
     same = "the same number of"
     more = [words.compared(value, base, "packs").removesuffix(" packs") for value, base in pairs]
-    assert more == ["100.0 % more", "0.20 % fewer", same, same, "under 0.01 % more"]
+    said = ["2.0 times as many", "3.4 times as many", "99.0 % more", "0.20 % fewer", same, same, "under 0.01 % more"]
+    assert more == said
     counted = [
         words.plural(1, "batch"),
         words.plural(2, "batch"),

@@ -186,6 +186,8 @@ class Sources:
             if cell.cell_type == "code":
                 shown = [output for output in cell.outputs if meaning(output).get("kind") != "style"]
                 cell.outputs = _captions_below(shown)
+                if not any(map(_has_columns, cell.outputs)):
+                    tags.append("prose")  # the page wraps its lines
         _explorer_first(made)
         return made
 
@@ -359,6 +361,13 @@ def _is_answer(output: NotebookNode) -> bool:
 def _is_caption(means: Mapping[str, Any]) -> bool:
     """Return whether an output says where a figure was recorded."""
     return means.get("kind") == "source" and "file" not in means
+
+
+def _has_columns(output: NotebookNode) -> bool:
+    """Return whether an output is text whose words stand below one another, so that no line may be wrapped."""
+    data = output.get("data", {})
+    text = output.get("text", "" if "text/html" in data else data.get("text/plain", ""))
+    return re.search(r"\S  +\S", text) is not None
 
 
 def _captions_below(outputs: Sequence[NotebookNode]) -> list[NotebookNode]:

@@ -33,9 +33,13 @@ const Guesses = (() => {
     return [one, ...others].join(" ");
   }
 
-  // A number with its unit, as people write it: three digits, or all before the point.
+  // A number with its unit, as people write it: three digits, or all before the point. A share that is not all never
+  // reads as 100 %.
   function said(x, unit) {
-    const rounded = Number(Math.abs(x) >= 100 ? x.toFixed(0) : x.toPrecision(3)) + 0; // no minus zero
+    const nearlyAll = unit === "%" && x > 99 && x < 100;
+    const written = nearlyAll ? x.toFixed(Math.max(1, -Math.floor(Math.log10(100 - x))))
+      : Math.abs(x) >= 100 ? x.toFixed(0) : x.toPrecision(3);
+    const rounded = Number(written) + 0; // no minus zero
     const number = rounded.toLocaleString("en-US", { maximumSignificantDigits: 21 });
     return `${number} ${number === "1" ? singular(unit) : unit}`.trim();
   }
@@ -62,7 +66,7 @@ const Guesses = (() => {
     const [number, hasUnit] = readNumber(text);
     const off = number - truth;
     if (Math.abs(off) <= 1e-9 * Math.max(Math.abs(number), Math.abs(truth))) return ["right", "Exactly right."];
-    if (said(number, "") === said(truth, "") && (!Number.isInteger(truth) || Number.isInteger(number))) {
+    if (said(number, unit) === said(truth, unit) && (!Number.isInteger(truth) || Number.isInteger(number))) {
       return ["right", "Right to the digits that the answer shows."];
     }
     if (unit in PARTS && !hasUnit && Math.abs(number) > 0 && Math.abs(number) < 1) {
