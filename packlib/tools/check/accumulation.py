@@ -34,8 +34,8 @@ _NO_GRADIENT = (
     "loss is not the model's (label smoothing): pass it as loss."
 )
 _NO_GRADIENT_ALONE = (
-    "One of them has no gradient alone, as where all of its advantages are 0: what it weighs is not seen. Give other "
-    "sequences."
+    "One of two micro-batches has no gradient alone, as where all of its advantages are 0: what it weighs is not seen. "
+    "Give other sequences."
 )
 _FIXED_SIZE = (
     "Each weighs the same: right in padded batches of a fixed size. In a smaller one, as at the end of an epoch, each "
@@ -160,14 +160,17 @@ def accumulation(checked: CheckedBatch, weighing: Weighing, step: Callable | Non
     question = "accumulation"
     parts = [batch.loss for batch in weighing.batches[2:]]
     parted = ranks() > 1 and not checked.called.share_rows
-    if not weighing.whole.loss.value:
-        yield Finding(question, INCONCLUSIVE, "There is no loss of two micro-batches.")
+    if weighing.whole.loss.value is None or (weighing.whole.loss.value == 0 and weighing.whole.is_silent):
+        yield Finding(question, INCONCLUSIVE, "There is no loss of two micro-batches that has a gradient.")
         return
     if weighing.rule is None:
         yield Finding(question, INCONCLUSIVE, "What a micro-batch should weigh is not known: see mean.")
         return
     if step is None and parted:
         yield Finding(question, NOT_ASKED, "What your trainer does on several ranks is not known: pass step.")
+        return
+    if any(batch.is_silent for batch in weighing.batches[2:]):
+        yield Finding(question, INCONCLUSIVE, _NO_GRADIENT_ALONE)
         return
     if step is None:
         yield _given_the_count(checked, weighing, parts)
@@ -241,7 +244,7 @@ def _weigh(asked: _Asked) -> Finding:
     if not update.is_finite():
         return _failed(evidence, "nan update")
     if min(float(gradient.norm()) for gradient in gradients) == 0:
-        return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_NO_GRADIENT_ALONE}")
+        return Finding("accumulation", INCONCLUSIVE, _NO_GRADIENT_ALONE)
     measured = _measure(asked, gradients, update, evidence)
     return (
         _fault_of_the_update(asked, measured)

@@ -20,6 +20,7 @@ from packlib.tools.check.places import place_of
 _PLACEHOLDER = re.compile(r"(image|video|vision|audio|boi|eoi|boa|eoa).*token_(id|index)$")
 _MOST = 1 << 14  # numbers of each parameter that are looked at
 _WINDOWS = "sliding_window", "local_attention", "attention_chunk_size", "window_size"  # of transformers' configs
+_DISTURBED = 3.0  # the size of noise that lets a model say something else, relative to what it says
 EXACT = 1e-6  # a token that is masked has a gradient of exactly 0 in every precision; Fourier transforms leave 1e-7
 
 
@@ -191,6 +192,27 @@ class CalledModel:
             for p in parameters:
                 p.requires_grad_()
 
+    def disturbed(self, batch: Mapping[str, Any], width: int, seed: int) -> ModelCall:
+        """As a call in which embeddings and scores of this width have noise, so that the model says something else."""
+        draw = torch.Generator().manual_seed(seed)
+
+        def disturb(module: nn.Module, arguments: tuple, named: dict, output: Any) -> Tensor | None:
+            if any(module.children()) or not isinstance(output, Tensor):
+                return None
+            given = [value for value in (*arguments, *named.values()) if isinstance(value, Tensor)]
+            by_token = by_slot(output, batch["input_ids"])
+            scores = by_token is not None and by_token.shape[1] == width
+            if not scores and not _reads(batch["input_ids"], given):
+                return None
+            noise = torch.randn(output.shape, generator=draw).to(output)
+            return output + _DISTURBED * output.detach().std() * noise
+
+        handle = nn.modules.module.register_module_forward_hook(disturb, with_kwargs=True)
+        try:
+            return self(batch)
+        finally:
+            handle.remove()
+
     def __call__(
         self, batch: Mapping[str, Any], reseed: bool = True, as_it_is: bool = False, width: int = 0
     ) -> ModelCall:
@@ -213,8 +235,7 @@ class CalledModel:
             if not isinstance(made, Tensor) or not made.is_floating_point():
                 return None
             kinds.add(made.dtype)
-            reads = any(x.numel() == ids.numel() and torch.equal(x.flatten(), ids.flatten()) for x in given)
-            if reads and made is output and not any(module.children()) and not as_it_is:
+            if _reads(ids, given) and made is output and not any(module.children()) and not as_it_is:
                 embeddings.append(made.detach().requires_grad_())  # frozen weights have gradients here too
                 return embeddings[-1]
             if width and made is output and not any(module.children()):
@@ -332,6 +353,11 @@ def tensors(output: Any) -> dict[str, Tensor]:
         output = {"logits": output}
     found = dict(output) if isinstance(output, Mapping) else getattr(output, "__dict__", {})
     return {name: value for name, value in found.items() if isinstance(value, Tensor)}
+
+
+def _reads(ids: Tensor, given: Sequence[Tensor]) -> bool:
+    """Return whether a part of a model is given these tokens."""
+    return any(x.numel() == ids.numel() and torch.equal(x.flatten(), ids.flatten()) for x in given)
 
 
 def _kinds(output: Any) -> str:

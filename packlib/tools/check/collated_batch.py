@@ -249,13 +249,20 @@ class CheckedBatch(CalledBatch):
 
     @cached_property
     def parts(self) -> tuple[list[dict], list[dict]]:
+        """All sequences in two parts, as `parts_beside` makes them."""
+        return self.parts_beside(set())
+
+    def parts_beside(self, silent: Collection[int]) -> tuple[list[dict], list[dict]]:
         """All sequences in two parts that differ in number, and still more in tokens; a group stays together.
 
         Sequences of one token, of which nothing is predicted, are in the larger part, if there are others.
+
+        Args:
+            silent: units that no loss learns from; they are in the larger part too, if there are others.
         """
         units = set(self.unit_of)
         size = {unit: [len(row["input_ids"]) for row in self.of_units([unit])] for unit in units}
-        by_length = sorted(units, key=lambda unit: (max(size[unit]) < 2, sum(size[unit])))
+        by_length = sorted(units, key=lambda unit: (unit in silent, max(size[unit]) < 2, sum(size[unit])))
         short = by_length[: max(1, len(units) // 3)]
         return self.of_units(units.difference(short)), self.of_units(short)
 

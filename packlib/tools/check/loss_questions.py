@@ -8,10 +8,10 @@ import torch
 from packlib.batches import IGNORED
 from packlib.tools.check.collated_batch import CheckedBatch
 from packlib.tools.check.findings import FAILED, INCONCLUSIVE, NOT_ASKED, PASSED, Finding
+from packlib.tools.check.labels_left_out import LeftOut, why_left_out
 from packlib.tools.check.locating import has_slots, is_mask
 from packlib.tools.check.slot_gradients import SHIFTS, Loss
 from packlib.tools.check.weighing import FAULTS, Weighing
-from packlib.tools.rows.loss_masks import LOSS_MASKS
 
 _WORDS = {
     "token": "a mean over tokens", "sequence": "a mean over sequences", "group": "a mean over groups",
@@ -19,6 +19,10 @@ _WORDS = {
     "own": "a mean with weights of its own",
 }  # fmt: skip
 
+_SILENT = (
+    "The loss is 0 and has no gradient, as where all advantages are 0 (answers of a prompt with equal rewards): "
+    "nothing shows what it asks for. Give sequences of which some are to be learned from."
+)
 _FARTHEST = 9  # how far ahead heads may predict
 
 
@@ -37,6 +41,9 @@ def loss_questions(checked: CheckedBatch, weighing: Weighing, leaks: bool) -> It
         said = f"The loss of a batch of {len(weighing.checked.few)} sequences is {loss.value}"
         yield from (Finding(question, INCONCLUSIVE, f"{said}.") for question in ("targets at borders", "labels"))
         yield Finding.failed("mean", f"{said}.", "nan loss")
+        return
+    if loss.value == 0 and weighing.whole.is_silent:
+        yield from (Finding(question, INCONCLUSIVE, _SILENT) for question in ("targets at borders", "labels", "mean"))
         return
     steep = loss.steepest * loss.touched.sum()  # a mean divides what rounding leaves, too
     if loss.touched.any() and max(abs(loss.value), steep) <= 4 * weighing.checked.rounding:
@@ -133,7 +140,6 @@ def labels_of(loss: Loss, elsewhere: np.ndarray) -> Finding:
     evidence += f" Of those that are lost {picked} are there in other batches of the same sequences." * bool(picked)
     evidence += f" The loss depends on the scores of {aside} slots without a label besides." * bool(aside)
     crosses = loss.certain and bool((loss.factor[asked] > 0).all())  # else an advantage or a clip may be the reason
-    unweighted = bool(lost) and _have_a_weight_of_zero(loss, missing, labeled)
     names = {
         "ahead": shift == 1 and not checked.causal and loss.known,
         "shifted twice": shift == 2,
@@ -141,7 +147,7 @@ def labels_of(loss: Loss, elsewhere: np.ndarray) -> Finding:
         "shifted back": shift == -1,
         "last label": lost and missing[lasts].sum() == lost == len(loss.pieces),
         "picked": picked,
-        "labels": wrong or (lost and crosses and loss.given and not unweighted),
+        "labels": wrong,
         "prompts": prompts and loss.known,
         "trained padding": padding > len(loss.pieces),  # one after each sequence is an end token
         "prompts besides": prompts and loss.given and not loss.known,
@@ -150,35 +156,17 @@ def labels_of(loss: Loss, elsewhere: np.ndarray) -> Finding:
     name = next((name for name, failed in names.items() if failed), None)
     if name is not None:
         return Finding.failed("labels", evidence, name)
-    if lost and not prompts:
-        evidence = f"{count - lost} of {count} labels have a gradient; the other {lost} have none in any batch"
-        why = "a column of the sequences is 0 there" if unweighted else "as with a clipped ratio, or an advantage of 0"
-        return Finding("labels", PASSED, f"{evidence} ({why}).")
-    return Finding("labels", INCONCLUSIVE if prompts else PASSED, evidence)
-
-
-def _have_a_weight_of_zero(loss: Loss, missing: np.ndarray, labeled: np.ndarray) -> bool:
-    """Return whether a column of the data is 0 at all labels that are missing, and at no other: it may be a weight.
-
-    It has a number for each token, which may stand at a label or at the token before it, or one for a sequence.
-    """
-    known = {"input_ids", "labels", "attention_mask", "token_type_ids", "position_ids", *LOSS_MASKS}
-    for name in loss.checked.few[0].keys() - known:
-        values = np.ones(len(loss.owner))
-        for piece in loss.pieces:
-            row = loss.checked.few[piece.sequence]
-            try:
-                of_row = np.asarray(row.get(name, "none"))
-            except (TypeError, ValueError):  # lists of several lengths, or what is no array
-                break
-            if of_row.dtype.kind not in "fiub" or of_row.shape not in ((), (len(row["input_ids"]),)):
-                break
-            values[piece.slots] = np.broadcast_to(of_row, len(row["input_ids"]))[piece.offsets]
-        else:
-            places = (values, loss.ahead(values, loss.shift))
-            if any(np.array_equal(missing, labeled & (of_place == 0)) for of_place in places):
-                return True
-    return False
+    if not lost:
+        return Finding("labels", INCONCLUSIVE if prompts else PASSED, evidence)
+    why: LeftOut | None = LeftOut(PASSED, "as with a clipped ratio, or an advantage of 0")
+    if crosses and loss.given:
+        why = why_left_out(loss, missing, labeled)
+    if why is None:
+        return Finding.failed("labels", evidence, "labels")
+    if prompts:
+        return Finding("labels", INCONCLUSIVE, evidence)
+    evidence = f"{count - lost} of {count} labels have a gradient; the other {lost} have none in any batch"
+    return Finding("labels", why.verdict, f"{evidence}: {why.said}.".replace("..", "."))
 
 
 def _learns_from_others(weighing: Weighing) -> bool:
@@ -261,7 +249,8 @@ def _mean(weighing: Weighing, spoiled: bool, leaks: bool) -> Finding:
         spoiled: whether targets or labels are wrong, which changes gradients too.
         leaks: whether sequences see others.
     """
-    checked, wanted, fitting = weighing.checked, weighing.wanted, [*weighing.fitting]
+    checked, wanted = weighing.checked, weighing.wanted
+    fitting = list(dict.fromkeys(name for name, _ in weighing.fitting))
     if max(checked.loss_noise) > 256 * checked.rounding:
         return Finding("mean", INCONCLUSIVE, "The loss of one batch is another one each time: see determinism.")
     clean = not leaks and not checked.differing() and max(checked.noise) <= 256 * checked.rounding

@@ -91,6 +91,11 @@ class Weighed:
                 self.off[unit] = off
 
     @property
+    def is_silent(self) -> bool:
+        """Return whether the loss of the batch has no gradient, as where all advantages are 0."""
+        return not self.loss.touched.any() and (self.loss.pull is None or not bool(self.loss.pull.any()))
+
+    @property
     def off_through(self) -> float | None:
         """The largest `off` of what passes through the scores; None if nothing does."""
         found = [_times(self.loss, alone, "through") for alone in self.alone.values()]
@@ -127,9 +132,11 @@ class Weighing:
 
     def __init__(self, checked: CheckedBatch, wanted: str | None) -> None:
         self.checked, self.near, self.wanted = checked, 0.05 if checked.rounding > 1e-4 else 0.01, wanted
-        batches = checked.batch, *(checked.collate(rows) for rows in (checked.few[::-1], *checked.parts))
         known: dict[int, Loss] = {}
-        self.batches = [Weighed(checked, batch, known) for batch in batches]
+        whole = Weighed(checked, checked.batch, known)
+        silent = {unit for unit in whole.alone if whole.weight and unit not in whole.weight}
+        others = (checked.collate(rows) for rows in (checked.few[::-1], *checked.parts_beside(silent)))
+        self.batches = [whole, *(Weighed(checked, batch, known) for batch in others)]
 
     @property
     def limit(self) -> float:
@@ -144,19 +151,22 @@ class Weighing:
 
     @cached_property
     def by_gradient(self) -> bool:
-        """Return True if weights are known; otherwise rules are tried on the losses themselves."""
-        return all(batch.weight for batch in self.batches)
+        """Return True if weights are known; otherwise rules are tried on the losses themselves.
+
+        A batch without a gradient, as of groups whose advantages are all 0, has no weights, and speaks for each rule.
+        """
+        return bool(self.whole.weight) and all(batch.weight or batch.is_silent for batch in self.batches)
 
     @cached_property
-    def fitting(self) -> dict[str, bool]:
+    def fitting(self) -> list[tuple[str, bool]]:
         """The rules that fit, and whether tokens count by labels in each; faulty ones only if no other does."""
         for rules in (RULES, FAULTS):
             names = [name for name in rules if name != "group" or self.checked.grouped]
-            ways = itertools.product(names, (True, False))
-            if found := {name: by_labels for name, by_labels in ways if self._fits(rules[name], by_labels)}:
+            ways = itertools.product(names, (False, True))
+            if found := [(name, by_labels) for name, by_labels in ways if self._fits(rules[name], by_labels)]:
                 return found
-        own = self.by_gradient and self._steady([batch.weight for batch in self.batches])
-        return {"own": False} if own else {}
+        own = self.by_gradient and self._steady([batch.weight for batch in self.batches if batch.weight])
+        return [("own", False)] if own else []
 
     def _fits(self, rule: Rule, by_labels: bool) -> bool:
         if not self.by_gradient and not by_labels:
@@ -207,7 +217,7 @@ class Weighing:
     @property
     def rule(self) -> tuple[str, bool] | None:
         """Return the rule by which a batch weighs in an update, or is wanted to weigh; None if neither is known."""
-        for name, by_labels in self.fitting.items():
+        for name, by_labels in self.fitting:
             if name not in FAULTS:
                 return name, by_labels
         return None if self.wanted is None else (self.wanted, False)

@@ -135,22 +135,32 @@ def _of_loss(weighing: Weighing, whole: CheckedBatch) -> list[Finding]:
     labels = labels_of(loss, loss.key[:0])
     if labels.verdict == FAILED:
         return [labels]
-    rule = next((rule for rule in weighing.fitting if rule in RULES), None)
-    if rule is None or not (few.certain and loss.certain):
+    if not (few.certain and loss.certain):
         return []
-    by_labels = weighing.fitting[rule]
-    wanted = RULES[rule](amounts(loss, by_labels)) / RULES[rule](amounts(few, by_labels))
-    apart = []
+    of_rules = [
+        (_weigh_otherwise(weighing, whole, loss, name, by_labels), name)
+        for name, by_labels in weighing.fitting
+        if name in RULES
+    ]
+    apart, name = min(of_rules, default=(0.0, ""))
+    if apart <= 2 * weighing.near:
+        return []
+    evidence = f"There a token weighs up to {apart:.2g} more or less than a mean over each {name} gives it."
+    return [Finding.failed("mean", evidence, "company")]
+
+
+def _weigh_otherwise(weighing: Weighing, whole: CheckedBatch, loss: Loss, name: str, by_labels: bool) -> float:
+    """Return how much more or less a sequence weighs in the whole batch at most than a rule gives it there."""
+    few = weighing.whole.loss
+    wanted = RULES[name](amounts(loss, by_labels)) / RULES[name](amounts(few, by_labels))
+    apart = [0.0]
     for at, row in enumerate(weighing.checked.few):
         mine = _factors(loss, next((number for number, one in enumerate(whole.few) if one is row), -1))
         before = _factors(few, at)
         both = mine.keys() & before.keys()
         if size := sum(before[offset] ** 2 for offset in both):
             apart.append(abs(sum(mine[offset] * before[offset] for offset in both) / size / wanted - 1))
-    if max(apart, default=0.0) <= 2 * weighing.near:
-        return []
-    evidence = f"There a token weighs up to {max(apart):.2g} more or less than a mean over each {rule} gives it."
-    return [Finding.failed("mean", evidence, "company")]
+    return max(apart)
 
 
 def _factors(loss: Loss, sequence: int) -> dict[int, float]:
