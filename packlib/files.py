@@ -99,13 +99,13 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def room_for(path: str | os.PathLike[str]) -> AbstractContextManager[None]:
-    """Let the error of a full disk say what was to be written; the system's own names no file."""
+    """Name the file in the error of a full disk; the system's own error names none."""
     return _says_where(path, _FULL)
 
 
 @contextmanager
 def _says_where(path: str | os.PathLike[str], errors: Container[int] | None = None) -> Iterator[None]:
-    """Let the system's error, or one of these, be one sentence that names the place."""
+    """Turn the system's error, or only those of these numbers, into one sentence that names the place."""
     try:
         yield
     except OSError as error:
@@ -360,7 +360,7 @@ def enough_memory(path: str | os.PathLike[str]) -> Iterator[None]:
 
 @contextmanager
 def arrow_errors(begin: str = "") -> Iterator[None]:
-    """Let what Arrow finds wrong with a file be a ValueError; too little memory is no fault of the file.
+    """Turn the errors that Arrow raises about a file into ValueErrors; a MemoryError passes.
 
     Args:
         begin: words that its sentence begins with.

@@ -1,4 +1,6 @@
-"""From short to long: sequences that grow through the run, and a blank pass that finds the memory at once.
+"""From short to long: sequences that grow through the run, and a blank batch of the largest shape.
+
+One forward and backward pass of that batch reserves the memory that the run will need, before it begins.
 
 Source: Composer's `SeqLengthWarmup`; Li et al. 2021, "The stability-efficiency dilemma:
 investigating sequence length warmup for training GPT models" (arXiv 2108.06084).

@@ -18,9 +18,9 @@ class PackSampler(Sampler):
 
     On several ranks, a step takes `batch_size` packs for each rank from this one order and deals them out in turn.
     Every pack comes once, and all ranks take the same number of steps. A last step with fewer packs is dealt out the
-    same way, so its ranks differ by at most one pack; if it has fewer packs than ranks, the step before leaves it
-    enough for one each. A `Schedule` keeps its steps, and its windows stay together; the seed and the epoch decide only
-    their order.
+    same way, so its ranks differ by at most one pack. If it has fewer packs than ranks, the step before gives up packs
+    until each rank has one. A `Schedule` keeps its steps, and its windows stay together; the seed and the epoch decide
+    only their order.
 
     Args:
         packs: how many there are; or a `Schedule`, which knows its batch size and ranks, so that others are refused.

@@ -186,7 +186,15 @@ def _reason(kind: str, config: Any) -> str | None:
 
 @dataclass(frozen=True)
 class Handover:
-    """Hands packs to one model: called with a batch, it returns the arguments."""
+    """Hands packs to one model: called with a batch, it returns the arguments.
+
+    Attributes:
+        form: "padding_free" or "dense".
+        kind: "causal" or "masked".
+        config, dtype: those of the model.
+        first_position: the position of the first token of a sequence.
+        reads: the names of the arguments that the model's `forward` uses; "**" among them if it takes any other name.
+    """
 
     form: str
     kind: str
@@ -279,7 +287,11 @@ class Handover:
             )
 
     def takes(self, name: str) -> bool:
-        """Return whether the model takes an argument of this name."""
+        """Return whether the model takes an argument of this name.
+
+        Where `forward` has `**kwargs`, only the bounds and `use_cache` go into these: transformers hands them on to the
+        layers that read them.
+        """
         passed_on = name.startswith(("cu_seq_lens", "max_length")) or name == "use_cache"
         return name in self.reads or (passed_on and "**" in self.reads)
 

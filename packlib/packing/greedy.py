@@ -71,10 +71,11 @@ def from_long_to_short(histogram: LengthHistogram) -> Iterator[tuple[int, int]]:
 
 
 def spfhp(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -> list[EqualPacks]:
-    """Pack shortest-pack-first: each length goes into the packs with the most space left, which are the emptiest.
+    """Pack shortest-pack-first: each sequence goes into the pack with the most space left, which is the emptiest.
 
-    The spaces are scanned from the largest down, once for each length, so a pack that took one sequence can take
-    another when the scan reaches the space that is left in it. What finds no space opens packs of one sequence.
+    For each length there is one scan of the packs, from the most space to the least. A pack that takes a sequence has
+    less space afterwards, so the same scan may reach it again and put in one more. The sequences that find no pack in
+    the scan open packs of one sequence each.
     """
     packs = OpenPacks(max_sequences_per_pack or float("inf"))
     for length, sequences in from_long_to_short(histogram):
@@ -104,7 +105,7 @@ def _into_the_emptiest(packs: OpenPacks, length: int, sequences: int, max_length
             packs.put(space, lengths, count - filled)
         packs.put(space - length, (*lengths, length), filled)
         sequences -= filled
-        space = packs.largest(space)
+        space = packs.largest(space)  # the scan goes on: never back to more space
     if sequences:
         packs.put(max_length - length, (length,), sequences)
 

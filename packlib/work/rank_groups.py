@@ -15,7 +15,7 @@ from packlib.lengths.counting import as_lengths
 from packlib.work.cost import Work, check_work
 
 _NEAR = 0.05  # of the bound
-_SHARES = 2.0 ** -np.arange(0, 12, 0.5)  # of a step, that a rank spends on one sequence at most
+_SHARES = 2.0 ** -np.arange(0, 12, 0.5)  # the largest share of a step for one sequence, tried from 1 down
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,17 +1,18 @@
 """A lower bound that can be checked: prices of lengths, and a dynamic program over integers.
 
-The proof: h[l] sequences have length l. Give every length a price u[l] >= 0, and let p be such that no pack that is
-allowed (its lengths fit into a row, within the depth limit) is worth more than p, by the sum of the prices of what it
-holds. A plan with n packs holds every sequence once, so all its packs together are worth sum(h * u); and each is worth
-at most p, so n * p >= sum(h * u). Every plan therefore has at least sum(h * u) / p packs, rounded up.
+The proof: h[l] sequences have length l. Give every length a price u[l] >= 0. A pack is worth the sum of the prices of
+its sequences. Let p be a number that no pack exceeds, of all packs that fit into a row within the depth limit. The
+packs of a plan hold every sequence once, so together they are worth sum(h * u). Each of them is worth at most p, so n
+packs are worth at most n * p. Every plan therefore has at least sum(h * u) / p packs, rounded up.
 
 That is weak duality of the packing linear program (Gilmore and Gomory, A Linear Programming Approach to the
 Cutting-Stock Problem, 1961). It holds for any prices; good ones come from the linear programs of `exact.py` and
-`breakpoint_program.py`. `knapsack.py` finds p as the best of all packs, and for long rows `relaxed_knapsack.py` finds a
-p that may be too large, which makes the bound lower but not false. Prices, p and the division are integers, so no
-rounding error can make it false either.
-A plan's bound may be one pack higher, where a list of packs proves that; `whole_packs.py` has this step, which relies
-on HiGHS in floating point. `packlib.packing.proofs` names all that proves the bound of a plan.
+`breakpoint_program.py`. `knapsack.py` computes p exactly, as the worth of the best pack. For long rows
+`relaxed_knapsack.py` computes a larger p in fewer steps, which makes the bound lower but not false. Prices, p and the
+division are integers, so no rounding error can make it false either.
+
+The bound of a plan may be one pack higher than its prices prove: `whole_packs.py` then shows that no packing has just
+that many packs, with the help of HiGHS in floating point. `packlib.packing.proofs` lists all kinds of proofs.
 """
 
 import numpy as np
@@ -57,9 +58,11 @@ def certified_bound(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pa
     if prices[occurs].min() < 0 or prices[occurs].max() > PRICE_OF_A_PACK or not prices[occurs].any():
         raise ValueError(f"The prices must be from 0 to {PRICE_OF_A_PACK}, and not all 0.")
     lengths = np.flatnonzero(occurs)
-    # no pack is worth more than its slots at the highest price of a token, nor than its sequences at the highest price
+    # a pack is worth at most the highest price of a token (rounded up) for each of its slots
     by_token = int((prices[lengths] // lengths).max() + 1) * (len(prices) - 1)
-    if min(by_token, int(prices[occurs].max()) * (max_sequences_per_pack or by_token)) > _MOST_WORTH:
+    # and at most the highest price of a sequence for each that it may hold
+    by_sequence = int(prices[occurs].max()) * (max_sequences_per_pack or by_token)
+    if min(by_token, by_sequence) > _MOST_WORTH:
         raise ValueError(f"The prices must leave every pack worth at most 2^60; here one can be worth {by_token}.")
     if needs_relaxation(occurs, max_sequences_per_pack):
         best = relaxed_best(np.clip(prices, 0, PRICE_OF_A_PACK), occurs, max_sequences_per_pack)

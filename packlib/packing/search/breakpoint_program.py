@@ -72,7 +72,7 @@ class BreakpointProgram:
         self.capacity, self.limit = len(counts) - 1, max_sequences_per_pack
         self.depth = deepest(counts > 0, max_sequences_per_pack)
         self.shortest = int(np.flatnonzero(counts)[0])
-        # as many slots as leave the shortest whole ones, or nearly so
+        # a number of slots of which the shortest length takes nearly a whole number
         most, part = min(self.capacity, _SLOTS), self.shortest / self.capacity
         self.slots = min(range(most, most // 2, -1), key=lambda slots: abs(slots * part - max(1, round(slots * part))))
         self.unit = self.capacity / self.slots
@@ -92,7 +92,8 @@ class BreakpointProgram:
     def _parts(self, lengths: np.ndarray, copies: np.ndarray) -> np.ndarray:
         """Count the sequences that each breakpoint stands for; float64.
 
-        One below the first or above the last, by less than a slot, lies on the line through that and the next.
+        A length below the first breakpoint or above the last, by less than a slot, is extrapolated from the two nearest
+        breakpoints.
         """
         size = len(self.breakpoints)
         below = np.clip(np.searchsorted(self.breakpoints, lengths, side="right") - 1, 0, max(size - 2, 0))
@@ -154,7 +155,7 @@ class BreakpointProgram:
         for pack in packs:
             parts = self._parts(*np.array(pack).T)
             if prices is None or parts @ prices > PRICE_OF_A_PACK * (1 + 1e-7):
-                # parts of copies, where a strategy has whole ones
+                # fractional copies, where a strategy has whole ones
                 used = np.flatnonzero(parts)[::-1]
                 columns.append(cast(Multiset, tuple(zip(used.tolist(), parts[used].tolist(), strict=True))))
                 self.pack_of[columns[-1]] = pack

@@ -20,7 +20,8 @@ from packlib.packing.search.knapsack import fillable
 from packlib.packing.search.master import TOLERANCE
 from packlib.packing.search.whole_packs import FEW_NODES, choose
 
-_LEFT, _FEW_STRATEGIES = 0.45, 200  # of the sequences, and strategies of them, that are left to an integer program
+_LEFT = 0.45  # an integer program packs what is left, once that is at most this share of the sequences
+_FEW_STRATEGIES = 200  # the most strategies of such an integer program
 _STEPS_A_STRATEGY = 3000  # of an integer program
 _WORK = 2 * 10**9  # steps of all dives, some ten seconds
 _NOISE = 0.3  # of the fractions, in all attempts but the first

@@ -54,8 +54,9 @@ class _Groups:
             worths: of a part, by its level; int64, shape (levels + 1,), ascending.
 
         Parts at levels v, w, … hold at most the sum of `(v + 1) unit - 1` tokens, and the shared tokens are in each of
-        them. So it matters only how many parts there are and how high their levels are together. Levels are allowed
-        one after the other, from high to low, and a group is cut when all are that have room for its shortest branch.
+        them. So it matters only how many parts there are and how high their levels are together. Levels are added one
+        after the other, from high to low. The cheapest cut of a group is read off once every level that holds its
+        shortest branch has been added.
         """
         shared, branches, shortest, _ = self.tokens
         lowest = np.minimum((shared + shortest) // self.unit, self.levels)

@@ -1,9 +1,9 @@
-"""Fill packs evenly: each sequence, from long to short, into the pack with the most space beyond what it will need.
+"""Fill packs evenly: each sequence, from long to short, goes into the pack with the most slack.
 
-A place will need as much as the sequences that are left have on average, so a pack's key is its space less its places
-times that mean. What a pack takes lowers its key by what the sequence is longer than the mean. All packs whose keys are
-so close together are given a sequence at once, the longest first, and so NumPy does in a few hundred rounds what would
-be a million steps.
+The slack of a pack is its space, less its free places times the mean length of the sequences that have no pack yet:
+the space that would be left if each place took a sequence of that mean. A sequence that is longer than the mean lowers
+the slack of its pack by the difference. All packs whose slacks differ by less than that get a sequence in the same
+round, the longest first, and so NumPy does in a few hundred rounds what would be a million steps.
 """
 
 from typing import NamedTuple
@@ -12,8 +12,8 @@ import numpy as np
 
 from packlib.packing.greedy import EqualPacks
 
-_STEP = 0.97  # and through lengths down to this part of the longest, at most
-_AT_ONCE = 8  # a round goes through this part of the packs at least, where lengths are that much alike
+_STEP = 0.97  # a sequence is nearly as long as the longest if it has at least this share of its tokens
+_AT_ONCE = 8  # at least one pack in so many takes a sequence in a round, if so many are nearly as long
 
 
 class Filled(NamedTuple):
@@ -61,23 +61,22 @@ def fill_evenly(counts: np.ndarray, space: np.ndarray, places: np.ndarray, packs
         if not len(able):
             left += waiting.skip_to(groups.most_space())
             continue
-        key = groups.space[able] - groups.places[able] * waiting.mean
-        order = np.argsort(-key, kind="stable")
-        able, key = able[order], key[order]
-        groups.give(able, *waiting.take(_number_at_once(groups.packs[able], key, waiting)))
+        slack = groups.space[able] - groups.places[able] * waiting.mean
+        order = np.argsort(-slack, kind="stable")
+        able, slack = able[order], slack[order]
+        groups.give(able, *waiting.take(_number_at_once(groups.packs[able], slack, waiting)))
     taken, before = (np.concatenate(column) for column in zip(*groups.chains, strict=True))
     return Filled(groups.packs, groups.origins, groups.last, (taken, before), left)
 
 
-def _number_at_once(packs: np.ndarray, key: np.ndarray, waiting: "_Waiting") -> int:
-    """Choose how many packs take a sequence in this round, those with the highest keys.
+def _number_at_once(packs: np.ndarray, slack: np.ndarray, waiting: "_Waiting") -> int:
+    """Choose how many packs take a sequence in this round, those with the most slack.
 
-    A pack that takes the longest sequence lowers its key by what that is longer than the mean. All packs whose keys are
-    at least the lowered key of the first one take a sequence in the same round. A round gives one to a part of all
-    packs at least, as far as lengths are alike.
+    The longest sequence lowers the slack of the first pack. Every pack with at least that lowered slack takes a
+    sequence in the same round; and so does at least one pack in eight, if enough sequences are nearly as long.
     """
     upto = np.cumsum(packs)
-    near = upto[np.searchsorted(-key, waiting.longest - waiting.mean - key[0], side="right") - 1]
+    near = upto[np.searchsorted(-slack, waiting.longest - waiting.mean - slack[0], side="right") - 1]
     return int(min(max(near, -(-upto[-1] // _AT_ONCE)), waiting.alike()))
 
 

@@ -3,7 +3,7 @@
 The program says how many packs hold which long sequences and how many short ones beside them. Real lengths lie between
 its breakpoints. From long to short, the longest sequence of those planned for a size goes to the pack that has saved
 most so far, so that deviations cancel. The last of a pack and the short ones are handed out when all others have their
-places: to a pack that wants no more than this one, or to the one with the most space for each that it wants.
+places: first to packs that need just one more, then to the pack with the most space for each sequence that it needs.
 """
 
 import math

@@ -18,10 +18,12 @@ from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.leveling import fill_evenly
 from packlib.packing.search.sums import direct_bound
 
-_SCARCE = 1.05  # best fit stops once the sequences left average so many times what each place of an empty pack has
+_SCARCE = 1.05  # best fit stops once the mean length left is at most this times max_length / depth limit
 _NEAR = 1000  # the search ends within this part of the packs
 _STEPS_A_LENGTH = 7500  # of a trial
-_EFFECT = 16  # sequences that find a pack for each place of one more: a guess, until two trials measured it
+# how many more sequences find a pack if there is one pack more, for each that it may hold: a guess, until two trials
+# have measured it
+_EFFECT = 16
 
 
 def lpt(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -> list[EqualPacks]:

@@ -9,12 +9,14 @@ the best real one:
   most `m h(R / m)`; and the best split of the space over at most `m` of them is worth no more than that with all `R`.
 - The other sequences are long. There are at most 16 of them in a pack. Each length is rounded down to the grid, so
   every pack that fit still fits, at the same price.
-- The prices bend at a length after which they rise more slowly, and at both ends. Take a best pack with two long
-  sequences that are at no bend. Between bends the price is convex in the length, so moving a token from the one to the
-  other loses nothing in one of the two directions; go on until one of them meets a bend. The same holds for a long
-  sequence and the space of the short ones, whose value is linear between the bends of h. So some best pack holds long
-  sequences at bends and at most one other; beside that one, the short ones are at a bend of h. Lengths that do not
-  occur may be used on the way, which only adds packs. Prices that are linear between few lengths have few bends.
+- The prices bend at a length after which they rise more slowly; both ends count as bends, too. Between bends the price
+  is convex in the length. Take a best pack with two long sequences that are at no bend. Moving a token from one to the
+  other loses nothing in one of the two directions, by convexity; go on in it until one of the two is at a bend. So some
+  best pack has at most one long sequence that is at no bend. From that one, tokens can be moved in the same way to or
+  from the space of the short ones, whose value is linear between the bends of h, until it is at a bend of the prices,
+  or the mean length of the short ones is at a bend of h. So two kinds of packs are enough: all long sequences are at
+  bends; or all but one are, and the mean length of the short ones is at a bend of h. Lengths that do not occur may be
+  used on the way, which only adds packs. Prices that are linear between few lengths have few bends.
 """
 
 import itertools

@@ -29,7 +29,7 @@ def signed(off: float) -> str:
 
 
 def compared(value: float, base: float, noun: str) -> str:
-    """Compare a number with another in words: "the same number of packs", "1.8 % more packs", "3.4 times as many packs".
+    """Compare a number with another in words: "the same number of packs", "1.8 % more", "3.4 times as many packs".
 
     Whole numbers are the same only if they are equal, others if they round to the same.
     """
@@ -48,7 +48,7 @@ def more_or_fewer(value: float, base: float) -> str:
 
 
 def work_compared(value: float, base: float) -> str:
-    """The work of one thing against that of another: "the same work", "1.8 % less work", "3.4 times as much work"."""
+    """Compare the work of two things in words: "the same work", "1.8 % less work", "3.4 times as much work"."""
     off = value / base - 1
     if abs(off) < 0.00005:
         return "the same work"

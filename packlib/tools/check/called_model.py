@@ -425,20 +425,30 @@ def gradients(
 def meeting(called: CalledModel, batch: dict, targets: Sequence[np.ndarray], owner: np.ndarray) -> tuple[str, int]:
     """Find the innermost part of the model that lets one sequence into another, and how many slots back it reaches.
 
-    The path is empty and the reach 0 if no part shows it.
+    The parts are asked in the order in which they end, so what is inside a part comes before it. The first in which a
+    sequence depends on another is the answer, unless a part around it lets in half as much again: a convolution inside
+    a layer with a state is not all that leaks there.
+
+    Args:
+        targets: the slots of each sequence.
+        owner: the number of the sequence in each slot, below 0 for none.
+
+    Returns:
+        The path of the part, and the reach; an empty path and 0 if no part shows it.
     """
     paths, ids = {part: path for path, part in called.module.named_modules()}, batch["input_ids"]
-    found, most, reach = "", 0.0, 0
+    innermost, most_met, reach = "", 0.0, 0
     foreign = (np.arange(len(targets))[:, None] != owner.ravel()) & (owner.ravel() >= 0)
-    for part, taken, made in called(batch).parts:
-        path, outputs = paths.get(part, ""), by_slot(made, ids)
-        if outputs is None or (found and not found.startswith(f"{path}.")):
+    for part, part_input, part_output in called(batch).parts:
+        path, outputs = paths.get(part, ""), by_slot(part_output, ids)
+        is_outside = innermost.startswith(f"{path}.")
+        if outputs is None or (innermost and not is_outside):
             continue
-        depends = gradients(called, outputs, [taken], ids, targets)
+        depends = gradients(called, outputs, [part_input], ids, targets)
         if depends is None:
             continue
         met = foreign & (depends > EXACT * depends.max()).numpy()
-        if met.sum() > 1.5 * most:  # a convolution inside a layer with a state is not all of it
-            found, most = path, met.sum()
+        if met.sum() > 1.5 * most_met:
+            innermost, most_met = path, met.sum()
             reach = max(int(slots[0] - row.argmax()) for slots, row in zip(targets, met, strict=True) if row.any())
-    return found, reach
+    return innermost, reach

@@ -43,27 +43,47 @@ class Cut(TorchDispatchMode):
         self.seen, self.kernel = np.empty((0, 2), int), 0
 
     def __torch_dispatch__(self, function: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        name, made = function.__name__.split(".")[0], function(*args, **(kwargs or {}))
+        """Run an operation of torch; cut its output if it is attention's weights, or that of a convolution over slots.
+
+        A model without a softmax takes `exp` of its scores, and divides by their sum afterwards.
+        """
+        name = function.__name__.split(".")[0]
+        output = function(*args, **(kwargs or {}))
+        if name in ("_softmax", "_safe_softmax", "exp"):
+            row_axes = self._axes_of_rows(output)
+            if row_axes:
+                self._look(output, row_axes[0])
+                if "attention" in self.what:
+                    return self._cut_weights(output, row_axes, is_exp=name == "exp")
+        if name == "convolution" and "convolution" in self.what:
+            slots = self.owner.shape[1]
+            if output.dim() == 3 and min(output.shape[2], args[0].shape[2]) >= slots:
+                return self._cut_convolution(function, args, output)
+        return output
+
+    def _cut_weights(self, weights: Tensor, row_axes: list[int], is_exp: bool) -> Tensor:
+        """Return attention's weights without those of other sequences; those of a softmax add up to 1 again."""
+        for axis in row_axes:
+            weights = self._within(weights, axis)
+        return weights if is_exp else weights / weights.sum(-1, keepdim=True).clamp(min=1e-30)
+
+    def _cut_convolution(self, convolution: Any, args: tuple, output: Tensor) -> Tensor:
+        """Return what a convolution gives for each sequence if zeros stand in place of all others.
+
+        Args:
+            args: of torch's operation: the input, shape (rows, channels, slots and more), the weight, whose last axis
+                is the kernel, and sixth the dilation.
+        """
+        inputs, weight, dilation = args[0], args[1], args[5][0]
+        self.kernel = max(self.kernel, (weight.shape[2] - 1) * dilation)
         slots = self.owner.shape[1]
-        if name in ("_softmax", "_safe_softmax", "exp") and (axes := self._axes_of_rows(made)):
-            self._look(made, axes[0])
-            if "attention" in self.what:
-                for axis in axes:
-                    made = self._within(made, axis)
-                return made if name == "exp" else made / made.sum(-1, keepdim=True).clamp(min=1e-30)
-        if (
-            name == "convolution"
-            and "convolution" in self.what
-            and made.dim() == 3
-            and min(made.shape[2], args[0].shape[2]) >= slots
-        ):
-            self.kernel = max(self.kernel, (args[1].shape[2] - 1) * args[5][0])
-            before = args[0].shape[2] - slots  # slots of padding in front
-            for number in range(int(self.owner.max()) + 1):
-                slots_of_one = (self.owner == number)[:, None].to(made.device)
-                alone = function(args[0] * nn.functional.pad(slots_of_one, (before, 0)), *args[1:])
-                made = torch.where(nn.functional.pad(slots_of_one, (0, made.shape[2] - slots)), alone, made)
-        return made
+        before = inputs.shape[2] - slots  # slots of padding in front
+        after = output.shape[2] - slots
+        for number in range(int(self.owner.max()) + 1):
+            of_sequence = (self.owner == number)[:, None].to(output.device)
+            alone = convolution(inputs * nn.functional.pad(of_sequence, (before, 0)), *args[1:])
+            output = torch.where(nn.functional.pad(of_sequence, (0, after)), alone, output)
+        return output
 
     def _axes_of_rows(self, made: Tensor) -> list[int]:
         """Return the axes of attention's weights that may be the rows, or rows times heads; [] if not of pairs.
@@ -121,7 +141,18 @@ class Why(NamedTuple):
 
 
 def why_leaks(checked: CheckedBatch) -> Why:
-    """Find why pieces of a batch see others, if one does."""
+    """Find why pieces of a batch see others, if one does.
+
+    Each step tries one kind of cause, and the first that explains the leak is the answer:
+
+    1. Gradients leak and outputs do not: the backward pass, or a leak that half precision rounds off.
+    2. A sequence sees another row.
+    3. Only training leaks.
+    4. Every attention, every convolution, or both, are cut at the borders. What stops the leak causes it; if nothing
+       does, a state carries it from one sequence to the next.
+    5. For attention, the batch is put right in one way after another (`_cures`). The first that stops the leak says
+       what is wrong with the batch.
+    """
     called, batch, owner = checked.called, checked.batch, checked.owner
     place, reach = meeting(called, batch, [piece.slots for piece in checked.pieces], owner)
 
@@ -133,25 +164,31 @@ def why_leaks(checked: CheckedBatch) -> Why:
             return bool((checked.moves(batch)[~np.eye(len(checked.pieces), dtype=bool)] > limit).any())
 
     by_gradient = checked.leak(None, checked.slopes(batch))  # of evaluation alone
-    if by_gradient and by_gradient.strength > 1e3 * checked.least and not checked.leak(checked.own_moves, None):
-        return Why(["backward"], place)
-    if by_gradient and not checked.leak(checked.own_moves, None) and checked.seen.outputs.element_size() == 2:
-        return Why(["faint"], place)  # which is less than what half precision rounds off
+    if by_gradient and not checked.leak(checked.own_moves, None):
+        if by_gradient.strength > 1e3 * checked.least:
+            return Why(["backward"], place)
+        if checked.seen.outputs.element_size() == 2:
+            return Why(["faint"], place)  # which is less than what half precision rounds off
+
     if checked.own_leak("another row"):
         return Why(["rows"], place)
+
     if not leaks(batch):
         with called.mode(train=True):
             stops = leaks(batch) and not leaks(batch, Cut(owner, "attention and convolution"))
         return Why(["training" if stops else "rows"], place)
+
     cuts = {name: Cut(owner, name) for name in ("attention", "convolution", "attention and convolution")}
-    stopped = next((name for name, cut in cuts.items() if not leaks(batch, cut)), "state")
-    if stopped == "convolution" and reach > cuts["convolution"].kernel:
-        stopped = "state and convolution"  # which faded to less than rounding
-    causes = [name for name in ("state", "convolution") if name in stopped]
-    if "attention" in stopped:
-        tried = (cure for cure in _cures(checked) if not leaks(cure[1]))
-        first, cured, name = next(tried, ("attention", None, ""))
-        return Why([_of_attention(checked, cuts["attention"].seen, first, not causes), *causes], place, cured, name)
+    leak_stops_with = next((name for name, cut in cuts.items() if not leaks(batch, cut)), "state")
+    if leak_stops_with == "convolution" and reach > cuts["convolution"].kernel:
+        leak_stops_with = "state and convolution"  # the state faded to less than rounding
+    causes = [name for name in ("state", "convolution") if name in leak_stops_with]
+
+    if "attention" in leak_stops_with:
+        cures_that_work = (cure for cure in _cures(checked) if not leaks(cure[1]))
+        cause, cured, field = next(cures_that_work, ("attention", None, ""))
+        cause = _of_attention(checked, cuts["attention"].seen, cause, not causes)
+        return Why([cause, *causes], place, cured, field)
     if causes == ["state"]:
         if checked.own_slopes is not None and not checked.leak(None, checked.own_slopes):
             causes = ["counted"]  # a state would pass gradients on
@@ -165,26 +202,40 @@ def why_leaks(checked: CheckedBatch) -> Why:
 
 
 def _cures(checked: CheckedBatch) -> Iterator[tuple[str, dict, str]]:
-    """Yield causes, a batch that cures each, and the field to blame; what changes least comes first."""
+    """Yield ways to put the batch right: the cause that each would prove, the cured batch, and the field to blame.
+
+    The order is part of the diagnosis, for only the first that stops the leak counts: what changes the batch least
+    comes first. That is
+
+    1. with masks of pairs: a boolean mask becomes additive;
+    2. without them: the cache is off, the 2D mask is left out, the positions restart; one at a time, then together;
+    3. a field of the collator's own, such as ids of documents, numbers the sequences;
+    4. a mask of pairs keeps the sequences apart, additive or boolean.
+    """
     batch, ids, pieces, dtype = checked.batch, checked.ids, checked.pieces, checked.seen.outputs.dtype
-    off, again = {"use_cache": False}, {**batch, POSITIONS: restarting(ids, pieces)}
     masks = [name for name, value in batch.items() if is_mask(value, ids)]
     for name in masks:
         if batch[name].dtype == torch.bool:
             yield "boolean", {**batch, name: additive(batch[name], dtype)}, ""
+
     wrong = "mask" if masks else "ones" if MASK in batch else "none"
     if not masks:
+        positions = restarting(ids, pieces)
         if wrong == "none" and POSITIONS in batch:
-            ahead = (batch[POSITIONS] - again[POSITIONS]).flatten()[np.concatenate([piece.slots for piece in pieces])]
+            ahead = (batch[POSITIONS] - positions).flatten()[np.concatenate([piece.slots for piece in pieces])]
             wrong = "run on" if bool((ahead != ahead[0]).any()) else wrong
-        plain, again = ({name: x for name, x in some.items() if name != MASK} for some in (batch, again))
-        yield "cache", {**batch, **off}, ""
-        for cured in (plain, {**plain, **off}, again, {**again, **off}):
+        cache_off = {"use_cache": False}
+        unmasked = {name: value for name, value in batch.items() if name != MASK}
+        restarted = {**unmasked, POSITIONS: positions}
+        yield "cache", {**batch, **cache_off}, ""
+        for cured in (unmasked, {**unmasked, **cache_off}, restarted, {**restarted, **cache_off}):
             yield wrong, cured, ""
+
     known = ("input_ids", "labels", MASK, POSITIONS)
     for name, value in batch.items():
         if name not in known and has_slots(value, ids) and not value.is_floating_point() and len(value.unique()) > 1:
             yield "again", {**batch, name: torch.from_numpy(checked.owner + 1).to(value).view_as(value)}, name
+
     allowed = document_mask(ids, pieces, checked.causal)
     for name in masks or [MASK]:
         yield wrong, {**batch, name: additive(allowed, dtype)}, ""

@@ -189,7 +189,8 @@ def _findings(
 ) -> tuple[list[Finding], Weighing]:
     if checked.without_numbers:
         return [_of_nan(checked)], Weighing(checked, reduction)
-    weighing, why = Weighing(checked, reduction), why_leaks(checked) if checked.own_leak() else None
+    weighing = Weighing(checked, reduction)
+    why = why_leaks(checked) if checked.own_leak() else None
     questions: list[Callable[[], Iterable[Finding]]] = [
         lambda: [determinism(checked), tokens(checked, weighing.whole.loss.concerned)],
         lambda: isolation(checked, why),

@@ -133,7 +133,7 @@ def _by_length(loss: Loss, missing: np.ndarray, labeled: np.ndarray) -> LeftOut 
 
 
 def _of_length(row: dict, length: int) -> dict:
-    """A sequence that is cut to its last tokens, or has its tokens several times."""
+    """Return a sequence of this length: cut to its last tokens, or with its tokens repeated."""
     own = len(row["input_ids"])
     by_token = {name: np.asarray(x) for name, x in row.items() if np.ndim(x) == 1 and len(x) == own}
     return row | {name: np.resize(x[::-1], length)[::-1].tolist() for name, x in by_token.items()}

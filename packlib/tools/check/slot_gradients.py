@@ -19,7 +19,7 @@ from packlib.tools.check.locating import Piece, owners
 from packlib.tools.rows.loss_masks import LOSS_MASKS, trained_in_row
 
 SHIFTS = {0: "itself", 1: "the next token", 2: "the token after the next", -1: "the token before"}
-_FAINT = 0.25  # of the largest slope of a row: with less, a loss has no target there, but something besides
+_FAINT = 0.25  # of the largest slope of a row: below this the slot has no target, only an extra term of the loss
 _AT_ONCE = 64  # rows of logits
 _LONGEST = 1 << 32  # of a sequence
 

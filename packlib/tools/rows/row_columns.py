@@ -564,7 +564,8 @@ def _one_kind_of_text(batch: pa.RecordBatch) -> pa.RecordBatch:
 def with_labels(read: Read, begins: np.ndarray, labels: bool) -> Read:
     """Return the columns with what the masks leave of their labels, in place of the masks.
 
-    Where there are no labels and some are asked for, they are the tokens, and -100 for the first of each sequence.
+    Where there are no labels and some are asked for, they are the tokens, and -100 for the first of each sequence,
+    which nothing predicts. Labels of the data keep their first tokens: a collator of packlib masks these.
 
     Args:
         begins: the first token of each sequence.
