@@ -139,7 +139,39 @@ def grouped(mean="token", filtered=False, without=()):
     return Grouped(mean, filtered), packs, answers(without), {"group": "group", "step": by_units}
 
 
+class Heads(Uncounted):
+    """Two heads that predict two and three tokens ahead.
+
+    Args:
+        divided: by "labels" as the scores, by its "own" targets, or, wrongly, by its own of each of the "rows".
+        fault: "lacking", where the first sequence of each row alone has targets for them.
+    """
+
+    def __init__(self, divided="labels", fault=None):
+        super().__init__("attention")
+        self.divided, self.wrong = divided, fault
+        self.more = torch.nn.ModuleList(torch.nn.Linear(24, 120) for _ in range(2))
+        self.head.register_forward_pre_hook(lambda head, given: setattr(self, "states", given[0]))
+
+    def _loss(self, logits, labels, segments, items):
+        total = super()._loss(logits, labels, segments, items)
+        for shift, head in enumerate(self.more, start=2):
+            target = F.pad(labels[:, shift:], (0, shift), value=-100)
+            target = target.masked_fill(F.pad(segments[:, shift:], (0, shift)) != segments, -100)
+            if self.wrong == "lacking":
+                target = target.masked_fill(segments > 1, -100)
+            each, asked = entropies(head(self.states), target), target != -100
+            divisor = (next_labels(labels) != -100).sum() if self.divided == "labels" else asked.sum()
+            if self.divided == "rows":
+                total = total + 0.3 * (each.sum(1) / asked.sum(1).clamp(min=1)).mean()
+            else:
+                total = total + 0.3 * each.sum() / divisor.clamp(min=1)
+        return total
+
+
 RIGHT = {
+    "heads that look ahead, divided by the labels": lambda: (Heads(), dense(**SEGMENTS), SHORT),
+    "heads that look ahead, each divided by its own": lambda: (Heads("own"), dense(**SEGMENTS), SHORT),
     "tokens chosen by a reference": lambda: (Selective(), dense(**SEGMENTS), SHORT),
     **{f"groups without advantage, a mean over each {mean}{', filtered' * filtered}":
        partial(grouped, mean, filtered, (1, 2))
@@ -148,6 +180,12 @@ RIGHT = {
 
 # What is wrong, the question that fails, and words of its cause
 FAULTS = {
+    "heads that look ahead lack targets": (
+        lambda: (Heads(fault="lacking"), dense(**SEGMENTS), SHORT), "further heads", "lacks targets in a pack"),
+    "heads that look ahead, each divided by its own, lack targets": (
+        lambda: (Heads("own", fault="lacking"), dense(**SEGMENTS), SHORT), "further heads", "lacks targets in a pack"),
+    "heads that look ahead, divided by those of a row": (
+        lambda: (Heads("rows"), dense(**SEGMENTS), SHORT), "mean", "its company, the others of its pack or batch (a "),
     "tokens chosen by a reference, and lost labels": (
         lambda: (Selective(lost=True), dense(**SEGMENTS), SHORT), "labels", "labels are lost"),
     "labels of one sequence lost": (

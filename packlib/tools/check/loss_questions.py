@@ -7,7 +7,8 @@ import torch
 
 from packlib.batches import IGNORED
 from packlib.tools.check.collated_batch import CheckedBatch
-from packlib.tools.check.findings import FAILED, INCONCLUSIVE, NOT_ASKED, PASSED, Finding
+from packlib.tools.check.findings import FAILED, INCONCLUSIVE, PASSED, Finding
+from packlib.tools.check.further_heads import further_heads, rules_of_heads
 from packlib.tools.check.labels_left_out import LeftOut, why_left_out
 from packlib.tools.check.locating import has_slots, is_mask
 from packlib.tools.check.slot_gradients import SHIFTS, Loss
@@ -23,7 +24,6 @@ _SILENT = (
     "The loss is 0 and has no gradient, as where all advantages are 0 (answers of a prompt with equal rewards): "
     "nothing shows what it asks for. Give sequences of which some are to be learned from."
 )
-_FARTHEST = 9  # how far ahead heads may predict
 
 
 def loss_questions(checked: CheckedBatch, weighing: Weighing, leaks: bool) -> Iterator[Finding]:
@@ -57,9 +57,10 @@ def loss_questions(checked: CheckedBatch, weighing: Weighing, leaks: bool) -> It
         why = "The loss has no gradient with respect to the scores that the model returns."
         found = [Finding(question, INCONCLUSIVE, why) for question in ("targets at borders", "labels")]
     yield from found
-    if loss.further:
-        yield _further_heads(weighing)
-    yield _mean(weighing, any(finding.verdict == FAILED for finding in found), leaks)
+    spoiled = any(finding.verdict == FAILED for finding in found)
+    of_heads = [further_heads(weighing)] if loss.further else []
+    yield from of_heads
+    yield _mean(weighing, spoiled, leaks, any(finding.verdict == FAILED for finding in of_heads))
 
 
 def _borders(weighing: Weighing) -> Finding:
@@ -85,30 +86,16 @@ def _borders(weighing: Weighing) -> Finding:
     return Finding.failed("targets at borders", f"{evidence}: {share:.2g} of the loss.", names)
 
 
-def _further_heads(weighing: Weighing) -> Finding:
-    """A head that predicts several tokens ahead is asked at the end of a sequence for what lies beyond it."""
-    loss, question, said = weighing.whole.loss, "further heads", list[str]()
-    ids, last = weighing.checked.ids.flatten().cpu().numpy(), len(loss.owner) - 1
-    beyond, leaked = 0, 0
-    for target in loss.further:
-        asked = (target != IGNORED) & (loss.owner >= 0)
-        hits = {shift: int((asked & (loss.ahead(loss.token, shift) == target)).sum()) for shift in range(1, _FARTHEST)}
-        shift = max(hits, key=lambda shift: hits[shift])
-        if hits[shift] <= asked.sum() / 2:
-            continue
-        over = asked & (loss.ahead(loss.token, shift) == IGNORED)
-        beyond += int(over.sum())
-        to = np.minimum(np.arange(last + 1) + shift, last)
-        leaked += int((over & (loss.owner[to] >= 0) & (ids[to] == target)).sum())
-        said.append(f"{shift} ahead")
-    if not said:
-        why = "Outputs as wide as the scores have a part in the loss, and what they are to predict is unknown."
-        return Finding(question, NOT_ASKED, why)
-    evidence = f"{len(said)} besides the scores ({', '.join(said)}) are asked {beyond} times for what lies beyond a "
-    evidence += f"sequence, {leaked} times for a token of the next."
-    if not beyond:
-        return Finding(question, PASSED, evidence)
-    return Finding.failed(question, evidence, "leaked ahead" if leaked > beyond / 2 else "ends ahead")
+def _mean_of_heads(evidence: str, rules: dict[int, str]) -> Finding:
+    """Answer by what the targets of further heads weigh, of which each head has its own number."""
+    count = len(rules)
+    wrong = [rule for rule in rules.values() if rule == "" or rule in FAULTS]
+    if wrong:
+        how = f"a {wrong[0]}" if wrong[0] else "none of the known means"
+        evidence += f": of {count} further heads {len(wrong)} fit {how}"
+        return Finding.failed("mean", f"{evidence}.", "head mean", how=how)
+    said = " and ".join(dict.fromkeys(_WORDS.get(rule, "weighed as the scores are") for rule in rules.values()))
+    return Finding("mean", PASSED, f"{evidence}: {count} further heads, each by its own targets, are {said}.")
 
 
 def _labels(weighing: Weighing) -> Finding:
@@ -242,9 +229,10 @@ def _parameters_apart(weighing: Weighing) -> float:
     return float((together - made).norm() / together.norm().clamp(min=1e-300))
 
 
-def _mean(weighing: Weighing, spoiled: bool, leaks: bool) -> Finding:
+def _mean(weighing: Weighing, spoiled: bool, leaks: bool, spoiled_heads: bool) -> Finding:
     """Args:
     spoiled: whether targets or labels are wrong, which changes gradients too.
+    spoiled_heads: whether those of further heads are.
     """
     checked, wanted = weighing.checked, weighing.wanted
     fitting = list(dict.fromkeys(name for name, _ in weighing.fitting))
@@ -281,6 +269,10 @@ def _mean(weighing: Weighing, spoiled: bool, leaks: bool) -> Finding:
         if loss.certain and loss.value and loss.beside < 3e-6:
             return Finding.failed("mean", f"{evidence}: the loss agrees and its gradients do not.", "gradients alone")
         if through is None or through <= weighing.limit:
+            if spoiled_heads:
+                return Finding("mean", INCONCLUSIVE, f"{evidence}: see further heads.")
+            if rules := rules_of_heads(weighing):
+                return _mean_of_heads(evidence, rules)
             rule = weighing.aside_rule
             if rule in FAULTS:
                 evidence += f": a part of the loss that does not pass through the scores is a {rule}"
