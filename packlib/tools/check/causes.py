@@ -14,7 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from packlib.tools.check.called_model import meeting
-from packlib.tools.check.collated_batch import CheckedBatch
+from packlib.tools.check.collated_batch import CheckedBatch, found_in
 from packlib.tools.check.locating import MASK, POSITIONS, Piece, has_slots, is_mask, owners, restarting
 
 _FAINT = 1e-3  # a gradient, relative to the largest: what is seen so little was meant to be hidden
@@ -255,6 +255,8 @@ def _of_attention(checked: CheckedBatch, seen: np.ndarray, cured: str, alone: bo
     hooks = [hook for part in checked.called.module.modules() for hook in part._forward_pre_hooks.values()]
     if looks and _begin_a_row(checked, sees):
         return "sink"
+    if looks and _as_in_the_short_batch(checked, seen):
+        return "kept mask"
     if looks and (looks <= starts or sees <= ends) and cured in ("none", "mask", "attention"):
         return "border"
     if cured == "attention" and alone and _partly(checked):
@@ -272,6 +274,23 @@ def _begin_a_row(checked: CheckedBatch, seen: set[int]) -> bool:
     width, firsts = checked.ids.shape[-1], np.unique(checked.rows, return_index=True)[1]
     within = (slot % width for slot in seen)
     return max(within) < min(max(1, len(checked.pieces[first].slots) - 1) for first in firsts)
+
+
+def _as_in_the_short_batch(checked: CheckedBatch, seen: np.ndarray) -> bool:
+    """Return True if in the first row just those see each other that do so in the batch that the model had before."""
+    owner = checked.owner[0]
+    before = owners(checked.short["input_ids"], found_in(checked.short, checked.few))[0]
+    width = min(len(owner), len(before))
+    owner, before = owner[:width], before[:width]
+    tokens = (owner[:, None] >= 0) & (owner >= 0)
+    expected = tokens & (owner[:, None] != owner) & (before[:, None] == before)
+    if checked.causal:
+        expected &= np.tri(width, dtype=bool)
+    found = np.zeros_like(expected)
+    for looks, sees in seen:
+        if looks < width and sees < width:
+            found[looks, sees] = True
+    return bool(expected.any()) and np.array_equal(expected, found)
 
 
 def _partly(checked: CheckedBatch) -> bool:

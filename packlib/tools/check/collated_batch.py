@@ -116,6 +116,8 @@ class CheckedBatch(CalledBatch):
     Attributes:
         unit_of: the number of the group of each of few, or its own.
         rows: of each piece.
+        short: a batch of the two shortest units, with which the model is called before all others.
+        moved_by_calls: how far apart its outputs are before and after the first call with the whole batch.
         padding: the slots that hold no sequence.
     """
 
@@ -136,11 +138,25 @@ class CheckedBatch(CalledBatch):
         if not pieces:
             raise ValueError("collate must keep the tokens of the sequences: none of them is in its input_ids.")
         _refuse_reordered(batch["input_ids"], pieces, few)
+        first = None
+        if like is None:
+            self.short = self.collate(self.of_units(self._shortest_units()))
+            first = called.runs(self.short)
+            called.taken = None  # what is said of a refused batch is said of that of all
         super().__init__(called, batch, pieces, like)
         if like is not None:
             self.causal = like.causal
+        later = called.runs(self.short) if first is not None else None
+        self.moved_by_calls = 0.0
+        if first is not None and later is not None:
+            self.moved_by_calls = float(self.apart(later.outputs, first.outputs).max())
         self.padding = np.flatnonzero(self.owner < 0)
         self.rows = np.array([piece.slots[0] // self.ids.shape[-1] for piece in self.pieces])
+
+    def _shortest_units(self) -> list[int]:
+        """The two units of the fewest tokens."""
+        tokens = {unit: sum(len(row["input_ids"]) for row in self.of_units([unit])) for unit in set(self.unit_of)}
+        return sorted(tokens, key=lambda unit: tokens[unit])[:2]
 
     def collate(self, sequences: list[dict]) -> dict:
         """Return the batch of tensors that the collator makes."""
@@ -354,6 +370,29 @@ class CheckedBatch(CalledBatch):
             for number, (piece, alone) in enumerate(zip(self.pieces, self.alone, strict=True))
             if alone is not None
         }
+        return {number: distance for number, distance in distances.items() if not distance <= self.limit}
+
+    @cached_property
+    def differing_elsewhere(self) -> dict[int, float]:
+        """The pieces whose outputs are others in a later batch, of all sequences in reverse or of a part; and how far.
+
+        Nothing where the collator changes tokens, as masking does.
+        """
+        distances = dict[int, float]()
+        for rows in [] if self.changes_tokens else (self.few[::-1], *self.parts):
+            of_batch = self.differing_in(self.collate(rows))
+            distances |= {number: max(apart, distances.get(number, 0.0)) for number, apart in of_batch.items()}
+        return distances
+
+    def differing_in(self, batch: dict) -> dict[int, float]:
+        """The pieces whose outputs in another batch differ from what they are in this one, and how far."""
+        seen = self.called.runs(batch)
+        there = {piece.sequence: piece for piece in found_in(batch, self.few)}
+        distances = dict[int, float]()
+        for number, piece in enumerate(self.pieces):
+            other = there.get(piece.sequence)
+            if seen is not None and other is not None and np.array_equal(other.offsets, piece.offsets):
+                distances[number] = float(self.apart(seen.outputs[other.slots], self.seen.outputs[piece.slots]).max())
         return {number: distance for number, distance in distances.items() if not distance <= self.limit}
 
     @cached_property

@@ -6,8 +6,10 @@ import numpy as np
 import torch
 
 from packlib.batches import IGNORED
+from packlib.tools.check.asked_otherwise import misplaced_column, why_asked_otherwise
 from packlib.tools.check.collated_batch import CheckedBatch
-from packlib.tools.check.findings import FAILED, INCONCLUSIVE, NOT_ASKED, PASSED, Finding
+from packlib.tools.check.findings import FAILED, INCONCLUSIVE, PASSED, Finding
+from packlib.tools.check.further_heads import further_heads, rules_of_heads
 from packlib.tools.check.labels_left_out import LeftOut, why_left_out
 from packlib.tools.check.locating import has_slots, is_mask
 from packlib.tools.check.slot_gradients import SHIFTS, Loss
@@ -19,11 +21,11 @@ _WORDS = {
     "own": "a mean with weights of its own",
 }  # fmt: skip
 
+_OTHERWISE = 0.01  # what the gradients of a sequence change by besides their size, where it is asked something else
 _SILENT = (
     "The loss is 0 and has no gradient, as where all advantages are 0 (answers of a prompt with equal rewards): "
     "nothing shows what it asks for. Give sequences of which some are to be learned from."
 )
-_FARTHEST = 9  # how far ahead heads may predict
 
 
 def loss_questions(checked: CheckedBatch, weighing: Weighing, leaks: bool) -> Iterator[Finding]:
@@ -57,9 +59,10 @@ def loss_questions(checked: CheckedBatch, weighing: Weighing, leaks: bool) -> It
         why = "The loss has no gradient with respect to the scores that the model returns."
         found = [Finding(question, INCONCLUSIVE, why) for question in ("targets at borders", "labels")]
     yield from found
-    if loss.further:
-        yield _further_heads(weighing)
-    yield _mean(weighing, any(finding.verdict == FAILED for finding in found), leaks)
+    spoiled = any(finding.verdict == FAILED for finding in found)
+    of_heads = [further_heads(weighing)] if loss.further else []
+    yield from of_heads
+    yield _mean(weighing, spoiled, leaks, any(finding.verdict == FAILED for finding in of_heads))
 
 
 def _borders(weighing: Weighing) -> Finding:
@@ -85,30 +88,21 @@ def _borders(weighing: Weighing) -> Finding:
     return Finding.failed("targets at borders", f"{evidence}: {share:.2g} of the loss.", names)
 
 
-def _further_heads(weighing: Weighing) -> Finding:
-    """Find slots at a sequence's end whose further heads must predict what lies beyond it."""
-    loss, question, said = weighing.whole.loss, "further heads", list[str]()
-    ids, last = weighing.checked.ids.flatten().cpu().numpy(), len(loss.owner) - 1
-    beyond, leaked = 0, 0
-    for target in loss.further:
-        asked = (target != IGNORED) & (loss.owner >= 0)
-        hits = {shift: int((asked & (loss.ahead(loss.token, shift) == target)).sum()) for shift in range(1, _FARTHEST)}
-        shift = max(hits, key=lambda shift: hits[shift])
-        if hits[shift] <= asked.sum() / 2:
-            continue
-        over = asked & (loss.ahead(loss.token, shift) == IGNORED)
-        beyond += int(over.sum())
-        to = np.minimum(np.arange(last + 1) + shift, last)
-        leaked += int((over & (loss.owner[to] >= 0) & (ids[to] == target)).sum())
-        said.append(f"{shift} ahead")
-    if not said:
-        why = "Outputs as wide as the scores have a part in the loss, and what they are to predict is unknown."
-        return Finding(question, NOT_ASKED, why)
-    evidence = f"{len(said)} besides the scores ({', '.join(said)}) are asked {beyond} times for what lies beyond a "
-    evidence += f"sequence, {leaked} times for a token of the next."
-    if not beyond:
-        return Finding(question, PASSED, evidence)
-    return Finding.failed(question, evidence, "leaked ahead" if leaked > beyond / 2 else "ends ahead")
+def _asked_otherwise(checked: CheckedBatch, evidence: str) -> Finding:
+    name, values = why_asked_otherwise(checked)
+    return Finding.failed("mean", f"{evidence}.", name, **values)
+
+
+def _mean_of_heads(evidence: str, rules: dict[int, str]) -> Finding:
+    """Answer by what the targets of further heads weigh, of which each head has its own number."""
+    count = len(rules)
+    wrong = [rule for rule in rules.values() if rule == "" or rule in FAULTS]
+    if wrong:
+        how = f"a {wrong[0]}" if wrong[0] else "none of the known means"
+        evidence += f": of {count} further heads {len(wrong)} fit {how}"
+        return Finding.failed("mean", f"{evidence}.", "head mean", how=how)
+    said = " and ".join(dict.fromkeys(_WORDS.get(rule, "weighed as the scores are") for rule in rules.values()))
+    return Finding("mean", PASSED, f"{evidence}: {count} further heads, each by its own targets, are {said}.")
 
 
 def _labels(weighing: Weighing) -> Finding:
@@ -139,6 +133,7 @@ def labels_of(loss: Loss, elsewhere: np.ndarray) -> Finding:
     evidence += f"A token is asked for {SHIFTS[shift]}." if loss.known else "What a token is asked for is unknown."
     evidence += f" Of those that are lost {picked} are there in other batches of the same sequences." * bool(picked)
     evidence += f" The loss depends on the scores of {aside} slots without a label besides." * bool(aside)
+    misplaced = misplaced_column(checked) if picked else None
     crosses = loss.certain and bool((loss.factor[asked] > 0).all())  # else an advantage or a clip may be the reason
     names = {
         "ahead": shift == 1 and not checked.causal and loss.known,
@@ -146,6 +141,7 @@ def labels_of(loss: Loss, elsewhere: np.ndarray) -> Finding:
         "not shifted": shift == 0 and checked.causal and loss.known,
         "shifted back": shift == -1,
         "last label": lost and missing[lasts].sum() == lost == len(loss.pieces),
+        "misplaced column": picked and misplaced is not None,
         "picked": picked,
         "labels": wrong,
         "prompts": prompts and loss.known,
@@ -155,7 +151,7 @@ def labels_of(loss: Loss, elsewhere: np.ndarray) -> Finding:
     }
     name = next((name for name, failed in names.items() if failed), None)
     if name is not None:
-        return Finding.failed("labels", evidence, name)
+        return Finding.failed("labels", evidence, name, **(misplaced or {}))
     if not lost:
         return Finding("labels", INCONCLUSIVE if prompts else PASSED, evidence)
     why: LeftOut | None = LeftOut(PASSED, "as with a clipped ratio, or an advantage of 0")
@@ -242,18 +238,20 @@ def _parameters_apart(weighing: Weighing) -> float:
     return float((together - made).norm() / together.norm().clamp(min=1e-300))
 
 
-def _mean(weighing: Weighing, spoiled: bool, leaks: bool) -> Finding:
+def _mean(weighing: Weighing, spoiled: bool, leaks: bool, spoiled_heads: bool) -> Finding:
     """Answer which mean of its tokens, or sequences, the loss is, and whether it is the wanted one.
 
     Args:
         spoiled: whether targets or labels are wrong, which changes gradients too.
         leaks: whether sequences see others.
+        spoiled_heads: whether targets of further heads are wrong.
     """
     checked, wanted = weighing.checked, weighing.wanted
     fitting = list(dict.fromkeys(name for name, _ in weighing.fitting))
     if max(checked.loss_noise) > 256 * checked.rounding:
         return Finding("mean", INCONCLUSIVE, "The loss of one batch is another one each time: see determinism.")
-    clean = not leaks and not checked.differing() and max(checked.noise) <= 256 * checked.rounding
+    same = not checked.differing() and not checked.differing_elsewhere
+    clean = not leaks and same and max(checked.noise) <= 256 * checked.rounding
     certain = all(batch.loss.certain for batch in weighing.batches)
     by = "gradients" if weighing.by_gradient else "losses"
     evidence = f"In {len(weighing.batches)} batches of {len(checked.few)} sequences {by} fit "
@@ -261,6 +259,7 @@ def _mean(weighing: Weighing, spoiled: bool, leaks: bool) -> Finding:
     if weighing.by_gradient:
         weights = list(weighing.whole.weight.values())
         evidence += f"; together sequences weigh {min(weights):.3g} to {max(weights):.3g} of what they weigh alone"
+    off = max((distance for batch in weighing.batches for distance in batch.off.values()), default=0.0)
     weightless = [unit for unit, weight in weighing.whole.weight.items() if abs(weight) < 1e-6]
     if weightless and clean:
         count, of_all = len(weightless), len(weighing.whole.weight)
@@ -271,19 +270,27 @@ def _mean(weighing: Weighing, spoiled: bool, leaks: bool) -> Finding:
         if spoiled and not fitting:
             return Finding("mean", INCONCLUSIVE, f"{evidence}; other slots are asked than there are labels for.")
         name = next(iter(fitting), "company")
+        if name == "company" and clean and off > _OTHERWISE and not checked.called.share_rows:
+            return _asked_otherwise(checked, f"{evidence}. Their gradients change by {off:.2g} besides their size")
         names = name if name in ("pack mean", "slot mean", "company") else "scaled"
         names = "parts" if names == "company" and checked.called.share_rows else names
         return Finding.failed("mean", f"{evidence}.", names, how=name)
-    off = max((distance for batch in weighing.batches for distance in batch.off.values()), default=0.0)
     if clean and not spoiled and off > weighing.limit:
         evidence += f". Their gradients differ by {off:.2g} besides"
         through = weighing.whole.off_through
         if _learns_from_others(weighing):
             return Finding.failed("mean", f"{evidence}, and with the labels of another sequence.", "other labels")
+        if any(checked.differing_in(alone.batch) for alone in weighing.whole.alone.values()):
+            evidence += ": a sequence has other outputs in a later batch of its own"
+            return Finding.failed("mean", f"{evidence}.", "later batch")
         loss = weighing.whole.loss
         if loss.certain and loss.value and loss.beside < 3e-6:
             return Finding.failed("mean", f"{evidence}: the loss agrees and its gradients do not.", "gradients alone")
         if through is None or through <= weighing.limit:
+            if spoiled_heads:
+                return Finding("mean", INCONCLUSIVE, f"{evidence}: see further heads.")
+            if rules := rules_of_heads(weighing):
+                return _mean_of_heads(evidence, rules)
             rule = weighing.aside_rule
             if rule in FAULTS:
                 evidence += f": a part of the loss that does not pass through the scores is a {rule}"
@@ -297,7 +304,7 @@ def _mean(weighing: Weighing, spoiled: bool, leaks: bool) -> Finding:
             share = f"{loss.beside:.2g} of the loss" if loss.certain and loss.value else "a part of the loss"
             evidence += f": {share} does not pass through the scores and depends on what shares a batch, as a loss "
             return Finding("mean", INCONCLUSIVE, f"{evidence}that balances experts does by design.")
-        return Finding.failed("mean", f"{evidence}.", "company")
+        return _asked_otherwise(checked, evidence)
     if wanted is not None and wanted not in fitting:
         return Finding.failed("mean", f"{evidence}.", "other mean", found=_WORDS[fitting[0]], wanted=wanted)
     if clean and not spoiled and weighing.by_gradient and (apart := _parameters_apart(weighing)) > 10 * weighing.limit:

@@ -20,6 +20,10 @@ def determinism(checked: CheckedBatch) -> Finding:
     if max(loss, other_loss) > max(same, other, 256 * checked.rounding):
         evidence += f" Their losses differ by {loss:.2g} and {other_loss:.2g}."
     if max(same, other, loss, other_loss) <= 256 * checked.rounding:
+        if checked.moved_by_calls > checked.limit:
+            apart = f"{checked.moved_by_calls:.2g}"
+            evidence += f" A short batch gets other outputs after a longer one than before it, by {apart}."
+            return Finding.failed("determinism", evidence, "kept from another")
         return Finding("determinism", PASSED, evidence)
     return Finding.failed("determinism", evidence, "kept" if max(same, loss) > 256 * checked.rounding else "dropout")
 
@@ -268,7 +272,7 @@ def sameness(checked: CheckedBatch, why: Why | None) -> Finding:
         cause, window = _mask_cause(checked, name) if about_mask else ("input", 0)
         return Finding.failed(question, evidence, cause, name=name, window=window)
     if not differing:
-        return Finding(question, PASSED, evidence)
+        return _in_later_batches(checked, evidence)
     if checked.illustrated and not why and _from_images_on(checked, differing):
         if _beside_images(checked, differing).verdict == FAILED:
             return Finding.failed(question, evidence, "above")
@@ -292,6 +296,16 @@ def sameness(checked: CheckedBatch, why: Why | None) -> Finding:
             evidence += f"alone on {on_its_own}."
             return Finding.failed(question, evidence, "sees less" if hidden_here else "sees more")
     return Finding.failed(question, evidence, "otherwise")
+
+
+def _in_later_batches(checked: CheckedBatch, evidence: str) -> Finding:
+    """Let sequences pass that are in a batch what they are alone, if they are so in later batches too."""
+    question, differing = "same as alone", checked.differing_elsewhere
+    if not differing:
+        return Finding(question, PASSED, evidence)
+    evidence += f" In later batches of the same sequences, in another order or of fewer, {len(differing)} differ from "
+    evidence += f"that, by {max(differing.values()):.2g}."
+    return Finding.failed(question, evidence, "later batch")
 
 
 def _from_images_on(checked: CheckedBatch, differing: dict[int, float]) -> bool:

@@ -24,6 +24,13 @@ _AT_ONCE = 64  # rows of logits
 _LONGEST = 1 << 32  # of a sequence
 
 
+class Head(NamedTuple):
+    """A head besides the scores: its target, and what that weighs, of each slot, as a `Loss` has them."""
+
+    target: np.ndarray
+    factor: np.ndarray
+
+
 class Loss:
     """A loss of N slots.
 
@@ -40,7 +47,8 @@ class Loss:
         pull: shape (N, width), the gradient with respect to the embeddings.
         steepest: the largest slope of a score.
         beside: the share of the loss, or of its gradient, that does not pass through the scores.
-        further: a `target` for each further head, as of one that predicts several tokens ahead.
+        further: further heads by their order, such as those that predict several tokens ahead, if each slope of theirs
+            has the form above; those that have no target are left out.
 
     Args:
         seen: the call of the model, if there was one.
@@ -65,7 +73,7 @@ class Loss:
         self.value = None if seen.loss is None else float(seen.loss.detach())
         self.target, self.factor = np.full(slots, IGNORED), np.zeros(slots)
         self.touched, self.predicted = np.zeros(slots, bool), np.zeros(slots, bool)
-        self.further: list[np.ndarray] = []
+        self.further: dict[int, Head] = {}
         if seen.loss is None or not seen.loss.requires_grad:
             return
         self.pull = self._pull(seen, seen.loss, None)
@@ -98,27 +106,44 @@ class Loss:
         kept = [self.checked.called.summed(row.detach().double().cpu()) for row in rows if row is not None]
         return torch.cat(kept, 1) if kept else None
 
-    def _of_further_heads(self, seen: ModelCall) -> list[np.ndarray]:
+    @cached_property
+    def through_heads(self) -> Tensor | None:
+        """The part of `pull` that passes through further heads; None if there is none."""
+        seen = self.checked.called(self.batch)
+        outputs = self._outputs_of_heads(seen)
+        parts = []
+        for number in self.further:
+            (slope,) = torch.autograd.grad(seen.loss, outputs[number], retain_graph=True)  # type: ignore[arg-type]
+            parts.append(self._pull(seen, outputs[number], slope))
+        known = [part for part in parts if part is not None]
+        return sum(known[1:], known[0]) if known else None
+
+    def _of_further_heads(self, seen: ModelCall) -> dict[int, "Head"]:
         """Return what is asked of other outputs as wide as the scores, if each of their slopes has the form above."""
+        heads = {}
+        for number, output in self._outputs_of_heads(seen).items():
+            scores = by_slot(output, self.batch["input_ids"])
+            (found,) = torch.autograd.grad(seen.loss, output, retain_graph=True, allow_unused=True)  # type: ignore[arg-type]
+            slope = None if found is None else by_slot(found, self.batch["input_ids"])
+            asked = None if slope is None else _asked(slope.detach(), scores.detach(), self._near)  # type: ignore[union-attr]
+            if asked is not None and len(asked.rows) and asked.fits.all():
+                head = Head(np.full(len(self.owner), IGNORED), np.zeros(len(self.owner)))
+                head.target[asked.rows] = asked.target
+                head.factor[asked.rows] = asked.factor
+                heads[number] = head
+        return heads
+
+    def _outputs_of_heads(self, seen: ModelCall) -> dict[int, Tensor]:
+        """Return the outputs as wide as the scores, by their order, without the scores themselves."""
         heads, width = list[Tensor](), seen.scores.shape[-1]
         for _, _, made in [] if self.checked.called.share_rows else seen.parts:
             scores = by_slot(made, self.batch["input_ids"])
             own = scores is not None and scores.shape[1] == width and made.requires_grad
             if own and not any(made is head for head in heads):
                 heads.append(made)
-        targets = []
-        for head in heads:
-            scores = by_slot(head, self.batch["input_ids"])
-            if scores.numel() == seen.scores.numel() and torch.equal(scores.flatten(), seen.scores.flatten()):  # type: ignore[union-attr]
-                continue
-            (found,) = torch.autograd.grad(seen.loss, head, retain_graph=True, allow_unused=True)  # type: ignore[arg-type]
-            slope = None if found is None else by_slot(found, self.batch["input_ids"])
-            asked = None if slope is None else _asked(slope.detach(), scores.detach(), self._near)  # type: ignore[union-attr]
-            if asked is not None and len(asked.rows) and asked.fits.all():
-                target = np.full(len(self.owner), IGNORED)
-                target[asked.rows] = asked.target
-                targets.append(target)
-        return targets
+        flat = seen.scores.flatten()
+        are_scores = [head.numel() == flat.numel() and torch.equal(head.flatten(), flat) for head in heads]
+        return {number: head for number, head in enumerate(heads) if not are_scores[number]}
 
     @property
     def _near(self) -> float:

@@ -19,15 +19,16 @@ from packlib.tools.check.slot_gradients import Loss
 REDUCTIONS = "token", "sequence", "group", "constant"
 
 
-def amounts(loss: Loss, by_labels: bool, unit: int | None = None) -> dict[str, int]:
+def amounts(loss: Loss, by_labels: bool, unit: int | None = None, asked: np.ndarray | None = None) -> dict[str, int]:
     """Count everything in a batch that a loss may be divided by.
 
     How many "tokens" are predicted, and of how many "sequences" and "groups"; its "length", "rows" and "slots"; and the
     predicted tokens "in the row" of a unit. Tokens count as the loss predicts them, or as the data label them: a
-    clipped one has no gradient.
+    clipped one has no gradient. Or those that are `asked`, as of a further head.
     """
     width, unit_of = loss.batch["input_ids"].shape[-1], loss.checked.unit_of
-    asked = loss.wanted != IGNORED if by_labels else loss.predicted
+    if asked is None:
+        asked = loss.wanted != IGNORED if by_labels else loss.predicted
     some = {piece.sequence for piece in loss.pieces if asked[piece.slots].any()}
     in_row = (asked & (loss.owner >= 0)).reshape(-1, width).sum(1)
     row = next((piece.slots[0] // width for piece in loss.pieces if unit_of[piece.sequence] == unit), 0)
