@@ -163,6 +163,16 @@ def count_lengths(
     return counts, over
 
 
+def exact_dot(counts: np.ndarray, values: np.ndarray) -> int:
+    """Add up counts times values, exactly: where 64 bits may not hold the sum, in Python's integers."""
+    most = len(counts)
+    for factors in (counts, values):
+        most *= max(int(factors.max(initial=0)), -int(factors.min(initial=0)))
+    if most <= INT64_MAX:
+        return int(counts.astype(np.int64, copy=False) @ values.astype(np.int64, copy=False))
+    return sum(n * value for n, value in zip(counts.tolist(), values.tolist(), strict=True))
+
+
 def float_unit(counts: np.ndarray) -> int:
     """Choose the number of sequences that count as 1 in a floating-point solver: a power of two, 1 below 2^30.
 

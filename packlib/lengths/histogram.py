@@ -19,6 +19,7 @@ from packlib.lengths.counting import (
     Place,
     as_int64,
     count_lengths,
+    exact_dot,
     position,
 )
 from packlib.lengths.overlong import OVERLONG, Overlong
@@ -90,8 +91,7 @@ class LengthHistogram:
             raise ValueError(f"Length {longest} is over the maximum length {top}.")
         counts = np.pad(counts[: top + 1], (0, max(0, top + 1 - len(counts))))
         counts.flags.writeable = False
-        times = counts[used].tolist()
-        tokens = sum(length * count for length, count in zip(used.tolist(), times, strict=True))  # cannot overflow
+        tokens = exact_dot(counts[used], used)
         if tokens > INT64_MAX:
             raise ValueError(f"The histogram holds {tokens} tokens; at most {INT64_MAX} fit in 64 bits.")
         text("name", name)
@@ -103,7 +103,7 @@ class LengthHistogram:
             "source": text("source", source),
             "truncated": whole_number("truncated", truncated, 0, INT64_MAX),
             "dropped": whole_number("dropped", dropped, 0, INT64_MAX),
-            "num_sequences": sum(times),
+            "num_sequences": int(counts.sum()),  # no more than tokens
             "num_tokens": tokens,
         }.items():
             object.__setattr__(self, attribute, value)
@@ -178,10 +178,10 @@ class LengthHistogram:
         if overlong == "truncate":
             counts[-1] += over
         if over and overlong == "split":
-            longer = np.arange(top + 1, len(self.counts))
-            np.add.at(counts, longer % top, self.counts[top + 1 :])
+            longer = top + 1 + np.flatnonzero(self.counts[top + 1 :])
+            np.add.at(counts, longer % top, self.counts[longer])
             counts[0] = 0
-            counts[top] += (longer // top) @ self.counts[top + 1 :]
+            counts[top] += (longer // top) @ self.counts[longer]
         truncated = self.truncated + over * (overlong == "truncate")
         dropped = self.dropped + over * (overlong == "drop")
         return replace(self, counts=counts, max_length=top, truncated=truncated, dropped=dropped)

@@ -24,10 +24,11 @@ here, Fleszar and Hindi, New heuristics for one-dimensional bin-packing (Compute
 search all subsets. Here only ones, pairs and triples are tried, which is enough where different lengths are many.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 
 from packlib.lengths.histogram import LengthHistogram
-from packlib.packing.bit_sets import highest, lowest, set_of, up_to
+from packlib.packing.bit_sets import highest, set_of
 from packlib.packing.greedy import EqualPacks
 
 _TRIPLES = 40  # lengths that are tried as the longest of three
@@ -99,13 +100,14 @@ class _LengthsLeft:
     Attributes:
         max_length: slots of a pack.
         counts: how many sequences of each length are left; shape (max_length + 1,).
-        lengths, mirrored: the set of lengths of which a sequence is left, and of `max_length - length` for each.
+        ascending: the lengths of which a sequence is left.
+        lengths, mirrored: the set of these, and of `max_length - length` for each.
         sequences, tokens: how many are left.
     """
 
     def __init__(self, histogram: LengthHistogram) -> None:
         top = self.max_length = histogram.max_length
-        used = histogram.counts.nonzero()[0].tolist()
+        used = self.ascending = histogram.counts.nonzero()[0].tolist()
         self.counts = histogram.counts.tolist()
         self.lengths = set_of(used, top + 1)
         self.mirrored = set_of([top - length for length in used], top + 1)
@@ -115,9 +117,10 @@ class _LengthsLeft:
         """Remove the sequences of this many equal packs."""
         if not times:
             return
-        for length, copies in Counter(pack).items():
-            self.counts[length] -= copies * times
+        for length in pack:
+            self.counts[length] -= times
             if not self.counts[length]:
+                del self.ascending[bisect_left(self.ascending, length)]
                 self.lengths ^= 1 << length
                 self.mirrored ^= 1 << (self.max_length - length)
         self.sequences -= len(pack) * times
@@ -136,13 +139,14 @@ class _LengthsLeft:
         return self.tokens * limit <= scarce * self.max_length * self.sequences
 
     def longest(self, space: int) -> int:
-        """Return the longest length that fits; 0 or less if none does."""
-        return highest(up_to(space, self.lengths))
+        """Return the longest length that fits; 0 if none does."""
+        fitting = bisect_right(self.ascending, space)
+        return self.ascending[fitting - 1] if fitting else 0
 
     def filling(self, space: int, places: int) -> tuple[int, ...]:
         """Choose the next sequences of a pack: those that fill its space, or else the longest that fits."""
         longest = self.longest(space)
-        if longest <= 0:
+        if not longest:
             return ()
         if longest == space or places == 1:
             return (longest,)
@@ -172,14 +176,12 @@ class _LengthsLeft:
 
     def triple(self, space: int) -> tuple[int, ...]:
         """Find three that fill a space, with the longest one that can be in such a triple, of the first few tried."""
-        candidates = up_to(space, self.lengths)
-        for _ in range(_TRIPLES):
-            first = highest(candidates)
+        fitting = bisect_right(self.ascending, space)
+        for first in reversed(self.ascending[max(0, fitting - _TRIPLES) : fitting]):
             if first * 3 < space:
                 break
             if lengths := self.pair(space - first, (first,)):
                 return lengths
-            candidates ^= 1 << first
         return ()
 
     def near_pair(self, space: int, longest: int) -> tuple[int, ...]:
@@ -193,8 +195,9 @@ class _LengthsLeft:
         """Find the shortest that lets the places after it fill the space, if each of them takes a long sequence."""
         later = int((places - 1) * _LONG * self.longest(self.max_length))
         least = max(1, space - later)
-        length = least + lowest(self.lengths >> least)
-        return (length,) if least <= length <= space else self.one(space)
+        at = bisect_left(self.ascending, least)
+        fits = at < len(self.ascending) and self.ascending[at] <= space
+        return (self.ascending[at],) if fits else self.one(space)
 
     def even_share(self, space: int, places: int) -> tuple[int, ...]:
         """Find the longest that takes at most its share of the space."""
@@ -203,4 +206,4 @@ class _LengthsLeft:
     def one(self, space: int) -> tuple[int, ...]:
         """Find the longest that fits."""
         longest = self.longest(space)
-        return (longest,) if longest > 0 else ()
+        return (longest,) if longest else ()

@@ -39,6 +39,7 @@ Method = MethodName | Literal["auto", "bfd"]
 
 NEAR = 0.001  # of the proven minimum: a plan so near to it is good enough for "auto"
 _STEPS = 10**9  # of "auto", its fast methods included: some two seconds
+_OF_ROUNDED = 0.5  # of these steps, those of its search of rounded lengths: for the fast methods, and little more
 
 
 class PackingMethod(Protocol):
@@ -109,8 +110,8 @@ def plan(
         method: a name in `METHODS`; "bfd", which is "lpfhp"; or "auto", the default. "auto" plans by "lpfhp". If that
             plan is not proven to be within 0.1 % of the fewest packs, it plans by "exact_filling", too; where very many
             lengths differ, it rounds them up for that by less than 0.1 %. If neither plan is within 0.1 %, it plans by
-            "optimal" for about two seconds, which are counted in steps and not by a clock. It returns the plan with the
-            fewest packs, whose `method` is the one that made it.
+            "optimal" for about two seconds, which are counted in steps and not by a clock; rounded lengths get half of
+            these steps, and no bar. It returns the plan with the fewest packs, whose `method` is the one that made it.
         max_sequences_per_pack: the depth limit, or None for none (`nnlshp` and `ennlshp` then take 3).
         time_limit: of `optimal`: seconds after which the best plan so far is returned; None for no limit. With a limit
             of seconds or rounds, "auto" is "optimal", which takes the time that you give it.
@@ -145,7 +146,7 @@ def plan(
     name: MethodName
     if asked == "auto":
         if time_limit is None and rounds is None and {*options} <= {"progress"}:
-            return _near_plan(histogram, limit, progress, on_interrupt)
+            return auto_plans(histogram, limit, progress, on_interrupt)[0]
         name = "optimal"  # its options are those of "auto"
     else:
         name = asked
@@ -160,50 +161,89 @@ def plan(
     return _planned(histogram, name, limit, options)
 
 
-def _near_plan(
+def auto_plans(
     histogram: LengthHistogram,
     limit: int | None,
-    progress: bool | Callable[[Progress], bool | None] | None,
-    on_interrupt: Literal["return", "raise"],
+    progress: bool | Callable[[Progress], bool | None] | None = None,
+    on_interrupt: Literal["return", "raise"] = "return",
+    filled: PackingPlan | None = None,
+) -> list[PackingPlan]:
+    """Return the plans that "auto" makes, the best one first.
+
+    Where exact filling of the true lengths would take more steps than "auto" has, the search packs rounded ones, too:
+    with tens of thousands of true lengths, its own fast methods would use up its steps.
+
+    Args:
+        limit, progress, on_interrupt: as of `plan`.
+        filled: as of `fast_plans`.
+    """
+    plans = fast_plans(histogram, limit, filled)
+    lower_bound = plans[0].lower_bound
+    if not is_near(plans[-1].num_packs, lower_bound):
+        few = rounded_up(histogram) if exact_filling_steps(histogram) > _STEPS else histogram
+        if few is not histogram:
+            # the bound of rounded lengths is none of the true ones, so it is not shown
+            options = {"steps": _OF_ROUNDED * _STEPS, "progress": False, "on_interrupt": "raise"}
+            plans.append(_searched(few, plans[1:], limit, options))
+        else:
+            plans = [_of_true_lengths(made_plan, histogram) for made_plan in plans]
+            options = {"steps": _STEPS, "progress": progress, "on_interrupt": on_interrupt}
+            plans.append(_searched(histogram, plans, limit, options))
+
+    def rank(made_plan: PackingPlan) -> tuple[int, int]:
+        """Fewest packs first; of as many, the plan whose bound is highest."""
+        proven = made_plan.lower_bound if made_plan.histogram == histogram else lower_bound
+        return made_plan.num_packs, -proven
+
+    best, *others = sorted(plans, key=rank)
+    return [_of_true_lengths(best, histogram), *others]
+
+
+def _searched(
+    histogram: LengthHistogram, known: list[PackingPlan], limit: int | None, options: dict[str, Any]
 ) -> PackingPlan:
-    """Make the plan of "auto"; arguments as of `plan`."""
-    plans = fast_plans(histogram, limit)
-    if not is_near(plans[-1]):
-        known = {
-            made_plan.method: list(zip(made_plan.strategies, made_plan.repeats.tolist(), strict=True))
-            for made_plan in plans
-        }
-        search = {"progress": progress, "on_interrupt": on_interrupt, "steps": _STEPS, "known": known}
-        plans.append(_planned(histogram, "optimal", limit, search))
-    return min(plans, key=lambda made_plan: (made_plan.num_packs, made_plan.gap))
+    """Make the plan of a search that takes over plans of the same lengths which were made already."""
+    strategies = {
+        made_plan.method: list(zip(made_plan.strategies, made_plan.repeats.tolist(), strict=True))
+        for made_plan in known
+    }
+    return _planned(histogram, "optimal", limit, {**options, "known": strategies})
 
 
-def fast_plans(histogram: LengthHistogram, max_sequences_per_pack: int | None) -> list[PackingPlan]:
+def fast_plans(
+    histogram: LengthHistogram, max_sequences_per_pack: int | None, filled: PackingPlan | None = None
+) -> list[PackingPlan]:
     """Return what "auto" plans before it searches: by "lpfhp", and by "exact_filling" if that is not near the minimum.
 
     Where exact filling takes over a quarter of the steps of "auto", as with 50,000 different lengths in rows of 100,000
-    tokens, it fills packs with lengths that are rounded up by less than 0.1 %, and these hold the true ones.
+    tokens, it fills packs with lengths that are rounded up by less than 0.1 %. Its plan is one of these lengths then.
+
+    Args:
+        filled: a plan by exact filling that was made already; it is used if it is one of these lengths at this depth.
     """
     plans = [_planned(histogram, "lpfhp", max_sequences_per_pack, {})]
-    if is_near(plans[0]):
+    if is_near(plans[0].num_packs, plans[0].lower_bound):
         return plans
     few = rounded_up(histogram) if exact_filling_steps(histogram) > _STEPS / 4 else histogram
     if exact_filling_steps(few) <= _STEPS:
-        filled = _planned(few, "exact_filling", max_sequences_per_pack, {})
-        plans.append(filled if few is histogram else _of_true_lengths(filled, histogram))
+        if filled is None or filled.histogram != few or filled.max_sequences_per_pack != max_sequences_per_pack:
+            filled = _planned(few, "exact_filling", max_sequences_per_pack, {})
+        plans.append(filled)
     return plans
 
 
-def _of_true_lengths(rounded: PackingPlan, histogram: LengthHistogram) -> PackingPlan:
-    """Put the true lengths into the packs of a plan of rounded ones."""
-    strategies = with_true_lengths(zip(rounded.strategies, rounded.repeats.tolist(), strict=True), histogram)
-    limit = rounded.max_sequences_per_pack
-    return PackingPlan.from_strategies(histogram, strategies, rounded.method, max_sequences_per_pack=limit)
+def _of_true_lengths(made_plan: PackingPlan, histogram: LengthHistogram) -> PackingPlan:
+    """Put the true lengths into the packs of a plan of rounded ones; return another plan as it is."""
+    if made_plan.histogram == histogram:
+        return made_plan
+    strategies = with_true_lengths(zip(made_plan.strategies, made_plan.repeats.tolist(), strict=True), histogram)
+    limit = made_plan.max_sequences_per_pack
+    return PackingPlan.from_strategies(histogram, strategies, made_plan.method, max_sequences_per_pack=limit)
 
 
-def is_near(plan_made: PackingPlan) -> bool:
-    """Return whether a plan is proven to be within 0.1 % of the fewest packs, so that "auto" takes it."""
-    return plan_made.gap <= NEAR * plan_made.lower_bound
+def is_near(packs: int, lower_bound: int) -> bool:
+    """Return whether so many packs are proven to be within 0.1 % of the fewest, so that "auto" takes their plan."""
+    return packs - lower_bound <= NEAR * lower_bound
 
 
 def _planned(

@@ -12,12 +12,11 @@ import numpy as np
 
 from packlib.arguments import depth_limit, in_html, one_line, one_of, percent, shown, text, whole_number
 from packlib.files import has_exactly, naming, naming_text, parse_json, read_text, write_text
-from packlib.lengths.counting import INT64_MAX, as_int64
+from packlib.lengths.counting import INT64_MAX, as_int64, exact_dot
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.assigning import place_samples
 from packlib.packing.packs import Packs
 from packlib.packing.proofs import PricesAndList, Proof, Sums, check_proof, proof_from_dict
-from packlib.packing.search.bound import exact_dot
 
 _FORMAT = "packlib.PackingPlan 4"
 _WRITTEN = ("method", "max_sequences_per_pack")  # as they are
@@ -87,15 +86,13 @@ class PackingPlan:
             if repeats:
                 key = tuple(sorted(lengths, reverse=True))
                 merged[key] = merged.get(key, 0) + repeats
-        ordered = sorted(merged.items(), reverse=True)
-        sizes = np.fromiter((len(lengths) for lengths, _ in ordered), np.int64, len(ordered))
+        ordered = sorted(merged, reverse=True)
+        sizes = np.fromiter(map(len, ordered), np.int64, len(ordered))
         return cls(
             histogram,
-            items=np.fromiter(
-                itertools.chain.from_iterable(lengths for lengths, _ in ordered), np.int64, int(sizes.sum())
-            ),
+            items=np.fromiter(itertools.chain.from_iterable(ordered), np.int64, int(sizes.sum())),
             offsets=np.concatenate([[0], np.cumsum(sizes)]),
-            repeats=np.fromiter((repeats for _, repeats in ordered), np.int64, len(ordered)),
+            repeats=np.fromiter(map(merged.__getitem__, ordered), np.int64, len(ordered)),
             method=method,
             **fields,
         )

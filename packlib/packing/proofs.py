@@ -27,8 +27,8 @@ import numpy as np
 
 from packlib.arguments import one_of, shown, whole_number
 from packlib.files import has_exactly
-from packlib.lengths.counting import MAX_LENGTH, as_int64
-from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound, exact_dot
+from packlib.lengths.counting import MAX_LENGTH, as_int64, exact_dot
+from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound
 from packlib.packing.search.knapsack import common_divisor
 from packlib.packing.search.sums import best_sums
 from packlib.packing.search.whole_packs import ruled_out

@@ -58,11 +58,12 @@ def with_true_lengths(packs: Iterable[EqualPacks], histogram: LengthHistogram) -
     left = _by_rounded(histogram, sorted({length for lengths, _ in packs for length in lengths}))
     found = list[EqualPacks]()
     for lengths, repeats in packs:
-        needed = Counter(lengths)
+        needed = [(left[rounded], copies) for rounded, copies in Counter(lengths).items()]
+        places = [left[rounded] for rounded in lengths]
         while repeats:
-            enough = min(left[rounded][-1][1] // copies for rounded, copies in needed.items())
+            enough = min([true[-1][1] // copies for true, copies in needed]) if repeats > 1 else 1
             times = max(1, min(enough, repeats))
-            found.append((tuple(_take(left[rounded], times) for rounded in lengths), times))
+            found.append((tuple([_take(true, times) for true in places]), times))
             repeats -= times
     return found
 

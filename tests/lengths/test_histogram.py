@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packlib.lengths import LengthHistogram
+from packlib.lengths.counting import exact_dot
 from packlib.lengths.histogram import KINDS
 
 LENGTHS = st.lists(st.integers(1, 300), min_size=1, max_size=80)
@@ -29,6 +30,16 @@ def test_counting_is_the_same_for_every_kind_of_input_and_in_chunks(lengths, kin
     assert histogram.expand().tolist() == sorted(lengths)
     chunks = [lengths[i : i + size] for i in range(0, len(lengths), size)]
     assert LengthHistogram.from_chunks(iter([*chunks, []])) == histogram
+
+
+@given(
+    st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**40), 2**63 - 1)), max_size=5), st.booleans()
+)
+def test_sums_of_products_are_exact_beyond_64_bits(pairs, small):
+    pairs = [(n % 1000, value % 1000) for n, value in pairs] if small else pairs
+    counts, values = np.array(pairs, np.int64).reshape(-1, 2).T
+    assert exact_dot(counts, values) == sum(n * value for n, value in pairs)
+    assert exact_dot(np.array([3], np.uint64), np.array([2**53 + 1])) == 3 * (2**53 + 1), "not by way of floats"
 
 
 @given(LENGTHS, st.integers(0, 50), st.sampled_from(KINDS), st.text(max_size=100), st.integers(0, 1 << 60))

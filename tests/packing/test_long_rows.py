@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from packing_cases import DEPTHS, fewest_packs, histograms
 
 from packlib.lengths import LengthHistogram
+from packlib.lengths.counting import exact_dot
 from packlib.packing import plan
 from packlib.packing.search import relaxed_knapsack
 from packlib.packing.search.best import Best
-from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound, exact_dot, needs_relaxation
+from packlib.packing.search.bound import PRICE_OF_A_PACK, certified_bound, needs_relaxation
 from packlib.packing.search.breakpoint_program import BreakpointProgram, choose_breakpoints
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.knapsack import NOT_FOR_SALE, solve_knapsack

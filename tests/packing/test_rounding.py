@@ -58,15 +58,49 @@ def test_auto_fills_rounded_lengths_where_the_true_ones_take_too_long(monkeypatc
     assert [np.count_nonzero(given.counts) for given in filled] == [np.count_nonzero(rounded_up(histogram).counts)]
 
 
+@pytest.mark.parametrize("depth", [4, 6])
+def test_auto_searches_rounded_lengths_where_the_true_ones_take_too_long(depth, monkeypatch):
+    """With true ones, its steps were used up by a method that packs worse than the plan which it had already."""
+    histogram, searched, search = of(MANY, 65_536), [], METHODS["optimal"]
+    monkeypatch.setattr(methods, "_STEPS", 2 * 10**8)
+    monkeypatch.setattr(methods, "_OF_ROUNDED", 3)
+
+    def watched(given, limit, **options):
+        searched.append(given)
+        return search(given, limit, **options)
+
+    monkeypatch.setitem(METHODS, "optimal", watched)
+    made = plan(histogram, max_sequences_per_pack=depth).verify()
+    assert searched == [rounded_up(histogram)] and made.histogram == histogram and made.method == "optimal"
+    fast = [plan(histogram, method=name, max_sequences_per_pack=depth) for name in ("lpfhp", "exact_filling")]
+    assert made.num_packs < min(other.num_packs for other in fast)
+    assert made.lower_bound == fast[0].lower_bound, "what rounded lengths need is no bound of the true ones"
+
+
+def test_few_lengths_are_searched_with_all_steps_however_long_the_rows(monkeypatch):
+    lengths = np.clip(np.exp(RNG.normal(6.5, 0.8, 4000)).astype(int), 1, 4096)
+    histogram, searched, search = of(lengths, 4096), [], METHODS["optimal"]
+    monkeypatch.setattr(methods, "_STEPS", 10**6)
+
+    def watched(given, limit, **options):
+        searched.append((given, options["steps"], options["on_interrupt"]))
+        return search(given, limit, **options)
+
+    monkeypatch.setitem(METHODS, "optimal", watched)
+    plan(histogram, max_sequences_per_pack=5)
+    assert searched == [(histogram, 10**6, "return")]
+
+
 @pytest.mark.parametrize("depth", [None, 6, 64])
 def test_a_report_plans_by_the_true_lengths_only_what_it_advises(depth, monkeypatch):
     """With depths and row lengths of all lengths, it took up to 12 seconds for a million of 120,000 different ones."""
-    large = []
+    large, filled = [], []
 
     def watched(method):
         @functools.wraps(method)
         def call(given, *limit, **options):
             large.extend([method] if np.count_nonzero(given.counts) > 10_000 else [])
+            filled.extend([(given, *limit)] if method.__name__ == "exact_filling" else [])
             return method(given, *limit, **options)
 
         return call
@@ -75,7 +109,8 @@ def test_a_report_plans_by_the_true_lengths_only_what_it_advises(depth, monkeypa
         monkeypatch.setitem(METHODS, name, watched(METHODS[name]))
     monkeypatch.setattr(row_lengths, "lpfhp", watched(row_lengths.lpfhp))
     advice = advise(MANY, 65_536, max_sequences_per_pack=depth)
-    assert len(large) <= 2, "for the plan, and for the greedy method beside it"
+    assert len(large) <= 1, "for the plan, and not again to stand beside it"
+    assert len(filled) == len(set(filled)), "exact filling for the row length is not made again for the plan"
     assert advice.plan.to_json() == plan(advice.histogram, max_sequences_per_pack=depth).to_json()
     assert all(trial.bound <= trial.packs for trial in advice.depths)
     rows = [row for row in advice.row_lengths if row.max_length != advice.row_length]

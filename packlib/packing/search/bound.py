@@ -18,6 +18,7 @@ that many packs, with the help of HiGHS in floating point. `packlib.packing.proo
 import numpy as np
 
 from packlib.arguments import depth_limit, shown
+from packlib.lengths.counting import exact_dot
 from packlib.packing.search.knapsack import NOT_FOR_SALE, common_divisor, solve_knapsack
 from packlib.packing.search.relaxed_knapsack import relaxed_best
 
@@ -90,8 +91,3 @@ def exact_size(counts: np.ndarray, max_sequences_per_pack: int | None) -> tuple[
     deepest = slots // (int(lengths[0]) // unit)
     layers = max_sequences_per_pack if max_sequences_per_pack and max_sequences_per_pack < deepest else 1
     return len(lengths), slots + 1, layers
-
-
-def exact_dot(counts: np.ndarray, values: np.ndarray) -> int:
-    """Add up counts times values, exactly: Python's integers cannot overflow."""
-    return sum(n * value for n, value in zip(counts.tolist(), values.tolist(), strict=True))

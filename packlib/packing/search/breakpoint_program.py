@@ -13,7 +13,8 @@ from typing import cast
 
 import numpy as np
 
-from packlib.packing.search.bound import PRICE_OF_A_PACK, exact_dot
+from packlib.lengths.counting import exact_dot
+from packlib.packing.search.bound import PRICE_OF_A_PACK
 from packlib.packing.search.columns import generate_columns
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.knapsack import NOT_FOR_SALE, Multiset, solve_knapsack

@@ -14,12 +14,13 @@ from fractions import Fraction
 
 import numpy as np
 
+from packlib.lengths.counting import exact_dot
 from packlib.lengths.histogram import LengthHistogram
 from packlib.packing.filling import fill_places
 from packlib.packing.greedy import EqualPacks, lpfhp
 from packlib.packing.proofs import Prices
 from packlib.packing.search.best import Best
-from packlib.packing.search.bound import PRICE_OF_A_PACK, exact_dot, exact_size
+from packlib.packing.search.bound import PRICE_OF_A_PACK, exact_size
 from packlib.packing.search.columns import generate_columns
 from packlib.packing.search.knapsack import NOT_FOR_SALE, Knapsack, Multiset, fillable_packs, solve_knapsack
 from packlib.packing.search.master import MasterProblem

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from packlib.lengths.counting import exact_dot
 from packlib.packing.greedy import EqualPacks
-from packlib.packing.search.bound import exact_dot, needs_relaxation
+from packlib.packing.search.bound import needs_relaxation
 from packlib.packing.search.knapsack import NOT_FOR_SALE, Multiset, solve_knapsack
 from packlib.packing.search.solver import run, silent_highs
 

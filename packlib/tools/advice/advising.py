@@ -150,12 +150,12 @@ def advise(
     say(f"packing rows of {row_length:,}")
     depths = try_depths(histogram, plans_by_length[row_length]) if limit or (shape and shape.once) else ()
     depth = limit if limit or not depths else smallest_depth(depths)
-    best_plan = finished(plans_by_length[row_length], histogram, depth, method)
+    best_plan, others = finished(plans_by_length[row_length], histogram, depth, method)
     depths = with_plan(depths, best_plan)
     if depth == limit:  # the row length that is advised shows the plan that is advised
-        row = count_row(whole, row_length, rule, work, causal, best_plan.num_packs)
+        row = count_row(whole, histogram, rule, work, causal, best_plan.num_packs)
         lengths_tried = tuple(row if one.max_length == row_length else one for one in lengths_tried)
-    plans = [best_plan, *beside(best_plan, histogram)]
+    plans = [best_plan, *beside(best_plan, others)]
 
     fit = None if shape is None or room is None else fitting(shape, row_length, room, devices)
     update = None

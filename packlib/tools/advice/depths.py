@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from packlib.lengths import LengthHistogram
 from packlib.packing import Method, PackingPlan, plan
-from packlib.packing.methods import NEAR, fast_plans, is_near
+from packlib.packing.methods import NEAR, auto_plans, fast_plans, is_near
 from packlib.packing.proofs import Sums
 
 WITHIN = 0.005  # of the packs without a limit: the smallest depth so near is taken
@@ -32,35 +32,59 @@ def best_plan(histogram: LengthHistogram, depth: int | None = None, method: Meth
     return plan(histogram, method=method, max_sequences_per_pack=depth, on_interrupt="raise")
 
 
-def quick_plan(histogram: LengthHistogram, depth: int | None = None, method: Method = "auto") -> PackingPlan:
+def quick_plan(
+    histogram: LengthHistogram, depth: int | None = None, method: Method = "auto", enough: float = 0
+) -> PackingPlan:
     """Return a plan to choose rows and depths by: the best of the fast methods instead of the plan of "auto".
 
     A report chooses among several plans, and makes one search: that of the plan which it advises.
 
     Args:
         depth, method: as of `best_plan`; other methods than "auto" are used as they are.
+        enough: packs; for a plan with no more, none is made by "lpt", which takes longest.
     """
     if method != "auto":
         return best_plan(histogram, depth, method)
     plans = fast_plans(histogram, depth)
-    if depth and not is_near(plans[-1]) and (histogram.counts > 0).sum() <= _FEW_LENGTHS:
+    found = plans[-1].num_packs
+    is_enough = found <= enough or is_near(found, plans[0].lower_bound)
+    if depth and not is_enough and (histogram.counts > 0).sum() <= _FEW_LENGTHS:
         plans.append(best_plan(histogram, depth, "lpt"))
     return min(plans, key=lambda made: made.num_packs)
 
 
-def finished(quick: PackingPlan, histogram: LengthHistogram, depth: int | None, method: Method) -> PackingPlan:
-    """Return the plan of `best_plan`, which is `quick` (made by `quick_plan`) where "auto" does not search."""
-    is_finished = method != "auto" or (is_near(quick) and quick.method != "lpt")
-    if is_finished and quick.max_sequences_per_pack == depth and quick.histogram == histogram:
-        return quick
-    return best_plan(histogram, depth, method)
+def finished(
+    quick: PackingPlan, histogram: LengthHistogram, depth: int | None, method: Method
+) -> tuple[PackingPlan, list[PackingPlan]]:
+    """Return the plan of `best_plan`, which is `quick` (made by `quick_plan`) where "auto" does not search.
+
+    Returns:
+        The plan, and the other plans that were made to find it.
+    """
+    same = quick.max_sequences_per_pack == depth and quick.histogram == histogram
+    if method != "auto":
+        return (quick if same else best_plan(histogram, depth, method)), []
+    if same and is_near(quick.num_packs, quick.lower_bound) and quick.method != "lpt":
+        return quick, []
+    filled = quick if quick.method == "exact_filling" else None
+    best, *others = auto_plans(histogram, depth, on_interrupt="raise", filled=filled)
+    return best, others
 
 
-def beside(chosen: PackingPlan, histogram: LengthHistogram) -> list[PackingPlan]:
-    """Return the plans of the greedy methods that did not make `chosen`, at its depth, the best one first."""
-    depth = chosen.max_sequences_per_pack
-    others = [plan(histogram, method=name, max_sequences_per_pack=depth) for name in GREEDY if name != chosen.method]
-    return sorted(others, key=lambda made: made.num_packs)
+def beside(chosen: PackingPlan, others: list[PackingPlan]) -> list[PackingPlan]:
+    """Return the plans of the greedy methods that did not make `chosen`, at its depth, the best one first.
+
+    Args:
+        others: plans that may be among them; they are not made again.
+    """
+    histogram, depth = chosen.histogram, chosen.max_sequences_per_pack
+    made = {other.method: other for other in others if other.histogram == histogram}
+    plans = [
+        made.get(name) or plan(histogram, method=name, max_sequences_per_pack=depth)
+        for name in GREEDY
+        if name != chosen.method
+    ]
+    return sorted(plans, key=lambda made_plan: made_plan.num_packs)
 
 
 def try_depths(histogram: LengthHistogram, at_limit: PackingPlan) -> tuple[DepthTrial, ...]:
@@ -76,7 +100,8 @@ def try_depths(histogram: LengthHistogram, at_limit: PackingPlan) -> tuple[Depth
     found: list[DepthTrial] = []
     for depth in [*(depth for depth in _DEPTHS if depth < deepest), deepest]:
         too_shallow = histogram.num_sequences > depth * enough
-        tried = at_limit if depth == deepest else quick_plan(rounded, depth, "lpfhp" if too_shallow else "auto")
+        method: Method = "lpfhp" if too_shallow else "auto"
+        tried = at_limit if depth == deepest else quick_plan(rounded, depth, method, enough)
         packs = min([tried.num_packs, *(trial.packs for trial in found)])  # a deeper pack may use a shallower plan
         bound = tried.lower_bound
         if rounded != histogram:  # what rounded lengths need is no bound of the true ones

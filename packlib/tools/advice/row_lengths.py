@@ -65,16 +65,20 @@ def count_cut(whole: LengthHistogram, max_length: int, overlong: CutRule) -> tup
 
 def count_row(
     whole: LengthHistogram,
-    max_length: int,
+    rows: LengthHistogram,
     overlong: CutRule,
     work: Work,
     causal: bool,
     packs: int,
     rounded: bool = False,
 ) -> RowLength:
-    """Count what rows of one length hold and cost; arguments as of `RowLength` and `try_lengths`."""
-    rows = whole.with_max_length(max_length, overlong)
-    tokens = rows.num_tokens
+    """Count what rows of one length hold and cost.
+
+    Args:
+        rows: `whole`, for rows of that length.
+        overlong, work, causal, packs, rounded: as of `try_lengths` and `RowLength`.
+    """
+    max_length, tokens = rows.max_length, rows.num_tokens
     slots = packs * max_length
     squares = float(np.arange(max_length + 1, dtype=np.float64) ** 2 @ rows.counts)
     pairs = (2 if causal else 1) * work.per_square * slots * max_length
@@ -110,21 +114,20 @@ def try_lengths(
     """
     depth, plans = max_sequences_per_pack, {}
 
-    def cut(top: int) -> tuple[LengthHistogram, bool]:
-        """Cut lengths to a row; return them, and whether they are rounded up."""
-        lengths = whole.with_max_length(top, overlong)
-        tried = rounded_up(lengths) if method == "auto" else lengths
-        return tried, tried is not lengths
+    def to_pack(rows: LengthHistogram) -> LengthHistogram:
+        return rounded_up(rows) if method == "auto" else rows
 
     def packed(top: int) -> RowLength:
-        lengths, rounded = cut(top)
+        rows = whole.with_max_length(top, overlong)
+        lengths = to_pack(rows)
         packs = number_of_packs(lpfhp(lengths, depth))
-        return count_row(whole, top, overlong, work, causal, packs, rounded)
+        return count_row(whole, rows, overlong, work, causal, packs, lengths is not rows)
 
     def planned(top: int) -> RowLength:
-        lengths, rounded = cut(top)
+        rows = whole.with_max_length(top, overlong)
+        lengths = to_pack(rows)
         plans[top] = quick_plan(lengths, depth, method)
-        return count_row(whole, top, overlong, work, causal, plans[top].num_packs, rounded)
+        return count_row(whole, rows, overlong, work, causal, plans[top].num_packs, lengths is not rows)
 
     found = {max_length: planned(max_length)}
     for top in _others(whole, max_length, min(MAX_LENGTH, max(longest or MAX_LENGTH, max_length))):

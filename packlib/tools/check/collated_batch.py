@@ -154,7 +154,7 @@ class CheckedBatch(CalledBatch):
         self.rows = np.array([piece.slots[0] // self.ids.shape[-1] for piece in self.pieces])
 
     def _shortest_units(self) -> list[int]:
-        """The two units of the fewest tokens."""
+        """Return the two units of the fewest tokens."""
         tokens = {unit: sum(len(row["input_ids"]) for row in self.of_units([unit])) for unit in set(self.unit_of)}
         return sorted(tokens, key=lambda unit: tokens[unit])[:2]
 
@@ -385,7 +385,7 @@ class CheckedBatch(CalledBatch):
         return distances
 
     def differing_in(self, batch: dict) -> dict[int, float]:
-        """The pieces whose outputs in another batch differ from what they are in this one, and how far."""
+        """Find the pieces whose outputs in another batch differ from those in this one, and how far."""
         seen = self.called.runs(batch)
         there = {piece.sequence: piece for piece in found_in(batch, self.few)}
         distances = dict[int, float]()
