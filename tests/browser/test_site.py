@@ -171,6 +171,9 @@ BROKEN = """[...document.querySelectorAll("article :is(td, th) code")].filter(na
 CUT_SENTENCES = """[...document.querySelectorAll(".cell_output pre")].filter(said => said.scrollWidth > said.clientWidth
   && !/\\S {2,}\\S/.test(said.textContent)).map(said => said.textContent.slice(0, 80))"""
 
+WIDE_TABLES = """[...document.querySelectorAll(".pst-scrollable-table-container")]
+  .filter(box => box.scrollWidth > box.clientWidth).map(box => box.textContent.trim().slice(0, 80))"""
+
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_accessible_and_needs_nothing_else(visit, name):
@@ -192,6 +195,7 @@ def test_a_page_is_accessible_and_needs_nothing_else(visit, name):
         assert page.evaluate(inner) <= 0, (width, "the text is wider than what is seen of it")
         assert page.evaluate(BROKEN) == [], width
         assert page.evaluate(CUT_SENTENCES) == [], width
+        assert width > 390 or page.evaluate(WIDE_TABLES) == []
 
 
 def test_an_explorer_shows_the_pictures_that_were_made_for_it(visit):

@@ -170,10 +170,10 @@ def show_updates(advice: Advice, factor: float, most: int, mine: tuple[int, int]
     inside = abs(own) <= reach and mine[0] <= max(sizes) + 0.5
     if inside:
         ax.plot(mine[0], own, "s", markersize=11, fillstyle="none", markeredgewidth=2, color=INK, label="yours")
-    ax.set(xlabel="micro batch, packs", ylabel="sequences per update, % off", ylim=(-reach, reach))
+    ax.set(xlabel="micro batch, packs", ylabel="sequences per update, % off", ylim=(-reach, 1.35 * reach))
     ax.set_xlim(0.5, max(sizes) + 0.5)
     ax.text(max(sizes) + 0.4, 2, "within 2 % ", ha="right", va="bottom")
-    ax.legend(loc="upper right")
+    ax.legend(loc="upper right", ncols=2)  # above all points
     near = [size for size, value in zip(sizes, off, strict=True) if abs(value) <= 2]
     title = f"Micro batches within 2 % of today's sequences per update: {len(near)} of {len(sizes)}"
     ax.set_title(title)

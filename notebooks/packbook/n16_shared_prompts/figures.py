@@ -62,12 +62,12 @@ def show_chat(trees: Trees, ways: Mapping[str, Sequence[Sequence[int]]], max_len
     twice = {way: total - once for way, total in taken.items()}
     best = min(twice, key=twice.__getitem__)
     flat = int(trees.lengths.sum())
-    fig.suptitle(
-        f"{len(trees.lengths)} turns: {flat:,} tokens alone, {once:,} as a tree, {taken[best]:,} in its best rows"
-    )
+    share = percent(taken[best] / flat, 0)
+    fig.suptitle(f"Shared, these {len(trees.lengths)} turns take {share} of their unshared tokens")
     said = "; ".join(f"{way} {len(rows)} rows with {twice[way]:,} tokens computed twice" for way, rows in ways.items())
     alt = f"A chat of {len(trees.lengths)} turns as an icicle: the history goes on below, and a turn hangs at each of "
-    alt += f"its pieces. Its rows of {max_length:,} tokens: {said}. The proven minimum is {least:,} tokens."
+    alt += f"its pieces. The turns take {flat:,} tokens unshared, and {once:,} as a tree. Rows of {max_length:,}: "
+    alt += f"{said}. The proven minimum is {least:,} tokens."
     show(fig, alt=alt, name="chat")
 
 

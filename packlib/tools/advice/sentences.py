@@ -126,9 +126,20 @@ def _nothing_to_gain(found: Findings) -> Decision:
         "Nothing to gain: do not pack",
         f"For one pass, {today.as_subject} take {large(today.slots)} slots{_assumed(found) if today.sized else ''}, "
         f"and {plural(found.plan.num_packs, 'pack')} of {found.row_length:,} would take {against}. "
-        f"For less than {share_of(WORTH)} nobody changes a trainer.{_loss_of_now(found)}{suspect and ' ' + suspect}",
+        f"{_why_not(found)}{_loss_of_now(found)}{suspect and ' ' + suspect}",
         f"Pack all the same: plan.json has {_the_packs(found.plan.num_packs)}.",
     )
+
+
+def _why_not(found: Findings) -> str:
+    """Say why so small a gain is none, or what today's batches leave out if the packs take more slots than they do."""
+    now, row, tokens = found.now, found.chosen, found.whole.num_tokens
+    if found.slots <= found.today.slots:
+        return f"For less than {share_of(WORTH)} nobody changes a trainer."
+    if now.tokens_cut <= row.tokens_cut:
+        return "They are no gain."
+    lost = f"{now.tokens_cut:,} tokens ({share_of(now.tokens_cut, tokens)}) are {_DONE[found.overlong]} today"
+    return f"But {lost}, and {f'{row.tokens_cut:,}' if row.tokens_cut else 'none'} in rows of {row.max_length:,}."
 
 
 def _the_packs(number: int) -> str:

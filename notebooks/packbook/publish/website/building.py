@@ -160,6 +160,7 @@ class Sources:
             return link[0] if known or "://" in to else f"{words} (`{target}`)"
 
         source = re.sub(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)", keep, source)
+        source = _unbroken(source)
         inline = "```{raw} html\n:file: README.svg\n```"  # as an image it would move for those who want it still
         write_text(self.folder / page, re.sub(r"^!\[[^\]]*\]\(README\.svg\)$", inline, source, flags=re.M))
 
@@ -178,6 +179,7 @@ class Sources:
                     lambda to: re.sub(r"[^\w#-]", "", to[0].lower()),
                     cell.source,
                 )
+                cell.source = _unbroken(cell.source)
             tags = cell.metadata.setdefault("tags", [])
             if cell.metadata.get("jupyter", {}).get("source_hidden"):
                 tags.append("hide-input")
@@ -221,6 +223,12 @@ class Sources:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
         return f"{self.up}figures/{path.name}"
+
+
+def _unbroken(source: str) -> str:
+    """Return Markdown in whose tables "15 min" and "day 1" stay on one line, or all rows would take two."""
+    short = r"(?<=\| )(?:\d+ (?:min|s)|day \d|by need)(?= \|)"
+    return re.sub(short, lambda cell: cell[0].replace(" ", "\N{NO-BREAK SPACE}"), source)
 
 
 def leaks_page() -> str:

@@ -26,6 +26,7 @@ html_js_files = [
     ("drawings.js", {"defer": "defer"}),
     ("explorers.js", {"defer": "defer"}),
     ("guesses.js", {"defer": "defer"}),
+    ("tables.js", {"defer": "defer"}),
 ]
 html_favicon = "static/icon.svg"
 html_show_sourcelink = False

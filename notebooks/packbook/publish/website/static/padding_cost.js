@@ -127,9 +127,9 @@ const PaddingCost = (() => {
     const headline = random < 1.005
       ? `Padding costs you next to nothing: random batches of ${written(size)}, each padded to its longest sequence, take ${times(random)} times the slots of packs.`
       : `Padding costs you ${percent(1 - 1 / random)} of the slots: random batches of ${written(size)}, each padded to its longest sequence, `
-        + `take ${times(random)} times as many as packs.`;
-    const more = [`Padding to the row length takes ${times(fixed)} times as many, and sorted batches ${times(sorted)}.`];
-    if (sorted < 1.02 && random >= 1.02) more.push("Sorted batches need as few, but then each batch holds sequences of one length, so that the order is no longer random.");
+        + `take ${times(random)} times as many slots as packs.`;
+    const more = [`Rows padded to the row length take ${times(fixed)} times as many slots as packs, and sorted batches ${times(sorted)} times as many.`];
+    if (sorted < 1.02 && random >= 1.02) more.push("Sorted batches need hardly more slots than packs, but each batch then holds sequences of about one length, so the order is no longer random.");
     const row = said ? "" : ", the shortest power of two that holds 98 % of the tokens";
     more.push(`${plural(sequences, "sequence")} fill ${plural(packs, "row")} of ${written(slots)} slots${row}.`);
     const above = packs - least;
@@ -213,7 +213,7 @@ const PaddingCost = (() => {
     };
     return make("ul", { className: "bars" }, ...ways.map((way, at) => make("li", {},
       make("span", { textContent: way.name }),
-      make("span", { textContent: at === 3 ? `${written(way.slots)} slots` : `${times(way.slots / ways[3].slots)} times as many` }),
+      make("span", { textContent: at === 3 ? `${written(way.slots)} slots` : `${times(way.slots / ways[3].slots)} times as many slots` }),
       make("div", { ariaHidden: "true" }, bar("full", Math.min(tokens, way.slots)), bar("empty", Math.max(0, way.slots - tokens))))));
   }
 
