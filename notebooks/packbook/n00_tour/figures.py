@@ -84,6 +84,6 @@ def show_looks(segment_ids: "torch.Tensor") -> None:
     draw_mask(axes[1], ids, own, "Mask: each text sees itself")
     axes[0].set(xlabel="token that is looked at", ylabel="token that looks")
     axes[1].set(xlabel="token that is looked at")
-    held = said(int(ids.max()), "texts")
-    alt = f"Which token looks at which in a pack of {held}. Without a mask, {percent(share)} of all pairs are of two "
+    texts = said(int(ids.max()), "texts")
+    alt = f"Which token looks at which in a pack of {texts}. Without a mask, {percent(share)} of all pairs are of two "
     show(fig, alt=alt + "texts; with it only the blocks of each text are left.", name="mask")

@@ -22,9 +22,9 @@ class RowsExplorer(Explorer):
     shown_controls = ("slots", "depth")
 
     def __init__(self, lengths: Sequence[int] | None = None) -> None:
-        given = wordnet_texts().definition_tokens if lengths is None else lengths
+        token_counts = wordnet_texts().definition_tokens if lengths is None else lengths
         try:
-            self.lengths = np.array([whole_number("lengths", length, 1) for length in list(given)[:80]])
+            self.lengths = np.array([whole_number("lengths", length, 1) for length in list(token_counts)[:80]])
         except (TypeError, ValueError):
             self.lengths = np.array([])
         if not len(self.lengths):
@@ -43,15 +43,18 @@ class RowsExplorer(Explorer):
         lengths = np.minimum(self.lengths[:texts], slots)
         cut = int((self.lengths[:texts] > slots).sum())
         best = plan(lengths, slots, method="optimal", max_sequences_per_pack=depth or None)
-        both: dict[str, Sequence] = {"padded": [[i] for i in range(texts)], "packed": list(best.assign(lengths))}
+        rows_by_form: dict[str, Sequence] = {
+            "padded": [[i] for i in range(texts)],
+            "packed": list(best.assign(lengths)),
+        }
         fig, axes = new_figure(1, 2, sharey=True)
-        for ax, (how, rows) in zip(axes, both.items(), strict=True):
+        for ax, (form, rows) in zip(axes, rows_by_form.items(), strict=True):
             draw_rows(ax, rows, lengths, slots, texts)
             empty = 1 - lengths.sum() / (len(rows) * slots)
-            ax.set_title(f"{how}: {said(len(rows), 'rows')}, {percent(empty, 0)} empty")
-        how = f"at most {depth} in a pack" if depth else "any number in a pack"
+            ax.set_title(f"{form}: {said(len(rows), 'rows')}, {percent(empty, 0)} empty")
+        limit = f"at most {depth} in a pack" if depth else "any number in a pack"
         return fig, (
-            f"{said(texts, 'texts')} in rows of {slots} slots, {how}. Padded: {said(texts, 'rows')}, "
+            f"{said(texts, 'texts')} in rows of {slots} slots, {limit}. Padded: {said(texts, 'rows')}, "
             f"{percent(1 - lengths.sum() / texts / slots)} empty. Packed: {said(best.num_packs, 'rows')}, "
             f"{percent(1 - best.efficiency)} empty: {best.packing_factor:.2f} texts in an average row. "
             f"{cut or 'None'} of the texts had to be cut."

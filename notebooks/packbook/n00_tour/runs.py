@@ -55,8 +55,8 @@ def lay_out(way: str, sentences: TokenStore, slots: int, seed: int) -> Mapping[s
 
 def medians(rows: list[dict]) -> list[tuple]:
     """Return each recorded run's sentences in a row, slots, seconds, and its seconds over those of the packed run."""
-    found = {way: [median(row[column] for row in rows if row["run"] == way) for column in RACED] for way in WAYS}
-    return [(way, *numbers, round(numbers[-1] / found["packed"][-1], 1)) for way, numbers in found.items()]
+    numbers_of = {way: [median(row[column] for row in rows if row["run"] == way) for column in RACED] for way in WAYS}
+    return [(way, *numbers, round(numbers[-1] / numbers_of["packed"][-1], 1)) for way, numbers in numbers_of.items()]
 
 
 class Race:
@@ -113,9 +113,9 @@ class Race:
     @torch.no_grad()
     def right(self, model: PackedBert) -> float:
         """Return the share of the hidden words of sentences in rows of their own that the model gets right."""
-        said = model(**self.test)
-        there = said.token_labels >= 0
-        return float((said.token_logits.argmax(-1) == said.token_labels)[there].double().mean())
+        output = model(**self.test)
+        hidden = output.token_labels >= 0
+        return float((output.token_logits.argmax(-1) == output.token_labels)[hidden].double().mean())
 
     def finish(self, name: str) -> None:
         """Leave the last picture, under `name` in a folder of figures too; the next run begins another one."""

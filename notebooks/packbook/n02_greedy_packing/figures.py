@@ -34,8 +34,10 @@ def show_groups(copies: Mapping[int, int], slots: int) -> None:
     for step, (ax, length) in enumerate(zip(axes, copies, strict=True), 1):
         counts = np.zeros(slots + 1, np.int64)
         counts[list(copies)[:step]] = list(copies.values())[:step]
-        made = plan(LengthHistogram(counts), method="spfhp")
-        groups = sorted(zip(made.strategies, made.repeats.tolist(), strict=True), key=lambda group: -sum(group[0]))
+        packing = plan(LengthHistogram(counts), method="spfhp")
+        groups = sorted(
+            zip(packing.strategies, packing.repeats.tolist(), strict=True), key=lambda group: -sum(group[0])
+        )
         draw_packs(ax, [pack for pack, _ in groups], slots, 3, labels=[f"{number:,} ×" for _, number in groups])
         ax.set_title(f"{copies[length]:,} of length {length}", fontsize=13)
         listed.append(f"after length {length} " + ", ".join(f"{n:,} × {' + '.join(map(str, p))}" for p, n in groups))
@@ -54,13 +56,22 @@ def show_published() -> None:
         slots = histogram.num_tokens / histogram.max_length
         for at, rule in enumerate(GREEDY_RULES):
             plans = [plan(histogram, method=rule, max_sequences_per_pack=depth) for depth in published]
-            empty = [100 * (1 - made.efficiency) for made in plans]
+            empty = [100 * (1 - packing.efficiency) for packing in plans]
             ax.plot(depths, empty, **series(rule), label=f"{rule.upper()}, ours")
             counts = [packs[at] for packs in published.values()]
-            there = [(x, 100 * (1 - slots / packs)) for x, packs in zip(depths, counts, strict=True) if packs]
-            ax.plot(*zip(*there, strict=True), "o", markersize=15, fillstyle="none", color=INK, label="published")
-            known += len(there)
-            equal += sum(made.num_packs == packs for made, packs in zip(plans, counts, strict=True))
+            published_shares = [
+                (x, 100 * (1 - slots / packs)) for x, packs in zip(depths, counts, strict=True) if packs
+            ]
+            ax.plot(
+                *zip(*published_shares, strict=True),
+                "o",
+                markersize=15,
+                fillstyle="none",
+                color=INK,
+                label="published",
+            )
+            known += len(published_shares)
+            equal += sum(packing.num_packs == packs for packing, packs in zip(plans, counts, strict=True))
             listed.append(f"{name}, {rule.upper()}: " + ", ".join(f"{share:.2f} %" for share in empty))
         ax.set_yscale("symlog", linthresh=0.1, linscale=0.4)
         plain_ticks(ax.yaxis, (0, 0.1, 1, 10, 50))
@@ -84,21 +95,21 @@ def show_completion(lengths: Sequence[int], slots: int, completed: Sequence[Pack
     first, *others = sorted(lengths, reverse=True)
     space = slots - first
     mirrored = [space - length for length in others]
-    both = sorted(set(others) & set(mirrored))
+    completing = sorted(set(others) & set(mirrored))
     fig, (left, right) = new_figure(1, 2)
-    for length in both:
+    for length in completing:
         left.axvline(length, color="#dddddd", linewidth=14, linestyle="-", zorder=0)
     looks = {"color": series("packed")["color"], "marker": "o"}, {"color": INK, "marker": "<"}
     rows = "lengths left", f"{space} − length"
     for row, (marks, look) in enumerate(zip((others, mirrored), looks, strict=True)):
-        seen = [length for length in marks if 0 < length <= space]
-        left.plot(seen, [row] * len(seen), linestyle="", markersize=11, **look)
+        shown = [length for length in marks if 0 < length <= space]
+        left.plot(shown, [row] * len(shown), linestyle="", markersize=11, **look)
     left.set_yticks([0, 1], rows)
     left.set(
         title=f"{first} begins the row: {space} are left", xlabel="slots", xlim=(0, space + 0.5), ylim=(1.6, -0.8)
     )
     left.set_xticks(range(1, space + 1))
-    pairs = [f"{length} + {space - length}" for length in reversed(both) if 2 * length >= space]
+    pairs = [f"{length} + {space - length}" for length in reversed(completing) if 2 * length >= space]
     left.text(space / 2, -0.5, f"both: {' or '.join(pairs)}", ha="center", va="center")
     draw_packs(
         right, [*completed, *least], slots, labels=["completed"] * len(completed) + ["least space"] * len(least)

@@ -46,8 +46,8 @@ class StepByStep(Explorer):
     def data(self):
         """Return, by sequences and depth limit, for each rule the pack of each sequence, from long to short."""
         placed = {
-            name: [[self._packs_of(*of, rule, depth) for rule in figures.WAYS] for depth in range(6)]
-            for name, of in self.sets.items()
+            name: [[self._packs_of(*sequences_and_slots, rule, depth) for rule in figures.WAYS] for depth in range(6)]
+            for name, sequences_and_slots in self.sets.items()
         }
         sets = {name: [sorted(lengths, reverse=True), slots] for name, (lengths, slots) in self.sets.items()}
         return {"sets": sets, "ways": list(figures.WAYS.values()), "placed": placed}

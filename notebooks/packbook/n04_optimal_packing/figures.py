@@ -116,18 +116,19 @@ def show_worth_of_search(above: Mapping[str, tuple[int, int]], bounds: Mapping[s
         bounds: packs that are proven to be needed.
     """
     fig, ax = new_figure()
-    for row, (name, both) in enumerate(above.items()):
+    for row, (name, packs_above) in enumerate(above.items()):
         ax.axhline(row, color="#dddddd", linewidth=1, linestyle="-", zorder=0)
-        shares = [100 * packs / bounds[name] for packs in both]
+        shares = [100 * packs / bounds[name] for packs in packs_above]
         for share, method in zip(shares, ("lpfhp", "optimal"), strict=True):
             ax.plot(share, row, **{**series(method), "linestyle": ""}, markersize=10, clip_on=False)
-        said = f"{both[0]:,} → {both[1]:,} packs" if both[0] else "0 packs"
+        said = f"{packs_above[0]:,} → {packs_above[1]:,} packs" if packs_above[0] else "0 packs"
         ax.annotate(said, (max(shares), row), (12, 0), textcoords="offset points", va="center")
     name_rows(ax, list(above), above=1.2, below=0.6)
-    most = max(0.1, *(100 * packs / bounds[name] for name, both in above.items() for packs in both))
+    most = max(0.1, *(100 * packs / bounds[name] for name, packs_above in above.items() for packs in packs_above))
     ax.set(xlim=(-0.01 * most, 1.45 * most), xlabel="packs above the proven minimum, %")
-    (name, both) = max(above.items(), key=lambda item: item[1][0] / bounds[item[0]])
-    ax.set_title(f"Best fit is farthest from the minimum on {name}: {100 * both[0] / bounds[name]:.2f} % more packs")
+    name, packs_above = max(above.items(), key=lambda item: item[1][0] / bounds[item[0]])
+    most_above = 100 * packs_above[0] / bounds[name]
+    ax.set_title(f"Best fit is farthest from the minimum on {name}: {most_above:.2f} % more packs")
     for method, said in (("lpfhp", "best fit (LPFHP)"), ("optimal", "search")):
         ax.plot([], [], **{**series(method), "linestyle": ""}, markersize=10, label=said)
     ax.legend(loc="upper right", ncols=2)
@@ -143,7 +144,7 @@ def show_depths(
     names = dict(spfhp="SPFHP", lpfhp="LPFHP", optimal="optimal")
     more = {name: [100 * (plans[name, depth].num_packs / fewest - 1) for depth in depths] for name in names}
     fig, ax = new_figure()
-    lines = {ax.plot(range(len(depths)), more[name], **series(name))[0]: said for name, said in names.items()}
+    lines = {ax.plot(range(len(depths)), more[name], **series(name))[0]: label for name, label in names.items()}
     ax.set_yscale("symlog", linthresh=0.01, linscale=0.5)
     plain_ticks(ax.yaxis, (0, 0.01, 0.1, 1, 10, 100))
     ax.set_xticks(range(len(depths)), [str(depth or "none") for depth in depths])

@@ -45,7 +45,7 @@ class GapExplorer(Explorer):
             "dataset": choice_of_lengths(self.histograms, self.dataset),
             "max_length": choice("Maximum length", [("its own", 0), *((str(n), n) for n in TOPS)], 0),
             "depth": choice("Depth", [(spoken(depth), depth or 0) for depth in DEPTHS], 3),
-            "method": choice("Method", [(said, name) for name, said in METHOD_NAMES.items()], "lpfhp"),
+            "method": choice("Method", [(label, name) for name, label in METHOD_NAMES.items()], "lpfhp"),
         }
 
     def plan(self, dataset: str, max_length: int, depth: int, method: Method) -> PackingPlan:
@@ -66,28 +66,29 @@ class GapExplorer(Explorer):
 
     def draw(self, dataset: str, max_length: int, depth: int, method: Method) -> tuple[Figure, str]:
         best = self.plan(dataset, max_length, depth, "optimal")
-        mine = self.plan(dataset, max_length, depth, method)
-        gap, top = mine.num_packs - best.lower_bound, best.histogram.max_length
+        chosen = self.plan(dataset, max_length, depth, method)
+        gap, top = chosen.num_packs - best.lower_bound, best.histogram.max_length
         fig, (left, right) = new_figure(1, 2)
         packs = {said: self.plan(dataset, max_length, depth, name).num_packs for name, said in METHOD_NAMES.items()}
         above = {said: number - best.lower_bound for said, number in packs.items()}
         draw_above(left, above, [series(name) for name in METHOD_NAMES], "{:,}".format)
         left.get_yticklabels()[list(METHOD_NAMES).index(method)].set_fontweight("bold")
         left.set_title(f"{METHOD_NAMES[method]}: {gap:,} above", x=-0.2)
-        used = np.argsort(-mine.repeats, kind="stable")[:8].tolist()
-        shares = [percent(mine.repeats[s] / mine.num_packs) for s in used]
-        draw_packs(right, [mine.strategies[s] for s in used], top, labels=shares)
+        most_used = np.argsort(-chosen.repeats, kind="stable")[:8].tolist()
+        shares = [percent(chosen.repeats[s] / chosen.num_packs) for s in most_used]
+        draw_packs(right, [chosen.strategies[s] for s in most_used], top, labels=shares)
         right.set_title(f"Most used, {spoken(depth or None)}")
-        said = (
+        distance = (
             "the best possible"
             if gap == 0
             else f"at most {gap:,} above the best, {percent(gap / best.lower_bound, 3)}"
         )
-        made = f"{mine.num_packs:,} pack{'s' * (mine.num_packs > 1)}"
+        first_lengths = chosen.strategies[most_used[0]][:6]
+        packs_made = f"{chosen.num_packs:,} pack{'s' * (chosen.num_packs > 1)}"
         return fig, (
             f"{shown_name(best.histogram)}, maximum {top}, {spoken(depth or None)}: {METHOD_NAMES[method]} makes "
-            f"{made}, {said}; efficiency {percent(mine.efficiency, 2)}. The pack used most has "
-            f"{' + '.join(map(str, mine.strategies[used[0]][:6]))}{' + …' if mine.sizes[used[0]] > 6 else ''}."
+            f"{packs_made}, {distance}; efficiency {percent(chosen.efficiency, 2)}. The pack used most has "
+            f"{' + '.join(map(str, first_lengths))}{' + …' if chosen.sizes[most_used[0]] > 6 else ''}."
         )
 
 

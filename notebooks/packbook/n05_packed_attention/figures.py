@@ -69,7 +69,7 @@ def show_flat_row(tokens: Tensor, bounds: Sequence[int], tokenizer: Any) -> None
 def show_influence(moved: Mapping[str, np.ndarray]) -> None:
     """Draw what moves the loss of each sequence: without the mask, with positions that run on, and with both right."""
     stranger = from_strangers(moved["no mask"])
-    kept = (moved["both right"] + moved["positions run on"])[~np.eye(len(moved["both right"]), dtype=bool)]
+    influences = (moved["both right"] + moved["positions run on"])[~np.eye(len(moved["both right"]), dtype=bool)]
     fig, axes = new_figure(1, 3)
     for ax, name in zip(axes, ("no mask", "positions run on", "both right"), strict=True):
         shares = 100 * moved[name] / moved[name].sum(1, keepdims=True)
@@ -87,9 +87,8 @@ def show_influence(moved: Mapping[str, np.ndarray]) -> None:
     alt = (
         f"How much the loss of each of {len(moved['no mask'])} sequences moves with all embeddings. Without the mask "
     )
-    alt += (
-        f"{percent(stranger)} of it comes from strangers, with it from {np.count_nonzero(kept)} of {kept.size} pairs, "
-    )
+    leaking = f"{np.count_nonzero(influences)} of {influences.size} pairs"
+    alt += f"{percent(stranger)} of it comes from strangers, with it from {leaking}, "
     alt += "also where positions run on."
     show(fig, alt=alt, name="influence")
 
@@ -159,8 +158,8 @@ def show_realized() -> None:
         ("fixed slots", OKABE_ITO[0], "o", "-"),
         ("masked tokens only", OKABE_ITO[2], "P", "--"),
     ):
-        found = [(row["packing factor"], 100 * row["realized / factor"]) for row in rows if row["MLM head"] == head]
-        lines[ax.plot(*zip(*found, strict=True), color=color, marker=marker, linestyle=style)[0]] = f"head on\n{head}"
+        points = [(row["packing factor"], 100 * row["realized / factor"]) for row in rows if row["MLM head"] == head]
+        lines[ax.plot(*zip(*points, strict=True), color=color, marker=marker, linestyle=style)[0]] = f"head on\n{head}"
     label_ends(lines)
     ax.set(xlabel="packing factor; gray: noise of runs at factor 1", ylabel="realized speed-up, % of the factor")
     ax.set_title(f"{min(reached):.0f} to {max(reached):.0f} % of the theoretical speed-up is reached")

@@ -49,10 +49,10 @@ class LeakExplorer(Explorer):
         batch, model = PackedBatch(input_ids=tokens, segment_ids=ids), self.models[causal]
         fields = spoiled(batch, mask, restart)
         with torch.no_grad():
-            right, got = (
+            right, changed = (
                 hidden_states(model, tokens, some["segment_ids"], some["position_ids"]) for some in (batch, fields)
             )
-        change = ((got - right).norm(dim=-1) / right.norm(dim=-1))[0].numpy().round(9)[:real]
+        change = ((changed - right).norm(dim=-1) / right.norm(dim=-1))[0].numpy().round(9)[:real]
         allowed = allowed_pairs(fields["segment_ids"], causal)[0]
         outside, top = int((allowed & ~allowed_pairs(ids)[0]).sum()), max(100 * change.max(), 100)
 

@@ -40,10 +40,10 @@ def attention_maps(model: PackedBert, fields: dict[str, Tensor]) -> Tensor:
     model.bert.set_attn_implementation("eager")  # the one that returns its attention
     added = additive_mask(fields["segment_ids"], dtype=torch.float64)
     with torch.no_grad():
-        seen = model.bert(
+        attentions = model.bert(
             fields["input_ids"], added, position_ids=fields["position_ids"], output_attentions=True
         ).attentions
-    return torch.stack(seen).mean((0, 2))
+    return torch.stack(attentions).mean((0, 2))
 
 
 def to_strangers(maps: Tensor, segment_ids: Tensor) -> float:
@@ -85,8 +85,8 @@ def surveyed() -> dict[str, int]:
     rows = [row["dense"] for (kind, _), row in table().items() if kind == "causal"]
     compared = [row for row in rows if not row.startswith("it was not compared")]
     why = {"state": "carries a state", "convolution": "convolves", "own mask": "its mask its own way"}
-    found = {name: sum(said in row for row in compared) for name, said in why.items()}
-    return found | {"compared": len(compared), "exact": compared.count(""), "kernels": kernels}
+    leaking = {name: sum(words in row for row in compared) for name, words in why.items()}
+    return leaking | {"compared": len(compared), "exact": compared.count(""), "kernels": kernels}
 
 
 def hidden_states(model: PackedBert | GPT2LMHeadModel, ids: Tensor, segment_ids: Tensor, positions: Tensor) -> Tensor:

@@ -61,9 +61,9 @@ def show_weights(packs: list[list[int]], means: Mapping[str, float]) -> None:
 def show_errors(errors: Mapping[int, Sequence[float]], in_order: Mapping[int, float]) -> None:
     """Show the mean of means' distance to the gradient: dots for shuffles, a triangle for the packer's order."""
     fig, ax = new_figure()
-    for place, (parts, found) in enumerate(errors.items()):
-        beside = place - 0.25 + 0.5 * np.arange(len(found)) / len(found)
-        ax.plot(beside, found, marker="o", linestyle="", color="#666666", alpha=0.6, markersize=5)
+    for place, (parts, values) in enumerate(errors.items()):
+        beside = place - 0.25 + 0.5 * np.arange(len(values)) / len(values)
+        ax.plot(beside, values, marker="o", linestyle="", color="#666666", alpha=0.6, markersize=5)
         ax.plot(place, in_order[parts], marker="^", color=INK, markersize=12)
         label = f"{in_order[parts]:.0f} %" if place else f"{in_order[parts]:.0f} % in the\npacker's order"
         ax.text(place + 0.28, in_order[parts], label, va="center")  # right of the dots
@@ -71,7 +71,7 @@ def show_errors(errors: Mapping[int, Sequence[float]], in_order: Mapping[int, fl
     highest = max(*map(max, errors.values()), *in_order.values())
     ax.set(xlim=(-0.5, len(errors) - 0.2), ylim=(-1, max(5, 1.1 * highest)), xlabel="micro-batches of one update")
     ax.set_ylabel("gradient off, % of its length")
-    averages = [np.mean(found) for found in errors.values()]
+    averages = [np.mean(values) for values in errors.values()]
     listed = ", ".join(f"{average:.0f}" for average in averages)
     equal = max(averages) < 0.05  # percent: all micro-batches hold the same number of sequences
     title = "Equal micro-batches: the mean of means has the right gradient"

@@ -72,11 +72,11 @@ def not_the_four(named: Any) -> str | None:
     names = {str(word).strip().lower() for word in words}
     if unknown := sorted(names - set(SUSPECTS)):
         return f"{', '.join(unknown)}: not among {', '.join(SUSPECTS)}."
-    found, more = len(names & set(FAULTS)), len(names - set(FAULTS))
-    if found == len(FAULTS) and not more:
+    caught, more = len(names & set(FAULTS)), len(names - set(FAULTS))
+    if caught == len(FAULTS) and not more:
         return None
     beside = f", beside {more} other name{'s' if more > 1 else ''}" if more else ""
-    return f"{found} of the four faults{beside}."
+    return f"{caught} of the four faults{beside}."
 
 
 def confirm(

@@ -28,8 +28,8 @@ class MeansExplorer(Explorer):
         except (TypeError, ValueError):
             self.packs = []
         if not 2 <= sum(map(len, self.packs)) <= 26:
-            said = "packs must be lists of whole numbers from 1, such as [[2], [6, 6]], 2 to 26 numbers in all, not"
-            raise ValueError(f"{said} {shown(packs)}.")
+            allowed = "packs must be lists of whole numbers from 1, such as [[2], [6, 6]], 2 to 26 numbers in all, not"
+            raise ValueError(f"{allowed} {shown(packs)}.")
         super().__init__()
 
     def controls(self):
@@ -59,8 +59,8 @@ class MeansExplorer(Explorer):
         off = means["pack"] - means["sequence"]
         says = f"{abs(off):.2f} too {'high' if off > 0 else 'low'}" if abs(off) > 0.005 else "as unpacked"
         right.set_title(f"Packs: {says}", fontsize=13)
-        held = " | ".join(" + ".join(map(str, pack)) for pack in packs)
-        alt = f"Packs of {held} predicted tokens. A is in the {'last' if moved else 'first'} pack and has a loss of "
+        sums = " | ".join(" + ".join(map(str, pack)) for pack in packs)
+        alt = f"Packs of {sums} predicted tokens. A is in the {'last' if moved else 'first'} pack and has a loss of "
         alt += f"{loss}, all others of {other}. Mean over tokens {means['token']:.2f}, over sequences "
         alt += f"{means['sequence']:.2f}, over packs {means['pack']:.2f}. A counts "
         return fig, alt + ", ".join(f"{percent(share[at], 0)} by {name}" for name, share in shares.items()) + "."

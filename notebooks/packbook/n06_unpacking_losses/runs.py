@@ -42,13 +42,13 @@ def trained(store: TokenStore, masking: MlmMasking, steps: int, seed: int) -> Pa
     loader = pack_loader(
         store, pack_lengths(store.lengths, 128, "lpfhp"), PackingCollator(128, masking), 16, seed=seed
     )
-    optimizer, done = torch.optim.AdamW(model.parameters(), lr=3e-3), 0
-    while done < steps:
-        for batch, _ in zip(loader, range(steps - done), strict=False):
+    optimizer, step = torch.optim.AdamW(model.parameters(), lr=3e-3), 0
+    while step < steps:
+        for batch, _ in zip(loader, range(steps - step), strict=False):
             model(**batch).loss.backward()
             optimizer.step()
             optimizer.zero_grad()
-            done += 1
+            step += 1
     return model
 
 

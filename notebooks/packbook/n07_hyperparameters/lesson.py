@@ -32,7 +32,7 @@ class RecipeExplorer(Explorer):
             "factor": choice("Packing factor", [(f"{k:g}", k) for k in self.factors], self.factor),
             "accumulation": slider("Accumulation", 1, 128, value=3),
             "betas": choice("Betas", betas, (0.9, 0.98)),
-            "how": choice("Change", [(said, how) for how, said in HOWS.items()], "accumulation"),
+            "how": choice("Change", [(label, how) for how, label in HOWS.items()], "accumulation"),
         }
 
     def draw(self, factor, accumulation, betas, how) -> tuple[Figure, str]:

@@ -99,8 +99,8 @@ def in_words(found: Interval, lower: str = "lower", higher: str = "higher", inco
 
 def above_padded(recorded: dict[str, dict[str, tuple[Interval, int]]]) -> list[bool]:
     """Say of each way that keeps the large batch, with each optimizer, whether its final loss is above padded rows."""
-    kept = [one for ways in recorded.values() for way, (one, _) in ways.items() if not way.startswith("divided")]
-    return [in_words(one) == "higher" for one in kept]
+    intervals = [one for ways in recorded.values() for way, (one, _) in ways.items() if not way.startswith("divided")]
+    return [in_words(one) == "higher" for one in intervals]
 
 
 def contrast(name: str, arm: str, base: str) -> Interval:

@@ -87,8 +87,8 @@ def show_long_runs(ended: dict[str, np.ndarray]) -> None:
     """Show the length warm-ups' distance from full rows at the end; those with another rate name it."""
     show_recorded("curriculum-length", "runs")
     show_recorded("curriculum-length-rates", "runs")
-    found, full = against(ended, "no warm-up"), ended["no warm-up"].mean()
-    shown = {_with_rate(arm): one for arm, one in found.items()}
+    differences, full = against(ended, "no warm-up"), ended["no warm-up"].mean()
+    shown = {_with_rate(arm): one for arm, one in differences.items()}
     fig, ax = new_figure()
     draw_intervals(ax, shown)
     ax.set_xlabel(f"held-out loss less that of full rows ({full:.2f}), 95 % interval")

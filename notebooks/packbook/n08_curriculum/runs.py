@@ -55,10 +55,12 @@ def verdicts(norms: Swept, long: Runs, at_own_rate: Runs) -> list[tuple[str, str
     shares = [interval(100 * bytes_to_reach(at_own_rate[own[arm]], long["no warm-up"])) for arm in arms]
     seconds = at_end(long, "cpu_seconds")
     times = [interval(100 * (seconds[arm] / seconds["no warm-up"] - 1)) for arm in arms]
-    said = {"higher": "more", "lower": "less", "inconclusive": "inconclusive"}
+    more_or_less = {"higher": "more", "lower": "less", "inconclusive": "inconclusive"}
     at_own = " and ".join(f"{one.mean:+.2f} ± {one.half:.2f} ({in_words(one)})" for one in losses)
     reached = " and ".join(f"{one.mean:.0f} ± {one.half:.0f} %" for one in shares)
-    taken = " and ".join(f"{one.mean:+.1f} ± {one.half:.1f} % ({said[in_words(one)]})" for one in times)
+    times_in_words = " and ".join(
+        f"{one.mean:+.1f} ± {one.half:.1f} % ({more_or_less[in_words(one)]})" for one in times
+    )
     stable = "yes" if largest < of_full / 2 else "not seen"
     return [
         (
@@ -69,5 +71,5 @@ def verdicts(norms: Swept, long: Runs, at_own_rate: Runs) -> list[tuple[str, str
             "the loss is lower",
             f"at their own best rates: {at_own}; they reach the loss of full rows after {reached} of the bytes",
         ),
-        ("it takes less time", f"processor time for the same number of bytes: {taken}"),
+        ("it takes less time", f"processor time for the same number of bytes: {times_in_words}"),
     ]

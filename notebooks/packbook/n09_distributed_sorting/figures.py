@@ -113,8 +113,8 @@ def show_who_saw_what(found: LoaderCheck) -> None:
 def who_saw_what(found: LoaderCheck) -> tuple[Figure, str]:
     """Show how often all ranks together saw each sequence, a line for each epoch of a check, with holes and doubles."""
     number = len(found.expected)
-    holes = {name: np.flatnonzero(seen < found.expected) for name, seen in found.seen.items()}
-    doubles = {name: np.flatnonzero(seen > found.expected) for name, seen in found.seen.items()}
+    holes = {name: np.flatnonzero(counts < found.expected) for name, counts in found.seen.items()}
+    doubles = {name: np.flatnonzero(counts > found.expected) for name, counts in found.seen.items()}
     wrong = {name: f"{len(holes[name]):,} never, {len(doubles[name]):,} too often" for name in found.seen}
     fig, ax = new_figure()
     for row, name in enumerate(found.seen):
@@ -123,15 +123,15 @@ def who_saw_what(found: LoaderCheck) -> tuple[Figure, str]:
         ax.bar(doubles[name], 0.7, width=1, bottom=row - 0.35, color=OKABE_ITO[0], label="_" * row + "too often")
         line = np.full(len(holes[name]), row)
         ax.plot(holes[name], line, **NEVER, clip_on=False, label="_" * row + "never")
-        said = wrong[name].replace(", ", "\n") if len(holes[name]) + len(doubles[name]) else "complete"
-        ax.text(1.03, row, said, transform=ax.get_yaxis_transform(), va="center", color=INK)
+        words = wrong[name].replace(", ", "\n") if len(holes[name]) + len(doubles[name]) else "complete"
+        ax.text(1.03, row, words, transform=ax.get_yaxis_transform(), va="center", color=INK)
     name_rows(ax, [textwrap.fill(name, 16) for name in found.seen], above=1)
     ax.set(xlabel="sequence, in the order of the data", xlim=(-0.5, number - 0.5))
     ax.spines[["left", "top", "right"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
     ax.legend(loc="upper left", ncols=3, handlelength=1, borderaxespad=0)
     ax.set_title(_worst_epoch(holes, doubles, number))
-    listed = "; ".join(f"{name}: {said}" for name, said in wrong.items())
+    listed = "; ".join(f"{name}: {words}" for name, words in wrong.items())
     return fig, (
         f"A line for each epoch, a column for each of {number:,} sequences. One that came as often as it "
         f"should is a low gray bar, one that came too often a tall blue bar, one that is missing a cross. {listed}."
@@ -140,8 +140,8 @@ def who_saw_what(found: LoaderCheck) -> tuple[Figure, str]:
 
 def _worst_epoch(holes: dict[str, np.ndarray], doubles: dict[str, np.ndarray], number: int) -> str:
     """Say for a title which epoch lacks the most sequences, or, if all are there, has the most too often."""
-    for odd, said in ((holes, "never come"), (doubles, "come too often")):
+    for odd, fault in ((holes, "never come"), (doubles, "come too often")):
         worst = max(odd, key=lambda name: len(odd[name]))
         if len(odd[worst]):
-            return f"{len(odd[worst]):,} of {number:,} sequences {said} in {worst}"
+            return f"{len(odd[worst]):,} of {number:,} sequences {fault} in {worst}"
     return f"All {len(holes)} epochs hold each sequence as often as they should"

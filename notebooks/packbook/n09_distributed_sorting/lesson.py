@@ -50,7 +50,7 @@ class BucketExplorer(Explorer):
         else:
             drawn, longest = sample_lengths(histogram, (self.most, each), 0), histogram.max_length
         drawn[rng.random(drawn.shape) < skew / 100] = longest
-        said = f"{lengths}, {skew} % of them set to length {longest}"
+        samples = f"{lengths}, {skew} % of them set to length {longest}"
         numbers, wanted, offers = [2**k for k in range(1, 7)], offers, min(offers, each)
         loads = plain_loads(drawn[:ranks], offers)
         curve = [load_imbalance(plain_loads(drawn[:p], offers)) for p in numbers]
@@ -72,7 +72,7 @@ class BucketExplorer(Explorer):
         title = f"{loads.max():,} rows on one rank, {loads.min():,} on another: imbalance {uneven:.2f}"
         fig.suptitle(title, fontsize=15)
         return fig, (
-            f"{ranks} ranks with {each:,} samples each, {said}; a rank offers "
+            f"{ranks} ranks with {each:,} samples each, {samples}; a rank offers "
             f"{offers} length{'s' * (offers > 1)}. The fullest rank ends with {loads.max():,} rows, the emptiest with "
             f"{loads.min():,}: imbalance {uneven:.2f}. With counted cuts all have {each:,}."
         )

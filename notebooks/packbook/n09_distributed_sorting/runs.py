@@ -44,17 +44,17 @@ def six_pictures(rank: int, rows: np.ndarray) -> dict[str, np.ndarray]:
 def plain_sample_sort(rank: int, shares: list[np.ndarray], samples: int = 100) -> dict[str, np.ndarray]:
     """Sample sort as it is published: what this rank holds after each step."""
     ranks = Collectives()
-    mine = sort_rows(shares[rank], by=1)
-    lengths = mine[:, 0]
+    local_rows = sort_rows(shares[rank], by=1)
+    lengths = local_rows[:, 0]
     # Offer lengths at regular distances. All offers together stand for all the data.
     offered = lengths[np.arange(samples) * len(lengths) // samples]
     offers = np.sort(ranks.gather(offered), axis=None)
     # p - 1 of them, at regular distances again, are the splitters between p ranks.
     splitters = offers[len(offers) * np.arange(1, ranks.size) // ranks.size]
     # Rows under a splitter stay before it. All that equal it go behind, to one rank.
-    counts = np.diff(np.searchsorted(lengths, splitters), prepend=0, append=len(mine))
-    received = ranks.exchange(mine, counts)
-    return {"local": mine, "splitters": splitters, "counts": counts, "sorted": sort_rows(received, by=1)}
+    counts = np.diff(np.searchsorted(lengths, splitters), prepend=0, append=len(local_rows))
+    received = ranks.exchange(local_rows, counts)
+    return {"local": local_rows, "splitters": splitters, "counts": counts, "sorted": sort_rows(received, by=1)}
 
 
 def counted_sort(rank: int, shares: list[np.ndarray]) -> SortedRows:
@@ -70,13 +70,13 @@ def sort_and_write(rank: int, shares: list[np.ndarray], path: str | os.PathLike,
 
 def tokens_by_curriculum(rank: int, datasets: dict[str, np.ndarray]) -> dict[tuple[str, str], np.ndarray]:
     """Return the lengths of this rank's samples in the order that it trains on them."""
-    seen = {}
+    lengths_in_order = {}
     for name, lengths in datasets.items():
-        seen[name, "none"] = lengths[rank :: dist.get_world_size()]
+        lengths_in_order[name, "none"] = lengths[rank :: dist.get_world_size()]
         for curriculum in ("local", "global"):
             sampler = DistributedCurriculumSampler(lengths, lengths, curriculum)
-            seen[name, curriculum] = lengths[sampler.order]
-    return seen
+            lengths_in_order[name, curriculum] = lengths[sampler.order]
+    return lengths_in_order
 
 
 def pack_share(rank: int, shares: list[np.ndarray], max_length: int, method: Method) -> PackShare:

@@ -33,8 +33,8 @@ class Buckets:
 
 def padded_to(histogram: LengthHistogram, lengths: Sequence[int] | np.ndarray) -> Buckets:
     """Return the buckets of these ascending lengths; the last one holds the longest sequence."""
-    edges, used = np.asarray(lengths), np.flatnonzero(histogram.counts)
-    slots = int(histogram.counts[used] @ edges[np.searchsorted(edges, used)])
+    edges, present = np.asarray(lengths), np.flatnonzero(histogram.counts)
+    slots = int(histogram.counts[present] @ edges[np.searchsorted(edges, present)])
     return Buckets(tuple(edges.tolist()), histogram.num_tokens, slots)
 
 
@@ -47,8 +47,8 @@ def edges_and_counts(histogram: LengthHistogram, multiple: int = 8) -> tuple[np.
     whole_number("multiple", multiple, 1)
     if histogram.num_sequences * histogram.max_length > INT64_MAX:
         raise ValueError(f"{histogram.num_sequences} sequences padded to {histogram.max_length} overflow 64 bits.")
-    used = np.flatnonzero(histogram.counts)
-    edges = np.unique(np.minimum(-(-used // multiple) * multiple, histogram.max_length))
+    present = np.flatnonzero(histogram.counts)
+    edges = np.unique(np.minimum(-(-present // multiple) * multiple, histogram.max_length))
     return edges, np.diff(np.cumsum(histogram.counts)[edges], prepend=0)
 
 
@@ -60,12 +60,12 @@ def best_choices(edges: np.ndarray, counts: np.ndarray, most: int) -> list[np.nd
     """
     edges, below = np.append(0, edges), np.append(0, np.cumsum(counts))
     slots, chosen = edges * below, [[j] for j in range(len(edges))]  # up to each edge, in one bucket
-    found = []
+    choices = []
     for _ in range(min(most, len(counts))):
-        found.append(edges[chosen[-1]])
+        choices.append(edges[chosen[-1]])
         ways = slots[:, None] + edges * (below - below[:, None])  # (edge before the last bucket, edge that ends it)
         slots, chosen = ways.min(0), [[*chosen[i], j] for j, i in enumerate(ways.argmin(0))]
-    return found
+    return choices
 
 
 def choose_buckets(histogram: LengthHistogram, k: int, multiple: int = 8, method: str = "optimal") -> Buckets:

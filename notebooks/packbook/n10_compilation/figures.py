@@ -27,16 +27,16 @@ LOOKS = {  # of the ways to choose buckets
 
 def draw_padding(ax: Axes, histogram: LengthHistogram, buckets: Buckets) -> None:
     """Draw tokens by length, and on top the slots that the bucket's length adds; both in equal bins."""
-    used = np.flatnonzero(histogram.counts)
+    present = np.flatnonzero(histogram.counts)
     edges = np.array(buckets.lengths)
-    extra = edges[np.searchsorted(edges, used)] - used
+    extra = edges[np.searchsorted(edges, present)] - present
     top = histogram.max_length
     width = max(1, top // 128)
     bins = np.zeros((2, -(-top // width) + 1))
-    for row, slots in zip(bins, (used, extra), strict=True):
-        np.add.at(row, used // width, histogram.counts[used] * slots)
+    for row, slots in zip(bins, (present, extra), strict=True):
+        np.add.at(row, present // width, histogram.counts[present] * slots)
     x = np.arange(bins.shape[1]) * width
-    last = used[-1] // width  # the pile at the maximum would dwarf the rest
+    last = present[-1] // width  # the pile at the maximum would dwarf the rest
     ax.fill_between(x[:last], bins[0, :last], step="post", color=OKABE_ITO[4])
     ax.fill_between(x[:last], bins[0, :last], bins[:, :last].sum(axis=0), step="post", color=PADDING)
     for edge in edges:
@@ -61,10 +61,10 @@ def show_onset(runs: dict[str, np.ndarray]) -> None:
 def draw_choices(histogram: LengthHistogram, choices: dict[str, Buckets]) -> tuple[Figure, str]:
     """Return, for each way to choose buckets a bar, cut into the padding of each bucket, in percent of all slots."""
     fig, ax = new_figure()
-    used, words = np.flatnonzero(histogram.counts), []
+    present, words = np.flatnonzero(histogram.counts), []
     for row, (method, buckets) in enumerate(choices.items()):
-        inside = np.searchsorted(buckets.lengths, used)
-        padded = histogram.counts[used] * (np.array(buckets.lengths)[inside] - used)
+        inside = np.searchsorted(buckets.lengths, present)
+        padded = histogram.counts[present] * (np.array(buckets.lengths)[inside] - present)
         shares = 100 * np.bincount(inside, padded, len(buckets.lengths)) / buckets.slots
         for edge, share, end in zip(buckets.lengths, shares, np.cumsum(shares), strict=True):
             ax.barh(row, share, 0.6, left=end - share, color=LOOKS[method].style["color"], edgecolor="white", lw=2)

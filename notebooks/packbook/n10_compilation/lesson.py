@@ -36,7 +36,7 @@ class ShapesExplorer(Explorer):
         self.histograms = {load(name).name: load(name) for name in names}
         self.first, self.seconds = load(dataset).name, seconds
         plans = {name: plan(histogram, method="lpfhp") for name, histogram in self.histograms.items()}
-        self.packed = {name: 1 - made.efficiency for name, made in plans.items()}
+        self.packed = {name: 1 - packing.efficiency for name, packing in plans.items()}
         self.typed = {}  # the longest of the data is added to your own, and longer ones are left out
         for name, histogram in self.histograms.items():
             top = histogram.max_length
@@ -63,10 +63,10 @@ class ShapesExplorer(Explorer):
         """
         histogram = self.histograms[dataset]
         best = best_choices(*edges_and_counts(histogram, multiple), self.most)
-        found = {"optimal": [padded_to(histogram, lengths) for lengths in best]}
+        curves = {"optimal": [padded_to(histogram, lengths) for lengths in best]}
         for method in list(LOOKS)[1:]:
-            found[method] = [choose_buckets(histogram, k, multiple, method) for k in range(1, len(best) + 1)]
-        return found
+            curves[method] = [choose_buckets(histogram, k, multiple, method) for k in range(1, len(best) + 1)]
+        return curves
 
     def react(self, name):
         if name in ("multiple", "dataset"):

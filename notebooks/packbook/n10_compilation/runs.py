@@ -61,12 +61,12 @@ class Numbered:
 @contextmanager
 def torch_log() -> Iterator[list[str]]:
     """Capture torch's log about recompiles and their limit instead of showing it."""
-    said, log, handler = list[str](), logging.getLogger("torch._dynamo"), cast(Any, logging.Handler())
-    handler.emit = lambda record: said.append(record.getMessage())
+    messages, log, handler = list[str](), logging.getLogger("torch._dynamo"), cast(Any, logging.Handler())
+    handler.emit = lambda record: messages.append(record.getMessage())
     torch._logging.set_logs(recompiles=True)
     log.handlers = [handler]
     try:
-        yield said
+        yield messages
     finally:
         torch._logging.set_logs()
 
@@ -114,8 +114,8 @@ def compile_for_shapes(model: nn.Module, batches: Sequence[PackedBatch], backend
             return eager(**batch)
         shape = tuple(batch["input_ids"].shape)
         if shape not in graphs:
-            made = ", ".join(map(str, graphs))
-            raise ValueError(f"A batch has the shape {shape}: graphs were made for {made}.")
+            shapes = ", ".join(map(str, graphs))
+            raise ValueError(f"A batch has the shape {shape}: graphs were made for {shapes}.")
         with torch.compiler.set_stance("default" if shape not in seconds else "fail_on_recompile"):
             return graphs[shape](**batch)
 
@@ -161,8 +161,8 @@ def definitions(count: int, seed: int) -> list[dict[str, list[int]]]:
 
 def batch_lengths(histogram: LengthHistogram, buckets: Buckets, ranks: int, steps: int, seed: int) -> list[int]:
     """Draw the lengths of a run's batches, dealt to ranks in turn: of each bucket at least one a rank, shuffled."""
-    used = np.flatnonzero(histogram.counts)
-    inside = np.bincount(np.searchsorted(buckets.lengths, used), histogram.counts[used])
+    present = np.flatnonzero(histogram.counts)
+    inside = np.bincount(np.searchsorted(buckets.lengths, present), histogram.counts[present])
     rng, each = np.random.default_rng(seed), np.arange(len(inside)).repeat(ranks)
     drawn = rng.choice(len(inside), max(0, ranks * steps - len(each)), p=inside / inside.sum())
     return [buckets.lengths[i] for i in rng.permutation(np.append(each, drawn))]

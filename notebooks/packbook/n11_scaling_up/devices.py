@@ -104,7 +104,7 @@ class Bill(NamedTuple):
     @property
     def fullest(self) -> float:
         """Bytes of the fullest device."""
-        return max(sum(held.values()) for held in self.stages)
+        return max(sum(sizes.values()) for sizes in self.stages)
 
 
 def layer_parameters(model: Model, experts: int) -> int:
@@ -141,19 +141,24 @@ def bill(model: Model, split: Split) -> Bill:
     whole_layer += 5 * tokens * split.row * model.scores
     shares = split.replicas if split.sharded else 1
     stages = []
-    for stage, here in enumerate(layers):
+    for stage, layers_of_stage in enumerate(layers):
         ends = (stage == 0) + (stage == split.stages - 1 and not (model.tied and split.stages == 1))
-        held = here * layer_parameters(model, model.experts) + ends * model.vocabulary * model.width
+        stage_parameters = (
+            layers_of_stage * layer_parameters(model, model.experts) + ends * model.vocabulary * model.width
+        )
         in_flight = min(split.accumulation, split.stages - stage)
-        kept = in_flight * here * (inputs if split.recompute else whole_layer)
+        kept_bytes = in_flight * layers_of_stage * (inputs if split.recompute else whole_layer)
         logits = 6 * tokens * model.predicted * model.vocabulary if stage == split.stages - 1 else 0
         # a shard is gathered layer by layer, in 16 bits; without shards the 16-bit copy is whole
-        at_work = layer_parameters(model, model.experts) if split.sharded else held
+        at_work = layer_parameters(model, model.experts) if split.sharded else stage_parameters
         copy = 2 * at_work if model.state[0] > 2 or split.sharded else 0
         names = ("weights", "gradients", "moments")
-        sizes = {name: size * held / split.tensor / shares for name, size in zip(names, model.state, strict=True)}
+        sizes = {
+            name: size * stage_parameters / split.tensor / shares
+            for name, size in zip(names, model.state, strict=True)
+        }
         sizes["weights"] += copy / split.tensor
-        sizes["activations"] = (kept + logits + (whole_layer if split.recompute else 0)) / split.tensor
+        sizes["activations"] = (kept_bytes + logits + (whole_layer if split.recompute else 0)) / split.tensor
         stages.append(sizes)
     passes = 4 if split.recompute else 3
     of_a_stage = passes * tokens * forward_work(model, split.row) / split.stages / split.tensor / model.speed

@@ -20,35 +20,35 @@ PARTS = {  # of a device's memory: color and hatch
 
 def draw_bill(name: str, model: Model, split: Split, padding: float = 0.0) -> tuple[Figure, str]:
     """Draw left what a device of each stage holds, right the run in numbers. `padding` is a share of the slots."""
-    made = bill(model, split)
-    useful = made.rows * split.row * (1 - padding) / made.seconds
+    costs = bill(model, split)
+    useful = costs.rows * split.row * (1 - padding) / costs.seconds
     facts = {
         "parameters": _billions(parameters(model)),
         "devices": f"{split.devices:,}",
-        "rows in an update": f"{made.rows:,}",
-        "slots in an update": f"{made.rows * split.row:,}",
-        "a stage waits": percent(made.bubble),
-        "fullest device": _gigabytes(made.fullest),
+        "rows in an update": f"{costs.rows:,}",
+        "slots in an update": f"{costs.rows * split.row:,}",
+        "a stage waits": percent(costs.bubble),
+        "fullest device": _gigabytes(costs.fullest),
         "useful tokens a second": f"{useful:,.0f}",
     }
     fig, (left, right) = new_figure(1, 2, width_ratios=(5, 5))
-    _draw_memory(left, made, model.memory)
+    _draw_memory(left, costs, model.memory)
     for row, (fact, value) in enumerate(facts.items()):
         right.text(0, row, fact, va="center", fontsize=12)
         right.text(1, row, value, va="center", ha="right", fontsize=12)
     right.set(xlim=(0, 1), ylim=(len(facts) - 0.3, -0.7))
     right.axis("off")
-    fits = "fits into" if made.fullest <= model.memory else "overflows"
-    title = f"{name}: {_gigabytes(made.fullest)} {fits} a device of {_gigabytes(model.memory)}"
+    fits = "fits into" if costs.fullest <= model.memory else "overflows"
+    title = f"{name}: {_gigabytes(costs.fullest)} {fits} a device of {_gigabytes(model.memory)}"
     fig.suptitle(title)
-    held = "; ".join(f"{part} {_gigabytes(size)}" for part, size in max(made.stages, key=_total).items())
+    sizes = "; ".join(f"{part} {_gigabytes(size)}" for part, size in max(costs.stages, key=_total).items())
     listed = "; ".join(f"{fact} {value}" for fact, value in facts.items())
     how = (
         f"replicas {split.replicas}, stages {split.stages}, devices for each matrix {split.tensor}, rows of "
         f"{split.row:,}, micro-batch {split.micro_batch}, accumulation {split.accumulation}, "
         f"{'' if split.sharded else 'not '}sharded, {'' if split.recompute else 'no '}recomputation"
     )
-    return fig, f"{title}. {how}. The fullest device: {held}. {listed}."
+    return fig, f"{title}. {how}. The fullest device: {sizes}. {listed}."
 
 
 def show_bill(name: str, model: Model, split: Split, padding: float = 0.0) -> None:
@@ -72,7 +72,7 @@ def _billions(number: float) -> str:
 def _draw_memory(ax: Axes, made: Bill, memory: float) -> None:
     below = [0.0] * len(made.stages)
     for part, (color, hatch) in PARTS.items():
-        sizes = [held[part] / 1e9 for held in made.stages]
+        sizes = [stage_sizes[part] / 1e9 for stage_sizes in made.stages]
         ax.bar(
             range(len(sizes)), sizes, 0.8, below, color=color, edgecolor=INK, linewidth=0.6, hatch=hatch, label=part
         )
@@ -87,17 +87,17 @@ def _draw_memory(ax: Axes, made: Bill, memory: float) -> None:
 def show_timelines(orders: Mapping[str, Sequence[Bar]]) -> None:
     """Draw the same micro-batches in each order, one below the other; gray is waiting."""
     fig, axes = new_figure(len(orders), 1, sharex=True)
-    said = []
+    sentences = []
     for ax, (name, bars) in zip(axes, orders.items(), strict=True):
         _draw_timeline(ax, bars)
         held = most_held(bars)
         ax.set_title(f"{name}: stage 0 holds {held} micro-batch{'es' * (held > 1)} at once", fontsize=13)
-        said.append(f"{name}: a stage waits {percent(waiting(bars))} of the time, stage 0 holds {held}")
+        sentences.append(f"{name}: a stage waits {percent(waiting(bars))} of the time, stage 0 holds {held}")
     axes[-1].set_xlabel("time; a forward pass takes 1, a backward pass 2; gray: a stage waits")
     waits = {percent(waiting(bars), 0) for bars in orders.values()}
     fig.suptitle(f"In both orders a stage waits {waits.pop()} of the time" if len(waits) == 1 else "The orders differ")
     alt = "A row a stage, a box a pass, with the number of its micro-batch"
-    show(fig, alt=f"{alt}. {'; '.join(said)}.", name="two-orders")
+    show(fig, alt=f"{alt}. {'; '.join(sentences)}.", name="two-orders")
 
 
 def _draw_timeline(ax: Axes, bars: Sequence[Bar]) -> None:

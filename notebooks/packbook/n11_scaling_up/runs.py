@@ -38,7 +38,7 @@ def whole_gradients(
 
 def replica(rank: int, model: nn.Module, batches: list[PackedBatch]) -> dict[str, Gradients]:
     """Compute this replica's gradients after the all-reduce: by the counts of all replicas, and as a mean of means."""
-    objective, found = PretrainingObjective(), {}
+    objective, gradients = PretrainingObjective(), {}
     own = objective.counts(batches[rank])  # masked tokens, and sequences
     for how in ("counts of all", "mean of means"):
         trained = DistributedDataParallel(deepcopy(model))  # its backward pass takes the mean over replicas
@@ -50,8 +50,8 @@ def replica(rank: int, model: nn.Module, batches: list[PackedBatch]) -> dict[str
         losses = [sums[name].total / count for name, count in zip(own, counts, strict=True)]
         sum(losses).backward()
         named = trained.module.named_parameters()
-        found[how] = {name: p.grad.clone() for name, p in named if p.grad is not None}
-    return found
+        gradients[how] = {name: p.grad.clone() for name, p in named if p.grad is not None}
+    return gradients
 
 
 def in_stages(model: PackedBert, first_layers: int) -> Callable[..., PackedOutput]:

@@ -36,7 +36,7 @@ def gantt(orders: Sequence[Sequence[tuple[str, int]]], forward: float = 1, backw
     queues = [list(order) for order in orders]
     free, ends, bars = [0.0] * len(queues), dict[tuple[str, int, int], float](), list[Bar]()
     while any(queues):
-        done = len(bars)
+        bars_before = len(bars)
         for stage, queue in enumerate(queues):
             while queue:
                 kind, number = queue[0]
@@ -48,7 +48,7 @@ def gantt(orders: Sequence[Sequence[tuple[str, int]]], forward: float = 1, backw
                 start = max(free[stage], ready)
                 end = free[stage] = ends[kind, stage, number] = start + lasts[kind]
                 bars.append(Bar(stage, *queue.pop(0), start, end))
-        if len(bars) == done:
+        if len(bars) == bars_before:
             raise ValueError("The stages wait for each other: each has something to do that another must do first.")
     return sorted(bars, key=lambda bar: (bar.start, bar.stage))
 

@@ -58,11 +58,11 @@ def draw_lengths(ax: Axes, histogram: LengthHistogram, row: int) -> None:
     heights = 100 * np.diff(upto) / histogram.num_sequences
     ax.stairs(heights, edges, fill=True, color=series("packed")["color"])
     top = heights.max()
-    said: dict[int, list[str]] = {}
+    shares_at: dict[int, list[str]] = {}
     for share, length in zip((50, 90, 99), percentiles(histogram), strict=True):
-        said.setdefault(length, []).append(f"{share} %")
+        shares_at.setdefault(length, []).append(f"{share} %")
     middle = (low * high) ** 0.5
-    for at, (length, shares) in enumerate(said.items()):
+    for at, (length, shares) in enumerate(shares_at.items()):
         height = top * (1.4 - 0.11 * at)
         ax.vlines(length, 0, height, color=INK, linestyle=":", linewidth=1.5)  # no line crosses an earlier text
         text = f"{' and '.join(shares)} up to {length:,}"
@@ -103,12 +103,16 @@ def show_rows(advice: Advice, mine: int, mine_slots: float, mine_beyond: float) 
     axes[1].legend(loc="upper right")
     axes[0].set_title(f"Advice: {chosen.slots_a_token:.3f} slots per token")
     axes[1].set_title(f"{percent(chosen.tokens_cut / advice.whole.num_tokens, 2)} {words}")
-    told = "; ".join(
+    sentences = "; ".join(
         f"{row.max_length:,}: {row.slots_a_token:.3f} slots per token, {plural(row.tokens_cut, 'token')} "
         f"{BEYOND[advice.overlong]}"
         for row in rows
     )
-    show(fig, alt=f"Row lengths. {told}. Advised are {chosen.max_length:,}, yours are {mine:,}.", name="row-lengths")
+    show(
+        fig,
+        alt=f"Row lengths. {sentences}. Advised are {chosen.max_length:,}, yours are {mine:,}.",
+        name="row-lengths",
+    )
 
 
 def show_slots(advice: Advice, mine: Bill, mark: Callable[..., None]) -> None:
@@ -122,8 +126,8 @@ def show_slots(advice: Advice, mine: Bill, mark: Callable[..., None]) -> None:
         "packed": "in order",
     }
     bars: list[tuple[str, str, float]]
-    made = (advice.today, *advice.habits)
-    bars = [(names[one.habit], "next_fit" if one.habit == "packed" else one.habit, one.slots) for one in made]
+    orders = (advice.today, *advice.habits)
+    bars = [(names[one.habit], "next_fit" if one.habit == "packed" else one.habit, one.slots) for one in orders]
     bars[0] = (f"today: {bars[0][0]}", *bars[0][1:])
     bars += [("advice", "packed", advice.slots), ("your packs", "packed", mine.slots)]
     fig, ax = new_figure()
@@ -142,8 +146,8 @@ def show_slots(advice: Advice, mine: Bill, mark: Callable[..., None]) -> None:
         title = "Your packs take as many slots as today's batches, within 2 %"
     ax.set_title(title)
     mark(ax, "fewer")
-    told = "; ".join(f"{name} {slots:,.0f}" for name, _, slots in bars)
-    show(fig, alt=f"Slots of one pass: {told}. {title}.", name="slots")
+    listed = "; ".join(f"{name} {slots:,.0f}" for name, _, slots in bars)
+    show(fig, alt=f"Slots of one pass: {listed}. {title}.", name="slots")
 
 
 def show_updates(advice: Advice, factor: float, most: int, mine: tuple[int, int]) -> None:
@@ -178,8 +182,8 @@ def show_updates(advice: Advice, factor: float, most: int, mine: tuple[int, int]
     title = f"Micro batches within 2 % of today's sequences per update: {len(near)} of {len(sizes)}"
     ax.set_title(title)
     where = "" if inside else ", outside of the picture"
-    told = f"Yours are {mine[0]:,} × {plural(mine[1], 'pack')}, {own:+,.1f} %{where}."
-    show(fig, alt=f"{title}. {_ranges(near)} {told}", name="updates")
+    sentence = f"Yours are {mine[0]:,} × {plural(mine[1], 'pack')}, {own:+,.1f} %{where}."
+    show(fig, alt=f"{title}. {_ranges(near)} {sentence}", name="updates")
 
 
 def _ranges(sizes: list[int]) -> str:
@@ -188,5 +192,5 @@ def _ranges(sizes: list[int]) -> str:
         return "None is."
     starts = [sizes[0], *(b for a, b in pairwise(sizes) if b > a + 1)]
     ends = [*(a for a, b in pairwise(sizes) if b > a + 1), sizes[-1]]
-    said = ", ".join(f"{a:,}" if a == b else f"{a:,} to {b:,}" for a, b in zip(starts, ends, strict=True))
-    return f"They are {said}." if len(sizes) > 1 else f"It is {said}."
+    ranges = ", ".join(f"{a:,}" if a == b else f"{a:,} to {b:,}" for a, b in zip(starts, ends, strict=True))
+    return f"They are {ranges}." if len(sizes) > 1 else f"It is {ranges}."

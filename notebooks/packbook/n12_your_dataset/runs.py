@@ -101,20 +101,20 @@ def median_in_words(histogram: LengthHistogram) -> str:
     """Compare the mean of the lengths with their median in a sentence that says why."""
     mean = histogram.mean_length
     half = int(np.searchsorted(np.cumsum(histogram.counts), histogram.num_sequences / 2))
-    said = f"the median, {half:,}"
+    words = f"the median, {half:,}"
     if abs(mean - half) <= 0.05 * half:
-        return f"The mean is about the same as {said}, so either would have done for the guess."
+        return f"The mean is about the same as {words}, so either would have done for the guess."
     if mean > half:
         why = "the longer half exceeds the median by more than the shorter half falls below it"
-        return f"The mean is above {said}: {why}."
+        return f"The mean is above {words}: {why}."
     why = "the shorter half falls below the median by more than the longer half exceeds it"
-    return f"The mean is below {said}: {why}."
+    return f"The mean is below {words}: {why}."
 
 
 def full_in_words(now: float, then: float) -> str:
     """Describe how full packs are, in current rows and rows twice as long, and what is left to save."""
-    said = f"Packs are {percent(now)} full now, and {percent(then)} then."
-    return f"{said} Of full packs longer rows can save next to nothing." if now >= 1 - ALIKE else said
+    sentence = f"Packs are {percent(now)} full now, and {percent(then)} then."
+    return f"{sentence} Of full packs longer rows can save next to nothing." if now >= 1 - ALIKE else sentence
 
 
 def today_in_words(today: Today, tokens: int) -> str:
@@ -143,8 +143,8 @@ def sorted_in_words(advice: Advice) -> str:
     every = {one.habit: one for one in (advice.today, *advice.habits)}
     more = every["sorted"].slots / advice.slots - 1
     word = "more" if more >= 0 else "fewer"
-    said = percent(abs(more))
-    off = f" ({said} {word})" if said != percent(0) else ""
+    share = percent(abs(more))
+    off = f" ({share} {word})" if share != percent(0) else ""
     if advice.today.batch_size == 1:
         beside = "about as many slots as" if abs(more) <= ALIKE else f"{percent(abs(more))} {word} slots than"
         return f"Batches of one sequence take {beside} the advised packs; they have no padding."
@@ -164,45 +164,45 @@ def _times(value: float, base: float) -> str:
 
 def compared(mine: Bill, advised: Bill, today: Bill, overlong: str) -> list[str]:
     """Compare a bill with the advice's and with today's, in sentences; differences within 2 % are none."""
-    said = []
+    sentences = []
     off = mine.slots / advised.slots - 1
     if abs(off) <= ALIKE:
-        said.append("Slots: your packs take as many slots as the advised ones, within 2 %.")
+        sentences.append("Slots: your packs take as many slots as the advised ones, within 2 %.")
     else:
         word = "more" if off > 0 else "fewer"
-        said.append(f"Slots: your packs take {percent(abs(off))} {word} slots than the advised ones.")
+        sentences.append(f"Slots: your packs take {percent(abs(off))} {word} slots than the advised ones.")
     saved = 1 - mine.slots / today.slots
     if saved < -ALIKE:
-        said.append(
+        sentences.append(
             f"Your packs take {percent(-saved)} more slots than today's batches, so they are not worth a change."
         )
     elif saved <= ALIKE:
-        said.append("Your packs save less than 2 % of today's slots, so they are not worth a change.")
+        sentences.append("Your packs save less than 2 % of today's slots, so they are not worth a change.")
     if abs(mine.beyond - advised.beyond) > 1e-9:
         words = BEYOND[overlong]
-        said.append(
+        sentences.append(
             f"Tokens: with your rows {percent(mine.beyond, 2)} of the tokens are {words}, "
             f"with the advised rows {percent(advised.beyond, 2)}."
         )
     if overlong != "split" and mine.beyond > LOSSY:
-        said.append(
+        sentences.append(
             f"Tokens: {percent(mine.beyond, 2)} of the tokens are {BEYOND[overlong]}. "
             "If you split long sequences, none is."
         )
     change = mine.per_update / today.per_update
     if abs(change - 1) <= ALIKE:
-        said.append("Update: your updates have as many sequences as today, within 2 %, so the recipe stays.")
+        sentences.append("Update: your updates have as many sequences as today, within 2 %, so the recipe stays.")
     else:
-        said.append(
+        sentences.append(
             f"Update: your updates have {_times(mine.per_update, today.per_update)} as many sequences as today, "
             "so learning rate and betas were tuned for another update."
         )
     if mine.forward > (1 + ALIKE) * today.forward:
-        said.append(
+        sentences.append(
             f"Memory: your largest forward pass has {_times(mine.forward, today.forward)} as many slots as today's "
             f"largest, {mine.forward:,} instead of {today.forward:,}, so it may not fit."
         )
-    return said
+    return sentences
 
 
 def largest_batch(today: Today, histogram: LengthHistogram) -> int:

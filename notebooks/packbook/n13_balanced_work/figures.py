@@ -110,17 +110,17 @@ def draw_windows(found: list[dict], at_random: float, fixed: bool = False) -> Fi
         if fixed:
             ax.set_xlim(0.8, 40)
     row = next((row for row in found if row["window"] == 8), found[-1])
-    said = f"windows of {row['window']} leave {100 * row['waiting']:.1f} %"
-    left.set_title(f"Ranks wait {100 * at_random:.1f} % at random; {said}")
+    claim = f"windows of {row['window']} leave {100 * row['waiting']:.1f} %"
+    left.set_title(f"Ranks wait {100 * at_random:.1f} % at random; {claim}")
     return fig
 
 
 def windows_in_words(found: list[dict], at_random: float) -> str:
     """Describe in words what `draw_windows` shows."""
-    said = "; ".join(
+    claims = "; ".join(
         f"window {row['window']}: waiting {100 * row['waiting']:.1f} %, 90 % of the steps have a mean length from "
         f"{row['steps'][0]:,.0f} to {row['steps'][1]:,.0f}, of the windows from {row['windows'][0]:,.0f} to "
         f"{row['windows'][1]:,.0f}"
         for row in found
     )
-    return f"In a random deal the average rank waits {100 * at_random:.1f} % of the time. {said}."
+    return f"In a random deal the average rank waits {100 * at_random:.1f} % of the time. {claims}."

@@ -38,12 +38,12 @@ class WindowsExplorer(Explorer):
     def data(self):
         """Return, by row, ranks and packs a rank, the share waited at random, and what windows leave."""
         controls = [[value for _, value in control.options] for control in self.widgets.values()]
-        made = {}
+        settings = {}
         for setting in itertools.product(*controls):
-            found, at_random = self._found(*setting)
-            plain = [{name: np.array(value).tolist() for name, value in row.items()} for row in found]
-            made["-".join(map(str, setting))] = {"random": at_random, "found": plain}
-        return made
+            rows, at_random = self._found(*setting)
+            plain = [{name: np.array(value).tolist() for name, value in row.items()} for row in rows]
+            settings["-".join(map(str, setting))] = {"random": at_random, "found": plain}
+        return settings
 
     def _found(self, max_length: int, ranks: int, packs_per_rank: int) -> tuple[list[dict], float]:
         packs = in_whole_steps(_long_packs(max_length, self.seed), ranks, packs_per_rank, self.seed)
@@ -51,10 +51,13 @@ class WindowsExplorer(Explorer):
         return by_window(packs, ranks, packs_per_rank, self.work, self.seed), at_random
 
     def draw(self, max_length: int, ranks: int, packs_per_rank: int) -> tuple[Figure, str]:
-        found, at_random = self._found(max_length, ranks, packs_per_rank)
-        fig = draw_windows(found, at_random, fixed=True)
+        rows_by_window, at_random = self._found(max_length, ranks, packs_per_rank)
+        fig = draw_windows(rows_by_window, at_random, fixed=True)
         packs = f"{packs_per_rank} pack{'s' * (packs_per_rank > 1)}"
-        return fig, f"{ranks} ranks, {packs} each, rows of {max_length:,}. {windows_in_words(found, at_random)}"
+        return (
+            fig,
+            f"{ranks} ranks, {packs} each, rows of {max_length:,}. {windows_in_words(rows_by_window, at_random)}",
+        )
 
 
 QUESTIONS = Questions.beside(__file__)

@@ -30,8 +30,8 @@ def packed(lengths: np.ndarray, max_length: int) -> Packs:
 
 def in_whole_steps(packs: Packs, ranks: int, packs_per_rank: int, seed: int) -> Packs:
     """Return the same sequences in whole steps: a few packs are cut between two sequences, where there are too few."""
-    made = balance(packs, ranks, packs_per_rank, window=1, work=Work.decoder(), seed=seed)
-    return Packs(made.sample_ids, made.offsets, made.lengths, made.max_length)
+    schedule = balance(packs, ranks, packs_per_rank, window=1, work=Work.decoder(), seed=seed)
+    return Packs(schedule.sample_ids, schedule.offsets, schedule.lengths, schedule.max_length)
 
 
 def random_waiting(packs: Packs, ranks: int, packs_per_rank: int, work: Work, seed: int) -> float:
@@ -77,14 +77,14 @@ def by_window(packs: Packs, ranks: int, packs_per_rank: int, work: Work, seed: i
     Returns:
         For each window its number of steps, "waiting", and "steps" and "windows" with two percentiles each, in tokens.
     """
-    found, window, step = [], 1, ranks * packs_per_rank
+    rows, window, step = [], 1, ranks * packs_per_rank
     while window <= max(1, min(32, len(packs) // step // 4)):
-        made = balance(packs, ranks, packs_per_rank, window, work=work, seed=seed)
-        in_order = np.arange(len(made))
+        schedule = balance(packs, ranks, packs_per_rank, window, work=work, seed=seed)
+        in_order = np.arange(len(schedule))
         ends = {
-            name: np.percentile(mean_lengths(made, in_order, size), (5, 95))
+            name: np.percentile(mean_lengths(schedule, in_order, size), (5, 95))
             for name, size in (("steps", step), ("windows", window * step))
         }
-        found.append({"window": window, "waiting": made.waiting, **ends})
+        rows.append({"window": window, "waiting": schedule.waiting, **ends})
         window *= 2
-    return found
+    return rows

@@ -123,8 +123,8 @@ def show_differences(found: Mapping[str, Interval]) -> None:
     if open_ones == len(found):
         title = "What cuts cost is inconclusive: every interval includes 0"
     fig.suptitle(title, x=0.02, ha="left", fontsize=15)
-    told = "; ".join(f"{name} {one}, {one.verdict}" for name, one in found.items())
-    show(fig, alt=f"Differences of the held-out loss, 95 % intervals: {told}.", name="documents-differences")
+    listed = "; ".join(f"{name} {one}, {one.verdict}" for name, one in found.items())
+    show(fig, alt=f"Differences of the held-out loss, 95 % intervals: {listed}.", name="documents-differences")
 
 
 def draw_ends(ax: Axes, ended: Mapping[str, np.ndarray], baselines: Mapping[str, float]) -> None:

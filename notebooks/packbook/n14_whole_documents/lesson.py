@@ -59,14 +59,14 @@ class CutDocuments(Explorer):
         if rule not in found:
             left.set_axis_off()
             left.set_title("No document is left", fontsize=12)
-            said = "no document is left"
+            result = "no document is left"
         else:
             rows = found[rule]
             draw_rows(left, rows, 5)
             cut, lost = rows.cut_documents, rows.lost_tokens
             number = f"{len(rows)} row{'s' * (len(rows) > 1)}"
             left.set_title(f"{number}, {cut} of {len(lengths)} documents cut, {lost} tokens lost", fontsize=12)
-            said = f"{in_words(rows)}. {cut} of {len(lengths)} documents are cut, {lost} tokens are lost"
+            result = f"{in_words(rows)}. {cut} of {len(lengths)} documents are cut, {lost} tokens are lost"
         for at, name in enumerate(CUTTING_RULES):
             style = series("packed") if name == rule else {"color": INK, "marker": "o"}
             if name in found:
@@ -81,7 +81,7 @@ class CutDocuments(Explorer):
         right.set(xlabel="cuts beyond the least", xlim=(-self.most, self.most))
         right.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         others = ", ".join(f"{SPOKEN[name]} {made.cuts}" for name, made in found.items())
-        words = f"{documents.capitalize()}, rows of {slots}, {SPOKEN[rule]}: {said}."
+        words = f"{documents.capitalize()}, rows of {slots}, {SPOKEN[rule]}: {result}."
         return fig, f"{words} Cuts by rule: {others}; the fewest that keep every token: {least}."
 
 

@@ -154,9 +154,9 @@ def recorded_differences(recorded: Runs) -> dict[str, Interval]:
 
     That of all bytes comes first, then that of the later ones, after the first 64 of a document.
     """
-    found = {}
+    differences = {}
     for those, column in (("", "held_out_loss"), (", later bytes", "later_loss")):
         ended = at_end(recorded, column)
-        found[f"wrapped less split{those}"] = interval(ended["wrapped"] - ended["split"])
-        found[f"no mask less mask{those}"] = interval(ended["wrapped, no mask"] - ended["wrapped"])
-    return found
+        differences[f"wrapped less split{those}"] = interval(ended["wrapped"] - ended["split"])
+        differences[f"no mask less mask{those}"] = interval(ended["wrapped, no mask"] - ended["wrapped"])
+    return differences

@@ -67,9 +67,9 @@ def draw_weights(
     ax: Axes, lengths: Sequence[int], groups: Sequence[int], parts: Sequence[int], constant: float, ways: Sequence[str]
 ) -> dict[str, np.ndarray]:
     """Draw a bar for each way, cut by what each answer weighs; micro-batches have two shades. Return these weights."""
-    found = {}
+    weights_by_way = {}
     for row, way in enumerate(ways):
-        weights = found[way] = np.array(lengths) * token_weights(way, lengths, groups, parts, constant)
+        weights = weights_by_way[way] = np.array(lengths) * token_weights(way, lengths, groups, parts, constant)
         shares = 100 * weights / weights.sum()
         for at, (begin, share) in enumerate(zip(np.cumsum(shares) - shares, shares, strict=True)):
             shade = parts[at] % 2
@@ -83,7 +83,7 @@ def draw_weights(
     ax.set(xlim=(0, 100), xlabel="weight of an answer in the update, %")
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)
-    return found
+    return weights_by_way
 
 
 def weights_in_words(found: Mapping[str, np.ndarray]) -> str:
@@ -99,11 +99,11 @@ def five_ways(
 ) -> None:
     """Show the weight of each answer under each way to add up a loss."""
     fig, ax = new_figure()
-    found = draw_weights(ax, lengths, groups, parts, constant, ways)
-    short = [weights[1] / weights.sum() for weights in found.values()]
+    weights_by_way = draw_weights(ax, lengths, groups, parts, constant, ways)
+    short = [weights[1] / weights.sum() for weights in weights_by_way.values()]
     fig.suptitle(f"The {lengths[1]} tokens of B weigh {percent(min(short), 0)} to {percent(max(short), 0)}")
-    held = ", ".join(f"{ascii_uppercase[at]} {length}" for at, length in enumerate(lengths))
-    alt = f"Answers of {held} tokens. What they weigh, {weights_in_words(found)}."
+    answers = ", ".join(f"{ascii_uppercase[at]} {length}" for at, length in enumerate(lengths))
+    alt = f"Answers of {answers} tokens. What they weigh, {weights_in_words(weights_by_way)}."
     numbers = {"least": 100 * float(min(short)), "most": 100 * float(max(short)), "tokens": int(lengths[1])}
     show(fig, alt=alt, name="five-ways", numbers=numbers)
 

@@ -31,12 +31,12 @@ class WeightsExplorer(Explorer):
     def draw(self, length: int, first: str, constant: int) -> tuple[Figure, str]:
         fig, ax = new_figure()
         lengths = (length, *LENGTHS[1:])
-        found = draw_weights(ax, lengths, GROUPS, SPLITS[first], constant, WAYS)
-        alone = {way: float(weights[0] / weights.sum()) for way, weights in found.items()}
+        weights_by_way = draw_weights(ax, lengths, GROUPS, SPLITS[first], constant, WAYS)
+        alone = {way: float(weights[0] / weights.sum()) for way, weights in weights_by_way.items()}
         tokens = f"{length} token{'s' * (length > 1)}"
         ax.set_title(f"A, of {tokens}, weighs {100 * min(alone.values()):.0f} to {100 * max(alone.values()):.0f} %")
         words = f"A has {tokens}; {first} in the first micro-batch; a constant of {constant}. "
-        return fig, f"{words}What A to F weigh, {weights_in_words(found)}."
+        return fig, f"{words}What A to F weigh, {weights_in_words(weights_by_way)}."
 
 
 QUESTIONS = Questions.beside(__file__)

@@ -98,10 +98,12 @@ def regrouped(chats: Chats, max_length: int, ranks: int, deals: int, seed: int) 
         for way, (whole, own) in weights.items():
             whole.append(token_weights(way, chats.predicted, chats.groups, parts, max_length))
             own.append(np.empty(len(parts)))
-            for mine in (rank == number for number in np.unique(rank)):
-                some = chats.predicted[mine], chats.groups[mine], parts[mine]
-                own[-1][mine] = token_weights(way, *some, max_length) / ranks
-    most = {way: [float((np.max(w, 0) / np.min(w, 0)).max()) for w in pair] for way, pair in weights.items()}
+            for on_rank in (rank == number for number in np.unique(rank)):
+                some = chats.predicted[on_rank], chats.groups[on_rank], parts[on_rank]
+                own[-1][on_rank] = token_weights(way, *some, max_length) / ranks
+    most = {
+        way: [float((np.max(values, 0) / np.min(values, 0)).max()) for values in pair] for way, pair in weights.items()
+    }
     return {way: (whole, own) for way, (whole, own) in most.items()}
 
 

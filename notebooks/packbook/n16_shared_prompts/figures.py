@@ -58,16 +58,18 @@ def show_chat(trees: Trees, ways: Mapping[str, Sequence[Sequence[int]]], max_len
     fig, (top, below) = new_figure(2, 1, sharex=True, height_ratios=(5, 4))
     draw_icicle(top, trees)
     once, least = int(trees.slots.sum()), least_tokens(trees, max_length)
-    taken = draw_cuts(below, trees, ways, least)
-    twice = {way: total - once for way, total in taken.items()}
+    tokens_by_way = draw_cuts(below, trees, ways, least)
+    twice = {way: total - once for way, total in tokens_by_way.items()}
     best = min(twice, key=twice.__getitem__)
     flat = int(trees.lengths.sum())
-    share = percent(taken[best] / flat, 0)
+    share = percent(tokens_by_way[best] / flat, 0)
     fig.suptitle(f"Shared, these {len(trees.lengths)} turns take {share} of their unshared tokens")
-    said = "; ".join(f"{way} {len(rows)} rows with {twice[way]:,} tokens computed twice" for way, rows in ways.items())
+    rows_in_words = "; ".join(
+        f"{way} {len(rows)} rows with {twice[way]:,} tokens computed twice" for way, rows in ways.items()
+    )
     alt = f"A chat of {len(trees.lengths)} turns as an icicle: the history goes on below, and a turn hangs at each of "
     alt += f"its pieces. The turns take {flat:,} tokens unshared, and {once:,} as a tree. Rows of {max_length:,}: "
-    alt += f"{said}. The proven minimum is {least:,} tokens."
+    alt += f"{rows_in_words}. The proven minimum is {least:,} tokens."
     show(fig, alt=alt, name="chat")
 
 
@@ -115,25 +117,27 @@ def draw_cuts(ax: Axes, trees: Trees, ways: Mapping[str, Sequence[Sequence[int]]
     """Return the rows of each way, one behind the other, and their tokens together."""
     is_leaf = np.ones(len(trees.parents), bool)
     is_leaf[trees.parents[trees.parents != ROOT]] = False
-    taken = {}
+    tokens_by_way = {}
     for at, (way, rows) in enumerate(ways.items()):
-        held, begin = set[int](), 0
+        nodes_in_row, begin = set[int](), 0
         for number, row in enumerate(rows):
             for node in sorted(nodes_of(trees, row)):
                 look = {"color": OKABE_ITO[0] if is_leaf[node] else PROMPT}
-                if node in held:
+                if node in nodes_in_row:
                     look = {"color": TWICE, "hatch": "///"}
                 ax.barh(at, trees.slots[node], 0.62, left=begin, edgecolor="white", linewidth=0.3, **look)
                 begin += int(trees.slots[node])
-                held.add(node)
+                nodes_in_row.add(node)
             if number < len(rows) - 1:
                 ax.vlines(begin, at - 0.42, at + 0.42, color=INK, linewidth=2)
-        taken[way] = begin
+        tokens_by_way[way] = begin
     ax.axvline(least, color=INK, linestyle="--", linewidth=1.5)
     ax.text(least, -0.75, f"proven minimum {least:,} ", ha="right", va="center", fontsize=11)
     ax.set_yticks(range(len(ways)), list(ways), fontsize=11)
     ax.set(
-        xlabel="tokens; a thick line ends a row", xlim=(0, 1.02 * max(taken.values())), ylim=(len(ways) - 0.5, -1.1)
+        xlabel="tokens; a thick line ends a row",
+        xlim=(0, 1.02 * max(tokens_by_way.values())),
+        ylim=(len(ways) - 0.5, -1.1),
     )
     ax.xaxis.set_major_formatter("{x:,.0f}")
     ax.tick_params(axis="y", length=0)
@@ -141,7 +145,7 @@ def draw_cuts(ax: Axes, trees: Trees, ways: Mapping[str, Sequence[Sequence[int]]
     kinds |= {"computed twice": {"facecolor": TWICE, "edgecolor": "white", "hatch": "///"}}
     handles = [Patch(label=name, **look) for name, look in kinds.items()]
     ax.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.38), ncols=3, fontsize=11)
-    return taken
+    return tokens_by_way
 
 
 def color_of(answer: int) -> str:

@@ -30,12 +30,12 @@ class SharedTree(Explorer):
     def draw(self, prompt: int, answers: int, length: int, tree: bool) -> tuple[Figure, str]:
         columns = runs.one_row([0] * prompt, [[1 + at] * length for at in range(answers)])
         right_pairs = runs.pairs_of(columns["seen_until"])
-        seen = right_pairs if tree else np.tril(np.ones_like(right_pairs))
-        once, each = len(seen), answers * (prompt + length)
+        pairs = right_pairs if tree else np.tril(np.ones_like(right_pairs))
+        once, each = len(pairs), answers * (prompt + length)
         fig, (left, right) = new_figure(1, 2, width_ratios=(5, 4))
-        figures.draw_tree(left, seen, runs.branches(columns))
-        strangers = int((seen & ~right_pairs).sum())
-        left.set_title(f"{seen.sum():,} pairs, {strangers:,} of them between answers", fontsize=12)
+        figures.draw_tree(left, pairs, runs.branches(columns))
+        strangers = int((pairs & ~right_pairs).sum())
+        left.set_title(f"{pairs.sum():,} pairs, {strangers:,} of them between answers", fontsize=12)
         for at, (name, tokens) in enumerate({"prompt once": once, "a prompt each": each}.items()):
             right.barh(at, tokens, height=0.6, color=figures.PROMPT if at else figures.ANSWERS[0])
             right.text(tokens + 5, at, f"{tokens} tokens", va="center", fontsize=11)

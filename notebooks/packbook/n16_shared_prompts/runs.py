@@ -162,13 +162,13 @@ def compared(recorded: Sequence[Mapping]) -> list[tuple[str, ...]]:
         return float(np.mean([int(row[peer].split()[0]) / row["at least"] - 1 for row in own if row[peer]]))
 
     peers = ("nothing shared", "one level", "first fit of sequences", "whole trees first")
-    found = []
+    rows = []
     for family in dict.fromkeys(row["family"] for row in recorded):
         own = [row for row in recorded if row["family"] == family]
         above = [row["pack_trees"] / row["at least"] - 1 for row in own]
         others = [mean_above(own, peer) for peer in peers]
-        found.append((family, *(f"{100 * share:.1f} %" for share in (np.mean(above), max(above), *others))))
-    return found
+        rows.append((family, *(f"{100 * share:.1f} %" for share in (np.mean(above), max(above), *others))))
+    return rows
 
 
 # A small model
@@ -199,12 +199,12 @@ def small_group(seed: int, prompt: int, answers: Sequence[int]) -> tuple[list[li
 
 def alone(model: nn.Module, sequences: Sequence[list[int]], labels: Sequence[list[int]]) -> Tensor:
     """Return the losses of the tokens with labels, each sequence in a row of its own; shape (labels,)."""
-    found = []
+    losses_of_answers = []
     for tokens, own in zip(sequences, labels, strict=True):
         scores = model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0, :-1]
         losses = nn.functional.cross_entropy(scores, torch.tensor(own[1:]), ignore_index=IGNORED, reduction="none")
-        found.append(losses[torch.tensor(own[1:]) != IGNORED])
-    return torch.cat(found)
+        losses_of_answers.append(losses[torch.tensor(own[1:]) != IGNORED])
+    return torch.cat(losses_of_answers)
 
 
 def in_a_row(model: nn.Module, batch: TreeBatch, **changes: Tensor | None) -> Tensor:
@@ -215,4 +215,4 @@ def in_a_row(model: nn.Module, batch: TreeBatch, **changes: Tensor | None) -> Te
 
 def gradients(model: nn.Module, loss: Tensor) -> Tensor:
     """Return all gradients of a loss, end to end."""
-    return torch.cat([found.flatten() for found in torch.autograd.grad(loss, [*model.parameters()])])
+    return torch.cat([gradient.flatten() for gradient in torch.autograd.grad(loss, [*model.parameters()])])

@@ -32,25 +32,25 @@ def show_pairs(ended: Mapping[str, np.ndarray]) -> None:
     overlap = max(one.min(), other.min()) <= min(one.max(), other.max())
     ranges = "overlap" if overlap else "do not overlap"
     ax.set_title(f"{second.capitalize()} ends above {first} on {higher} of {len(one)} seeds; the ranges {ranges}")
-    told = "; ".join(f"{arm} {', '.join(f'{loss:.3f}' for loss in losses)}" for arm, losses in ended.items())
-    show(fig, alt=f"Held-out loss at the end by arm, for seeds 0 to {len(one) - 1}: {told}.", name="pairs")
+    listed = "; ".join(f"{arm} {', '.join(f'{loss:.3f}' for loss in losses)}" for arm, losses in ended.items())
+    show(fig, alt=f"Held-out loss at the end by arm, for seeds 0 to {len(one) - 1}: {listed}.", name="pairs")
 
 
 def show_sweeps(swept: Mapping[str, Swept]) -> None:
     """Draw a sweep for each optimizer."""
     fig, axes = new_figure(1, len(swept))
-    told, best = [], True
+    sentences, best = [], True
     for ax, (name, arms) in zip(axes, swept.items(), strict=True):
         draw_sweep(ax, arms)
         ax.set_title(name, fontsize=13)
-        told += [
+        sentences += [
             f"{name}, {arm}: {', '.join(f'{ends.mean():.2f} at {rate:g}' for rate, ends in at.items())}"
             for arm, at in arms.items()
         ]
         best &= len({*best_rates(dict(arms)).values()}) == 1
     axes[0].legend()
     fig.suptitle("All arms of an optimizer have the same best rate" if best else "The arms have different best rates")
-    show(fig, alt=f"Held-out loss at the end over the highest rate. {'; '.join(told)}.", name="sweep")
+    show(fig, alt=f"Held-out loss at the end over the highest rate. {'; '.join(sentences)}.", name="sweep")
 
 
 def show_half_widths(seeds: np.ndarray, widths: np.ndarray, mark: Callable[..., None]) -> None:
@@ -64,8 +64,8 @@ def show_half_widths(seeds: np.ndarray, widths: np.ndarray, mark: Callable[..., 
     ax.annotate(f" {widths[0]:.1f}", (seeds[0], widths[0]), xytext=(8, 0), textcoords="offset points", va="center")
     ax.set_title(f"A third seed narrows the interval from ± {widths[0]:.1f} s to ± {widths[1]:.1f} s")
     mark(ax, "two_seeds", "y")
-    told = ", ".join(f"{widths[at - 2]:.2f} with {at}" for at in (2, 3, 5, 10, 20))
-    show(fig, alt=f"Half width of the interval, in deviations of the differences: {told} seeds.", name="half-widths")
+    listed = ", ".join(f"{widths[at - 2]:.2f} with {at}" for at in (2, 3, 5, 10, 20))
+    show(fig, alt=f"Half width of the interval, in deviations of the differences: {listed} seeds.", name="half-widths")
 
 
 def show_yardstick(seeds: Sequence[Mapping[str, np.ndarray]], counted: Mapping[str, float]) -> None:
@@ -88,8 +88,8 @@ def show_yardstick(seeds: Sequence[Mapping[str, np.ndarray]], counted: Mapping[s
         else "The model stays above the bigram"
     )
     ax.set_title(title)
-    told = ", ".join(f"{loss:.2f} after {at:,.0f}" for at, loss in zip(read, losses.mean(0), strict=True))
-    alt = f"Held-out loss of padded rows, mean of {len(losses)} seeds: {told}. Unigram {counted['unigram']:.2f}, "
+    listed = ", ".join(f"{loss:.2f} after {at:,.0f}" for at, loss in zip(read, losses.mean(0), strict=True))
+    alt = f"Held-out loss of padded rows, mean of {len(losses)} seeds: {listed}. Unigram {counted['unigram']:.2f}, "
     show(fig, alt=f"{alt}bigram {counted['bigram']:.2f}. {title}.", name="yardstick")
 
 
@@ -108,7 +108,7 @@ def draw_experiments(ax: Axes, means: np.ndarray, halves: np.ndarray) -> None:
     order = np.argsort(means)
     ax.axhline(0, color=INK, linewidth=1.5)
     for x, at in enumerate(order):
-        seen = abs(means[at]) > halves[at]
-        look = {"color": OKABE_ITO[1] if seen else "#777777", "fillstyle": "full" if seen else "none"}
+        is_clear = abs(means[at]) > halves[at]
+        look = {"color": OKABE_ITO[1] if is_clear else "#777777", "fillstyle": "full" if is_clear else "none"}
         ax.errorbar(x, means[at], yerr=halves[at], marker="o", linestyle="", markersize=6, **look)
     ax.set(xticks=[], xlabel="simulated experiments, by their mean", ylabel="difference, in deviations")

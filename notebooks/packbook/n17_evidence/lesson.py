@@ -35,15 +35,15 @@ class ExperimentExplorer(Explorer):
         """Return, by seeds, the share that excludes 0 for each difference, forty experiments without one, and yours."""
         seeds, effect = (self.widgets[name] for name in ("seeds", "effect"))
         differences = np.arange(effect.min, effect.max + 1, effect.step) / 100
-        made = {}
+        experiments = {}
         for number in range(seeds.min, seeds.max + 1):
             drawn, halves = self._experiments(0, number)
             share = [runs.found_share(one, number, self.confidence, seed=self.seed) for one in differences]
-            made[number] = {"share": share, "means": drawn.mean(1).tolist(), "halves": halves.tolist()}
+            experiments[number] = {"share": share, "means": drawn.mean(1).tolist(), "halves": halves.tolist()}
         own = interval(self.own, self.confidence)
         listed = {"mean": own.mean, "half": own.half if np.isfinite(own.half) else None, "verdict": own.verdict}
         return {
-            "by_seeds": made,
+            "by_seeds": experiments,
             "step": effect.step,
             "confidence": self.confidence,
             "own": {**listed, "text": str(own), "most": _room(own)},
@@ -57,13 +57,14 @@ class ExperimentExplorer(Explorer):
         fig, ax = new_figure()
         share = runs.found_share(effect / 100, seeds, self.confidence, seed=self.seed)
         if mine:
-            found = interval(self.own, self.confidence)
-            draw_intervals(ax, {"your own": found})
-            ax.set_xlim(-_room(found), _room(found))
+            own_interval = interval(self.own, self.confidence)
+            draw_intervals(ax, {"your own": own_interval})
+            ax.set_xlim(-_room(own_interval), _room(own_interval))
             again = f"{seeds} pairs with a true difference of {effect / 100:g} s: {percent(share, 0)} would exclude 0"
             ax.set_xlabel(f"difference\n{again}")
-            ax.set_title(found.verdict.capitalize())
-            return fig, f"The interval of your own differences is {found}: {found.verdict}. Of experiments of {again}."
+            ax.set_title(own_interval.verdict.capitalize())
+            verdict = f"The interval of your own differences is {own_interval}: {own_interval.verdict}."
+            return fig, f"{verdict} Of experiments of {again}."
         drawn, halves = self._experiments(effect, seeds)
         draw_experiments(ax, drawn.mean(1), halves)
         # the same for all settings, so that one sees intervals shrink; those of two seeds go beyond

@@ -27,8 +27,8 @@ def against_padded(optimizers: Mapping[str, Mapping[str, np.ndarray]], confidenc
 def told_apart(name: str, found: Mapping[str, Interval]) -> str:
     """Return a sentence that counts the arms that differ from padded and names the others."""
     open_ones = [arm for arm, one in found.items() if one.verdict == "inconclusive"]
-    told = f"{name}: {len(found) - len(open_ones)} of {len(found)} arms differ from padded rows"
-    return f"{told}; inconclusive: {'; '.join(open_ones)}." if open_ones else f"{told}."
+    sentence = f"{name}: {len(found) - len(open_ones)} of {len(found)} arms differ from padded rows"
+    return f"{sentence}; inconclusive: {'; '.join(open_ones)}." if open_ones else f"{sentence}."
 
 
 def short_text(seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -28,16 +28,16 @@ def show_shapes(drawn: Mapping[str, Sequence[Rows]], row: int) -> None:
     Args:
         drawn: the batches by name; those of "packed" have rows of `row` slots.
     """
-    highest = [max(map(len, made)) for made in drawn.values()]
+    highest = [max(map(len, batches)) for batches in drawn.values()]
     fig, axes = new_figure(len(drawn), 1, height_ratios=highest)
     listed, shapes, ends, gap = [], {}, [], 8
-    for ax, (name, made) in zip(axes, drawn.items(), strict=True):
-        sizes = [(len(rows), row if name == "packed" else max(map(sum, rows))) for rows in made]
-        tokens = sum(sum(one) for rows in made for one in rows)
+    for ax, (name, batches) in zip(axes, drawn.items(), strict=True):
+        sizes = [(len(rows), row if name == "packed" else max(map(sum, rows))) for rows in batches]
+        tokens = sum(sum(one) for rows in batches for one in rows)
         padding = 1 - tokens / sum(number * width for number, width in sizes)
         shapes[name] = len(set(sizes))
         left = 0.0
-        for rows, (_, width) in zip(made, sizes, strict=True):
+        for rows, (_, width) in zip(batches, sizes, strict=True):
             _draw_rows(ax, rows, width, left)
             left += width + gap
         ends.append(left)
@@ -99,7 +99,7 @@ def show_walks(
     """
     fig, axes = new_figure(1, 2, sharex=True, sharey=True)
     ours = [row.tolist() for row in packs]
-    said = []
+    sentences = []
     for ax, (name, rows) in zip(axes, {"next fit": next_fit, "pack_pairs": ours}.items(), strict=True):
         at = middle_row(rows, tokens, tiles, budgets)
         row = list(rows[at])
@@ -135,9 +135,9 @@ def show_walks(
         ax.add_patch(Rectangle((0, 0), *budgets, fill=False, edgecolor=INK, linewidth=1.5))
         ax.set_title(f"{name}: {len(rows):,} rows", fontsize=13)
         ax.set_xlabel("tokens")
-        used = corners[-1] / np.array(budgets)
-        shares = f"{percent(used[0], 0)} of the tokens and {percent(used[1], 0)} of the tiles"
-        said.append(f"{name}: {len(rows):,} rows; the one drawn ends at {shares}")
+        shares_used = corners[-1] / np.array(budgets)
+        shares = f"{percent(shares_used[0], 0)} of the tokens and {percent(shares_used[1], 0)} of the tiles"
+        sentences.append(f"{name}: {len(rows):,} rows; the one drawn ends at {shares}")
     axes[0].set(xlim=(0, 1.3 * budgets[0]), ylim=(0, 1.3 * budgets[1]), ylabel="tiles")
     axes[0].xaxis.set_major_formatter("{x:,.0f}")
     axes[0].xaxis.get_major_locator().set_params(nbins=4)
@@ -145,4 +145,4 @@ def show_walks(
         f"Next fit takes {len(next_fit) / len(ours) - 1:.0%} more rows; gray: where rows end".replace("%", " %")
     )
     alt = "A row as a walk in a rectangle of two budgets, a sample as an arrow"
-    show(fig, alt=f"{alt}. {'; '.join(said)}. At least {packs.lower_bound:,} rows are needed.", name="walks")
+    show(fig, alt=f"{alt}. {'; '.join(sentences)}. At least {packs.lower_bound:,} rows are needed.", name="walks")

@@ -44,14 +44,14 @@ class BudgetExplorer(Explorer):
         batches = batch_by_tokens(samples, budget, order=order)
         sizes, reference = batches.sizes, max(1, round(float(batches.sizes.mean())))
         rates = [1000 * scale_learning_rate(1e-3, size, reference, rule) for size in sizes.tolist()]
-        made = f"{len(batches):,} batch{'es' * (len(batches) > 1)}"
+        batches_made = f"{len(batches):,} batch{'es' * (len(batches) > 1)}"
         fig, (above, below) = new_figure(2, 1, height_ratios=(5, 2), sharex=True)
         draw_batches(above, batches, samples, budget)
-        above.set(ylabel="tokens", title=f"{made}, {percent(batches.padding_fraction)} padding")
+        above.set(ylabel="tokens", title=f"{batches_made}, {percent(batches.padding_fraction)} padding")
         below.plot(rates, **LOOKS[rule], clip_on=False)
         below.set(ylabel="rate, 10⁻³", xlabel="batch", ylim=(0, None))
         return fig, (
-            f"{len(samples):,} samples, {lengths}, {order} order, at most {budget:,} tokens a batch: {made} "
+            f"{len(samples):,} samples, {lengths}, {order} order, at most {budget:,} tokens a batch: {batches_made} "
             f"with {span(sizes)} samples each, {percent(batches.padding_fraction)} of the slots "
             f"padding. With reference {reference} and rule {rule} the rate is {span(rates, 2)} "
             "thousandths."

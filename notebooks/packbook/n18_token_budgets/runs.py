@@ -19,8 +19,8 @@ def rows_of_batches(batches: TokenBatches, lengths: np.ndarray, number: int) -> 
 
 def rows_of_packs(packs: Packs, lengths: np.ndarray, rows: int, number: int) -> list[list[list[int]]]:
     """Return the first batches of so many packs, each pack a row with several lengths."""
-    made = [[int(lengths[i]) for i in packs[at]] for at in range(min(rows * number, len(packs)))]
-    return [made[at : at + rows] for at in range(0, len(made), rows)]
+    rows_of_lengths = [[int(lengths[i]) for i in packs[at]] for at in range(min(rows * number, len(packs)))]
+    return [rows_of_lengths[at : at + rows] for at in range(0, len(rows_of_lengths), rows)]
 
 
 def costlier(cost: dict[str, float]) -> str:

@@ -1,7 +1,8 @@
 """The questions about epochs: each sequence once, whole and with its labels, in equal steps and another order."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -68,6 +69,29 @@ def failed(question: str, evidence: str, cause: str, **values: object) -> Findin
     return Finding(question, FAILED, evidence, why.format(**values), remedy.format(**values))
 
 
+class _Tally(NamedTuple):
+    """How often each sequence came in an epoch.
+
+    Attributes:
+        is_whole: the epoch ended, and the reference has all sequences; otherwise only its first steps are counted.
+        counts: how often each sequence came.
+        too_often: how many times too many, of the expected sequences that came too often.
+        missing: how many times too few, of those that came too seldom.
+    """
+
+    epoch: Epoch
+    is_whole: bool
+    counts: Counter
+    too_often: Counter
+    missing: Counter
+
+    @property
+    def first_steps(self) -> str:
+        """What was counted of an epoch that is not whole, in words."""
+        steps = max(map(len, self.epoch.orders))
+        return f"{self.counts.total():,} sequences in the first {steps:,} steps of {self.epoch.name}"
+
+
 def once(
     epochs: Sequence[Epoch], reference: Reference, names: SequenceNames, repeats: bool, another: Callable[[], Epoch]
 ) -> Finding:
@@ -77,6 +101,25 @@ def once(
         repeats: whether the last step may be filled up by repeating sequences.
         another: takes one more epoch, where two leave out the same, as can happen by chance.
     """
+    if finding := _unfit_reference(reference):
+        return finding
+    tallies = [_tally(epoch, reference) for epoch in epochs]
+    for tally in tallies:
+        if finding := _fault_of_epoch(tally, reference, names, repeats):
+            return finding
+    whole_epochs = [tally for tally in tallies if tally.is_whole]
+    if finding := _missing_again(whole_epochs, reference, names, another):
+        return finding
+    begun = [tally for tally in tallies if not tally.is_whole]
+    if begun:
+        return _right_so_far(begun, reference)
+    notes = [note for tally in whole_epochs for note in _notes(tally, names)]
+    count = f"Each of {reference.expected.total():,} sequences comes once an epoch."
+    return Finding("once", PASSED, count if not notes else f"{count} But {'; '.join(notes)}.")
+
+
+def _unfit_reference(reference: Reference) -> Finding | None:
+    """Answer if the reference does not tell which sequences an epoch should have."""
     if reference.repeated > 1:
         evidence = (
             f"One rank alone is handed out each of {len(reference.expected):,} sequences {reference.repeated} times in "
@@ -88,71 +131,87 @@ def once(
             "Less than half of the sequences of epoch 0 come again in epoch 1: their tokens change, as by masking."
         )
         return Finding("once", INCONCLUSIVE, f"{evidence} {_GIVE_ID}")
-    notes, missed, begun, rounds = [], [], [], []
-    for epoch in epochs:
-        counts = reference.counts(epoch.orders)
-        unknown = sum(times for number, times in counts.items() if number not in reference.expected)
-        if unknown * 2 > counts.total():
-            if reference.from_source:
-                why = "in the source: their tokens were changed, or the source is another one."
-            else:
-                why = "among what one rank is handed out: their tokens were changed."
-            evidence = f"{unknown:,} of {counts.total():,} sequences of {epoch.name} are not {why}"
-            return Finding("once", INCONCLUSIVE, f"{evidence} {_GIVE_ID}")
-        too_often = Counter(
-            {number: times - reference.expected[number] for number, times in counts.items()
-             if 0 < reference.expected[number] < times}
-        )  # fmt: skip
-        missing = reference.expected - counts
-        if not (epoch.ended and reference.whole):
-            if finding := _once_so_far(epoch, reference, counts, too_often, missing, names):
-                return finding
-            begun.append(
-                f"{counts.total():,} sequences in the first {max(map(len, epoch.orders)):,} steps of {epoch.name}"
-            )
-            rounds += _rounds([counts[number] for number in reference.expected])
-            continue
-        if too_often.total() and not (repeats and too_often.total() < epoch.per_step and not missing):
-            return _repeated(epoch, reference, counts, too_often, missing, names)
-        if too_often:
-            notes.append(
-                f"{epoch.name}: {too_often.total():,} repeated to fill the last step: {names.named(list(too_often))}"
-            )
-        if missing.total() >= max(1, epoch.per_step):
-            evidence = f"{epoch.name.capitalize()}: {_never(missing, reference, names)}."
-            return failed("once", evidence, "never")
-        missed.append(missing)
-        if missing:
-            notes.append(
-                f"{epoch.name}: {missing.total():,} left out, fewer than a step has: {names.named(list(missing))}"
-            )
-    if len(missed) > 1 and missed[0] and all(epoch_missed == missed[0] for epoch_missed in missed):
-        missed.append(reference.expected - reference.counts(another().orders))
-    if len(missed) > 2 and missed[0] == missed[-1]:
-        evidence = f"{_never(missed[0], reference, names)}, the same in each of {len(missed)} epochs."
-        return failed("once", evidence.capitalize(), "never the same")
-    if begun and min(rounds) > 0 and reference.whole:
-        times = f"{min(rounds)} to {max(rounds)} times"
-        evidence = f"Up to the limit, each of {len(reference.expected):,} sequences came {times}"
-        return Finding("once", PASSED, f"{evidence}: {'; '.join(begun)}.")
-    if begun:
-        evidence = f"Up to the limit, no sequence came too often: {'; '.join(begun)}. Whether all come is not known."
-        return Finding("once", INCONCLUSIVE, evidence)
-    count = f"Each of {reference.expected.total():,} sequences comes once an epoch."
-    return Finding("once", PASSED, count if not notes else f"{count} But {'; '.join(notes)}.")
+    return None
 
 
-def _once_so_far(
-    epoch: Epoch, reference: Reference, counts: Counter, more: Counter, missing: Counter, names: SequenceNames
+def _tally(epoch: Epoch, reference: Reference) -> _Tally:
+    """Count how often each sequence came in an epoch, and compare that with the reference."""
+    counts = reference.counts(epoch.orders)
+    too_often = Counter(
+        {number: times - reference.expected[number] for number, times in counts.items()
+         if 0 < reference.expected[number] < times}
+    )  # fmt: skip
+    return _Tally(epoch, epoch.ended and reference.whole, counts, too_often, reference.expected - counts)
+
+
+def _fault_of_epoch(tally: _Tally, reference: Reference, names: SequenceNames, repeats: bool) -> Finding | None:
+    """Answer if one epoch alone shows that sequences are changed, come too often, or are left out."""
+    if finding := _changed(tally, reference):
+        return finding
+    if not tally.is_whole:
+        return _once_so_far(tally, reference, names)
+    epoch, times_too_many = tally.epoch, tally.too_often.total()
+    fills_up = repeats and times_too_many < epoch.per_step and not tally.missing
+    if times_too_many and not fills_up:
+        return _repeated(tally, reference, names)
+    if tally.missing.total() >= max(1, epoch.per_step):
+        evidence = f"{epoch.name.capitalize()}: {_never(tally.missing, reference, names)}."
+        return failed("once", evidence, "never")
+    return None
+
+
+def _changed(tally: _Tally, reference: Reference) -> Finding | None:
+    """Answer if the reference does not know most sequences of an epoch."""
+    unknown = sum(times for number, times in tally.counts.items() if number not in reference.expected)
+    if unknown * 2 <= tally.counts.total():
+        return None
+    if reference.from_source:
+        why = "in the source: their tokens were changed, or the source is another one."
+    else:
+        why = "among what one rank is handed out: their tokens were changed."
+    evidence = f"{unknown:,} of {tally.counts.total():,} sequences of {tally.epoch.name} are not {why}"
+    return Finding("once", INCONCLUSIVE, f"{evidence} {_GIVE_ID}")
+
+
+def _missing_again(
+    tallies: Sequence[_Tally], reference: Reference, names: SequenceNames, another: Callable[[], Epoch]
 ) -> Finding | None:
+    """Answer if whole epochs, and one more, all leave out the same sequences."""
+    missing = [tally.missing for tally in tallies]
+    if len(missing) < 2 or not missing[0] or any(of_epoch != missing[0] for of_epoch in missing):
+        return None
+    if reference.expected - reference.counts(another().orders) != missing[0]:
+        return None
+    evidence = f"{_never(missing[0], reference, names)}, the same in each of {len(missing) + 1} epochs."
+    return failed("once", evidence.capitalize(), "never the same")
+
+
+def _right_so_far(begun: Sequence[_Tally], reference: Reference) -> Finding:
+    """Say what epochs show that did not end before the limit of steps."""
+    first_steps = "; ".join(tally.first_steps for tally in begun)
+    rounds = [times for tally in begun for times in _rounds([tally.counts[number] for number in reference.expected])]
+    if min(rounds) > 0 and reference.whole:
+        times = f"{min(rounds)} to {max(rounds)} times"
+        evidence = f"Up to the limit, each of {len(reference.expected):,} sequences came {times}: {first_steps}."
+        return Finding("once", PASSED, evidence)
+    evidence = f"Up to the limit, no sequence came too often: {first_steps}. Whether all come is not known."
+    return Finding("once", INCONCLUSIVE, evidence)
+
+
+def _notes(tally: _Tally, names: SequenceNames) -> Iterator[str]:
+    """Say what of an epoch's last step is repeated or left out."""
+    epoch, too_often, missing = tally.epoch, tally.too_often, tally.missing
+    if too_often:
+        yield f"{epoch.name}: {too_often.total():,} repeated to fill the last step: {names.named(list(too_often))}"
+    if missing:
+        yield f"{epoch.name}: {missing.total():,} left out, fewer than a step has: {names.named(list(missing))}"
+
+
+def _once_so_far(tally: _Tally, reference: Reference, names: SequenceNames) -> Finding | None:
     """Return the finding that the first steps of an unfinished epoch already allow; None if there is none."""
-    known = [counts[number] for number in reference.expected]
-    if not reference.whole:
-        of_reference = {number: times for number, times in more.items() if reference.expected[number]}
-        if not of_reference or min(_rounds(known)) > 0:
-            return None
-        more = Counter(of_reference)
-    elif not more or min(_rounds(known)) > 0:
+    epoch, more, missing = tally.epoch, tally.too_often, tally.missing
+    times = [tally.counts[number] for number in reference.expected]
+    if not more or min(_rounds(times)) > 0:
         return None
     begin = f"{epoch.name.capitalize()}: in its first {max(map(len, epoch.orders)):,} steps"
     evidence = (
@@ -170,10 +229,10 @@ def _rounds(times: list[int]) -> list[int]:
     return [min(times), max(times)] if max(times) - min(times) <= 1 and min(times) > 0 else [0]
 
 
-def _repeated(
-    epoch: Epoch, reference: Reference, counts: Counter, more: Counter, missing: Counter, names: SequenceNames
-) -> Finding:
-    most_times = max(counts[number] for number in more)
+def _repeated(tally: _Tally, reference: Reference, names: SequenceNames) -> Finding:
+    """Say which sequences came too often in an epoch, and why."""
+    epoch, more, missing = tally.epoch, tally.too_often, tally.missing
+    most_times = max(tally.counts[number] for number in more)
     evidence = (
         f"{epoch.name.capitalize()}: {len(more):,} of {len(reference.expected):,} different sequences come too often, "
         f"up to {most_times} times: {names.named(list(more))}"
@@ -186,6 +245,7 @@ def _repeated(
 def _with_cause_of_repeats(
     evidence: str, epoch: Epoch, reference: Reference, more: Counter, missing: Counter
 ) -> Finding:
+    """Return the failure, with its cause by what each rank is handed out."""
     by_rank = [reference.counts([steps]) for steps in epoch.orders]
     nonempty = [counts for counts in by_rank if counts]
     most_times = [max(counts[number] / reference.expected[number] for number in counts if reference.expected[number])
