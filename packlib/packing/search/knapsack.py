@@ -220,7 +220,9 @@ def fillable_packs(counts: np.ndarray, values: np.ndarray, max_sequences_per_pac
     """
     lengths = np.repeat(np.arange(len(counts)), counts)[::-1]  # of each sequence, from long to short
     unit, limit = common_divisor(lengths), max_sequences_per_pack
-    sizes, slots, n = lengths // unit, (len(counts) - 1) // unit, len(lengths)
+    sizes = lengths // unit
+    slots = (len(counts) - 1) // unit
+    n = len(lengths)
     limited = limit is not None and limit < slots // int(sizes[-1])
     layers, less = (limit, 1) if limited and limit else (1, 0)
     best = np.zeros((n + 1, layers, slots + 1), np.int64)
@@ -228,7 +230,9 @@ def fillable_packs(counts: np.ndarray, values: np.ndarray, max_sequences_per_pac
         best[i + 1] = best[i]
         taken, beside = best[i + 1, less:, size:], best[i, : layers - less, : slots + 1 - size]
         np.maximum(taken, beside + value, out=taken)
-    holds, space, layer = np.eye(n, dtype=bool), slots - sizes, np.full(n, layers - 1)
+    holds = np.eye(n, dtype=bool)
+    space = slots - sizes
+    layer = np.full(n, layers - 1)
     for i in reversed(range(n)):
         at = slice(i + 1, None)  # the packs whose shortest sequence comes after this one
         takes = best[i + 1, layer[at], space[at]] > best[i, layer[at], space[at]]

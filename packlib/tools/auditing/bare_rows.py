@@ -98,7 +98,9 @@ class TokenCounts:
     """
 
     def __init__(self) -> None:
-        self.tokens, self.trained, self.firsts = Counter[int](), Counter[int](), Counter[int]()
+        self.tokens = Counter[int]()
+        self.trained = Counter[int]()
+        self.firsts = Counter[int]()
         self.padding, self.last_labels = Counter[int](), Counter[int]()
         self.hidden = self.spare = 0
 
@@ -228,7 +230,9 @@ def in_order(rows: Iterable[BareRows], source: Contents, ends: Ends, ahead: bool
         ahead: whether labels are the next tokens, so that the last token of all is not there if nothing trains on it.
     """
     after = np.concatenate([[0], np.cumsum(source.lengths())])
-    cut, same, chunks = 0, 0, list[Chunk]()
+    cut = 0
+    same = 0
+    chunks = list[Chunk]()
     first_other: int | None = None
     left: BareRows | None = None  # rows, of which the sequences up to the slot `first` are cut
     first, last_is_same = 0, False
@@ -258,7 +262,9 @@ def in_order(rows: Iterable[BareRows], source: Contents, ends: Ends, ahead: bool
         chunk = _cut(rest, np.array([first]), np.array([len(rest.ids) - first]))
         if last_is_same := bool(chunk.tokens[0] == source.tokens[cut]):
             chunks.append(chunk)
-            left, cut, same = None, cut + 1, same + 1
+            left = None
+            cut += 1
+            same += 1
     if cut == len(source) and last_is_same and (left is None or not _has_more(left, first)):
         return Found(Contents(chunks), same)
     return Found(None, 0, cut if first_other is None else first_other)
@@ -365,7 +371,9 @@ class Sequences:
                 longest[some[fits[same]]] = lengths[candidate[fits[same]]]
                 open_ = np.ones(len(some), bool)
                 open_[fits[same]] = False
-                some, candidate, their = some[open_], candidate[open_] + 1, their[open_]
+                some = some[open_]
+                candidate = candidate[open_] + 1
+                their = their[open_]
         return longest
 
 

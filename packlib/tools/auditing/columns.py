@@ -572,7 +572,10 @@ def _padding(
     some = (depths > 1) & (
         ids[ends - 1] == ids[ends - lengths[np.cumsum(depths) - 1]]
     )  # the only rows that may have it
-    among, begins, ends, depths = some.repeat(depths), begins[some], ends[some], depths[some]
+    among = some.repeat(depths)
+    begins = begins[some]
+    ends = ends[some]
+    depths = depths[some]
     lengths, token = lengths[among], ids[ends - 1]
     inside = ranges(begins, ends - begins)
     other_id = ids[inside] != token.repeat(ends - begins)
