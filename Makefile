@@ -32,7 +32,7 @@ help:
 	@echo "make test       lint, types, unit, notebook and browser tests (TEST_ARGS=…, BROWSER=no)"
 	@echo "make test-all   every combination: quick=False, all in the browser, every family of models"
 	@echo "make test-library  in a fresh clone, with other packages than the pinned: CONSTRAINTS=FILE, or CONSTRAINTS= for the newest"
-	@echo "make mutants    which small changes of the packing code no test sees; hours, and a run that is cut off goes on"
+	@echo "make mutants    mutation tests of the packing code: small changes that no test sees; takes hours, can be resumed"
 	@echo "make bench      measure packlib against its peers"
 	@echo "make bench-gpu  padded against packed BERT on a GPU (without .venv: by PYTHON=python3)"
 	@echo "make notebooks  run all notebooks in place, and bring the minutes in README and INSTRUCTORS up to date"

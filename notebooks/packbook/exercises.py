@@ -137,7 +137,7 @@ class Exercises(dict[str, Exercise]):
         self._misses = dict.fromkeys(self, 0)
 
     def __call__(self, name: str, answer: Any) -> None:
-        """Print what is to say to the learner's `answer`: after two misses with a hint, once right with a solution."""
+        """Print feedback on the learner's `answer`: a hint from the second miss on, and a solution once it is right."""
         exercise = self[one_of("exercise", name, self)]
         verdict = exercise.judge(answer)
         self._misses[name] += verdict.state == "wrong"

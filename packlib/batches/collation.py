@@ -169,7 +169,9 @@ class PackingCollator:
     def __call__(self, packs: Sequence[tuple[int, TokenStore | Mapping[str, Any]] | Mapping[str, Any]]) -> PackedBatch:
         if not packs:
             raise ValueError("A batch needs at least one pack; this one has none.")
-        stores, epochs, first = list[TokenStore](), list[int](), 0
+        stores = list[TokenStore]()
+        epochs = list[int]()
+        first = 0
         for pack in packs:
             epoch, in_pack = pack if isinstance(pack, tuple) else (0, pack)
             if not isinstance(in_pack, TokenStore):

@@ -109,7 +109,9 @@ class PackSampler(Sampler):
                 yield list(range(pack, pack + self.batch_size))
 
     def __iter__(self) -> Iterator[list[tuple[int, Any]]]:
-        epoch, first, self.start = self.epoch, self.start, 0
+        epoch = self.epoch
+        first = self.start
+        self.start = 0
         for done, packs in enumerate(islice(self._batches(), first, None), start=first + 1):
             self.done = done
             yield [(epoch, pack) for pack in packs]
@@ -117,7 +119,9 @@ class PackSampler(Sampler):
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch of the next pass: it starts at the first batch, or where a loaded state of it left off."""
         if whole_number("epoch", epoch, 0) != self.epoch:
-            self.epoch, self.start, self.done = epoch, 0, 0
+            self.epoch = epoch
+            self.start = 0
+            self.done = 0
 
     def setting(self) -> dict:
         """Return everything that the batches of all ranks depend on, as plain values."""

@@ -71,7 +71,9 @@ class TokenBatches(Ragged[np.ndarray]):
         return 1 - int(self.sizes @ self.longest) / self.slots
 
     def __repr__(self) -> str:
-        count, samples, every = len(self), len(self.sample_ids), self.same_shape_every
+        count = len(self)
+        samples = len(self.sample_ids)
+        every = self.same_shape_every
         shapes = f", {percent(self.shape_cost, 2)} for one shape in every {every} batches" if every > 1 else ""
         return (
             f"TokenBatches({count:,} batches, {samples:,} samples, {samples / count:.1f} a batch of "

@@ -301,7 +301,9 @@ def tokenize(
     progress, blocks = wanted(progress), range(0, len(texts), _BLOCK)
     largest = max(tokenizer.get_vocab().values())  # which may be beyond their number
     small = np.uint16 if largest < 1 << 16 else np.int32
-    ids, types, lengths = [], [], list[int]()
+    ids = []
+    types = []
+    lengths = list[int]()
     for start in progress_bar(blocks, progress=progress, desc="tokenize", unit="block"):
         rows: list = _texts("texts", list(texts[start : start + _BLOCK]), start)
         if pairs is not None:

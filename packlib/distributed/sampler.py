@@ -89,7 +89,9 @@ class DistributedCurriculumSampler(Sampler[int]):
             rows = sort_rows(interleave(rows, self._ranks.group))
         missing = len(self) - len(rows)
         self.order = np.pad(rows[: len(self), 2], (0, max(missing, 0)), "edge")
-        self.epoch, self._start, self._done = epoch, 0, 0
+        self.epoch = epoch
+        self._start = 0
+        self._done = 0
 
     def __len__(self) -> int:
         size = self._ranks.size

@@ -60,11 +60,17 @@ def read_lengths(path: str | os.PathLike[str], column: str | None = None) -> tup
     path = existing_file(path)
     suffix = path.suffix.lower()
     if suffix in _PARQUET:
-        chunks, kind, start = _parquet_chunks(path, column), "row", 0
+        chunks = _parquet_chunks(path, column)
+        kind = "row"
+        start = 0
     elif suffix == ".npy":
-        chunks, kind, start = _npy_chunks(path), "position", 0
+        chunks = _npy_chunks(path)
+        kind = "position"
+        start = 0
     elif is_json_lines(path):
-        chunks, kind, start = _json_chunks(path, column), "row", 0
+        chunks = _json_chunks(path, column)
+        kind = "row"
+        start = 0
     else:
         (chunks, start), kind = _text_chunks(path, column), "line"
     return _not_empty(chunks, path), lambda at: f"{kind} {start + at} of {named(path)}"

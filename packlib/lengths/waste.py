@@ -91,7 +91,9 @@ def padding_waste(
     whole_number("window", window, 1)
     histogram = lengths if isinstance(lengths, LengthHistogram) else LengthHistogram.from_lengths(lengths)
     bounds = bucket_bounds(histogram.max_length, buckets if habit == "buckets" else 1)
-    counts, number, slots = histogram.counts, histogram.num_sequences, 0.0
+    counts = histogram.counts
+    number = histogram.num_sequences
+    slots = 0.0
     if habit == "maximum":
         slots = number * histogram.max_length
     elif habit == "sorted" or (habit == "megabatches" and batch_size * window >= number):

@@ -112,7 +112,9 @@ class PackedBert(BertForPreTraining):
 
     def heads(self, hidden: Tensor, batch: Mapping[str, Any]) -> PackedOutput:
         """Compute the outputs of the heads from the last hidden states of a batch, shape (B, T, d)."""
-        flat, output, labels = hidden.flatten(0, 1), PackedOutput(hidden=hidden), batch.get("labels")
+        flat = hidden.flatten(0, 1)
+        output = PackedOutput(hidden=hidden)
+        labels = batch.get("labels")
         firsts = flat[batch["sequence_starts"].clamp(max=len(flat) - 1)]  # an empty place says B·T
         output.pooled = self.bert.pooler(firsts[:, None])
         output.nsp_logits = self.cls.seq_relationship(output.pooled)

@@ -47,7 +47,9 @@ def predict(
     whole_number("batch_size", batch_size, 1)
     if not isinstance(texts, Iterable) or isinstance(texts, (str, bytes, Mapping)):
         raise TypeError(f"texts must be a list of texts or of pairs of texts, not {shown(texts)}.")
-    was_training, done, stream = model.training, 0, iter(texts)
+    was_training = model.training
+    done = 0
+    stream = iter(texts)
     while chunk := list(islice(stream, window)):
         pairs = [_pair(text, at) for at, text in enumerate(chunk, done)]
         first, second = zip(*pairs, strict=True)

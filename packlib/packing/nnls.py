@@ -18,7 +18,7 @@ from packlib.packing.greedy import EqualPacks, lpfhp
 from packlib.packing.least_squares import nonnegative_least_squares
 
 _PENALTY = 100  # the K of the extended variant
-_MOST_BYTES = 2 << 30
+_MOST_BYTES = 2 << 30  # of a problem, so that it fits into the memory of a laptop
 _ENTRY_BYTES = 100  # each entry of a strategy takes so many while the problem is set up and solved
 
 

@@ -58,7 +58,10 @@ class Tree:
                 children[node] = children.get(node, 0) + 1
                 if seen:
                     break
-        number_of, slots, above, of_leaf = dict[int, int](), list[int](), list[int](), list[int]()
+        number_of = dict[int, int]()
+        slots = list[int]()
+        above = list[int]()
+        of_leaf = list[int]()
         for node in sorted(children):
             parent = number_of[self.parents[node]] if node else ROOT
             if node and children[self.parents[node]] == 1:
@@ -84,7 +87,9 @@ class Part:
     """
 
     def __init__(self, parents: list[int], slots: list[int], node: list[int]) -> None:
-        self.parents, self.slots, self.node = parents, slots, node
+        self.parents = parents
+        self.slots = slots
+        self.node = node
         self.whole = slots.copy()
         self.ends = list(range(1, len(parents) + 1))
         for v in range(len(parents) - 1, 0, -1):
@@ -279,7 +284,9 @@ class Filler:
     """
 
     def __init__(self, trees: Sequence[Tree], max_length: int) -> None:
-        self.trees, self.max_length, self.work = trees, max_length, 0
+        self.trees = trees
+        self.max_length = max_length
+        self.work = 0
 
     def used(self, row: Row) -> int:
         return sum(self.trees[tree].part(leaves).size for tree, leaves in row.items())
@@ -383,7 +390,9 @@ class Filler:
         """Return the rows, one after the other, each begun with the largest tree of those that wait for a row."""
         queue = list(range(len(self.trees)))
         rng.shuffle(queue)
-        pool, rows, waiting = dict[int, Part](), list[Row](), 0
+        pool = dict[int, Part]()
+        rows = list[Row]()
+        waiting = 0
         is_flat = not any(any(tree.parents[1:]) for tree in self.trees)
         while queue or pool:
             while queue and (waiting < _FLAT_WINDOW * self.max_length if is_flat else len(pool) < _WINDOW):

@@ -136,7 +136,9 @@ def group_trees(prompts: Iterable[int], answers: Iterable[Iterable[int]]) -> Tre
             raise ValueError(f"Group {group} must have answers of at least 1 token, not {shortest}.")
         root = len(parents)
         if len(answer_lengths) == 1:
-            parents, tokens, leaves = [*parents, ROOT], [*tokens, prompt + int(answer_lengths[0])], [*leaves, root]
+            parents = [*parents, ROOT]
+            tokens = [*tokens, prompt + int(answer_lengths[0])]
+            leaves = [*leaves, root]
             continue
         parents += [ROOT, *[root] * len(answer_lengths)]
         tokens += [prompt, *answer_lengths.tolist()]
@@ -194,7 +196,9 @@ class _Building:
     """
 
     def __init__(self) -> None:
-        self.begins, self.ends, self.parents = list[int](), list[int](), list[int]()
+        self.begins = list[int]()
+        self.ends = list[int]()
+        self.parents = list[int]()
         self.sequences = list[list[int]]()  # that end in each node
         self.firsts = list[int]()  # the first sequence that runs through each node
 

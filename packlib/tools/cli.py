@@ -394,7 +394,9 @@ def _pack(
 
 def _of_two_budgets(second: dict[str, Any]) -> str:
     """Say how much of both budgets is used, and which is scarcer."""
-    name, by_tokens, by_second = one_line(second["column"]), second["tokens_at_least"], second["at_least"]
+    name = one_line(second["column"])
+    by_tokens = second["tokens_at_least"]
+    by_second = second["at_least"]
     scarcer = f"{name} are scarcer" if by_second > by_tokens else "tokens are scarcer"
     if by_second == by_tokens:
         scarcer = "both are equally scarce"

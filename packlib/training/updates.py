@@ -58,7 +58,10 @@ class UpdateStream:
     def __next__(self) -> list[PackedBatch]:
         if self.target is None:
             return [self._next_batch() for _ in range(self.gradient_accumulation_steps)]
-        wanted, have, rows, parts = self.target - self._ahead, 0, 0, list[PackedBatch]()
+        wanted = self.target - self._ahead
+        have = 0
+        rows = 0
+        parts = list[PackedBatch]()
         while not parts or (self._rest is None and have < wanted):
             batch = self._next_batch() if self._rest is None else self._rest
             size, sequences = batch.num_packs, batch.segment_ids.amax(1)

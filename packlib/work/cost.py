@@ -8,6 +8,7 @@ import numpy as np
 
 from packlib.arguments import as_floats, number, shown, whole_number
 from packlib.lengths.counting import as_lengths
+from packlib.packing.least_squares import nonnegative_least_squares
 
 
 @runtime_checkable
@@ -106,10 +107,9 @@ class Work:
         for name, column in zip(named, columns, strict=True):
             if not (np.isfinite(column) & (column >= 0)).all():
                 raise ValueError(f"{name} must be at least 0 and finite, not {shown(column.tolist())}.")
-        from scipy.optimize import nnls  # here, since it takes a while to import
-
-        scale = np.maximum(np.stack(columns[:2], axis=1).max(axis=0), 1)  # squares would dwarf the tokens
-        costs, _ = nnls(np.stack(columns[:2], axis=1) / scale, columns[2])
+        counts = np.stack(columns[:2], axis=1)
+        scale = np.maximum(counts.max(axis=0), 1)  # squares would dwarf the tokens
+        costs = nonnegative_least_squares(counts / scale, columns[2])
         return cls(*(costs / scale).tolist())
 
     def of(self, what: LengthsOfPacks | Iterable[int]) -> np.ndarray:

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packing_cases import DEPTHS, histograms
 
-from packbook.n02_greedy_packing.runs import one_by_one
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import METHODS, plan
 from packlib.packing.methods import MethodName
@@ -64,14 +63,6 @@ def test_a_plan_takes_lengths_and_the_name_of_trl():
     assert best_fit.method == "lpfhp" and best_fit.strategies == plan([5, 3, 3, 2], 8, "lpfhp").strategies
     assert plan([5, 3, 3, 2], 8, "unpacked").num_packs == 4
     assert get_args(MethodName) == tuple(METHODS)
-
-
-@given(histograms(largest=16, most=16), st.sampled_from(["spfhp", "lpfhp"]), st.sampled_from(DEPTHS))
-def test_the_chapter_draws_what_the_library_plans(histogram, method, depth):
-    """`one_by_one` places single sequences, for the pictures of notebook 02."""
-    *_, packs = one_by_one(histogram.expand().tolist(), histogram.max_length, method, depth)
-    drawn = Counter(tuple(sorted(pack, reverse=True)) for pack in packs)
-    assert drawn == packs_of(plan(histogram, method=method, max_sequences_per_pack=depth))
 
 
 @given(histograms(), st.sampled_from(DEPTHS))

@@ -1,6 +1,7 @@
 """Errors of commands name options, as a user of the shell types them, and no parameters of Python."""
 
 import json
+from typing import get_args
 
 import click
 import pyarrow as pa
@@ -8,8 +9,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from packbook.cli import main as packbook
+from packlib.packing import METHODS
+from packlib.tools.advice import TODAY
+from packlib.tools.advice.row_lengths import Form
+from packlib.tools.check.weighing import REDUCTIONS
 from packlib.tools.cli import main, program
 from packlib.tools.exits import in_shell
+from packlib.tools.rows.loss_masks import MASK_WORDS
+from packlib.tools.rows.row_columns import LAYOUTS
 
 PAD = "--max-length 64 --out x.parquet"
 WRONG = {
@@ -78,3 +85,21 @@ def test_what_a_file_holds_keeps_its_name():
     ):
         assert in_shell(said, audit) == said
     assert in_shell("steps are many", audit) == "steps are many"
+
+
+WORDS = {  # of an option, as the call behind it has them
+    ("plan", "method"): ("auto", "bfd", *METHODS),
+    ("report", "today"): tuple(TODAY),
+    ("report", "attention"): get_args(Form),
+    ("pack", "masks"): MASK_WORDS,
+    ("pack", "layout"): LAYOUTS,
+    ("check", "reduction"): REDUCTIONS,
+}
+
+
+@pytest.mark.parametrize(("command", "option"), WORDS)
+def test_an_option_knows_the_words_of_the_call_behind_it(command, option):
+    """The command line has copies of some, so that it begins without torch and Arrow."""
+    (parameter,) = [one for one in program.commands[command].params if one.name == option]
+    kind = parameter.type.types[-1] if isinstance(parameter.type, click.Tuple) else parameter.type
+    assert isinstance(kind, click.Choice) and sorted(kind.choices) == sorted(WORDS[command, option])

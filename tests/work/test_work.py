@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.optimize import nnls
 
 from packlib.packing import Packs, plan
 from packlib.work import Work, context_shards, share_sequences, waiting
@@ -51,6 +52,15 @@ def test_measured_seconds_give_their_costs_back():
     fit = Work.fitted(tokens, squares, 2e-6 * tokens + 3e-11 * squares)
     assert np.allclose([fit.per_token, fit.per_square], [2e-6, 3e-11])
     assert Work.fitted([1, 2, 3], [9, 4, 1], [1, 2, 3]).per_square == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_fit_of_noisy_seconds_is_that_of_scipy(seed):
+    rng = np.random.default_rng(seed)
+    tokens, squares = rng.integers(1, 10**3, 12), rng.integers(1, 10**5, 12)
+    seconds = rng.uniform(0, 1, 12) * (tokens + 1e-3 * squares)  # some fits have a cost of 0
+    fit, (known, _) = Work.fitted(tokens, squares, seconds), nnls(np.stack([tokens, squares], axis=1), seconds)
+    assert np.allclose([fit.per_token, fit.per_square], known, rtol=1e-9, atol=1e-12)
 
 
 def test_squares_of_the_longest_rows_are_exact_and_those_of_a_length_may_be_beyond_64_bits():

@@ -1,6 +1,7 @@
 """What smaller chapters compute, against enumeration, packs, the published counts, or the check itself."""
 
 import re
+from collections import Counter
 from dataclasses import replace
 from itertools import product
 from math import log, prod
@@ -11,11 +12,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from packing_cases import DEPTHS, histograms
 from test_other_parameters import run_here
 from test_other_parameters import shell as shell  # a fixture
 from torch.nn.functional import cross_entropy
 
 from packbook.figures import new_figure
+from packbook.n02_greedy_packing.runs import one_by_one
 from packbook.n03_nnls_packing import runs as least_squares
 from packbook.n04_optimal_packing import runs as optimal_packing
 from packbook.n06_unpacking_losses import lab
@@ -40,6 +43,15 @@ from packlib.lengths.synthetic import log_normal
 from packlib.packing import PRICE_OF_A_PACK, group_trees, pack_tree_lengths, plan
 from packlib.packing.search.knapsack import NOT_FOR_SALE, solve_knapsack
 from packlib.training import Recipe, UpdateStream
+
+
+@given(histograms(largest=16, most=16), st.sampled_from(["spfhp", "lpfhp"]), st.sampled_from(DEPTHS))
+def test_notebook_02_draws_what_the_library_plans(histogram, method, depth):
+    """`one_by_one` places single sequences, for the pictures."""
+    *_, packs = one_by_one(histogram.expand().tolist(), histogram.max_length, method, depth)
+    drawn = Counter(tuple(sorted(pack, reverse=True)) for pack in packs)
+    made = plan(histogram, method=method, max_sequences_per_pack=depth)
+    assert drawn == dict(zip(made.strategies, made.repeats.tolist(), strict=True))
 
 
 def test_the_prose_of_notebook_03_says_what_was_recorded():

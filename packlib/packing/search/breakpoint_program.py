@@ -114,7 +114,9 @@ class BreakpointProgram:
         Returns:
             Whether it came so far; False if the deadline was first.
         """
-        self._proven, self._near, self._ended = 0.0, False, False
+        self._proven = 0.0
+        self._near = False
+        self._ended = False
 
         def solutions() -> Iterator[np.ndarray]:
             for _ in range(rounds) if rounds else count():

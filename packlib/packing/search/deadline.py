@@ -9,8 +9,8 @@ import numpy as np
 
 from packlib.packing.search.master import MasterProblem
 
-_STEPS_AN_ITERATION = 30_000  # of the simplex method, and for each row of the linear program:
-_STEPS_A_ROW = 8
+_STEPS_AN_ITERATION = 30_000  # of the simplex method, as far as they do not depend on the linear program
+_STEPS_A_ROW = 8  # more in each iteration, for each row of the linear program
 
 
 class Deadline:

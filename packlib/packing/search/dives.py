@@ -49,7 +49,9 @@ class Dives:
         exact, best = self.exact, self.exact.best
         noise = np.random.default_rng(attempt)
         target = best.num_packs - 1 if attempt % 2 else best.lower_bound  # by turns: any better plan, or a best one
-        chosen, left, unit = Counter[tuple[int, ...]](), exact.counts, float_unit(exact.counts)
+        chosen = Counter[tuple[int, ...]]()
+        left = exact.counts
+        unit = float_unit(exact.counts)
         from_start = attempt % 4 == 0 or not self.stages
         if from_start:
             self.stages = []

@@ -52,7 +52,9 @@ class ExactProgram:
 
     def __init__(self, best: Best, known: Iterable[list[EqualPacks]]) -> None:
         self.best, self.deadline = best, best.deadline
-        self.counts, self.top, self.limit = best.histogram.counts, best.histogram.max_length, best.limit
+        self.counts = best.histogram.counts
+        self.top = best.histogram.max_length
+        self.limit = best.limit
         self.lengths = np.flatnonzero(self.counts)
         self.knapsack_steps = math.prod(exact_size(self.counts, self.limit))
         self.knapsack_seconds = self.knapsack_steps * _STEP  # a guess, until the first one was measured
@@ -147,7 +149,9 @@ class ExactProgram:
         worth = exact_dot(self.counts[self.lengths], prices)
         more = worth * self.pack_worth > self.worth * pack_worth
         if more:
-            self.prices, self.worth, self.pack_worth = prices, worth, pack_worth
+            self.prices = prices
+            self.worth = worth
+            self.pack_worth = pack_worth
         return more
 
     def sharpen(self) -> None:

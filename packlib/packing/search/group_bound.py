@@ -40,7 +40,9 @@ class _Groups:
     """Groups in tokens: a row each for what their branches share, all of them, the shortest, and how many; int64."""
 
     def __init__(self, tokens: np.ndarray, max_length: int) -> None:
-        self.tokens, self.max_length, self.steps = tokens, max_length, 0  # additions so far
+        self.tokens = tokens
+        self.max_length = max_length
+        self.steps = 0  # additions so far
         self.unit = -(-max_length // _LEVELS)
         self.levels = max_length // self.unit
 
@@ -147,7 +149,9 @@ class _Worths:
     def __init__(self, groups: _Groups) -> None:
         self.groups, self.levels = groups, np.arange(groups.levels + 1)
         self.center = self.levels * (PRICE_OF_A_PACK // groups.levels)
-        self._master, self._most, self._any_row = _Master(groups), 0.0, True
+        self._master = _Master(groups)
+        self._most = 0.0
+        self._any_row = True
 
     def solutions(self) -> Iterator[np.ndarray]:
         """Yield the worths to look between: at first the center alone, since the program has no rows yet."""

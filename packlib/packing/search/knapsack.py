@@ -86,14 +86,14 @@ class Knapsack:
             The places in `lengths`, and how many sequences are taken: 1, or 0 where none is.
         """
         sizes = self.lengths // self.unit
-        at, found = np.zeros(len(space), np.int64), np.zeros(len(space), bool)
+        places, is_made = np.zeros(len(space), np.int64), np.zeros(len(space), bool)
         for first in range(0, len(space), _BACK_AT_ONCE):
-            some = slice(first, first + _BACK_AT_ONCE)
-            left = space[some, None] - sizes
-            reached = np.where(left >= 0, one_fewer[left], NOT_FOR_SALE) + self.values
-            equal = reached == worth[some, None]
-            at[some], found[some] = equal.argmax(axis=1), equal.any(axis=1)
-        return at, (found & (worth > 0)).astype(np.int64)
+            batch = slice(first, first + _BACK_AT_ONCE)
+            space_left = space[batch, None] - sizes
+            reached = np.where(space_left >= 0, one_fewer[space_left], NOT_FOR_SALE) + self.values
+            equal = reached == worth[batch, None]
+            places[batch], is_made[batch] = equal.argmax(axis=1), equal.any(axis=1)
+        return places, (is_made & (worth > 0)).astype(np.int64)
 
     def _most_copies(self, worth: np.ndarray, space: np.ndarray, at: np.ndarray, row: np.ndarray) -> np.ndarray:
         """Count how many copies of the length at each place a best value can be made of, found by halving."""
@@ -136,22 +136,22 @@ class Knapsack:
             more: sequences that a pack may take after that.
             there: sequences of each length.
         """
-        sizes, every = self.lengths // self.unit, np.arange(len(self.lengths))
+        sizes, items = self.lengths // self.unit, np.arange(len(self.lengths))
         row = self.beside[min(more, len(self.beside) - 1)] * (more > 0)
         grown = []
         for a in range(0, len(begun.items), _AT_ONCE):
-            some = slice(a, a + _AT_ONCE)
-            last, copies = begun.last[some, None], begun.copies[some, None]
-            left, again = begun.space[some, None] - sizes, every == last
-            can = (left >= 0) & (every <= last) & (np.where(again, copies, 0) < there)
-            can &= begun.worth[some, None] + self.values + row[left] >= least
-            i, item = np.nonzero(can)
-            grown.append((i + a, item, left[i, item], again[i, item]))
-        i, item, space, again = (np.concatenate(part) for part in zip(*grown, strict=True))
+            batch = slice(a, a + _AT_ONCE)
+            last_items, copies = begun.last[batch, None], begun.copies[batch, None]
+            space_left, is_last = begun.space[batch, None] - sizes, items == last_items
+            may_come = (space_left >= 0) & (items <= last_items) & (np.where(is_last, copies, 0) < there)
+            may_come &= begun.worth[batch, None] + self.values + row[space_left] >= least
+            i, item = np.nonzero(may_come)
+            grown.append((i + a, item, space_left[i, item], is_last[i, item]))
+        i, item, space, is_last = (np.concatenate(part) for part in zip(*grown, strict=True))
         return BegunPacks(
             items=np.concatenate([begun.items[i], item[:, None]], axis=1),
             last=item,
-            copies=begun.copies[i] * again + 1,
+            copies=begun.copies[i] * is_last + 1,
             worth=begun.worth[i] + self.values[item],
             space=space,
         )
@@ -220,7 +220,9 @@ def fillable_packs(counts: np.ndarray, values: np.ndarray, max_sequences_per_pac
     """
     lengths = np.repeat(np.arange(len(counts)), counts)[::-1]  # of each sequence, from long to short
     unit, limit = common_divisor(lengths), max_sequences_per_pack
-    sizes, slots, n = lengths // unit, (len(counts) - 1) // unit, len(lengths)
+    sizes = lengths // unit
+    slots = (len(counts) - 1) // unit
+    n = len(lengths)
     limited = limit is not None and limit < slots // int(sizes[-1])
     layers, less = (limit, 1) if limited and limit else (1, 0)
     best = np.zeros((n + 1, layers, slots + 1), np.int64)
@@ -228,7 +230,9 @@ def fillable_packs(counts: np.ndarray, values: np.ndarray, max_sequences_per_pac
         best[i + 1] = best[i]
         taken, beside = best[i + 1, less:, size:], best[i, : layers - less, : slots + 1 - size]
         np.maximum(taken, beside + value, out=taken)
-    holds, space, layer = np.eye(n, dtype=bool), slots - sizes, np.full(n, layers - 1)
+    holds = np.eye(n, dtype=bool)
+    space = slots - sizes
+    layer = np.full(n, layers - 1)
     for i in reversed(range(n)):
         at = slice(i + 1, None)  # the packs whose shortest sequence comes after this one
         takes = best[i + 1, layer[at], space[at]] > best[i, layer[at], space[at]]

@@ -92,7 +92,9 @@ class _Waiting:
     def __init__(self, counts: np.ndarray) -> None:
         self.lengths = np.flatnonzero(counts)[::-1]
         of_length = counts[self.lengths]
-        self.ends, self.done, self.tokens = np.cumsum(of_length), 0, int(of_length @ self.lengths)
+        self.ends = np.cumsum(of_length)
+        self.done = 0
+        self.tokens = int(of_length @ self.lengths)
 
     @property
     def sequences(self) -> int:
@@ -141,7 +143,9 @@ class _Groups:
 
     def __init__(self, space: np.ndarray, places: np.ndarray, packs: np.ndarray) -> None:
         # changes are made in place
-        self.space, self.places, self.packs = space.copy(), places.copy(), packs.copy()
+        self.space = space.copy()
+        self.places = places.copy()
+        self.packs = packs.copy()
         self.origins, self.last = np.arange(len(packs)), np.full(len(packs), -1)
         self.chains = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
         self._taken = 0  # lengths in all chains
@@ -168,7 +172,9 @@ class _Groups:
         number = np.diff(ends, prepend=0)
         idle = int(self.packs[able].sum() - given[-1])  # packs of the last group, for which nothing is left
         if idle:
-            group, taken, number = np.append(group, group[-1]), np.append(taken, 0), np.append(number, idle)
+            group = np.append(group, group[-1])
+            taken = np.append(taken, 0)
+            number = np.append(number, idle)
         at = self._split(group)
         self.space[at] -= taken
         self.places[at] -= taken > 0

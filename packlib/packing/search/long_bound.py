@@ -17,7 +17,7 @@ from packlib.packing.search.bound import certified_bound
 from packlib.packing.search.breakpoint_program import BreakpointProgram
 from packlib.packing.search.packing_again import pack_again
 
-_BREAKPOINTS = (60, 120)
+_BREAKPOINTS = (60, 120)  # of a first linear program, and of a second if the first does not come near
 _NEAR = 2e-4  # of the bound: more breakpoints, which take longer, are for plans that do not come so near
 _STEPS_AGAIN = 5 * 10**9  # some ten seconds
 _SEQUENCES = 2_000_000  # that are packed one by one, at most

@@ -141,10 +141,14 @@ def _hand_out(
     A pack that wants one more waits until the sequences are as short as its space, and goes before all others, the one
     with the least space first. Of the others the one goes first that has the most space for each sequence it wants.
     """
-    shortest, last, given = int(lengths[-1]), int(lengths[0]), list[int]()
+    shortest = int(lengths[-1])
+    last = int(lengths[0])
+    given = list[int]()
     spaces, free, wants = space.tolist(), places.tolist(), wanted.tolist()
     # a rank and the pack in one whole number: by the space of the last, or by minus the space for each that is wanted
-    heap, waiting, packs = list[int](), [list[int]() for _ in range(last + 1)], len(spaces)
+    heap = list[int]()
+    waiting = [list[int]() for _ in range(last + 1)]
+    packs = len(spaces)
     for p in np.flatnonzero((places > 0) & (space >= shortest)).tolist():
         waiting[min(spaces[p], last)].append(p)
     left = np.flatnonzero(pack_of < 0)
@@ -157,7 +161,9 @@ def _hand_out(
         last, p = length, heappop(heap) % packs if heap else -1
         given.append(p)
         if p >= 0:
-            spaces[p], free[p], wants[p] = spaces[p] - length, free[p] - 1, wants[p] - 1
+            spaces[p] -= length
+            free[p] -= 1
+            wants[p] -= 1
             if free[p] > 0 and spaces[p] >= shortest:
                 waiting[min(spaces[p], length)].append(p)
     pack_of[left] = given

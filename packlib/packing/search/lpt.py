@@ -73,7 +73,9 @@ def _best_fit(
 ) -> tuple[list[EqualPacks], _Begun | None]:
     """Make the plan of LPFHP, and keep its packs at the moment when places become scarce; None if they never do."""
     top, limit = histogram.max_length, _most_sequences(histogram, max_sequences_per_pack)
-    tokens, sequences, left = histogram.num_tokens, histogram.num_sequences, histogram.counts.copy()
+    tokens = histogram.num_tokens
+    sequences = histogram.num_sequences
+    left = histogram.counts.copy()
     packs, begun = OpenPacks(limit), None
     for length, n in from_long_to_short(histogram):
         if begun is None and tokens * limit <= _SCARCE * top * sequences:
@@ -81,7 +83,9 @@ def _best_fit(
             space = np.array([top] + [space for space, _ in opened])
             begun = _Begun(list(packs.closed), [((), 0), *(group for _, group in opened)], space, left.copy())
         best_fit(packs, length, n, top)
-        tokens, sequences, left[length] = tokens - n * length, sequences - n, 0
+        tokens -= n * length
+        sequences -= n
+        left[length] = 0
     return packs.equal_packs(), begun
 
 

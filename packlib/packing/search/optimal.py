@@ -42,7 +42,9 @@ _FIRST_STEPS, _LAST_STEPS = 5 * 10**8, 10**10
 _DIVES, _FIRST_DIVES = 400, 12  # attempts at rounding; so many come before packs are listed
 # Rounds of refilling that save no pack: before exact prices, before prices of a few lengths, which cost less than
 # exact ones, and at the end. Twice as many at the end saved no pack of 64 settings, and took 1.8 times as long.
-_FIRST_PATIENCE, _MORE_PATIENCE, _PATIENCE = 5, 20, 60
+_FIRST_PATIENCE = 5
+_MORE_PATIENCE = 20
+_PATIENCE = 60
 
 
 def optimal(

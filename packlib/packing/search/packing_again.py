@@ -65,7 +65,9 @@ def _better_plans(
         pack_of: the plan to begin with, as in `pack_again`.
     """
     packs = int(pack_of.max()) + 1
-    draw, failures, prices = np.random.default_rng(0), 0, program.prices
+    draw = np.random.default_rng(0)
+    failures = 0
+    prices = program.prices
     for _ in range(_WORK // len(prices) + 1):
         if packs == best.lower_bound or failures == _PATIENCE:
             return

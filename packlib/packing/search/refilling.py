@@ -73,44 +73,45 @@ class Refilling:
         self._max_length, self._limit = max_length, max_sequences_per_pack
         self._place = 0  # what a free place counts for, in slots
         if max_sequences_per_pack:
-            taken = sum(map(len, self.packs)) / (len(self.packs) * max_sequences_per_pack)
-            self._place = max_length // max_sequences_per_pack if taken > _SCARCE else 0
+            places_taken = sum(map(len, self.packs)) / (len(self.packs) * max_sequences_per_pack)
+            self._place = max_length // max_sequences_per_pack if places_taken > _SCARCE else 0
         self._free = [self._free_of(pack) for pack in self.packs]
         self._roomy, self._until_listed = list[int](), 0  # packs with free slots; attempts until they are listed again
         self._random = random.Random(0)
 
     def attempt(self) -> bool:
         """Take a few packs apart and fill them again; return whether that saved a pack."""
-        some = self._choose()
+        numbers = self._choose()
         self.steps += _STEPS_AN_ATTEMPT
-        before = sum(self._free[at] ** 2 for at in some)
-        if not before:
+        squares_before = sum(self._free[number] ** 2 for number in numbers)
+        if not squares_before:
             return False
-        filled = self._fill_packs(some)
-        if filled is None:
+        filled_packs = self._fill_packs(numbers)
+        if filled_packs is None:
             return False
-        saved = len(some) - len(filled)
-        after = sum(self._free_of(pack) ** 2 for pack in filled) + saved * self._free_of(()) ** 2
-        if after < before:
+        saved = len(numbers) - len(filled_packs)
+        squares_after = sum(self._free_of(pack) ** 2 for pack in filled_packs) + saved * self._free_of(()) ** 2
+        if squares_after < squares_before:
             return False
-        self._replace(some, filled)
+        self._replace(numbers, filled_packs)
         return saved > 0
 
-    def _fill_packs(self, some: list[int]) -> list[tuple[int, ...]] | None:
+    def _fill_packs(self, numbers: list[int]) -> list[tuple[int, ...]] | None:
         """Fill with the sequences of these packs as many packs or fewer; return them, or None if that is not enough."""
-        pool = sorted([length for at in some for length in self.packs[at]], reverse=True)
-        filled = list[tuple[int, ...]]()
-        while pool and len(filled) < len(some):
+        pool = sorted([length for number in numbers for length in self.packs[number]], reverse=True)
+        filled_packs = list[tuple[int, ...]]()
+        while pool and len(filled_packs) < len(numbers):
             pack, pool = self._fill(pool)
-            filled.append(pack)
-        return None if pool else filled
+            filled_packs.append(pack)
+        return None if pool else filled_packs
 
-    def _replace(self, some: list[int], filled: list[tuple[int, ...]]) -> None:
+    def _replace(self, numbers: list[int], filled_packs: list[tuple[int, ...]]) -> None:
         """Put the packs that were filled in place of those that were taken apart."""
-        for at, pack in zip(some, filled, strict=False):
-            self.packs[at], self._free[at] = pack, self._free_of(pack)
-        for at in sorted(some[len(filled) :], reverse=True):  # the last pack takes the place of a saved one
-            self.packs[at], self._free[at] = self.packs[-1], self._free[-1]
+        for number, pack in zip(numbers, filled_packs, strict=False):
+            self.packs[number], self._free[number] = pack, self._free_of(pack)
+        # the last pack takes the place of a saved one
+        for number in sorted(numbers[len(filled_packs) :], reverse=True):
+            self.packs[number], self._free[number] = self.packs[-1], self._free[-1]
             self.packs.pop()
             self._free.pop()
 
@@ -121,21 +122,22 @@ class Refilling:
 
     def _choose(self) -> list[int]:
         """Choose packs to take apart: some because they have free slots, the others by chance."""
-        random, number = self._random.random, len(self.packs)
+        random, num_packs = self._random.random, len(self.packs)
         if self._until_listed <= 0:
-            self._roomy = [at for at, free in enumerate(self._free) if free]
-            self._until_listed = max(_LISTED, number // 100)
+            self._roomy = [number for number, free in enumerate(self._free) if free]
+            self._until_listed = max(_LISTED, num_packs // 100)
         self._until_listed -= 1
-        wanted, some = min(_FEWEST + int(random() * (_MOST - _FEWEST + 1)), number), dict[int, None]()
-        while len(some) < wanted:
-            at = int(random() * number)
+        num_wanted = min(_FEWEST + int(random() * (_MOST - _FEWEST + 1)), num_packs)
+        chosen = dict[int, None]()
+        while len(chosen) < num_wanted:
+            number = int(random() * num_packs)
             if random() < _ROOMY and self._roomy:
-                at = self._roomy[int(random() * len(self._roomy))]
+                number = self._roomy[int(random() * len(self._roomy))]
                 # a pack that was saved since is not there any more
-                if at >= number or not self._is_taken(self._free[at], random()):
+                if number >= num_packs or not self._is_taken(self._free[number], random()):
                     continue
-            some[at] = None
-        return list(some)
+            chosen[number] = None
+        return list(chosen)
 
     def _is_taken(self, free: int, chance: float) -> bool:
         """Return whether a pack with free slots is taken apart: always with a quarter free, seldom with a few."""
@@ -153,8 +155,8 @@ class Refilling:
             lengths = sorted(pool, key=lambda _: chance())
         chosen = self._fullest(lengths, space) if enough_places else self._fullest_of_few(lengths, space, places)
         pack = [first]
-        for at in chosen:
-            pack.append(lengths[at])
+        for place in chosen:
+            pack.append(lengths[place])
         for length in pack[1:]:
             pool.remove(length)
         return tuple(pack), pool
@@ -168,18 +170,20 @@ class Refilling:
     def _fullest_of_few(self, lengths: list[int], space: int, places: int) -> list[int]:
         """Choose as `_fullest` does where no more than so many sequences may be chosen."""
         sums = [1] + [0] * places  # of each number of sequences
-        before = [sums]
+        sums_before = [sums]
         for length in lengths:
-            more = (up_to(space, found << length) for found in sums[:-1])
-            sums = [sums[0], *[found | one_more for found, one_more in zip(sums[1:], more, strict=True)]]
-            before.append(sums)
+            with_length = (up_to(space, without << length) for without in sums[:-1])
+            sums = [sums[0], *[without | with_it for without, with_it in zip(sums[1:], with_length, strict=True)]]
+            sums_before.append(sums)
             if sums[-1] >> space:
                 break
-        self.steps += len(before) * places * (1 + space // _SLOTS_A_STEP)
-        taken = max(range(places + 1), key=lambda n: highest(sums[n]) - self._place * (places - n) if sums[n] else -1)
-        total, chosen = highest(sums[taken]), list[int]()
-        for at in range(len(before) - 2, -1, -1):
-            if not before[at][taken] >> total & 1:
-                chosen.append(at)
-                total, taken = total - lengths[at], taken - 1
+        self.steps += len(sums_before) * places * (1 + space // _SLOTS_A_STEP)
+        num_chosen = max(
+            range(places + 1), key=lambda n: highest(sums[n]) - self._place * (places - n) if sums[n] else -1
+        )
+        total, chosen = highest(sums[num_chosen]), list[int]()
+        for place in range(len(sums_before) - 2, -1, -1):
+            if not sums_before[place][num_chosen] >> total & 1:
+                chosen.append(place)
+                total, num_chosen = total - lengths[place], num_chosen - 1
         return chosen

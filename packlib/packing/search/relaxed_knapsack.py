@@ -55,7 +55,9 @@ class ConcaveHull(NamedTuple):
             while len(bends) > 1 and _rises_no_faster(bends[-2], bends[-1], (x, y)):
                 bends.pop()
             bends.append((x, y))
-        height, heights, slopes = 0, [0], []
+        height = 0
+        heights = [0]
+        slopes = []
         for (x0, y0), (x1, y1) in itertools.pairwise(bends):
             slopes.append(-((y0 - y1) // (x1 - x0)))  # rounded up
             height += slopes[-1] * (x1 - x0)

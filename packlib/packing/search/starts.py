@@ -11,7 +11,10 @@ from packlib.packing.search.best import Best
 from packlib.packing.search.lpt import lpt_until, trial_steps
 
 # Steps of a method for each different length; those of exact filling also grow with its sets of bits, and so with rows.
-_BEST_FIT, _EVEN, _EXACT, _EXACT_A_SLOT = 2000, 3000, 5000, 0.25
+_BEST_FIT = 2000
+_EVEN = 3000
+_EXACT = 5000
+_EXACT_A_SLOT = 0.25
 
 
 def start(

@@ -139,7 +139,10 @@ class _Rows:
     ) -> None:
         self._second_budget = None if second_budget is None else column_and_budget(second_budget)
         self._taken = list[tuple[np.ndarray, np.ndarray]]()  # lengths, and what they take of the second budget
-        self._path, self._rows, self._masks, self._tokenizer = path, opened(path), masks, tokenizer
+        self._path = path
+        self._rows = opened(path)
+        self._masks = masks
+        self._tokenizer = tokenizer
         if tokenizer is not None and column is not None:
             raise ValueError(f"column {column!r} must be left out with a tokenizer, which reads messages or text.")
         first = next(batches(self._rows), None)
@@ -158,7 +161,9 @@ class _Rows:
 
     def lengths(self, progress: Callable[[str], None]) -> Iterator[np.ndarray]:
         columns = ColumnReader(self._tokenizer, masks=self._masks, second_budget=self._second_budget)
-        path, column, rows = self._path, self._column, 0
+        path = self._path
+        column = self._column
+        rows = 0
         for batch in batches(self._rows, self._read):
             if self._tokenizer is not None:
                 lengths = self._counted(*columns.read(batch))

@@ -11,7 +11,7 @@ from packlib.files import at_home, named, read_json
 from packlib.work import Work
 
 USABLE = 0.9  # of a device's memory; the rest is for CUDA, buffers and fragments
-MOST_DEVICES = 1 << 16
+MOST_DEVICES = 1 << 16  # that a report divides a model over
 _UNITS = {"MB": 1e6, "GB": 1e9, "TB": 1e12, "MIB": 2.0**20, "GIB": 2.0**30, "TIB": 2.0**40}
 _LARGEST = 10**13  # weights
 _NAMES = {  # of a size, in the configurations of Hugging Face

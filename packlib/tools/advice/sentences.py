@@ -193,7 +193,9 @@ def _second_budget(found: Findings, need: SecondNeed) -> Decision:
 
 
 def _longer_sequences(found: Findings) -> Decision:
-    row, rule, suspect = found.chosen, found.overlong, _suspect(found)
+    row = found.chosen
+    rule = found.overlong
+    suspect = _suspect(found)
     if not row.overlong:
         return Decision(
             "Longer sequences",

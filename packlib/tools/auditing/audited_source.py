@@ -102,7 +102,9 @@ class OpenSource:
     ) -> None:
         no_frame("source", source)
         source = as_data_set(source)
-        self._source, self._column, self._words = source, column, {**MASKS, **masks}
+        self._source = source
+        self._column = column
+        self._words = {**MASKS, **masks}
         self._tables = _tables(source)
         self._names = dict[str, str]()
         self.unread = list[str]()
@@ -151,7 +153,9 @@ class OpenSource:
         """
         if not self.has_tokens:
             return _by_lengths(self._lengths(), rule, max_length)
-        total, chunks, found = _Totals(counts=TokenCounts() if bare else None), list[Chunk](), [np.empty(0, np.int64)]
+        total = _Totals(counts=TokenCounts() if bare else None)
+        chunks = list[Chunk]()
+        found = [np.empty(0, np.int64)]
         for table in self._tables:
             at = 0
             with table.naming():
@@ -275,7 +279,9 @@ class OpenSource:
         return load_argument("source", source, column=self._column)
 
     def _lengths_of_table(self, table: Table) -> np.ndarray:
-        name, found, at = self._names["input_ids"], [np.empty(0, np.int64)], 0
+        name = self._names["input_ids"]
+        found = [np.empty(0, np.int64)]
+        at = 0
         with table.naming():
             for batch in table.read([name]):
                 values = batch.column(name)

@@ -299,7 +299,9 @@ class _Seen:
         kept: bool,
         masks: Mapping[str, str],
     ):
-        self.packed, self.max_length, self._masks = packed, max_length, masks
+        self.packed = packed
+        self.max_length = max_length
+        self._masks = masks
         self.contents, self.work = list[Chunk](), list[np.ndarray]()
         self.token_counts = TokenCounts() if kept and packed.kind == "input_ids" else None
         self.wrong: dict[str, tuple[int, str]] = {}  # how many rows, and the first

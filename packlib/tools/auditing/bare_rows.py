@@ -98,7 +98,9 @@ class TokenCounts:
     """
 
     def __init__(self) -> None:
-        self.tokens, self.trained, self.firsts = Counter[int](), Counter[int](), Counter[int]()
+        self.tokens = Counter[int]()
+        self.trained = Counter[int]()
+        self.firsts = Counter[int]()
         self.padding, self.last_labels = Counter[int](), Counter[int]()
         self.hidden = self.spare = 0
 
@@ -227,40 +229,50 @@ def in_order(rows: Iterable[BareRows], source: Contents, ends: Ends, ahead: bool
             label of the first token of a row: what the source says of it is taken.
         ahead: whether labels are the next tokens, so that the last token of all is not there if nothing trains on it.
     """
-    after = np.concatenate([[0], np.cumsum(source.lengths())])
-    cut, same, chunks = 0, 0, list[Chunk]()
+    source_ends = np.concatenate([[0], np.cumsum(source.lengths())])
+    cut = 0
+    num_alike = 0
+    chunks = list[Chunk]()
     first_other: int | None = None
-    left: BareRows | None = None  # rows, of which the sequences up to the slot `first` are cut
-    first, last_is_same = 0, False
-    for some in rows:
-        block = some if left is None else _joined(left, some)
-        until = int(np.searchsorted(after, after[cut] + len(block.ids) - first, side="right")) - 1
-        starts, lengths = first + after[cut:until] - after[cut], np.diff(after[cut : until + 1])
+    uncut_rows: BareRows | None = None  # rows, of which the sequences up to the slot `first_slot` are cut
+    first_slot, last_is_same = 0, False
+    for rows_read in rows:
+        block = rows_read if uncut_rows is None else _joined(uncut_rows, rows_read)
+        until = int(np.searchsorted(source_ends, source_ends[cut] + len(block.ids) - first_slot, side="right")) - 1
+        starts, lengths = first_slot + source_ends[cut:until] - source_ends[cut], np.diff(source_ends[cut : until + 1])
         if ends == "each":
             block = _with_first_labels(block, starts, lengths, source, cut)
         chunk = _cut(block, starts, lengths)
-        alike = chunk.tokens == source.tokens[cut:until]
-        if first_other is None and not alike.all():
-            first_other = cut + int(alike.argmin())
-        same += int(np.count_nonzero(alike))
-        if same < _MOST * until:
+        is_alike = chunk.tokens == source.tokens[cut:until]
+        if first_other is None and not is_alike.all():
+            first_other = cut + int(is_alike.argmin())
+        num_alike += int(np.count_nonzero(is_alike))
+        if num_alike < _MOST * until:
             break
-        last_is_same = bool(alike[-1]) if len(alike) else last_is_same
+        last_is_same = bool(is_alike[-1]) if len(is_alike) else last_is_same
         chunks.append(chunk)
-        first += int(after[until] - after[cut])
+        first_slot += int(source_ends[until] - source_ends[cut])
         cut = until
-        left, first = _from_row_of(block, first)
-        if cut == len(source) and _has_more(left, first):
+        uncut_rows, first_slot = _from_row_of(block, first_slot)
+        if cut == len(source) and _has_more(uncut_rows, first_slot):
             break
-    of_source = source.ends()
-    if ahead and left is not None and len(left.sizes) and of_source is not None and cut + 1 == len(source):
-        rest = _with_one_more(left, int(of_source[cut]))
-        chunk = _cut(rest, np.array([first]), np.array([len(rest.ids) - first]))
+    end_tokens = source.ends()
+    if (
+        ahead
+        and uncut_rows is not None
+        and len(uncut_rows.sizes)
+        and end_tokens is not None
+        and cut + 1 == len(source)
+    ):
+        last_rows = _with_one_more(uncut_rows, int(end_tokens[cut]))
+        chunk = _cut(last_rows, np.array([first_slot]), np.array([len(last_rows.ids) - first_slot]))
         if last_is_same := bool(chunk.tokens[0] == source.tokens[cut]):
             chunks.append(chunk)
-            left, cut, same = None, cut + 1, same + 1
-    if cut == len(source) and last_is_same and (left is None or not _has_more(left, first)):
-        return Found(Contents(chunks), same)
+            uncut_rows = None
+            cut += 1
+            num_alike += 1
+    if cut == len(source) and last_is_same and (uncut_rows is None or not _has_more(uncut_rows, first_slot)):
+        return Found(Contents(chunks), num_alike)
     return Found(None, 0, cut if first_other is None else first_other)
 
 
@@ -351,21 +363,23 @@ class Sequences:
         """Find the longest sequence that begins at each slot and ends at `ends` at the latest; 0 for none."""
         longest = np.zeros(len(starts), np.int64)
         for size, begins, lengths, kinds in self._levels:
-            some = np.flatnonzero((longest == 0) & (starts + size <= ends))
-            if not len(some):
+            open_slots = np.flatnonzero((longest == 0) & (starts + size <= ends))
+            if not len(open_slots):
                 continue
-            their = parts.hashes(starts[some], np.full(len(some), size))
-            candidate = np.searchsorted(begins, their)
-            while len(some):
-                alike = candidate < len(begins)
-                alike[alike] = begins[candidate[alike]] == their[alike]
-                some, candidate, their = some[alike], candidate[alike], their[alike]
-                fits = np.flatnonzero(starts[some] + lengths[candidate] <= ends[some])
-                same = parts.hashes(starts[some[fits]], lengths[candidate[fits]]) == kinds[candidate[fits]]
-                longest[some[fits[same]]] = lengths[candidate[fits[same]]]
-                open_ = np.ones(len(some), bool)
-                open_[fits[same]] = False
-                some, candidate, their = some[open_], candidate[open_] + 1, their[open_]
+            hashes_there = parts.hashes(starts[open_slots], np.full(len(open_slots), size))
+            candidate = np.searchsorted(begins, hashes_there)
+            while len(open_slots):
+                has_hash = candidate < len(begins)
+                has_hash[has_hash] = begins[candidate[has_hash]] == hashes_there[has_hash]
+                open_slots, candidate, hashes_there = open_slots[has_hash], candidate[has_hash], hashes_there[has_hash]
+                fits = np.flatnonzero(starts[open_slots] + lengths[candidate] <= ends[open_slots])
+                is_equal = parts.hashes(starts[open_slots[fits]], lengths[candidate[fits]]) == kinds[candidate[fits]]
+                longest[open_slots[fits[is_equal]]] = lengths[candidate[fits[is_equal]]]
+                is_open = np.ones(len(open_slots), bool)
+                is_open[fits[is_equal]] = False
+                open_slots = open_slots[is_open]
+                candidate = candidate[is_open] + 1
+                hashes_there = hashes_there[is_open]
         return longest
 
 

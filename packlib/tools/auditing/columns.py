@@ -571,21 +571,24 @@ def _padding(
     ends = begins + sums(lengths, depths)
     if ends.max() > len(ids):
         return padding  # what tells this is refused
-    some = (depths > 1) & (
-        ids[ends - 1] == ids[ends - lengths[np.cumsum(depths) - 1]]
-    )  # the only rows that may have it
-    among, begins, ends, depths = some.repeat(depths), begins[some], ends[some], depths[some]
-    lengths, token = lengths[among], ids[ends - 1]
+    may_be_padded = (depths > 1) & (ids[ends - 1] == ids[ends - lengths[np.cumsum(depths) - 1]])  # others have none
+    pieces = may_be_padded.repeat(depths)
+    begins = begins[may_be_padded]
+    ends = ends[may_be_padded]
+    depths = depths[may_be_padded]
+    lengths, last_id = lengths[pieces], ids[ends - 1]
     inside = ranges(begins, ends - begins)
-    other_id = ids[inside] != token.repeat(ends - begins)
-    other = other_id if trains is None else other_id | trains[inside]
-    number, first = np.arange(len(lengths)), np.cumsum(depths) - depths
-    last_other = np.maximum.reduceat(np.where(sums(other, lengths) > 0, number, first.repeat(depths)), first)
-    found = (number > last_other.repeat(depths)) & (sums(other_id, ends - begins) > 0).repeat(depths)
-    kinds, times = np.unique(token[sums(lengths * found, depths) > 1], return_counts=True)
-    most = kinds[times.argmax()] if len(kinds) else 0
-    if of_one_size or trains is not None or most == 0:
-        padding[among] = found & (token == most).repeat(depths)
+    other_id = ids[inside] != last_id.repeat(ends - begins)
+    is_no_padding = other_id if trains is None else other_id | trains[inside]
+    piece, first_piece = np.arange(len(lengths)), np.cumsum(depths) - depths
+    last_not_padding = np.maximum.reduceat(
+        np.where(sums(is_no_padding, lengths) > 0, piece, first_piece.repeat(depths)), first_piece
+    )
+    is_in_last_run = (piece > last_not_padding.repeat(depths)) & (sums(other_id, ends - begins) > 0).repeat(depths)
+    run_ids, num_rows = np.unique(last_id[sums(lengths * is_in_last_run, depths) > 1], return_counts=True)
+    padding_id = run_ids[num_rows.argmax()] if len(run_ids) else 0
+    if of_one_size or trains is not None or padding_id == 0:
+        padding[pieces] = is_in_last_run & (last_id == padding_id).repeat(depths)
     return padding
 
 

@@ -43,7 +43,9 @@ def with_last_tokens(packs: Contents, source: Contents) -> tuple[Contents, int]:
     _, left = without_partner(np.delete(longer, unlabeled), source.tokens)
     in_packs, in_source = in_pairs(packs.tokens[unlabeled], all_but_last[left])
     last[unlabeled[in_packs]] = of_source[left[in_source]]
-    sizes, at, chunks = lengths + get, 0, []
+    sizes = lengths + get
+    at = 0
+    chunks = []
     for chunk in packs.chunks:
         part = slice(at, at + len(chunk.lengths))
         chunks.append(_longer(chunk, get[part], last[part], labeled[part], sizes[part]))

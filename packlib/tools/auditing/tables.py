@@ -14,7 +14,9 @@ from packlib.lengths.own_files import json_rows, parquet_batches, parquet_file
 from packlib.tools.rows.row_sources import batches, of_rows, opened
 
 _ROWS = 4096  # of JSON lines that are read at once
-_PARQUET, _ARROW_FILE, _ARROW_STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
+_PARQUET = b"PAR1"
+_ARROW_FILE = b"ARROW1"
+_ARROW_STREAM = b"\xff\xff\xff\xff"
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\x50\x2a\x4d\x18": "zstd"}  # the last by pzstd
 _LINES = (".jsonl", ".ndjson")
 

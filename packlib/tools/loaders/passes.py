@@ -70,7 +70,11 @@ class Caller:
     def __init__(
         self, make: Callable[..., Any], reader: BatchReader, names: SequenceNames, most: int, time_limit: float
     ) -> None:
-        self.make, self.reader, self.names, self.most, self.time_limit = make, reader, names, most, time_limit
+        self.make = make
+        self.reader = reader
+        self.names = names
+        self.most = most
+        self.time_limit = time_limit
         self._looked = False
         self._others = set(multiprocessing.active_children())  # processes that no loader of ours has started
 
@@ -137,7 +141,9 @@ class Caller:
         with self._guarded(what, what):
             batches = iter(loader)
         steps, labels = list[tuple[int, ...]](), list[tuple[int, ...]]()
-        states, unsaved, ended = dict[int, bytes](), "", False
+        states = dict[int, bytes]()
+        unsaved = ""
+        ended = False
         blank = set[int]()
         source: Iterator[Any] = batches
         if not self._looked:

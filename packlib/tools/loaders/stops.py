@@ -215,7 +215,9 @@ class Stopped:
     """
 
     def __init__(self, caller: Caller, ranks: int, saved: Sequence[Epoch]) -> None:
-        self.caller, self.ranks, self.saved = caller, ranks, saved
+        self.caller = caller
+        self.ranks = ranks
+        self.saved = saved
 
     def rest(self, epoch: int, stop: int, ranks: int | None = None) -> Rest:
         """Let all ranks go on after a stop in an epoch."""

@@ -147,7 +147,9 @@ class TransformersCollator:
 
     def _shaped(self, flat: FlatBatch, shape: _Shape) -> dict[str, Any]:
         """Return a row of the fixed shape."""
-        tokens, sequences, longest = len(flat.input_ids), len(flat.lengths), int(flat.lengths.max())
+        tokens = len(flat.input_ids)
+        sequences = len(flat.lengths)
+        longest = int(flat.lengths.max())
         missing = max(shape.tokens - tokens, 0)
         padding = [shape.longest] * (missing // shape.longest) + [missing % shape.longest]
         padding = [length for length in padding if length]

@@ -332,11 +332,17 @@ class PackingOptions:
         lengths, became = stored.lengths, columns.finish()
         packs: Packs
         if isinstance(chosen_plan, PairPacks):
-            packs, method, proof = chosen_plan, "pack_pairs", chosen_plan.proven_by
+            packs = chosen_plan
+            method = "pack_pairs"
+            proof = chosen_plan.proven_by
         elif self.window:
-            packs, method, proof = self._in_order(lengths), f"window {self.window}", str(chosen_plan.proof)
+            packs = self._in_order(lengths)
+            method = f"window {self.window}"
+            proof = str(chosen_plan.proof)
         else:
-            packs, method, proof = chosen_plan.assign(lengths, self.seed), chosen_plan.method, str(chosen_plan.proof)
+            packs = chosen_plan.assign(lengths, self.seed)
+            method = chosen_plan.method
+            proof = str(chosen_plan.proof)
         description = {
             "method": method,
             "num_packs": len(packs),

@@ -102,12 +102,16 @@ class ColumnReader:
         drop_unlabeled: bool = False,
         second_budget: tuple[str, int] | None = None,
     ) -> None:
-        self.found, self.overlong, self.books = dict[str, str](), 0, Books()
+        self.found = dict[str, str]()
+        self.overlong = 0
+        self.books = Books()
         self._drop_unlabeled = drop_unlabeled
         self._tokenizer = (
             None if tokenizer is None else function("tokenizer", tokenizer, "a tokenizer of transformers")
         )
-        self._labels, self._max_length, self._how = labels, max_length, overlong
+        self._labels = labels
+        self._max_length = max_length
+        self._how = overlong
         self._unread = set[str]()  # parts of messages
         self._names, self._kinds = set[str](), dict[str, pa.DataType]()
         self.rows = 0

@@ -23,7 +23,9 @@ _FORMATS: dict[str, Format] = {
     ".jsonl": "lines", ".ndjson": "lines", ".json": "lines",
 }  # fmt: skip
 _COMPRESSED = {".gz": "gzip", ".zst": "zstd"}  # of JSON lines, as Arrow names them
-_JSON, _PARQUET, _ARROW = "file of JSON lines", "whole Parquet file of sequences", "whole Arrow file of sequences"
+_JSON = "file of JSON lines"
+_PARQUET = "whole Parquet file of sequences"
+_ARROW = "whole Arrow file of sequences"
 _ROWS = 4096  # sequences that are read at once
 _LENGTHS = (".csv", ".tsv", ".txt", ".npy", ".npz")
 _OTHER_DATA = {".json", ".gz", ".zst", ".bz2", ".xz", ".zip", ".pkl", ".pt", ".bin", *_LENGTHS}

@@ -75,7 +75,9 @@ class PackedStream(IterableDataset):
         if not (hasattr(dataset, "__iter__") and hasattr(dataset, "load_state_dict")):
             raise TypeError(f"dataset must be a datasets.IterableDataset, not {shown(dataset)}.")
         StreamPacker(max_length, window, max_sequences_per_pack)  # refuses bad arguments now
-        self.dataset, self.max_length, self.window = dataset, max_length, window
+        self.dataset = dataset
+        self.max_length = max_length
+        self.window = window
         self.max_sequences_per_pack, self.labels = max_sequences_per_pack, flag("labels", labels)
         self.overlong = one_of("overlong", overlong, OVERLONG)
         self.empty_every = whole_number("empty_every", empty_every, 1)
@@ -105,7 +107,9 @@ class PackedStream(IterableDataset):
         source.__dict__ = {**source.__dict__}  # which `datasets` shares among copies; a loaded state is for one pass
         if start["source"] is not None:
             source.load_state_dict(start["source"])
-        origin, handed_out, rows = start["source"], start["packs"], iter(source)
+        origin = start["source"]
+        handed_out = start["packs"]
+        rows = iter(source)
         columns = ColumnReader(
             self.tokenizer, self.labels, self.max_length, self.overlong, self.masks, self.drop_unlabeled
         )

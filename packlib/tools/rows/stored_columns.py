@@ -23,7 +23,9 @@ class ColumnFile:
     """
 
     def __init__(self, kind: pa.DataType, by_token: bool, folder: Path, name: str | None) -> None:
-        self.kind, self.by_token, self._path = kind, by_token, folder / name if name else None
+        self.kind = kind
+        self.by_token = by_token
+        self._path = folder / name if name else None
         self._in_file = pa.uint8() if pa.types.is_boolean(kind) else pa.large_binary() if is_text(kind) else kind
         self._file: Any = self._path.open("wb") if self._path else tempfile.TemporaryFile(dir=folder)
         self._seen: Any = hashlib.sha256()
@@ -31,7 +33,9 @@ class ColumnFile:
 
     def add(self, values: pa.Array) -> None:
         values = values.cast(self._in_file)
-        first, last, width = values.offset, values.offset + len(values), 1
+        first = values.offset
+        last = values.offset + len(values)
+        width = 1
         if is_text(self.kind):
             ends = np.frombuffer(values.buffers()[1], np.int64)[first : last + 1]
             self._ends.append(ends[1:] - ends[0] + self._ends[-1][-1])

@@ -97,7 +97,9 @@ class _Laying:
     """One row as it is laid out, node after node."""
 
     def __init__(self, rows: TreeRows, sequences: Sequence, labels: Sequence | None) -> None:
-        self.trees, self.sequences, self.labels = rows.trees, sequences, labels
+        self.trees = rows.trees
+        self.sequences = sequences
+        self.labels = labels
         names = (*_FILLS, "seen_until", "sequences", "last_slots", "label_slots", "label_places", "label_sequences")
         self.columns: Columns = {name: [] for name in names}
 
