@@ -1,8 +1,8 @@
 """The notebooks from the shell: `packbook run 2` runs one with parameters of yours, `packbook sweep` with many.
 `packbook new` makes a new chapter.
 
-Exit codes: 0 done; 1 a notebook failed; 2 a wrong command, parameter or file; 130 interrupted; 141 nobody reads what is
-printed; 143 terminated.
+Exit codes: 0 done; 1 a notebook failed; 2 a wrong command, parameter or file; 130 interrupted; 141 output pipe
+closed; 143 terminated.
 """
 
 import json

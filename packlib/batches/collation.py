@@ -26,8 +26,7 @@ def collate(
     sequence_places: int | None = None,
     blank_packs: int = 0,
 ) -> PackedBatch:
-    """Lay `sequences` out in packs: the first `sizes[0]` of them fill pack 0, the next `sizes[1]` pack 1, and
-    so on.
+    """Put `sequences` into a packed batch: the first `sizes[0]` into pack 0, the next `sizes[1]` into pack 1, …
 
     >>> from packlib.batches import TokenStore, collate
     >>> store = TokenStore.from_samples([{"input_ids": [7, 8, 9]}, {"input_ids": [4, 5]}])

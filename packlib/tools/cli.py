@@ -36,14 +36,14 @@ lines, JSON lines, .npy, or Parquet.
 def _ends(*own: str) -> str:
     """Return the exit codes of a command, those of its own after 0."""
     codes = sorted([*own, "2 a wrong command, parameter or file"])
-    common = "130 interrupted; 141 nobody reads what is printed; 143 terminated"
+    common = "130 interrupted; 141 output pipe closed; 143 terminated"
     return f"Exit codes: {'; '.join(['0 done', *codes, common])}."
 
 
 @click.group("packlib", cls=Commands, epilog=_ends("1 a check or an audit found something wrong"))
 @click.version_option(package_name="packlib", message="%(prog)s %(version)s")
 def program() -> None:
-    """Train on sequences of different lengths without paying for padding."""
+    """Pack sequences of different lengths, and check that packing changes nothing."""
 
 
 Out: TypeAlias = Path | None
@@ -171,7 +171,7 @@ def _lengths(overlong: Sequence[str], default: str | None, shown: str | bool = T
     show_default="bounds, if they save over 5 % of the work",
     help="What your model gets: the bounds of sequences, for a flash kernel, or a dense mask.",
 )
-@click.option("--tokenizer", type=_path, metavar="FOLDER", help="Make tokens of the column messages or text with it.")
+@click.option("--tokenizer", type=_path, metavar="FOLDER", help="Make tokens of chats or texts with this tokenizer.")
 @_masks
 @_second_budget(help="Name the scarcer of two budgets: tokens, and this column, such as patches:125.")
 @click.option("--thorough", is_flag=True, help="Search for the fewest packs to the end, which can take minutes.")
@@ -299,7 +299,7 @@ def _plan(
     show_default="made",
     help="Make no labels, as for masked models.",
 )
-@click.option("--tokenizer", type=_path, metavar="FOLDER", help="Make tokens of chats or texts with it.")
+@click.option("--tokenizer", type=_path, metavar="FOLDER", help="Make tokens of chats or texts with this tokenizer.")
 @click.option(
     "--thinking",
     type=_Choice(("last",)),
@@ -310,7 +310,12 @@ def _plan(
 @click.option("--drop", multiple=True, metavar="COLUMN,...", help="Leave these columns out. May be repeated.")
 @click.option("--drop-unlabeled", is_flag=True, help="Leave out what has no label, also once it is cut.")
 @_second_budget(help="What a pack may hold of this column too, such as patches:125.")
-@click.option("--window", type=int, show_default="any order", help="Packs open at a time, in order: 1 keeps it.")
+@click.option(
+    "--window",
+    type=int,
+    show_default="any order",
+    help="Keep roughly the order of the data, with this many open packs; 1 keeps it exactly.",
+)
 @click.option("--seed", type=int, default=0, help="Shuffle the packs by this seed.")
 @click.option(
     "--layout",
@@ -590,7 +595,12 @@ def _of_loaders(command: Any) -> Any:
 )
 @click.option("--reduction", type=_Choice(_REDUCTIONS), show_default="any", help="Expect the loss to be this mean.")
 @click.option("--group", metavar="COLUMN", help="Keep sequences with one value in this column together, as pairs.")
-@click.option("--max-tokens", type=int, show_default="300", help="Cut sequences longer than this for most questions.")
+@click.option(
+    "--max-tokens",
+    type=int,
+    show_default="300",
+    help="Longest sequence to use, in tokens; longer ones are cut or left out.",
+)
 @click.option(
     "--keep",
     type=int,

@@ -128,6 +128,8 @@ def _divide_accumulation(before: Recipe, packed: Recipe) -> tuple[Recipe, list[s
         return after, [f"{first}: {wanted:,.0f} sequences an update, as before.", _STAY], 0.0
     reasons = [f"{first}{'' if old == 1 else ', rounded'}: {_counted(after, wanted)}."]
     reasons.append('Or choose the micro batch too, which may come closer: how="batch".')
+    if abs(error) > TOLERATED:
+        reasons.append("Or end updates at a number of sequences, as packlib.fit does with even_updates=True.")
     if error > 0.05:
         reasons.append('Or keep the batch and adjust the betas: how="betas".')
     return after, [*reasons, _STAY], error

@@ -31,7 +31,7 @@ def balance_step(
     work: Work | None = None,
     seed: int = 0,
 ) -> Schedule:
-    """Pack the sequences of one step into the fewest micro-batches, as many on each rank, with little waiting.
+    """Pack the sequences of one step into few micro-batches, the same number for each rank, with little waiting.
 
     The number of micro-batches is that of the fewest packs that are found, rounded up to a multiple of the ranks. Best
     fit finds them, or else a search with a budget of steps, which ends after some 50 ms on one core: then there may be

@@ -53,7 +53,7 @@ class Schedule(Packs):
 
     @property
     def mean(self) -> float:
-        """The sum over steps of the mean rank's work: no schedule of these sequences on so many ranks is faster."""
+        """The sum over steps of the mean work of a rank: a lower bound on `slowest`."""
         return float(self.work_of_ranks.mean(axis=1).sum())
 
     @property

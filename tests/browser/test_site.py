@@ -364,7 +364,7 @@ def test_nothing_between_a_question_and_the_next_shows_the_answer(visit, name):
     page = visit(f"notebooks/{name}")
     for asks in page.locator(".cell:has(.guess)").all():
         notes = asks.evaluate(FOLLOWS)
-        assert all(note.startswith("What is blurred here") for note in notes) and len(notes) <= 1
+        assert all(note.startswith("The blurred part") for note in notes) and len(notes) <= 1
         assert not asks.locator("xpath=preceding-sibling::*[1]").evaluate("node => node.matches('.cell')"), "its text"
         assert not asks.locator("img").count() and not asks.locator("pre").count(), "the form alone"
 

@@ -118,6 +118,7 @@ def test_nothing_comes_closer_and_the_error_is_told(how, micro, steps, replicas,
     assert after == replace(before, **changed, packing_factor=factor)
     if how == "accumulation":
         assert ('how="betas"' in str(reasons)) is (error > 0.05), "betas can make up for more sequences, not for fewer"
+        assert ("even_updates=True" in str(reasons)) is (abs(error) > 0.02), "fit ends updates at a number of them"
 
 
 def test_steps_become_sequences():

@@ -25,6 +25,7 @@ from packbook.n06_unpacking_losses import lab
 from packbook.n07_hyperparameters import runs as adjusted
 from packbook.n07_hyperparameters.exercises import end_updates
 from packbook.n13_balanced_work import runs as balanced
+from packbook.n13_balanced_work.lesson import WindowsExplorer
 from packbook.n14_whole_documents.runs import expected_losses
 from packbook.n15_fine_tuning import exercises as fine_tuning
 from packbook.n15_fine_tuning import runs as weights
@@ -347,3 +348,8 @@ def test_updates_end_in_notebook_07_where_those_of_the_library_do(counts, target
     updates = end_updates(counts, target)
     for packs in updates[:-1]:
         assert sum(batch.num_packs for batch in next(stream)) == packs
+
+
+def test_the_explorer_of_notebook_13_has_windows_in_every_setting():
+    found = WindowsExplorer().data().values()
+    assert min(len(setting["found"]) for setting in found) >= 3, "windows of one, two and four steps"

@@ -1,7 +1,6 @@
 """What notebook 05 computes: a trained model, who moves whom, the three forms of the mask, and their work."""
 
 import warnings
-from collections.abc import Callable
 from itertools import pairwise
 from time import process_time
 from timeit import repeat
@@ -49,12 +48,6 @@ def attention_maps(model: PackedBert, fields: dict[str, Tensor]) -> Tensor:
 def to_strangers(maps: Tensor, segment_ids: Tensor) -> float:
     """Return the share of the attention of an average real token that goes to other sequences."""
     return float((maps * ~allowed_pairs(segment_ids))[segment_ids > 0].sum(-1).mean())
-
-
-def seen_slots(layer: Callable[[Tensor], Tensor], slots: int) -> Tensor:
-    """Return which slots (columns) change each output (row) of a layer from (T,) to (T,); bool, shape (T, T)."""
-    jacobian = torch.autograd.functional.jacobian(layer, torch.linspace(1, 2, slots, dtype=torch.float64))
-    return jacobian.abs() > 1e-12
 
 
 def attended(x: Tensor, mask: Tensor) -> Tensor:

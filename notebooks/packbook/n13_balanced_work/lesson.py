@@ -8,15 +8,15 @@ from matplotlib.figure import Figure
 
 from packbook.explorers import Explorer, choice
 from packbook.n13_balanced_work.figures import draw_windows, windows_in_words
-from packbook.n13_balanced_work.runs import by_window, in_whole_steps, long_tail, packed, random_waiting
+from packbook.n13_balanced_work.runs import by_window, enough, in_whole_steps, long_tail, packed, random_waiting
 from packbook.questions import Questions
 from packlib.packing import Packs
 from packlib.work import Work
 
 
 @cache
-def _long_packs(max_length: int, seed: int) -> Packs:
-    return packed(long_tail(20_000, max_length, seed), max_length)
+def _long_packs(number: int, max_length: int, seed: int) -> Packs:
+    return packed(long_tail(number, max_length, seed), max_length)
 
 
 class WindowsExplorer(Explorer):
@@ -46,7 +46,8 @@ class WindowsExplorer(Explorer):
         return settings
 
     def _found(self, max_length: int, ranks: int, packs_per_rank: int) -> tuple[list[dict], float]:
-        packs = in_whole_steps(_long_packs(max_length, self.seed), ranks, packs_per_rank, self.seed)
+        number = enough(20_000, max_length, ranks * packs_per_rank)
+        packs = in_whole_steps(_long_packs(number, max_length, self.seed), ranks, packs_per_rank, self.seed)
         at_random = random_waiting(packs, ranks, packs_per_rank, self.work, self.seed)
         return by_window(packs, ranks, packs_per_rank, self.work, self.seed), at_random
 

@@ -9,6 +9,8 @@ from packbook.figures import new_figure
 from packbook.n16_shared_prompts import figures, runs
 from packbook.questions import Questions
 
+_AXES = (50, 100, 200, 380)  # tokens; few, so that most moves can be compared
+
 
 class SharedTree(Explorer):
     """A group of any size: its mask, and its tokens with the prompt once and with a prompt for each answer."""
@@ -36,11 +38,12 @@ class SharedTree(Explorer):
         figures.draw_tree(left, pairs, runs.branches(columns))
         strangers = int((pairs & ~right_pairs).sum())
         left.set_title(f"{pairs.sum():,} pairs, {strangers:,} of them between answers", fontsize=12)
+        most = next(most for most in _AXES if 1.3 * each <= most)  # the rest is room for a label
         for at, (name, tokens) in enumerate({"prompt once": once, "a prompt each": each}.items()):
             right.barh(at, tokens, height=0.6, color=figures.PROMPT if at else figures.ANSWERS[0])
-            right.text(tokens + 5, at, f"{tokens} tokens", va="center", fontsize=11)
-            right.text(2, at - 0.42, name, fontsize=11)
-        right.set(yticks=[], xlim=(0, 380), ylim=(1.6, -0.8), xlabel="tokens")
+            right.text(tokens + most / 76, at, f"{tokens} tokens", va="center", fontsize=11)
+            right.text(most / 190, at - 0.42, name, fontsize=11)
+        right.set(yticks=[], xlim=(0, most), ylim=(1.6, -0.8), xlabel="tokens")
         right.set_title(f"a prompt each: {each / once:.2f} times as many tokens", fontsize=12)
         mask = "with the tree mask" if tree else "with a causal mask alone"
         group = f"A prompt of {prompt} with {answers} answer{'s' * (answers > 1)} of {length}"

@@ -45,7 +45,7 @@ def check_packing(
     ranks_share: Literal["batches", "rows"] = "batches",
     progress: bool | None = None,
 ) -> PackingCheck:
-    """Ask whether a model computes for each sequence in a batch of packs what it computes for it alone.
+    """Test that packing does not change a model's outputs, loss or gradients.
 
     Model and collator are only called, and not looked into. Tokens are found in the batch by their content, so nothing
     that `collate` says of them is believed; a model is called with the tokens of each sequence alone, with tokens and

@@ -377,12 +377,13 @@ const Drawings = (() => {
         });
       },
     };
+    const most = [50, 100, 200, 380].find((top) => 1.3 * each <= top); // the rest is room for a label
     const savings = {
-      x: [0, 380], y: [1.6, -0.8], rows: true, weight: 4, xlabel: "tokens", title: `a prompt each: ${more} times as many tokens`,
+      x: [0, most], y: [1.6, -0.8], rows: true, weight: 4, xlabel: "tokens", title: `a prompt each: ${more} times as many tokens`,
       draw: ({ bar, text }) => [["prompt once", once, "full"], ["a prompt each", each, "prompt"]].forEach(([name, tokens, look], at) => {
         bar(0, tokens, at, look, 0.6);
-        text(tokens + 5, at, `${tokens} tokens`, { "text-anchor": "start" });
-        text(2, at - 0.42, name, { "text-anchor": "start" });
+        text(tokens + most / 76, at, `${tokens} tokens`, { "text-anchor": "start" });
+        text(most / 190, at - 0.42, name, { "text-anchor": "start" });
       }),
     };
     return {

@@ -136,7 +136,7 @@ const Guesses = (() => {
     const shows = (name, find) => make("button", { type: "button", onclick: () => {
       for (const folded of find()) folded.open = true;
     } }, name);
-    const note = make("p", { className: "waits" }, "What is blurred here may show the answer. Guess first, or ",
+    const note = make("p", { className: "waits" }, "The blurred part may give the answer away. Guess first, or ",
       shows("Show it", () => [answer]), " ", shows("Show all on this page", () => document.querySelectorAll(".guess details")));
     asks.after(note);
     for (const shown of blurred) shown.inert = true;
