@@ -114,14 +114,37 @@ class Findings:
         return self.whole.with_max_length(self.max_length, self.overlong)
 
     @property
+    def same_tokens(self) -> bool:
+        """True if the packs hold as many tokens as today's rows; longer rows may cut fewer of them."""
+        return self.histogram.num_tokens == self.padded.num_tokens
+
+    @property
+    def slots_of_same(self) -> float:
+        """Slots of one pass, packed, for as many tokens as today's rows hold."""
+        if self.same_tokens:
+            return self.slots
+        return self.slots * self.padded.num_tokens / self.histogram.num_tokens
+
+    @property
     def slots_ratio(self) -> float:
-        """Slots of one pass now, divided by those packed."""
-        return self.today.slots / self.slots
+        """Slots of one pass now, divided by those packed, for the same number of tokens."""
+        return self.today.slots / self.slots_of_same
 
     @property
     def gains(self) -> bool:
-        """True if packing saves over 2 % of the slots of today."""
-        return self.today.slots - self.slots > WORTH * self.today.slots
+        """True if packing saves over 2 % of the slots of today, and padding to the longest would not do as well."""
+        return self._saves(self.today) and not self.padding_suffices
+
+    @property
+    def padding_suffices(self) -> bool:
+        """True if batches are padded to the row length today, and padding each to its longest saves nearly as much."""
+        if self.today.habit != "maximum" or not self._saves(self.today):
+            return False
+        return not self._saves(next(one for one in self.habits if one.habit == "random"))
+
+    def _saves(self, batches: Today) -> bool:
+        """Return whether packing saves over 2 % of the slots of these batches, for the same number of tokens."""
+        return batches.slots - self.slots_of_same > WORTH * batches.slots
 
     @property
     def now(self) -> RowLength:

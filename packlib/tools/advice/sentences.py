@@ -60,8 +60,14 @@ def decide(found: Findings) -> tuple[Decision, ...]:
         return (_nothing_to_gain(found), *second)
     longer = _longer_sequences(found)
     others = [_pack(found), _row_length(found), _method(found), _packs_per_update(found)]
-    first = found.chosen.tokens_cut > LOSSY * found.whole.num_tokens
-    decisions = (longer, *others) if first else (*others[:2], longer, *others[2:])
+    lossy = LOSSY * found.whole.num_tokens
+    if found.chosen.tokens_cut > lossy:
+        decisions = (longer, *others)
+    elif found.now.tokens_cut > lossy:  # longer rows are what ends the loss
+        pack, row_length, *rest = others
+        decisions = (row_length, pack, longer, *rest)
+    else:
+        decisions = (*others[:2], longer, *others[2:])
     is_scarcer = found.second is not None and found.second.lower_bound > found.second.by_tokens
     return (*second, *decisions) if is_scarcer else (*decisions, *second)
 
@@ -70,15 +76,24 @@ def decide(found: Findings) -> tuple[Decision, ...]:
 
 
 def _pack(found: Findings) -> Decision:
-    today, saved = found.today, found.today.slots - found.slots
+    today, saved = found.today, found.today.slots - found.slots_of_same
     takes = "takes" if found.plan.num_packs == 1 else "take"
+    fewer = f"Pack them: {share_of(saved, today.slots)} fewer slots"
     return Decision(
         "Your batches",
-        f"Pack them: {share_of(saved, today.slots)} fewer slots, {large(found.slots)} instead of {large(today.slots)}",
-        f"For one pass, {today.as_subject} take {large(today.slots)} slots{_assumed(found) if today.sized else ''}, "
-        f"and {plural(found.plan.num_packs, 'pack')} of {found.row_length:,} {takes} {large(found.slots)}.",
+        f"{fewer}, {large(found.slots)} instead of {large(today.slots)}"
+        if found.same_tokens
+        else f"{fewer} for each token that is kept",
+        f"For one pass, {today.as_subject} take {large(today.slots)} slots{_held(found, found.padded)}"
+        f"{_assumed(found) if today.sized else ''}, and {plural(found.plan.num_packs, 'pack')} of "
+        f"{found.row_length:,} {takes} {large(found.slots)}{_held(found, found.histogram)}.",
         _other_habit(found),
     )
+
+
+def _held(found: Findings, rows: LengthHistogram) -> str:
+    """Say for how many tokens slots are, where today's rows and the packs hold another number of them."""
+    return "" if found.same_tokens else f" for {plural(rows.num_tokens, 'token')}"
 
 
 def _assumed(found: Findings) -> str:
@@ -88,7 +103,8 @@ def _assumed(found: Findings) -> str:
 def _other_habit(found: Findings) -> str:
     """Compare the packs with sorted batches; with random ones, if batches are sorted today."""
     other = next((one for one in found.habits if one.habit == "sorted"), found.habits[0])
-    slots = f"{other.as_subject} take {_than(other.slots, found.slots)} the packs, {large(other.slots)}"
+    slots = f"{other.as_subject} take {_than(other.slots, found.slots_of_same)} the packs"
+    slots += f", {large(other.slots)}" if found.same_tokens else " for each token that is kept"
     slots = f"{slots[0].upper()}{slots[1:]}{'' if found.today.sized else _assumed(found)}."
     if other.habit != "sorted":
         return slots
@@ -119,13 +135,33 @@ def _widths(padded: LengthHistogram, size: int) -> tuple[int, int]:
 
 def _nothing_to_gain(found: Findings) -> Decision:
     today, slots = found.today, found.slots
-    against = "the same number" if slots == today.slots else f"{large(slots)}, {more_or_fewer(slots, today.slots)}"
+    off = found.slots_of_same - today.slots
+    if not found.same_tokens:
+        each = _than(found.slots_of_same, today.slots)
+        against = f"{large(slots)}{_held(found, found.histogram)}, {each} today for each token"
+    elif off:
+        against = f"{large(slots)}, {share_of(abs(off), today.slots)} {'more' if off > 0 else 'fewer'}"
+    else:
+        against = "the same number"
     suspect = _suspect(found)
+    if found.padding_suffices:
+        random = next(one for one in found.habits if one.habit == "random")
+        packs = plural(found.plan.num_packs, "pack")
+        return Decision(
+            "Your batches",
+            "Do not pack: pad each batch to its longest sequence, not to the row length",
+            f"For one pass, {today.in_words} take {large(today.slots)} slots{_held(found, found.padded)}, "
+            f"{random.as_subject} take {large(random.slots)}{_assumed(found)}, and {packs} of {found.row_length:,} "
+            f"would take {large(slots)}{_held(found, found.histogram)}."
+            f"{_loss_of_now(found)}{suspect and ' ' + suspect}",
+            f"Pack, if every batch must have one shape: plan.json has {_the_packs(found.plan.num_packs)}.",
+        )
     return Decision(
         "Your batches",
         "Nothing to gain: do not pack",
-        f"For one pass, {today.as_subject} take {large(today.slots)} slots{_assumed(found) if today.sized else ''}, "
-        f"and {plural(found.plan.num_packs, 'pack')} of {found.row_length:,} would take {against}. "
+        f"For one pass, {today.as_subject} take {large(today.slots)} slots{_held(found, found.padded)}"
+        f"{_assumed(found) if today.sized else ''}, and {plural(found.plan.num_packs, 'pack')} of "
+        f"{found.row_length:,} would take {against}. "
         f"{_why_not(found)}{_loss_of_now(found)}{suspect and ' ' + suspect}",
         f"Pack all the same: plan.json has {_the_packs(found.plan.num_packs)}.",
     )
@@ -134,7 +170,7 @@ def _nothing_to_gain(found: Findings) -> Decision:
 def _why_not(found: Findings) -> str:
     """Say why so small a gain is none, or what today's batches leave out if the packs take more slots than they do."""
     now, row, tokens = found.now, found.chosen, found.whole.num_tokens
-    if found.slots <= found.today.slots:
+    if found.slots_of_same <= found.today.slots:
         return f"For less than {share_of(WORTH)} nobody changes a trainer."
     if now.tokens_cut <= row.tokens_cut:
         return "They are no gain."
@@ -147,13 +183,24 @@ def _the_packs(number: int) -> str:
 
 
 def _loss_of_now(found: Findings) -> str:
-    """Say how many tokens the rule for longer sequences affects; empty if no sequence is too long."""
-    row = found.chosen
+    """Say how many tokens and labels today's rows lose or cut off; empty if no sequence is too long."""
+    row, rule = found.now, found.overlong
     if not row.overlong:
         return ""
     tokens = f"{plural(row.tokens_cut, 'token')} ({share_of(row.tokens_cut, found.whole.num_tokens)})"
     verb = "is" if row.tokens_cut == 1 else "are"
-    return f" {_how_many(found, row)}, and {tokens} {verb} {_DONE[found.overlong]}."
+    labels = _labels_lost(found, row)
+    lossy = rule != "split" and row.tokens_cut > LOSSY * found.whole.num_tokens
+    cure = " Split longer sequences instead (--overlong split)." if lossy and found.second is None else ""
+    return f" {_how_many(found, row)}, and {tokens}{labels and f' with {labels}'} {verb} {_DONE[rule]}.{cure}"
+
+
+def _labels_lost(found: Findings, row: RowLength) -> str:
+    """The share of the labels that rows of a length lose; empty if no token is lost, or labels are not known."""
+    if found.labels is None or found.overlong == "split":
+        return ""
+    number = found.labels.number
+    return f"{share_of(number - found.labels.kept(row.max_length, found.overlong), number)} of the labels"
 
 
 # A second budget
@@ -330,6 +377,8 @@ def _row_length(found: Findings) -> Decision:
             f" A token takes {_work_off(row, now, form)} rows of {now.max_length:,}, and rows are {full} full"
             f"{f' instead of {before}' if full != before else ', as those are'}."
         )
+        if now.tokens_cut > row.tokens_cut:
+            reason += _cut_now(found)
     elif found.kept and best is not now:
         reason = "You asked to keep them (--keep-max-length)."
         if found.second:
@@ -337,6 +386,16 @@ def _row_length(found: Findings) -> Decision:
             reason = f"The second budget, {second}, is one of rows of this length."
     other = next_best(found.row_lengths, found.max_length, form, row)
     return Decision("Row length", choice, reason, _other_row(found, other))
+
+
+def _cut_now(found: Findings) -> str:
+    """Say how much less the longer rows cut than today's."""
+    now, row, tokens = found.now, found.chosen, found.whole.num_tokens
+    before, after = (share_of(each.tokens_cut, tokens) if each.tokens_cut else "none" for each in (now, row))
+    if found.overlong == "split":
+        return f" They leave {after} of the tokens to further pieces instead of {before}."
+    labels = _labels_lost(found, now)
+    return f" They lose {after} of the tokens; rows of {now.max_length:,} lose {before}{labels and f' and {labels}'}."
 
 
 def _cut_no_more(found: Findings, lengths: int = 2) -> str:
@@ -363,6 +422,8 @@ def _other_row(found: Findings, other: RowLength | None) -> str:
 
 
 def _slots_off(row: RowLength, base: RowLength) -> str:
+    if row.tokens == base.tokens:
+        return compared(row.slots, base.slots, "slots")
     return compared(row.slots_a_token, base.slots_a_token, "slots")
 
 
@@ -488,10 +549,23 @@ def _passes(found: Findings) -> str:
         return (
             f"One pass over the data takes {plural(updates, 'update')}{left}, and the recipe's "
             f"{plural(found.recipe.total_sequences, 'sequence')} take {after:,} instead of {before:,}."
+            f"{_before_the_split(found, found.recipe)}"
         )
     if found.epochs == 1:
         return f"One epoch takes {plural(updates, 'update')}{left}."
     return f"{found.epochs:,} epochs take {updates * found.epochs:,} updates, {updates:,} each{left}."
+
+
+def _before_the_split(found: Findings, recipe: Recipe) -> str:
+    """Say how many sequences a recipe means if it does not count pieces; empty if there are none."""
+    if not _pieces(found):
+        return ""
+    pieces, whole = found.histogram.num_sequences, found.whole.num_sequences
+    meant = round(recipe.total_sequences * pieces / whole)
+    return (
+        f" The data has {whole:,} sequences and, split, {pieces:,}: if the recipe counts them before the split, its "
+        f"total is {meant:,} here."
+    )
 
 
 def _the_last(packs: int) -> str:
@@ -571,6 +645,8 @@ def _other_update(found: Findings, update: PackedUpdate) -> str:
     if update.exact or update.all_packs:
         return "There is no other."
     tokens = int(update.before.sequences_per_update / update.after.replicas * found.histogram.mean_length)
+    if tokens < (most := longest(found.histogram)):
+        return f"There is none: shorter rows for that would cut sequences, which have up to {most:,} tokens."
     return f"Shorter rows: one of {tokens:,} tokens holds about the same number of sequences as an update today."
 
 
@@ -579,8 +655,12 @@ def _other_update(found: Findings, update: PackedUpdate) -> str:
 
 def loss(found: Findings) -> str:
     """Say how many of the packed tokens are trained on; empty where the data does not say."""
-    if found.trained is None:
+    if found.trained is None or found.labels is None:
         return ""
+    if not found.gains:  # today's rows stay
+        trained = found.labels.kept(found.max_length, found.overlong)
+        of_all = share_of(trained, found.padded.num_tokens)
+        return f"{of_all} of the tokens in today's rows ({trained:,}) are trained on, as labels or masks say."
     share = found.trained / found.histogram.num_tokens
     said = f"{share_of(share)} of the packed tokens ({found.trained:,}) are trained on, as labels or masks say"
     if (tokens := found.tokens_an_update) is None:

@@ -61,6 +61,17 @@ def capped(mean, spread, count, cap):
     return drawn(lambda source: min(cap, source.randint(80, 900) + math.exp(source.gauss(mean, spread))), count)
 
 
+def tenth_longer():
+    short = drawn(lambda source: min(1024, source.gammavariate(3, 120)), 9000)
+    return short + drawn(lambda source: source.randint(1025, 6000), 1000)
+
+
+def two_bands():
+    return drawn(lambda source: source.randint(30, 60), 20_000) + drawn(
+        lambda source: source.randint(1900, 2040), 3000
+    )
+
+
 SETS = {  # the lengths, the row length now, and the options
     "functions at 512": (lambda: log_normal(4, 1.1, 1200), 512, {}),
     "functions at 512, cut": (lambda: log_normal(4, 1.1, 1200), 512, {"overlong": "truncate"}),
@@ -106,9 +117,19 @@ SETS = {  # the lengths, the row length now, and the options
     ),
     "reviews at 512, padded to it": (lambda: log_normal(4.4, 0.8, 6000, 514), 512, {"today": "maximum"}),
     "images in patches": (lambda: drawn(lambda source: 16 * source.choice([16, 36, 64, 144]), 2000), 4096, {}),
+    "equal, padded to the row": (lambda: Counter({700: 5000}), 2048, {"today": "maximum"}),
+    "a tenth longer than the row": (lambda: tenth_longer(), 1024, {"batch_size": 16}),
+    "a tenth longer than the row, cut": (lambda: tenth_longer(), 1024, {"overlong": "truncate", "batch_size": 4}),
+    "millions of three lengths": (lambda: Counter({37: 3_100_000, 211: 900_000, 498: 400_001}), 512, {}),
+    "two bands with a gap": (lambda: two_bands(), 2048, {"batch_size": 4}),
+    "mostly longer than the row, cut": (
+        lambda: drawn(lambda source: source.randint(200, 1400) + source.randint(5, 700), 4000),
+        1024,
+        {"overlong": "truncate", "batch_size": 4},
+    ),
     "a trillion": (trillion, 2048, {}),
 }
-SLOW = ("a trillion",)  # whose packs are too many to be counted one by one
+SLOW = ("a trillion", "millions of three lengths")  # whose packs are too many to be counted one by one
 
 
 class Case(NamedTuple):
@@ -295,7 +316,10 @@ def test_the_row_length_that_is_chosen(case):
     if others := [length for length in fair if length != chosen]:
         best = min(others, key=lambda length: work[length])
         assert_says(other, f"{best:,} tokens: {less(work[best], work[chosen])} per token")
-        assert_says(other, than(slots[best], slots[chosen], "slots"))
+        of_each = (
+            slots if rows[best]["tokens"] != rows[chosen]["tokens"] else {n: row["slots"] for n, row in rows.items()}
+        )
+        assert_says(other, than(of_each[best], of_each[chosen], "slots"))
 
 
 def test_the_plan_holds_each_sequence_once(case):
@@ -339,22 +363,36 @@ def test_what_it_brings_against_today(case):
     assert case.said["today"]["slots"] == pytest.approx(slots[today]) and case.said["today"]["rows"] == rows.total()
     others = {habit: count for habit, count in slots.items() if habit != today}
     assert {one["habit"]: one["slots"] for one in case.said["habits"]} == pytest.approx(others)
-    (choice, reason, runner_up), saved = about(case, "Your batches"), slots[today] - packed
-    assert case.said["gains"] == (saved > 0.02 * slots[today])
+    held, kept = tokens_of(rows), tokens_of(cut(case.whole, case.said["plan"]["max_length"], case.overlong))
+    fair = packed * held / kept if kept != held else packed  # longer rows may keep more tokens
+    (choice, reason, runner_up), saved = about(case, "Your batches"), slots[today] - fair
+    suffices = today == "maximum" and saved > 0.02 * slots[today] and slots["random"] - fair <= 0.02 * slots["random"]
+    assert case.said["gains"] == (saved > 0.02 * slots[today] and not suffices)
     name = HABITS[today].replace("batches", f"batches of {size:,}") if today != "maximum" else HABITS[today]
     assert_says(reason, name, f"take {large(slots[today])} slots")
+    if kept != held:
+        assert_says(reason, f"slots for {held:,} tokens", f"{large(packed)} for {kept:,} tokens")
+    if suffices:
+        assert choice.startswith("Do not pack: pad each batch") and len(case.said["decisions"]) == 1
+        assert_says(reason, "andom batches", f"take {large(slots['random'])}", f"would take {large(packed)}")
+        return
     if not case.said["gains"]:
+        longer, moved = lost(case.whole, case.top, case.overlong)
+        share = percent(longer, case.whole.total())
+        assert (f"({share}) {'is' if longer == 1 else 'are'} longer than {case.top:,}" in reason) == (longer > 0)
+        assert f"{moved:,} token" in reason or not longer
         assert choice == "Nothing to gain: do not pack" and len(case.said["decisions"]) == 1
         amount = f"{percent(abs(saved), slots[today])} {'more' if saved < 0 else 'fewer'}"
+        if kept != held:
+            amount = than(fair, slots[today], "slots")
         assert_says(reason, f"{plural(case.said['plan']['packs'], 'pack')} of", amount if saved else "the same number")
         return
-    gain = f"Pack them: {percent(saved, slots[today])} fewer slots, {large(packed)} instead of {large(slots[today])}"
-    assert choice == gain
+    gain = f", {large(packed)} instead of {large(slots[today])}" if kept == held else " for each token that is kept"
+    assert choice == f"Pack them: {percent(saved, slots[today])} fewer slots{gain}"
     other = "sorted" if today != "sorted" else "random"
-    more = than(slots[other], packed, "slots")
-    assert_says(
-        runner_up, HABITS[other].replace("batches", f"batches of {size:,}"), f"take {more}", large(slots[other])
-    )
+    more = than(slots[other], fair, "slots")
+    taken = large(slots[other]) if kept == held else "the packs for each token that is kept"
+    assert_says(runner_up, HABITS[other].replace("batches", f"batches of {size:,}"), f"take {more}", taken)
     if other == "sorted" and rows.total() > size:
         ordered, whole = sorted(rows.elements()) if rows.total() < 10**6 else [], rows.total() // size * size
         if ordered:
@@ -396,7 +434,14 @@ def test_what_is_longer_than_a_row(case):
     if not case.said["gains"]:
         return
     choice, reason, runner_up = about(case, "Longer sequences")
-    assert (case.said["decisions"][0]["about"] == "Longer sequences") == (moved > 0.02 * tokens)
+    of_today = lost(case.whole, case.top, overlong)[1]
+    first = (
+        "Longer sequences" if moved > 0.02 * tokens else "Row length" if of_today > 0.02 * tokens else "Your batches"
+    )
+    assert case.said["decisions"][0]["about"] == first
+    if of_today > moved:  # rows that are longer cut less
+        cut_less = about(case, "Row length")[1]
+        assert_says(cut_less, percent(moved, tokens) if moved else "none", f" {percent(of_today, tokens)}")
     if not longer:
         assert choice == "None is longer than a row"
         assert_says(reason, f"The longest sequence has {plural(max(case.whole), 'token')}.")

@@ -66,6 +66,20 @@ def test_the_report_says_which_labels_are_lost_and_the_share_of_what_is_packed(p
         assert f"{number - left:,} labels of {number:,}" in first.reason
 
 
+def test_the_labels_that_todays_rows_lose_are_said_where_longer_rows_or_no_packs_are_advised(path, tmp_path):
+    number, left = kept(1000, "split"), kept(50, "truncate")
+    longer = advise(path, 50, overlong="truncate", today="maximum")
+    lost = f"{100 * (1 - left / number):.1f} % of the labels"
+    assert longer.decisions[0].about == "Row length" and f" and {lost}." in longer.decisions[0].reason
+    same = tmp_path / "same.parquet"  # each sequence has 48 tokens, of which the last 8 are trained on
+    pq.write_table(pa.table({"input_ids": [[7] * 48] * 99, "labels": [[-100] * 40 + [7] * 8] * 99}), same)
+    found = advise(same, 44, overlong="truncate", keep_max_length=True)
+    (only,) = found.decisions
+    assert "396 tokens (8.3 %) with 50.0 % of the labels are cut off." in only.reason
+    assert only.choice == "Nothing to gain: do not pack" and "--overlong split" in only.reason
+    assert found.loss == "9.1 % of the tokens in today's rows (396) are trained on, as labels or masks say."
+
+
 def test_labels_of_a_masked_model_count_at_borders_too(tmp_path):
     ids = [[4, 5, 103, 7], [103, 5, 6, 103]]
     pq.write_table(
