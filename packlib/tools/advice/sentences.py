@@ -26,7 +26,6 @@ from packlib.tools.advice.words import (
     gigabytes,
     large,
     longest,
-    more_or_fewer,
     plural,
     share_of,
     signed,
@@ -143,6 +142,7 @@ def _nothing_to_gain(found: Findings) -> Decision:
         against = f"{large(slots)}, {share_of(abs(off), today.slots)} {'more' if off > 0 else 'fewer'}"
     else:
         against = "the same number"
+    too_little = f" For less than {share_of(WORTH)} nobody changes a trainer." if off <= 0 else ""
     suspect = _suspect(found)
     if found.padding_suffices:
         random = next(one for one in found.habits if one.habit == "random")
@@ -161,21 +161,10 @@ def _nothing_to_gain(found: Findings) -> Decision:
         "Nothing to gain: do not pack",
         f"For one pass, {today.as_subject} take {large(today.slots)} slots{_held(found, found.padded)}"
         f"{_assumed(found) if today.sized else ''}, and {plural(found.plan.num_packs, 'pack')} of "
-        f"{found.row_length:,} would take {against}. "
-        f"{_why_not(found)}{_loss_of_now(found)}{suspect and ' ' + suspect}",
+        f"{found.row_length:,} would take {against}."
+        f"{too_little}{_loss_of_now(found)}{suspect and ' ' + suspect}",
         f"Pack all the same: plan.json has {_the_packs(found.plan.num_packs)}.",
     )
-
-
-def _why_not(found: Findings) -> str:
-    """Say why so small a gain is none, or what today's batches leave out if the packs take more slots than they do."""
-    now, row, tokens = found.now, found.chosen, found.whole.num_tokens
-    if found.slots_of_same <= found.today.slots:
-        return f"For less than {share_of(WORTH)} nobody changes a trainer."
-    if now.tokens_cut <= row.tokens_cut:
-        return "They are no gain."
-    lost = f"{now.tokens_cut:,} tokens ({share_of(now.tokens_cut, tokens)}) are {_DONE[found.overlong]} today"
-    return f"But {lost}, and {f'{row.tokens_cut:,}' if row.tokens_cut else 'none'} in rows of {row.max_length:,}."
 
 
 def _the_packs(number: int) -> str:
@@ -196,7 +185,7 @@ def _loss_of_now(found: Findings) -> str:
 
 
 def _labels_lost(found: Findings, row: RowLength) -> str:
-    """The share of the labels that rows of a length lose; empty if no token is lost, or labels are not known."""
+    """Say which share of the labels rows of a length lose; empty if no token is lost, or labels are not known."""
     if found.labels is None or found.overlong == "split":
         return ""
     number = found.labels.number
