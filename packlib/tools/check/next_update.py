@@ -71,7 +71,9 @@ def next_update(checked: CheckedBatch, weighing: Weighing, step: Callable | None
             evidence += f"{first_weights[0]:.3g} and {first_weights[1]:.3g} in the first."
             yield Finding.failed(question, evidence, "other update")
             return
-    yield Finding(question, INCONCLUSIVE, f"{evidence}: step keeps a count or a state besides the gradients.")
+    yield Finding(
+        question, INCONCLUSIVE, f"{evidence}: step keeps a count or a state besides the gradients, or draws noise."
+    )
 
 
 def without_labels(checked: CheckedBatch, step: Callable | None) -> Iterator[Finding]:
