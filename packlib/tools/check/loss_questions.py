@@ -88,8 +88,28 @@ def _borders(weighing: Weighing) -> Finding:
     return Finding.failed("targets at borders", f"{evidence}: {share:.2g} of the loss.", names)
 
 
-def _asked_otherwise(checked: CheckedBatch, evidence: str) -> Finding:
-    name, values = why_asked_otherwise(checked)
+def _of_two_parts(weighing: Weighing, evidence: str) -> Finding | None:
+    """Answer if the loss is made of two parts, each of which is a mean, or one a mean and the other a sum."""
+    if weighing.two_parts is None:
+        return None
+    first, second = (_WORDS[name] for name in weighing.two_parts)
+    evidence += f", as of two parts: {first}, and {second}"
+    if "constant" not in weighing.two_parts or weighing.wanted == "constant":
+        return Finding("mean", PASSED, f"{evidence}.")
+    if weighing.wanted is not None:
+        found = f"{_WORDS['constant']}, in a part of the loss"
+        return Finding.failed("mean", f"{evidence}.", "other mean", found=found, wanted=weighing.wanted)
+    evidence += (
+        ". So what one part weighs beside the other depends on what a batch holds: right if a sum is meant, as where "
+        "it is divided by a fixed number, and wrong if a mean is. Say by reduction which is meant"
+    )
+    return Finding("mean", INCONCLUSIVE, f"{evidence}.")
+
+
+def _asked_otherwise(weighing: Weighing, evidence: str) -> Finding:
+    name, values = why_asked_otherwise(weighing.checked)
+    if name == "asked otherwise" and all(batch.loss.certain for batch in weighing.batches):
+        name = "weighed otherwise"
     return Finding.failed("mean", f"{evidence}.", name, **values)
 
 
@@ -268,7 +288,8 @@ def _mean(weighing: Weighing, spoiled: bool, leaks: bool, spoiled_heads: bool) -
             return Finding("mean", INCONCLUSIVE, f"{evidence}; other slots are asked than there are labels for.")
         name = next(iter(fitting), "company")
         if name == "company" and clean and off > _OTHERWISE and not checked.called.share_rows:
-            return _asked_otherwise(checked, f"{evidence}. Their gradients change by {off:.2g} besides their size")
+            evidence += f". Their gradients change by {off:.2g} besides their size"
+            return _of_two_parts(weighing, evidence) or _asked_otherwise(weighing, evidence)
         names = name if name in ("pack mean", "slot mean", "company") else "scaled"
         names = "parts" if names == "company" and checked.called.share_rows else names
         return Finding.failed("mean", f"{evidence}.", names, how=name)
@@ -301,7 +322,7 @@ def _mean(weighing: Weighing, spoiled: bool, leaks: bool, spoiled_heads: bool) -
             share = f"{loss.beside:.2g} of the loss" if loss.certain and loss.value else "a part of the loss"
             evidence += f": {share} does not pass through the scores and depends on what shares a batch, as a loss "
             return Finding("mean", INCONCLUSIVE, f"{evidence}that balances experts does by design.")
-        return _asked_otherwise(checked, evidence)
+        return _asked_otherwise(weighing, evidence)
     if wanted is not None and wanted not in fitting:
         return Finding.failed("mean", f"{evidence}.", "other mean", found=_WORDS[fitting[0]], wanted=wanted)
     if clean and not spoiled and weighing.by_gradient and (apart := _parameters_apart(weighing)) > 10 * weighing.limit:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
+import torch
 
 from packlib.batches import IGNORED
 from packlib.tools.check.collated_batch import CheckedBatch
@@ -168,6 +169,36 @@ class Weighing:
                 return found
         own = self.by_gradient and self._steady([batch.weight for batch in self.batches if batch.weight])
         return [("own", False)] if own else []
+
+    @cached_property
+    def two_parts(self) -> tuple[str, str] | None:
+        """The rules of two parts of a loss, as of an entropy bonus beside a policy gradient; None if no two fit.
+
+        The gradient of a unit is the sum of two then, which each batch weighs by their rules.
+        """
+        names = [name for name in RULES if name != "group" or self.checked.grouped]
+        for pair in itertools.combinations(names, 2):
+            off = [self._off_two(unit, [RULES[name] for name in pair]) for unit in self.whole.alone]
+            if off and max(off) <= 10 * self.limit:
+                return pair
+        return None
+
+    def _off_two(self, unit: int, rules: Sequence[Rule]) -> float:
+        """Return how far the gradients of a unit are from two parts that batches weigh by two rules, relatively."""
+        alone = self.whole.alone[unit]
+        held = [batch.loss for batch in self.batches if unit in batch.alone]
+        weights = [[_by(rule, loss, alone, True, unit) for rule in rules] for loss in (alone, *held)]
+        rows = []
+        for loss in (alone, *held):
+            keys, at, _ = np.intersect1d(loss.key, alone.key, return_indices=True)
+            if loss.pull is None or (keys >= 0).sum() != (alone.key >= 0).sum():
+                return np.inf
+            rows.append(loss.pull[at[keys >= 0]].flatten())
+        if np.linalg.matrix_rank(weights, tol=1e-3) < 2:
+            return np.inf
+        values, matrix = torch.stack(rows), torch.tensor(weights, dtype=torch.float64)
+        rest = values - matrix @ torch.linalg.lstsq(matrix, values).solution
+        return float(rest.norm() / values.norm().clamp(min=1e-300))
 
     def _fits(self, rule: Rule, by_labels: bool) -> bool:
         if not self.by_gradient and not by_labels:
