@@ -182,7 +182,7 @@ def accumulation(checked: CheckedBatch, weighing: Weighing, step: Callable | Non
         yield Finding(question, NOT_ASKED, "What your trainer does on several ranks is not known: pass step.")
         return
     if any(batch.is_silent for batch in weighing.batches[2:]):
-        yield Finding(question, INCONCLUSIVE, _NO_GRADIENT_ALONE)
+        yield Finding(question, NOT_ASKED if step is None else INCONCLUSIVE, _NO_GRADIENT_ALONE)
         return
     if step is None:
         yield _given_the_count(checked, weighing, parts)

@@ -1,6 +1,6 @@
 """The questions about a loss: which slots it asks for which targets, and whether what a sequence weighs is its own."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import torch
@@ -155,7 +155,7 @@ def labels_of(loss: Loss, elsewhere: np.ndarray) -> Finding:
     evidence += f" The loss depends on the scores of {aside} slots without a label besides." * bool(aside)
     misplaced = misplaced_column(checked) if picked else None
     crosses = loss.certain and bool((loss.factor[asked] > 0).all())  # else an advantage or a clip may be the reason
-    names = {
+    by_place = {
         "ahead": shift == 1 and not checked.causal and loss.known,
         "shifted twice": shift == 2,
         "not shifted": shift == 0 and checked.causal and loss.known,
@@ -164,25 +164,29 @@ def labels_of(loss: Loss, elsewhere: np.ndarray) -> Finding:
         "misplaced column": picked and misplaced is not None,
         "picked": picked,
         "labels": wrong,
+    }
+    besides = {
         "prompts": prompts and loss.known,
         "trained padding": padding > len(loss.pieces),  # one after each sequence is an end token
         "prompts besides": prompts and loss.given and not loss.known,
         "aside": aside,
     }
-    name = next((name for name, failed in names.items() if failed), None)
+    name = _first(by_place)
+    why: LeftOut | None = LeftOut(PASSED, "as with a clipped ratio, or an advantage of 0")
+    if name is None and lost and crosses and loss.given:
+        why = why_left_out(loss, missing, labeled)
+    name = name or ("labels" if why is None else _first(besides))
     if name is not None:
         return Finding.failed("labels", evidence, name, **(misplaced or {}))
-    if not lost:
+    if prompts or not lost:
         return Finding("labels", INCONCLUSIVE if prompts else PASSED, evidence)
-    why: LeftOut | None = LeftOut(PASSED, "as with a clipped ratio, or an advantage of 0")
-    if crosses and loss.given:
-        why = why_left_out(loss, missing, labeled)
-    if why is None:
-        return Finding.failed("labels", evidence, "labels")
-    if prompts:
-        return Finding("labels", INCONCLUSIVE, evidence)
     evidence = f"{count - lost} of {count} labels have a gradient; the other {lost} have none in any batch"
-    return Finding("labels", why.verdict, f"{evidence}: {why.said}.".replace("..", "."))
+    return Finding("labels", why.verdict, f"{evidence}: {why.said}.")  # type: ignore[union-attr]
+
+
+def _first(names: Mapping[str, object]) -> str | None:
+    """Return the first name whose value is true; None if there is none."""
+    return next((name for name, value in names.items() if value), None)
 
 
 def _learns_from_others(weighing: Weighing) -> bool:
