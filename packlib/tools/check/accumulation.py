@@ -172,7 +172,7 @@ def accumulation(checked: CheckedBatch, weighing: Weighing, step: Callable | Non
     question = "accumulation"
     parts = [batch.loss for batch in weighing.batches[2:]]
     parted = ranks() > 1 and not checked.called.share_rows
-    if weighing.whole.loss.value is None or (weighing.whole.loss.value == 0 and weighing.whole.is_silent):
+    if weighing.whole.loss.value is None or weighing.is_silent:
         yield Finding(question, INCONCLUSIVE, "There is no loss of two micro-batches that has a gradient.")
         return
     if weighing.rule is None:

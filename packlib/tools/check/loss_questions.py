@@ -44,7 +44,7 @@ def loss_questions(checked: CheckedBatch, weighing: Weighing, leaks: bool) -> It
         yield from (Finding(question, INCONCLUSIVE, f"{said}.") for question in ("targets at borders", "labels"))
         yield Finding.failed("mean", f"{said}.", "nan loss")
         return
-    if loss.value == 0 and weighing.whole.is_silent:
+    if weighing.is_silent:
         yield from (Finding(question, INCONCLUSIVE, _SILENT) for question in ("targets at borders", "labels", "mean"))
         return
     steep = loss.steepest * loss.touched.sum()  # a mean divides what rounding leaves, too

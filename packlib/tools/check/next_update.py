@@ -19,7 +19,7 @@ _UPDATES = 3  # in a row
 
 def next_update(checked: CheckedBatch, weighing: Weighing, step: Callable | None) -> Iterator[Finding]:
     """Ask whether an update right after another one has nothing of it: its gradients were cleared."""
-    if step is None or weighing.whole.loss.value is None or weighing.whole.is_silent:
+    if step is None or weighing.whole.loss.value is None or weighing.is_silent:
         return
     question = "next update"
     batches = [batch.loss.batch for batch in weighing.batches[2:]]

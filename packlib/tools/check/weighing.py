@@ -95,7 +95,7 @@ class Weighed:
     @property
     def is_silent(self) -> bool:
         """Return whether the loss of the batch has no gradient, as where all advantages are 0."""
-        return not self.loss.touched.any() and (self.loss.pull is None or not bool(self.loss.pull.any()))
+        return _is_silent(self.loss)
 
     @property
     def off_through(self) -> float | None:
@@ -113,6 +113,10 @@ class Weighed:
         if unit not in known:
             known[unit] = Loss(checked, checked.collate(checked.of_units([unit])))
         return known[unit]
+
+
+def _is_silent(loss: Loss) -> bool:
+    return not loss.touched.any() and loss.pull is not None and not bool(loss.pull.any())
 
 
 def _times(loss: Loss, alone: Loss, name: str) -> tuple[float, float] | None:
@@ -150,6 +154,12 @@ class Weighing:
     @property
     def whole(self) -> Weighed:
         return self.batches[0]
+
+    @cached_property
+    def is_silent(self) -> bool:
+        """Return whether no loss has a value or a gradient, neither that of the batch nor that of a unit alone."""
+        losses = [self.whole.loss, *self.whole.alone.values()]
+        return all(loss.value == 0 and _is_silent(loss) for loss in losses)
 
     @cached_property
     def by_gradient(self) -> bool:
