@@ -4,6 +4,7 @@ import check_fifth as fifth
 from check_cases import SEGMENTS, Tiny, dense
 from check_reports import SHORT
 from check_table import checked
+from torch import nn
 
 
 def test_a_rule_by_length_is_told_to_the_check_by_labels():
@@ -40,3 +41,26 @@ def learning_prompts(rows):
 def test_of_lost_labels_and_learned_prompts_the_lost_labels_are_named():
     found = checked((Picking("attention"), learning_prompts, SHORT))
     assert "labels are lost or belong to other tokens" in found["labels"].cause, found
+
+
+def test_groups_that_are_left_out_of_the_count_are_no_company():
+    """The smaller batch is then without a gradient, and says nothing of the mean."""
+    found = checked(fifth.grouped(filtered=True, without=(0,)))
+    assert found["mean"].verdict == "passed" and "gradients fit a mean over tokens" in found["mean"].evidence, found
+
+
+class BalancedHeads(fifth.Heads):
+    """Heads that look ahead, each divided by its own targets, and a balance of experts over the batch."""
+
+    def __init__(self):
+        super().__init__("own")
+        self.router = nn.Linear(24, 4)
+
+    def _loss(self, logits, labels, segments, items):
+        share = self.router(3 * self.states).softmax(-1)[segments > 0].mean(0)
+        return super()._loss(logits, labels, segments, items) + 0.4 * (share * share).sum()
+
+
+def test_what_passes_through_no_head_is_not_taken_for_heads():
+    found = checked((BalancedHeads(), dense(**SEGMENTS), SHORT))["mean"]
+    assert found.verdict == "inconclusive" and "balances experts" in found.evidence, found
