@@ -77,7 +77,7 @@ def checked(case: tuple) -> PackingCheck:
 
 def row(kind: str, name: str, found: PackingCheck) -> dict[str, str]:
     """A line of the table, but for the time that it took."""
-    files = later, public, kinds, second, third, fourth, sixth
+    files = later, public, kinds, second, third, fourth, fifth, sixth
     after = set(OPEN).union(*((file.RIGHT | file.FAULTS).keys() for file in files))
     changed = {name for file in files for name in file.CHANGED}
     made = "after the code" if name in after - changed else "with it"

@@ -44,6 +44,7 @@ def amounts(loss: Loss, by_labels: bool, unit: int | None = None, asked: np.ndar
     }
 
 
+_OF_TWO = 0.01  # how far gradients may be from two parts, also in half precision, where more would fit anything
 Rule = Callable[[dict[str, int]], float]
 RULES: dict[str, Rule] = {  # what a token, or a sequence, of a unit weighs
     "token": lambda has: 1 / has["tokens"],
@@ -189,7 +190,7 @@ class Weighing:
         names = [name for name in RULES if name != "group" or self.checked.grouped]
         for pair in itertools.combinations(names, 2):
             off = [self._off_two(unit, [RULES[name] for name in pair]) for unit in self.whole.alone]
-            if off and max(off) <= 10 * self.limit:
+            if off and max(off) <= min(10 * self.limit, _OF_TWO):
                 return pair
         return None
 
