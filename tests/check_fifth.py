@@ -363,3 +363,5 @@ OPEN = {
     "no group with an advantage": (
         lambda: grouped(without=(0, 1, 2, 3)), "mean", "The loss is 0 and has no gradient"),
 }  # fmt: skip
+
+CHANGED = (*RIGHT, *FAULTS, *OPEN)  # for which the code was changed

@@ -8,12 +8,14 @@ import time
 from pathlib import Path
 
 import check_beyond as beyond
+import check_fifth as fifth
 import check_fourth as fourth
 import check_kinds as kinds
 import check_later as later
 import check_public as public
 import check_reports as reports
 import check_second as second
+import check_sixth as sixth
 import check_third as third
 
 from packlib.tools.check import PackingCheck, check_packing
@@ -29,6 +31,8 @@ RIGHT = {
     **second.RIGHT,
     **third.RIGHT,
     **fourth.RIGHT,
+    **fifth.RIGHT,
+    **sixth.RIGHT,
 }
 FAULTS = {
     **reports.FAULTS,
@@ -39,10 +43,13 @@ FAULTS = {
     **second.FAULTS,
     **third.FAULTS,
     **fourth.FAULTS,
+    **fifth.FAULTS,
+    **sixth.FAULTS,
 }
+INCONCLUSIVE = kinds.OPEN | second.OPEN | third.OPEN | fourth.OPEN | fifth.OPEN | sixth.OPEN
 OPEN = {
     **later.MISSED,
-    **{name: case[0] for name, case in (kinds.OPEN | second.OPEN | third.OPEN | fourth.OPEN).items()},
+    **{name: case[0] for name, case in INCONCLUSIVE.items()},
 }  # missed, or inconclusive
 REPORTS = {  # of set-ups whose names say less
     "axolotl 1375": "axolotl-ai-cloud/axolotl#1375",
@@ -70,7 +77,7 @@ def checked(case: tuple) -> PackingCheck:
 
 def row(kind: str, name: str, found: PackingCheck) -> dict[str, str]:
     """A line of the table, but for the time that it took."""
-    files = later, public, kinds, second, third, fourth
+    files = later, public, kinds, second, third, fourth, fifth, sixth
     after = set(OPEN).union(*((file.RIGHT | file.FAULTS).keys() for file in files))
     changed = {name for file in files for name in file.CHANGED}
     made = "after the code" if name in after - changed else "with it"

@@ -56,6 +56,13 @@ _AMPLIFIES = (
     "change {change:.2g} of it, as where values near zero are divided by their size. So it is not known whether it is "
     "made of their sum."
 )
+_DRAWS = (
+    "The step draws noise of its own: with other random numbers {share:.2g} of what is applied is other. Whether the "
+    "rest is made of their sum is not known: let step draw none while it is checked."
+)
+_ADDS_NOISE = (
+    "The step adds noise of its own to their sum, {share:.2g} of what is applied; noise aside it is their sum."
+)
 _ALL_LABELS = "It divides by all labels, also those of first tokens, which nothing predicts."
 _UNSEEN = (
     "Its optimizer steps {unseen} that are neither parameters of model nor a copy of one, as where all are laid into "
@@ -142,6 +149,11 @@ class _Measured:
     evidence: str
 
     def __post_init__(self) -> None:
+        self.set_applied(self.applied, self.weights)
+
+    def set_applied(self, applied: Tensor, weights: np.ndarray) -> None:
+        """Take something for what was applied, and what micro-batches weigh in it."""
+        self.applied, self.weights = applied, weights
         self.rest = self.applied - torch.stack(self.gradients, 1) @ torch.from_numpy(self.weights)
         self.relative_rest = self.relative(self.rest)
 
@@ -160,7 +172,7 @@ def accumulation(checked: CheckedBatch, weighing: Weighing, step: Callable | Non
     question = "accumulation"
     parts = [batch.loss for batch in weighing.batches[2:]]
     parted = ranks() > 1 and not checked.called.share_rows
-    if weighing.whole.loss.value is None or (weighing.whole.loss.value == 0 and weighing.whole.is_silent):
+    if weighing.whole.loss.value is None or weighing.is_silent:
         yield Finding(question, INCONCLUSIVE, "There is no loss of two micro-batches that has a gradient.")
         return
     if weighing.rule is None:
@@ -170,7 +182,7 @@ def accumulation(checked: CheckedBatch, weighing: Weighing, step: Callable | Non
         yield Finding(question, NOT_ASKED, "What your trainer does on several ranks is not known: pass step.")
         return
     if any(batch.is_silent for batch in weighing.batches[2:]):
-        yield Finding(question, INCONCLUSIVE, _NO_GRADIENT_ALONE)
+        yield Finding(question, NOT_ASKED if step is None else INCONCLUSIVE, _NO_GRADIENT_ALONE)
         return
     if step is None:
         yield _given_the_count(checked, weighing, parts)
@@ -250,6 +262,7 @@ def _weigh(asked: _Asked) -> Finding:
         _fault_of_the_update(asked, measured)
         or _lost_gradients(asked, measured)
         or _beside_the_scores(asked, measured)
+        or _noise_of_the_step(asked, measured)
         or _noise(asked, measured)
         or _changed_after_the_sum(asked, measured)
         or _right_weights(asked, measured)
@@ -356,9 +369,40 @@ def _beside_the_scores(asked: _Asked, measured: _Measured) -> Finding | None:
     return None
 
 
+def _noise_of_the_step(asked: _Asked, measured: _Measured) -> Finding | None:
+    """If the step draws noise, answer that it hides the rest, or go on with the sum that it is added to.
+
+    What two calls with other random numbers have in common besides the sum is no noise.
+    """
+    if measured.relative_rest <= NEAR or ranks() > 1:
+        return None
+    still = replace(asked, still=True)  # the noise of a model that trains is asked about next
+    first, second = still.update(), replace(still, step=_with_other_numbers(asked)).update()
+    share = measured.relative(first.applied - second.applied)
+    if share <= NEAR or not (first.is_finite() and second.is_finite()):
+        return None
+    parts = first.applied - first.delivered, second.applied - second.delivered
+    by_chance = 2 * float(parts[0].norm() * parts[1].norm()) / len(parts[0]) ** 0.5
+    if float(parts[0] @ parts[1]) + by_chance > (NEAR * float(first.delivered.norm())) ** 2:
+        return Finding("accumulation", INCONCLUSIVE, f"{measured.evidence} {_DRAWS.format(share=share)}")
+    measured.evidence += f" {_ADDS_NOISE.format(share=share)}"
+    measured.set_applied(first.delivered, weights_in(first.delivered, measured.gradients))
+    return None
+
+
+def _with_other_numbers(asked: _Asked) -> Callable:
+    """Return the step with other random numbers, so that noise which it draws is another one."""
+
+    def step(model: nn.Module, batches: list[dict]) -> None:
+        asked.checked.called.reseed(1)
+        asked.step(model, batches)
+
+    return step
+
+
 def _noise(asked: _Asked, measured: _Measured) -> Finding | None:
-    """Answer with the model kept from training if noise drawn in training may be the rest of the update."""
-    if measured.relative_rest <= NEAR or asked.still:
+    """Answer with the model kept from training if noise drawn in training may be why the update is another one."""
+    if asked.still or (measured.relative_rest <= NEAR and measured.are_right()):
         return None
     quiet = replace(asked, still=True).update().applied
     if torch.equal(quiet, measured.update.applied):
@@ -381,18 +425,13 @@ def _changed_after_the_sum(asked: _Asked, measured: _Measured) -> Finding | None
     units = [unit for of_part in _units(asked) for unit in of_part]
     whole = Loss(asked.checked, asked.checked.collate(asked.checked.of_units(units)))
 
-    def with_other_numbers(model: nn.Module, batches: list[dict]) -> None:
-        """Call the step so that noise which it draws is another one."""
-        asked.checked.called.reseed(1)
-        asked.step(model, batches)
-
     ways = [[whole]]
     halves = _halved(asked)
     if sum(len(half.pieces) for half in halves) == len(whole.pieces):  # none was left over
         ways.append(halves)
     for parts in ways:
         try:
-            update = replace(asked, parts=parts, step=with_other_numbers).update()
+            update = replace(asked, parts=parts, step=_with_other_numbers(asked)).update()
         except ValueError:  # it takes two
             return None
         if update.steps != 1:

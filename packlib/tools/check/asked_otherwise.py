@@ -98,7 +98,7 @@ def _lies(values: np.ndarray, checked: CheckedBatch, name: str, slots: int) -> I
     """Say of each piece whether the values of its column lie so many slots behind its tokens, but for its ends."""
     for piece in checked.pieces:
         row = checked.few[piece.sequence]
-        if np.shape(row.get(name)) != np.shape(row["input_ids"]):
+        if name not in row or np.shape(row[name]) != np.shape(row["input_ids"]):
             yield False
             continue
         own = np.asarray(row[name], dtype=float)[piece.offsets]

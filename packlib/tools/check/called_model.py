@@ -193,7 +193,10 @@ class CalledModel:
                 p.requires_grad_()
 
     def disturbed(self, batch: Mapping[str, Any], width: int, seed: int) -> ModelCall:
-        """As a call in which embeddings and scores of this width have noise, so that the model says something else."""
+        """As a call in which the model says something else: embeddings and scores of this width have noise.
+
+        Seeds take turns: much noise; another sign, so that what is likely becomes unlikely; and all nearly alike.
+        """
         draw = torch.Generator().manual_seed(seed)
 
         def disturb(module: nn.Module, arguments: tuple, named: dict, output: Any) -> Tensor | None:
@@ -204,8 +207,8 @@ class CalledModel:
             scores = by_token is not None and by_token.shape[1] == width
             if not scores and not _reads(batch["input_ids"], given):
                 return None
-            noise = torch.randn(output.shape, generator=draw).to(output)
-            return output + _DISTURBED * output.detach().std() * noise
+            noise = output.detach().std() * torch.randn(output.shape, generator=draw).to(output)
+            return (output + _DISTURBED * noise, noise - output, 0.1 * (output + noise))[seed % 3]
 
         handle = nn.modules.module.register_module_forward_hook(disturb, with_kwargs=True)
         try:

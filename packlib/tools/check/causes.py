@@ -18,6 +18,7 @@ from packlib.tools.check.collated_batch import CheckedBatch, found_in
 from packlib.tools.check.locating import MASK, POSITIONS, Piece, has_slots, is_mask, owners, restarting
 
 _FAINT = 1e-3  # a gradient, relative to the largest: what is seen so little was meant to be hidden
+_GRAM = 3  # tokens that an n-gram reads before its last one, at most
 _NO_MASK = "none", "run on", "ones", "mask", "attention"
 
 
@@ -191,7 +192,7 @@ def why_leaks(checked: CheckedBatch) -> Why:
         return Why([cause, *causes], place, cured, field)
     if causes == ["state"]:
         if checked.own_slopes is not None and not checked.leak(None, checked.own_slopes):
-            causes = ["counted"]  # a state would pass gradients on
+            causes = ["ids before" if _reads_ids_before(checked) else "counted"]  # a state would pass gradients on
             if checked.own_leak("later"):
                 causes.append("rows")
         elif called.share_rows:  # which may be an attention: no rank has all of it to be cut
@@ -291,6 +292,17 @@ def _as_in_the_short_batch(checked: CheckedBatch, seen: np.ndarray) -> bool:
         if looks < width and sees < width:
             found[looks, sees] = True
     return bool(expected.any()) and np.array_equal(expected, found)
+
+
+def _reads_ids_before(checked: CheckedBatch) -> bool:
+    """Return True if nothing but the last tokens of a sequence change those of the next, as where n-grams are read."""
+    leak = checked.own_leak()
+    if leak is None:
+        return False
+    looks, sees = checked.pieces[leak.looks].slots, checked.pieces[leak.sees].slots
+    moved = checked.called(checked.moved(checked.batch, sees[:-_GRAM]))
+    change = checked.apart(moved.outputs, checked.seen.outputs)[looks]
+    return leak.sees + 1 == leak.looks and len(sees) > _GRAM and not bool((change > checked.least).any())
 
 
 def _partly(checked: CheckedBatch) -> bool:

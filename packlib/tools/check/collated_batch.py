@@ -141,8 +141,9 @@ class CheckedBatch(CalledBatch):
         first = None
         if like is None:
             self.short = self.collate(self.of_units(self._shortest_units()))
+            taken = called.taken
             first = called.runs(self.short)
-            called.taken = None  # what is said of a refused batch is said of that of all
+            called.taken = taken  # what is said of a refused batch is said of that of all
         super().__init__(called, batch, pieces, like)
         if like is not None:
             self.causal = like.causal

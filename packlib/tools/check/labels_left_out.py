@@ -15,7 +15,7 @@ from packlib.tools.rows.loss_masks import LOSS_MASKS
 
 _DRAWS = 16  # calls with other scores; a label that is chosen by scores is asked for in about half of them
 _OFTEN = 5  # draws: if half of the chosen labels are asked for in so many, one that never is was not chosen
-_MEANT = "If that is meant, give them the label -100 in your sequences, as the check cannot know it."
+_MEANT = "If that is meant, give them the label -100 in your sequences, as the check cannot know it"
 
 
 class LeftOut(NamedTuple):

@@ -1,6 +1,6 @@
 """The questions about a loss: which slots it asks for which targets, and whether what a sequence weighs is its own."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import torch
@@ -44,7 +44,7 @@ def loss_questions(checked: CheckedBatch, weighing: Weighing, leaks: bool) -> It
         yield from (Finding(question, INCONCLUSIVE, f"{said}.") for question in ("targets at borders", "labels"))
         yield Finding.failed("mean", f"{said}.", "nan loss")
         return
-    if loss.value == 0 and weighing.whole.is_silent:
+    if weighing.is_silent:
         yield from (Finding(question, INCONCLUSIVE, _SILENT) for question in ("targets at borders", "labels", "mean"))
         return
     steep = loss.steepest * loss.touched.sum()  # a mean divides what rounding leaves, too
@@ -88,8 +88,28 @@ def _borders(weighing: Weighing) -> Finding:
     return Finding.failed("targets at borders", f"{evidence}: {share:.2g} of the loss.", names)
 
 
-def _asked_otherwise(checked: CheckedBatch, evidence: str) -> Finding:
-    name, values = why_asked_otherwise(checked)
+def _of_two_parts(weighing: Weighing, evidence: str) -> Finding | None:
+    """Answer if the loss is made of two parts, each of which is a mean, or one a mean and the other a sum."""
+    if weighing.two_parts is None:
+        return None
+    first, second = (_WORDS[name] for name in weighing.two_parts)
+    evidence += f", as of two parts: {first}, and {second}"
+    if "constant" not in weighing.two_parts or weighing.wanted == "constant":
+        return Finding("mean", PASSED, f"{evidence}.")
+    if weighing.wanted is not None:
+        found = f"{_WORDS['constant']}, in a part of the loss"
+        return Finding.failed("mean", f"{evidence}.", "other mean", found=found, wanted=weighing.wanted)
+    evidence += (
+        ". So what one part weighs beside the other depends on what a batch holds: right if a sum is meant, as where "
+        "it is divided by a fixed number, and wrong if a mean is. Say by reduction which is meant"
+    )
+    return Finding("mean", INCONCLUSIVE, f"{evidence}.")
+
+
+def _asked_otherwise(weighing: Weighing, evidence: str) -> Finding:
+    name, values = why_asked_otherwise(weighing.checked)
+    if name == "asked otherwise" and all(batch.loss.certain for batch in weighing.batches):
+        name = "weighed otherwise"
     return Finding.failed("mean", f"{evidence}.", name, **values)
 
 
@@ -135,7 +155,7 @@ def labels_of(loss: Loss, elsewhere: np.ndarray) -> Finding:
     evidence += f" The loss depends on the scores of {aside} slots without a label besides." * bool(aside)
     misplaced = misplaced_column(checked) if picked else None
     crosses = loss.certain and bool((loss.factor[asked] > 0).all())  # else an advantage or a clip may be the reason
-    names = {
+    by_place = {
         "ahead": shift == 1 and not checked.causal and loss.known,
         "shifted twice": shift == 2,
         "not shifted": shift == 0 and checked.causal and loss.known,
@@ -144,25 +164,29 @@ def labels_of(loss: Loss, elsewhere: np.ndarray) -> Finding:
         "misplaced column": picked and misplaced is not None,
         "picked": picked,
         "labels": wrong,
+    }
+    besides = {
         "prompts": prompts and loss.known,
         "trained padding": padding > len(loss.pieces),  # one after each sequence is an end token
         "prompts besides": prompts and loss.given and not loss.known,
         "aside": aside,
     }
-    name = next((name for name, failed in names.items() if failed), None)
+    name = _first(by_place)
+    why: LeftOut | None = LeftOut(PASSED, "as with a clipped ratio, or an advantage of 0")
+    if name is None and lost and crosses and loss.given:
+        why = why_left_out(loss, missing, labeled)
+    name = name or ("labels" if why is None else _first(besides))
     if name is not None:
         return Finding.failed("labels", evidence, name, **(misplaced or {}))
-    if not lost:
+    if prompts or not lost:
         return Finding("labels", INCONCLUSIVE if prompts else PASSED, evidence)
-    why: LeftOut | None = LeftOut(PASSED, "as with a clipped ratio, or an advantage of 0")
-    if crosses and loss.given:
-        why = why_left_out(loss, missing, labeled)
-    if why is None:
-        return Finding.failed("labels", evidence, "labels")
-    if prompts:
-        return Finding("labels", INCONCLUSIVE, evidence)
     evidence = f"{count - lost} of {count} labels have a gradient; the other {lost} have none in any batch"
-    return Finding("labels", why.verdict, f"{evidence}: {why.said}.".replace("..", "."))
+    return Finding("labels", why.verdict, f"{evidence}: {why.said}.")  # type: ignore[union-attr]
+
+
+def _first(names: Mapping[str, object]) -> str | None:
+    """Return the first name whose value is true; None if there is none."""
+    return next((name for name, value in names.items() if value), None)
 
 
 def _learns_from_others(weighing: Weighing) -> bool:
@@ -271,7 +295,8 @@ def _mean(weighing: Weighing, spoiled: bool, leaks: bool, spoiled_heads: bool) -
             return Finding("mean", INCONCLUSIVE, f"{evidence}; other slots are asked than there are labels for.")
         name = next(iter(fitting), "company")
         if name == "company" and clean and off > _OTHERWISE and not checked.called.share_rows:
-            return _asked_otherwise(checked, f"{evidence}. Their gradients change by {off:.2g} besides their size")
+            evidence += f". Their gradients change by {off:.2g} besides their size"
+            return _of_two_parts(weighing, evidence) or _asked_otherwise(weighing, evidence)
         names = name if name in ("pack mean", "slot mean", "company") else "scaled"
         names = "parts" if names == "company" and checked.called.share_rows else names
         return Finding.failed("mean", f"{evidence}.", names, how=name)
@@ -304,7 +329,7 @@ def _mean(weighing: Weighing, spoiled: bool, leaks: bool, spoiled_heads: bool) -
             share = f"{loss.beside:.2g} of the loss" if loss.certain and loss.value else "a part of the loss"
             evidence += f": {share} does not pass through the scores and depends on what shares a batch, as a loss "
             return Finding("mean", INCONCLUSIVE, f"{evidence}that balances experts does by design.")
-        return _asked_otherwise(checked, evidence)
+        return _asked_otherwise(weighing, evidence)
     if wanted is not None and wanted not in fitting:
         return Finding.failed("mean", f"{evidence}.", "other mean", found=_WORDS[fitting[0]], wanted=wanted)
     if clean and not spoiled and weighing.by_gradient and (apart := _parameters_apart(weighing)) > 10 * weighing.limit:

@@ -19,7 +19,7 @@ _UPDATES = 3  # in a row
 
 def next_update(checked: CheckedBatch, weighing: Weighing, step: Callable | None) -> Iterator[Finding]:
     """Ask whether an update right after another one has nothing of it: its gradients were cleared."""
-    if step is None or weighing.whole.loss.value is None or weighing.whole.is_silent:
+    if step is None or weighing.whole.loss.value is None or weighing.is_silent:
         return
     question = "next update"
     batches = [batch.loss.batch for batch in weighing.batches[2:]]
@@ -71,7 +71,9 @@ def next_update(checked: CheckedBatch, weighing: Weighing, step: Callable | None
             evidence += f"{first_weights[0]:.3g} and {first_weights[1]:.3g} in the first."
             yield Finding.failed(question, evidence, "other update")
             return
-    yield Finding(question, INCONCLUSIVE, f"{evidence}: step keeps a count or a state besides the gradients.")
+    yield Finding(
+        question, INCONCLUSIVE, f"{evidence}: step keeps a count or a state besides the gradients, or draws noise."
+    )
 
 
 def without_labels(checked: CheckedBatch, step: Callable | None) -> Iterator[Finding]:

@@ -58,8 +58,7 @@ def in_two_orders(
     if not any(_apart(name, of_forth[0], of_back[0]) > _LEAST for name in _NAMES):
         return InTwoOrders("", "", rate_moves)
     # not forth, back: what every second call does is no order; nor is what other random numbers or rounding do
-    later_back, later_forth = updates(back, forth, seed=1)
-    last_forth, last_back = updates(forth, back, seed=2)
+    later_back, later_forth, last_forth, last_back = updates(back, forth, forth, back, seed=1)
     of_forth += [later_forth, last_forth, *updates(forth, damping=NUDGE)]
     of_back += [later_back, last_back]
     unknown = ""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
+import torch
 
 from packlib.batches import IGNORED
 from packlib.tools.check.collated_batch import CheckedBatch
@@ -43,6 +44,7 @@ def amounts(loss: Loss, by_labels: bool, unit: int | None = None, asked: np.ndar
     }
 
 
+_OF_TWO = 0.01  # how far gradients may be from two parts, also in half precision, where more would fit anything
 Rule = Callable[[dict[str, int]], float]
 RULES: dict[str, Rule] = {  # what a token, or a sequence, of a unit weighs
     "token": lambda has: 1 / has["tokens"],
@@ -94,7 +96,7 @@ class Weighed:
     @property
     def is_silent(self) -> bool:
         """Return whether the loss of the batch has no gradient, as where all advantages are 0."""
-        return not self.loss.touched.any() and (self.loss.pull is None or not bool(self.loss.pull.any()))
+        return _is_silent(self.loss)
 
     @property
     def off_through(self) -> float | None:
@@ -112,6 +114,10 @@ class Weighed:
         if unit not in known:
             known[unit] = Loss(checked, checked.collate(checked.of_units([unit])))
         return known[unit]
+
+
+def _is_silent(loss: Loss) -> bool:
+    return not loss.touched.any() and loss.pull is not None and not bool(loss.pull.any())
 
 
 def _times(loss: Loss, alone: Loss, name: str) -> tuple[float, float] | None:
@@ -151,6 +157,12 @@ class Weighing:
         return self.batches[0]
 
     @cached_property
+    def is_silent(self) -> bool:
+        """Return whether no loss has a value or a gradient, neither that of the batch nor that of a unit alone."""
+        losses = [self.whole.loss, *self.whole.alone.values()]
+        return all(loss.value == 0 and _is_silent(loss) for loss in losses)
+
+    @cached_property
     def by_gradient(self) -> bool:
         """Return True if weights are known; otherwise rules are tried on the losses themselves.
 
@@ -168,6 +180,36 @@ class Weighing:
                 return found
         own = self.by_gradient and self._steady([batch.weight for batch in self.batches if batch.weight])
         return [("own", False)] if own else []
+
+    @cached_property
+    def two_parts(self) -> tuple[str, str] | None:
+        """The rules of two parts of a loss, as of an entropy bonus beside a policy gradient; None if no two fit.
+
+        The gradient of a unit is the sum of two then, which each batch weighs by their rules.
+        """
+        names = [name for name in RULES if name != "group" or self.checked.grouped]
+        for pair in itertools.combinations(names, 2):
+            off = [self._off_two(unit, [RULES[name] for name in pair]) for unit in self.whole.alone]
+            if off and max(off) <= min(10 * self.limit, _OF_TWO):
+                return pair
+        return None
+
+    def _off_two(self, unit: int, rules: Sequence[Rule]) -> float:
+        """Return how far the gradients of a unit are from two parts that batches weigh by two rules, relatively."""
+        alone = self.whole.alone[unit]
+        held = [batch.loss for batch in self.batches if unit in batch.alone]
+        weights = [[_by(rule, loss, alone, True, unit) for rule in rules] for loss in (alone, *held)]
+        rows = []
+        for loss in (alone, *held):
+            keys, at, _ = np.intersect1d(loss.key, alone.key, return_indices=True)
+            if loss.pull is None or (keys >= 0).sum() != (alone.key >= 0).sum():
+                return np.inf
+            rows.append(loss.pull[at[keys >= 0]].flatten())
+        if np.linalg.matrix_rank(weights, tol=1e-3) < 2:
+            return np.inf
+        values, matrix = torch.stack(rows), torch.tensor(weights, dtype=torch.float64)
+        rest = values - matrix @ torch.linalg.lstsq(matrix, values).solution
+        return float(rest.norm() / values.norm().clamp(min=1e-300))
 
     def _fits(self, rule: Rule, by_labels: bool) -> bool:
         if not self.by_gradient and not by_labels:

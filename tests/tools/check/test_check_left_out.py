@@ -1,31 +1,10 @@
-"""`check_packing` on losses that choose what they learn from: labels without a gradient, groups without advantages."""
+"""`check_packing` on labels that a loss leaves out by its own rule."""
 
 import check_fifth as fifth
-import pytest
 from check_cases import SEGMENTS, Tiny, dense
 from check_reports import SHORT
 from check_table import checked
-
-
-@pytest.mark.parametrize("name", fifth.RIGHT, ids=lambda name: name.replace(" ", "_"))
-def test_what_is_right_raises_no_alarm(name):
-    found = checked(fifth.RIGHT[name]())
-    assert found.exact is True, found
-
-
-@pytest.mark.parametrize("name", fifth.FAULTS, ids=lambda name: name.replace(" ", "_"))
-def test_a_fault_is_found_and_its_cause_named(name):
-    case, question, words = fifth.FAULTS[name]
-    found = checked(case())[question]
-    assert found.verdict == "failed" and words in found.cause, found
-
-
-@pytest.mark.parametrize("name", fifth.OPEN, ids=lambda name: name.replace(" ", "_"))
-def test_what_a_call_cannot_tell_is_inconclusive_and_says_why(name):
-    case, question, words = fifth.OPEN[name]
-    found = checked(case())
-    assert found.exact is None and found[question].verdict == "inconclusive", found
-    assert words in found[question].evidence, found
+from torch import nn
 
 
 def test_a_rule_by_length_is_told_to_the_check_by_labels():
@@ -38,3 +17,50 @@ def test_a_rule_by_length_is_told_to_the_check_by_labels():
 def test_a_choice_by_scores_says_how_many_labels_it_leaves_out():
     found = checked((fifth.Selective(), dense(**SEGMENTS), SHORT))["labels"]
     assert "with other scores they have one" in found.evidence, found
+
+
+def test_a_group_without_advantage_is_not_asked_what_it_weighs_if_no_step_is_given():
+    model, collate, rows, options = fifth.grouped(without=(0,))
+    found = checked((model, collate, rows, {"group": options["group"]}))
+    assert found.exact is True and "has no gradient alone" in found.not_asked["accumulation"], found
+
+
+class Picking(Tiny):
+    """Learns no token whose id is a multiple of 3, and counts it."""
+
+    def _loss(self, logits, labels, segments, items):
+        target = fifth.next_labels(labels)
+        each = fifth.entropies(logits, target)
+        return (each * (target % 3 > 0)).sum() / (target != -100).sum()
+
+
+def learning_prompts(rows):
+    return dense(**SEGMENTS)([{**row, "labels": row["input_ids"]} for row in rows])
+
+
+def test_of_lost_labels_and_learned_prompts_the_lost_labels_are_named():
+    found = checked((Picking("attention"), learning_prompts, SHORT))
+    assert "labels are lost or belong to other tokens" in found["labels"].cause, found
+
+
+def test_groups_that_are_left_out_of_the_count_are_no_company():
+    """The smaller batch is then without a gradient, and says nothing of the mean."""
+    found = checked(fifth.grouped(filtered=True, without=(0,)))
+    assert found["mean"].verdict == "passed" and "gradients fit a mean over tokens" in found["mean"].evidence, found
+
+
+class BalancedHeads(fifth.Heads):
+    """Heads that look ahead, each divided by its own targets, and a balance of experts over the batch."""
+
+    def __init__(self):
+        super().__init__("own")
+        self.router = nn.Linear(24, 4)
+
+    def _loss(self, logits, labels, segments, items):
+        share = self.router(3 * self.states).softmax(-1)[segments > 0].mean(0)
+        return super()._loss(logits, labels, segments, items) + 0.4 * (share * share).sum()
+
+
+def test_what_passes_through_no_head_is_not_taken_for_heads():
+    found = checked((BalancedHeads(), dense(**SEGMENTS), SHORT))["mean"]
+    assert found.verdict == "inconclusive" and "balances experts" in found.evidence, found
