@@ -52,12 +52,12 @@ class RowLength:
         return self.slots / self.tokens
 
     def work(self, form: Form) -> float:
-        """The work for a kept token, in the form that the model gets."""
+        """Return the work for a kept token, in the form that the model gets."""
         return self.skipping if form == "bounds" else self.dense
 
 
 def count_cut(whole: LengthHistogram, max_length: int, overlong: CutRule) -> tuple[int, int]:
-    """Sequences that are longer than a row, and their tokens that are lost, or that go to further pieces."""
+    """Count the sequences that are longer than a row, and their tokens that are lost, or that go to further pieces."""
     over = whole.counts[max_length + 1 :]
     beyond = np.arange(1, len(over) + 1) + (max_length if overlong == "drop" else 0)
     return int(over.sum()), int(over @ beyond)
@@ -97,7 +97,7 @@ def try_lengths(
     longest: int | None = None,
     method: Method = "auto",
 ) -> tuple[tuple[RowLength, ...], dict[int, PackingPlan]]:
-    """Rows of `max_length`, and a dozen that are shorter or longer, from a quarter to four times; ascending.
+    """Try rows of `max_length`, and a dozen that are shorter or longer, from a quarter to four times; ascending.
 
     Today's row length and the best one of each form get the best plan of the fast methods, since a bad plan for one
     would favor another. All others are packed by LPFHP. Where there are many different lengths, that takes long: then
@@ -140,7 +140,7 @@ def try_lengths(
 
 
 def _others(whole: LengthHistogram, max_length: int, most: int) -> list[int]:
-    """The row lengths to try, without that of now: parts of it, and rows for the longest sequence and for two of it."""
+    """List the row lengths to try beside that of now: parts of it, and rows for one and two of the longest sequence."""
     step = 8 if max_length >= 64 else 1
     longest = int(whole.counts.nonzero()[0][-1])
     tops = {round(max_length * part / step) * step for part in TRIED}
@@ -151,7 +151,7 @@ def _others(whole: LengthHistogram, max_length: int, most: int) -> list[int]:
 
 
 def cuts_less(tried: tuple[RowLength, ...], now: RowLength, all_tokens: int) -> RowLength | None:
-    """The shortest row that cuts at most 2 % of the tokens, or else the one that cuts least, if that is half at most.
+    """Return the shortest row that cuts at most 2 % of the tokens, or else the one that cuts least, if half at most.
 
     None if there is none, or if `now` cuts so few.
     """
@@ -162,25 +162,25 @@ def cuts_less(tried: tuple[RowLength, ...], now: RowLength, all_tokens: int) -> 
 
 
 def allowed(tried: tuple[RowLength, ...], max_length: int) -> list[RowLength]:
-    """The rows that cut no more tokens than that of now."""
+    """List the rows that cut no more tokens than that of now."""
     now = next(row for row in tried if row.max_length == max_length)
     return [row for row in tried if row.tokens_cut <= now.tokens_cut]
 
 
 def choose(tried: tuple[RowLength, ...], max_length: int, form: Form) -> RowLength:
-    """The row length to take: the shortest within 2 % of the least work, of those that cut no more tokens than now."""
+    """Choose the row length: the shortest within 2 % of the least work, of those that cut no more tokens than now."""
     rows = allowed(tried, max_length)
     least = min(row.work(form) for row in rows)
     return next(row for row in rows if row.work(form) <= (1 + WORTH) * least)
 
 
 def form_of(tried: tuple[RowLength, ...], max_length: int) -> Form:
-    """The form to advise: a dense mask, unless bounds save over 5 % of its work, each in the row length to take."""
+    """Choose the form: a dense mask, unless bounds save over 5 % of its work, each in the row length to take."""
     bounds, dense = (choose(tried, max_length, form) for form in FORMS)
     return "bounds" if 1 - bounds.skipping / dense.dense >= SAVED else "dense"
 
 
 def next_best(tried: tuple[RowLength, ...], max_length: int, form: Form, chosen: RowLength) -> RowLength | None:
-    """The best of the other rows that cut no more tokens than now; None if there is none."""
+    """Return the best of the other rows that cut no more tokens than now; None if there is none."""
     others = [row for row in allowed(tried, max_length) if row is not chosen]
     return min(others, key=lambda row: row.work(form), default=None)
