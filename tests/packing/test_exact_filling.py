@@ -135,3 +135,8 @@ def test_no_filling_has_fewer_packs_than_brute_force(histogram, depth, evenly):
     fewest = fewest_packs(histogram.expand().tolist(), histogram.max_length, depth)
     made = sum(repeats for _, repeats in packs)
     assert made >= fewest and (fewest > 1 or made == 1), "what fits into one pack comes into one"
+
+
+def test_of_several_triples_the_one_with_the_longest_sequence_is_taken():
+    """Beside 8 tokens, 7 + 3 + 2 fill a row of 20, and so do 6 + 4 + 2; no two do."""
+    assert plan([8, 7, 6, 4, 3, 2], 20, "exact_filling").strategies == [(8, 7, 3, 2), (6, 4)]

@@ -139,9 +139,8 @@ class ExactProgram:
         Args:
             pack_worth: what the most valuable pack is worth at these prices.
         """
-        bound = -(-exact_dot(self.counts[self.lengths], prices) // pack_worth)
-        if self._keep_if_more(prices, pack_worth) or bound > self.best.lower_bound:
-            self.best.prove(bound, Prices(self.by_length(prices, 0)))
+        if self._keep_if_more(prices, pack_worth):
+            self.best.prove(-(-self.worth // pack_worth), Prices(self.by_length(prices, 0)))
 
     def _keep_if_more(self, prices: np.ndarray, pack_worth: int) -> bool:
         worth = exact_dot(self.counts[self.lengths], prices)
