@@ -31,11 +31,6 @@ def highest(numbers: int) -> int:
     return numbers.bit_length() - 1
 
 
-def lowest(numbers: int) -> int:
-    """Return the lowest number of a set; -1 if the set is empty."""
-    return (numbers & -numbers).bit_length() - 1
-
-
 def sums_up_to(space: int, sizes: Sequence[int], start: int = 1) -> list[int]:
     """Return the sets of sums up to `space`: those of `start`, with the first size, with the first two, and so on.
 

@@ -55,7 +55,7 @@ def exact_filling(histogram: LengthHistogram, max_sequences_per_pack: int | None
 
 
 def fill_exactly(histogram: LengthHistogram, max_sequences_per_pack: int | None, evenly: bool) -> list[EqualPacks]:
-    """Do the same, with a choice of what a pack takes while places are scarce.
+    """Fill packs as `exact_filling` does, with a choice of what a pack takes while places are scarce.
 
     Args:
         evenly: whether each place then takes the longest sequence up to an equal share of the space; or else the

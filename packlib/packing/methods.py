@@ -191,7 +191,7 @@ def auto_plans(
             plans.append(_searched(histogram, plans, limit, options))
 
     def rank(made_plan: PackingPlan) -> tuple[int, int]:
-        """Fewest packs first; of as many, the plan whose bound is highest."""
+        """Return what the best plan has least of: packs, and of as many packs the distance to its bound."""
         proven = made_plan.lower_bound if made_plan.histogram == histogram else lower_bound
         return made_plan.num_packs, -proven
 

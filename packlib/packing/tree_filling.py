@@ -108,7 +108,7 @@ class Part:
 
     @cached_property
     def branches(self) -> tuple[list[int], list[int]]:
-        """Of a flat part, the slots of each leaf from large to small, and the leaves; short ones are left for later."""
+        """Sort the leaves of a flat part from large to small; return their slots, and the leaves."""
         order = sorted(range(1, len(self.slots)), key=self.slots.__getitem__, reverse=True)
         return [self.slots[v] for v in order], [self.node[v] for v in order]
 
@@ -145,7 +145,7 @@ class Table:
 
     @cached_property
     def filled(self) -> np.ndarray:
-        """The sums of whole trees, for each step the largest one that fits; behind `add`, that with more trees."""
+        """Return the sums of whole trees, for each step the largest one that fits; after `add`, with that tree, too."""
         slots = (self.steps + 1) * self.unit
         as_bytes = self._sums[-1].to_bytes(slots // 8 + 1, "little")
         reached = np.unpackbits(np.frombuffer(as_bytes, np.uint8), bitorder="little", count=slots)
@@ -156,7 +156,7 @@ class Table:
         return table
 
     def add(self, tree: int, part: Part, always: bool = False) -> None:
-        """Let the row take some of a tree, or all or nothing of it; or `always` something."""
+        """Add a tree, of which the row takes all, some or nothing; or `always` something."""
         before, tables = self.filled, dict[int, _NodeTables]()
         taken = self._through(part, before, tables)
         self.filled = taken if always else np.maximum(before, taken)
@@ -470,7 +470,7 @@ class _Holders:
             self.replace(at, {}, row)
 
     def replace(self, at: int, before: Row, after: Row) -> None:
-        """Let row `at` hold other trees than before."""
+        """Note that row `at` holds other trees than before."""
         for tree in before:
             self.of[tree].discard(at)
         for tree in after:

@@ -187,7 +187,7 @@ def pack_trees(
 
 
 def pack_tree_lengths(trees: Trees, max_length: int, *, tries: int = 20, seed: int = 0) -> TreeRows:
-    """Do the same for trees of which only the numbers of tokens are known.
+    """Lay trees of which only the numbers of tokens are known into few rows, as `pack_trees` does.
 
     >>> from packlib.packing import group_trees, pack_tree_lengths
     >>> rows = pack_tree_lengths(group_trees([5, 3], [[2, 2, 2], [4, 1]]), max_length=14)

@@ -21,7 +21,7 @@ def generate_columns(
     price: Callable[[np.ndarray, np.ndarray], int | None],
     shares: tuple[int, ...] = (8, 5, 2, 0),
 ) -> bool:
-    """Generate columns until none helps.
+    """Solve a linear program again and again, each time with the columns that help, until none does.
 
     Args:
         solutions: solves the program over the columns so far, and yields the prices of the solution; int64. It ends

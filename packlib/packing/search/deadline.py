@@ -39,7 +39,7 @@ class Deadline:
         return left
 
     def stop(self) -> None:
-        """Let it be now."""
+        """End the search: from now on nothing is left."""
         self._rounds = 0
 
     def allows(self, steps: float) -> bool:
@@ -52,7 +52,7 @@ class Deadline:
 
     @contextmanager
     def at_most(self, steps: float) -> Iterator[None]:
-        """Let the deadline come after so many steps, if it does not come before, until the end of the block."""
+        """Allow the block so many steps at most; what it leaves of all steps is there again after it."""
         given, all_steps = min(steps, self._steps), self._steps
         self._steps = given
         try:

@@ -83,7 +83,7 @@ class Dives:
         return rounded
 
     def _choose_rest(self, chosen: Counter[tuple[int, ...]], left: np.ndarray, target: int) -> None:
-        """Let an integer program pack what is left, if that is little, and few strategies are made of it alone.
+        """Pack what is left by an integer program, if that is little, and few strategies are made of it alone.
 
         Only those count that waste no more than a plan of `target` packs can waste in all, as in `take`.
         """
@@ -110,7 +110,7 @@ class Dives:
         """
         exact, program = self.exact, self.exact.program
         steps = 30 * len(exact.lengths) ** 2  # about what a linear program takes
-        if not exact.few(left):
+        if not exact.are_few(left):
             self.work_left -= steps
             program.allow(None)
             return exact.solve(left)

@@ -26,13 +26,13 @@ from packlib.packing.search.knapsack import NOT_FOR_SALE, Knapsack, Multiset, fi
 from packlib.packing.search.master import MasterProblem
 from packlib.packing.search.whole_packs import flat
 
-SMALL = 10**7  # steps of a knapsack that takes some 20 ms
+SMALL_STEPS = 10**7  # of a knapsack that takes some 20 ms
 _SLACK = PRICE_OF_A_PACK >> 28  # a pack must be worth so much more than it costs
 _CLOSE = 1e-6  # of a pack: the same in solutions of the rest, which are less exact
 _STEP = 2e-9  # seconds of the exact knapsack
 _STEPS_A_COMPARISON = 2  # of lengths, in reading packs from its table
 _STEPS_A_LENGTH, _STEPS_A_SLOT = 5000, 10  # of making a plan of a solution: for each length, and slot of a row
-FEW = 1000  # strategies are looked for, and packs are listed, for at most so many sequences
+FEW_SEQUENCES = 1000  # at most, for strategies that can really be filled, and for a list of packs
 _FACTOR = 1000  # the largest by which a price multiplies the common denominator
 
 
@@ -101,7 +101,7 @@ class ExactProgram:
 
         Few sequences of many lengths begin with strategies for which there are enough of them, which are fewer.
         """
-        rounds, few = 0, self.few(self.counts) and self.counts.sum() <= 2 * len(self.lengths)
+        rounds, few = 0, self.are_few(self.counts) and self.counts.sum() <= 2 * len(self.lengths)
         while self.solve(self.counts):
             rounds += 1
             if rounds.bit_count() == 1:  # now and then, for if the time is up soon, that is the plan
@@ -141,9 +141,8 @@ class ExactProgram:
         Args:
             pack_worth: what the most valuable pack is worth at these prices.
         """
-        bound = -(-exact_dot(self.counts[self.lengths], prices) // pack_worth)
-        if self._keep_if_more(prices, pack_worth) or bound > self.best.lower_bound:
-            self.best.prove(bound, Prices(self.by_length(prices, 0)))
+        if self._keep_if_more(prices, pack_worth):
+            self.best.prove(-(-self.worth // pack_worth), Prices(self.by_length(prices, 0)))
 
     def _keep_if_more(self, prices: np.ndarray, pack_worth: int) -> bool:
         worth = exact_dot(self.counts[self.lengths], prices)
@@ -187,11 +186,12 @@ class ExactProgram:
 
     # Few sequences
 
-    def few(self, left: np.ndarray) -> bool:
-        """Return whether strategies of these sequences alone are looked for."""
-        return left.sum() <= FEW and self.fillable_steps(left) <= SMALL
+    def are_few(self, left: np.ndarray) -> bool:
+        """Return whether these sequences are so few that strategies are looked for which they alone can fill."""
+        return left.sum() <= FEW_SEQUENCES and self.fillable_steps(left) <= SMALL_STEPS
 
     def fillable_steps(self, left: np.ndarray) -> int:
+        """Count the steps of looking for them."""
         return int(left.sum()) * math.prod(exact_size(left, self.limit)[1:])
 
     def add_fillable(self, left: np.ndarray) -> int:

@@ -137,7 +137,7 @@ def _best_row(worths: np.ndarray) -> Knapsack:
 
 
 def _good_worths(groups: _Groups) -> np.ndarray:
-    """Find worths of the levels that prove the most rows for these groups, as far as column generation does."""
+    """Find worths of the levels that prove many rows for these groups: the best that column generation comes to."""
     search = _Worths(groups)
     generate_columns(search.solutions(), lambda: search.center, search.price, _SHARES)
     return search.center

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 NOT_FOR_SALE = -(1 << 60)  # the value of a length that must not be packed
-_LISTING, _AT_ONCE = 10 * 10**7, 4096  # additions until a listing gives up, and packs that grow at once
+_LISTING, _AT_ONCE = 10**8, 4096  # additions until a listing gives up, and packs that grow at once
 _BACK_AT_ONCE = 64  # packs that are read back from the table at once: their comparisons stay in the cache
 
 # A pack as (length, copies), from long to short: deep packs have few such pairs.
@@ -33,9 +33,9 @@ class Knapsack:
         values: what one sequence of each of them is worth; int64, same shape.
         unit: the tokens of a slot; they divide all lengths.
         deepest: the most sequences that a pack can hold.
-        beside: `f` above, for what else fits into a pack that holds one sequence already: a row for each number of
-            sequences from 0 to the depth limit less 1, or a single row where no limit binds; int64, shape
-            (rows, slots + 1).
+        beside: `f` above, for what fits beside a first sequence: row k for at most k more, from 0 to the depth limit
+            less 1, or a single row where no limit binds; int64, shape (rows, slots + 1). The space beside a sequence
+            of `size` slots is counted from the end of a row: its entry is -1 - size.
     """
 
     lengths: np.ndarray

@@ -18,19 +18,21 @@ def list_packs(exact: ExactProgram) -> None:
     exact.program.allow(None)
     exact.center_prices()
     started, target = time.perf_counter(), exact.best.lower_bound
-    spare = waste = exact.spare(target)
+    spare = exact.spare(target)
     if exact.done() or not 0 <= spare < exact.pack_worth:
         return
     knapsack, listed = solve_knapsack(exact.by_length(exact.prices, NOT_FOR_SALE), exact.limit), None
-    while listed is None and waste >= spare >> 10 and not exact.is_over():
-        listed = knapsack.packs_worth(exact.pack_worth - waste, exact.counts, LISTED)
-        waste = (waste - 1) // 2 if listed is None else waste
+    most_waste = spare  # of a pack that is listed: with less than `spare`, a plan may hold packs that are not
+    while listed is None and most_waste >= spare >> 10 and not exact.is_over():
+        listed = knapsack.packs_worth(exact.pack_worth - most_waste, exact.counts, LISTED)
+        most_waste = (most_waste - 1) // 2 if listed is None else most_waste
     if listed is None:
         return
     exact.program.add(listed)
     if len(listed) <= WHOLE and not exact.done():
-        answer = choose(listed, exact.counts, target, NODES if waste == spare else FEW_NODES, exact.is_over)
-        if answer == [] and waste == spare and exact.time_left() > time.perf_counter() - started:
+        all_are_listed = most_waste == spare
+        answer = choose(listed, exact.counts, target, NODES if all_are_listed else FEW_NODES, exact.is_over)
+        if answer == [] and all_are_listed and exact.time_left() > time.perf_counter() - started:
             # there is time for the plan's own check
             exact.best.prove(target + 1, PricesAndList(exact.by_length(exact.prices, 0)))
         exact.improve(Counter(), answer or None)

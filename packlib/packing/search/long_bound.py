@@ -24,7 +24,7 @@ _SEQUENCES = 2_000_000  # that are packed one by one, at most
 
 
 def prove_long_rows(best: Best) -> None:
-    """Prove, under a depth limit, what prices of a few lengths prove, and offer a plan after their solution."""
+    """Prove what prices of a few lengths prove under a depth limit, and offer a plan after their solution."""
     pack_of: np.ndarray | None = None
     for breakpoints in _BREAKPOINTS if best.limit else ():
         if best.done() or best.num_packs <= (1 + _NEAR) * best.lower_bound:

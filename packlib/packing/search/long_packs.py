@@ -16,7 +16,7 @@ from packlib.packing.search.breakpoint_program import BreakpointProgram
 from packlib.packing.search.whole_packs import flat
 
 _SHORT = 1 / 17  # of a pack, at most
-_FIRST = 1 << 40  # spaces less this come before all ranks of packs that want more
+_FIRST = 1 << 40  # a rank less this comes before those of all packs that want more than one sequence
 
 
 def round_solution(program: BreakpointProgram) -> tuple[list[tuple[int, ...]], np.ndarray, np.ndarray]:

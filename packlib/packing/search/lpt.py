@@ -42,7 +42,7 @@ def lpt(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -
 
 
 def lpt_until(deadline: Deadline, histogram: LengthHistogram, max_sequences_per_pack: int | None) -> list[EqualPacks]:
-    """Run `lpt` with a deadline, which can leave out what comes after LPFHP. It counts all trials but the first."""
+    """Pack as `lpt` does, with a deadline that may leave out what comes after LPFHP; it counts all trials but one."""
     started = time.thread_time()  # a busy machine's pauses say nothing of a trial
     best, begun = _best_fit(histogram, max_sequences_per_pack)
     if begun is None:
@@ -112,8 +112,8 @@ def _fewest_packs(
     opened = number_of_packs(begun.closed) + number_of_packs(begun.open_groups)
     bound = direct_bound(histogram.counts, max_sequences_per_pack)
     too_few, near = max(bound, opened) - 1, max(1, bound // _NEAR)
-    left_out = 0  # sequences that find no pack where there are too few
-    gain, measured = float(limit * _EFFECT), False  # how many fewer are left out for one more pack
+    left_out = 0  # sequences that find no pack in `too_few` packs
+    gain, measured = float(limit * _EFFECT), False  # how many fewer are left out for one more pack; whether trials say
     tried, filled = too_few + 1, None
     steps = 0  # of the next trial: those of the first are counted with LPFHP
     while enough - too_few > near and deadline.seconds_left() > seconds and deadline.allows(steps):
@@ -123,13 +123,13 @@ def _fewest_packs(
         seconds = time.thread_time() - started
         deadline.spend(steps)
         steps = trial_steps(lengths)
-        if now := trial.left:
-            measured = left_out > now
-            gain = (left_out - now) / (tried - too_few) if measured else gain / 2
-            too_few, left_out = tried, now
+        if trial.left:  # too few again
+            measured = left_out > trial.left
+            gain = (left_out - trial.left) / (tried - too_few) if measured else gain / 2
+            too_few, left_out = tried, trial.left
         else:
             enough, filled = tried, trial
-            if measured:
+            if measured:  # the line was right: a pack less would save little
                 break
             gain *= 4
         tried = min(too_few + math.ceil(left_out / gain) + near // 2, enough - 1)

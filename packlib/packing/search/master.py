@@ -97,11 +97,11 @@ class MasterProblem:
 
     @property
     def iterations(self) -> int:
-        """Iterations of the simplex method in the last solution."""
+        """Count the iterations of the simplex method in the last solution."""
         return max(self._highs.getInfo().simplex_iteration_count, 0)
 
     def middle_prices(self, is_over: Callable[[], bool] = lambda: False) -> np.ndarray:
-        """Find prices in the middle of all that are best, not at a corner; int64, one for each of `lengths`.
+        """Return prices from the middle of all that are best, not from a corner; int64, one for each of `lengths`.
 
         An interior-point method without crossover ends there. At such prices few packs are worth what they cost that
         no best solution uses.
@@ -117,12 +117,12 @@ class MasterProblem:
 
     @property
     def objective(self) -> float:
-        """Packs in the last solution."""
+        """Return the packs in the last solution, a fraction."""
         return self._highs.getInfo().objective_function_value * self.unit
 
     @property
     def fewest(self) -> int:
-        """Packs of the last solution, rounded up; with the same strategies nothing takes fewer."""
+        """Round the packs of the last solution up; no plan of the same strategies has fewer."""
         return math.ceil(self.objective - TOLERANCE * self.unit)
 
     @property

@@ -27,7 +27,7 @@ from packlib.packing.search.best import Best
 from packlib.packing.search.bound import EXACT_STEPS, FEW_LENGTHS, exact_size, needs_relaxation
 from packlib.packing.search.deadline import Deadline
 from packlib.packing.search.dives import Dives
-from packlib.packing.search.exact import FEW, SMALL, ExactProgram
+from packlib.packing.search.exact import FEW_SEQUENCES, SMALL_STEPS, ExactProgram
 from packlib.packing.search.listing import list_packs
 from packlib.packing.search.long_bound import prove_long_rows
 from packlib.packing.search.progress import Callback, shown
@@ -92,14 +92,16 @@ def optimal(
 
 
 def search(best: Best, known: Mapping[str, list[EqualPacks]] | None = None) -> None:
-    """Go through the steps until the bound is met, the deadline, or nothing more is found; `known` as of `optimal`.
+    """Take the steps of a search until the bound is met, the deadline is over, or nothing more is found.
 
     Each step returns when it can gain no more, and returns at once where the bound is met or the deadline is over.
+    `known` is that of `optimal`.
     """
     counts, limit = best.histogram.counts, best.limit
     lengths = int(np.count_nonzero(counts))
-    few_lengths, (_, _, layers) = lengths <= FEW_LENGTHS, exact_size(counts, limit)
-    small_tables = not needs_relaxation(counts, limit, EXACT_STEPS if few_lengths else SMALL)
+    few_lengths = lengths <= FEW_LENGTHS
+    _, _, layers = exact_size(counts, limit)
+    small_tables = not needs_relaxation(counts, limit, EXACT_STEPS if few_lengths else SMALL_STEPS)
     affordable_tables = lengths <= _MOST_LENGTHS and not needs_relaxation(counts, limit)
     # With few lengths in rows of many slots refilling has little to choose from. Without a depth limit that binds the
     # knapsack has one layer, which is soon filled.
@@ -147,7 +149,7 @@ def round_exactly(exact: ExactProgram) -> None:
     for attempt in range(_DIVES):
         if exact.done():
             return
-        if attempt == _FIRST_DIVES and exact.counts.sum() <= FEW:
+        if attempt == _FIRST_DIVES and exact.counts.sum() <= FEW_SEQUENCES:
             list_packs(exact)
         if attempt < _FIRST_DIVES or dives.work_left > 0:
             dives.dive(attempt)

@@ -2,8 +2,8 @@
 
 A plan that is a few packs above its bound wastes little in most packs, but that adds up to a few packs in all. Take a
 few packs apart and fill them again, one after the other, each as full as its sequences can fill it. Keep the new packs
-if their free slots are at least as much in one place as before, measured by the sum of squares of the free slots. The
-free slots then gather in fewer and fewer packs, until one of these packs has nothing left to hold.
+if the sum of the squares of their free slots is at least that of the old packs: 6 and 0 free slots count for more than
+3 and 3. So free slots gather in fewer and fewer packs, until one of these has nothing left to hold.
 
 Filling a pack as full as can be is a subset sum. The sums that sequences can make are a set of bits (`bit_sets.py`);
 under a depth limit there is a set for each number of sequences. See Fleszar and Hindi, New heuristics for
@@ -168,7 +168,7 @@ class Refilling:
         return chosen_for(highest(sums[-1]), lengths, sums)[0]
 
     def _fullest_of_few(self, lengths: list[int], space: int, places: int) -> list[int]:
-        """Choose as `_fullest` does where no more than so many sequences may be chosen."""
+        """Choose which of these sequences fill the space best, where no more than so many may be chosen."""
         sums = [1] + [0] * places  # of each number of sequences
         sums_before = [sums]
         for length in lengths:

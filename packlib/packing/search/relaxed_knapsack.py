@@ -97,7 +97,7 @@ def deepest(occurs: np.ndarray, max_sequences_per_pack: int | None) -> int:
 
 
 def _relaxed_best(prices: np.ndarray, occurs: np.ndarray, limit: int, first: int, layers: int) -> int:
-    """Bound the same where sequences of `first` tokens or more are long, and a pack holds at most `layers` of them."""
+    """Bound the best pack; sequences of `first` tokens or more are long, of which it holds at most `layers`."""
     capacity, used = len(prices) - 1, np.flatnonzero(occurs)
     short, long = used[used < first], used[used >= first]
     hull, bends = ConcaveHull.of(short, prices[short]), _bends(prices, max(first, int(used[0])))

@@ -26,7 +26,7 @@ def silent_highs() -> Any:
 
 
 def run(highs: Any, is_over: Callable[[], bool]) -> str:
-    """Solve, and return HiGHS' name for how that ended: "Interrupted by user" where `is_over` returned True.
+    """Solve a program, and return HiGHS' name for how that ended: "Interrupted by user" where `is_over` returned True.
 
     HiGHS asks `is_over` at each iteration of a linear program, and several times at each node of an integer program. An
     interrupt (Ctrl-C) that comes meanwhile is raised at once, and such a solver must not be used again.

@@ -125,5 +125,5 @@ def with_plan(depths: Iterable[DepthTrial], made: PackingPlan) -> tuple[DepthTri
 
 
 def smallest_depth(depths: tuple[DepthTrial, ...]) -> int:
-    """Choose the smallest depth tried whose packs are within half a percent of the deepest one's."""
+    """Return the smallest depth tried whose packs are within half a percent of the deepest one's."""
     return next(trial.depth for trial in depths if trial.packs <= (1 + WITHIN) * depths[-1].packs)

@@ -57,7 +57,7 @@ class RowLength:
 
 
 def count_cut(whole: LengthHistogram, max_length: int, overlong: CutRule) -> tuple[int, int]:
-    """Count sequences longer than a row, and their tokens that are lost, or that go to further pieces."""
+    """Count the sequences that are longer than a row, and their tokens that are lost, or that go to further pieces."""
     over = whole.counts[max_length + 1 :]
     beyond = np.arange(1, len(over) + 1) + (max_length if overlong == "drop" else 0)
     return int(over.sum()), int(over @ beyond)
@@ -97,7 +97,7 @@ def try_lengths(
     longest: int | None = None,
     method: Method = "auto",
 ) -> tuple[tuple[RowLength, ...], dict[int, PackingPlan]]:
-    """Try rows of `max_length`, and a dozen that are shorter or longer, from a quarter to four times.
+    """Try rows of `max_length`, and a dozen that are shorter or longer, from a quarter to four times; ascending.
 
     Today's row length and the best one of each form get the best plan of the fast methods, since a bad plan for one
     would favor another. All others are packed by LPFHP. Where there are many different lengths, that takes long: then
@@ -140,7 +140,7 @@ def try_lengths(
 
 
 def _others(whole: LengthHistogram, max_length: int, most: int) -> list[int]:
-    """Choose other row lengths to try: parts of today's, and rows for the longest sequence and for two of it."""
+    """List the row lengths to try beside that of now: parts of it, and rows for one and two of the longest sequence."""
     step = 8 if max_length >= 64 else 1
     longest = int(whole.counts.nonzero()[0][-1])
     tops = {round(max_length * part / step) * step for part in TRIED}
@@ -151,7 +151,7 @@ def _others(whole: LengthHistogram, max_length: int, most: int) -> list[int]:
 
 
 def cuts_less(tried: tuple[RowLength, ...], now: RowLength, all_tokens: int) -> RowLength | None:
-    """Find the shortest row that cuts at most 2 % of the tokens, or else the one that cuts at most half as many.
+    """Return the shortest row that cuts at most 2 % of the tokens, or else the one that cuts least, if half at most.
 
     None if there is none, or if `now` cuts so few.
     """
@@ -162,13 +162,13 @@ def cuts_less(tried: tuple[RowLength, ...], now: RowLength, all_tokens: int) -> 
 
 
 def allowed(tried: tuple[RowLength, ...], max_length: int) -> list[RowLength]:
-    """Return the rows that cut no more tokens than today's."""
+    """List the rows that cut no more tokens than that of now."""
     now = next(row for row in tried if row.max_length == max_length)
     return [row for row in tried if row.tokens_cut <= now.tokens_cut]
 
 
 def choose(tried: tuple[RowLength, ...], max_length: int, form: Form) -> RowLength:
-    """Choose the shortest row within 2 % of the least work, of those that cut no more tokens than today's."""
+    """Choose the row length: the shortest within 2 % of the least work, of those that cut no more tokens than now."""
     rows = allowed(tried, max_length)
     least = min(row.work(form) for row in rows)
     return next(row for row in rows if row.work(form) <= (1 + WORTH) * least)
@@ -181,6 +181,6 @@ def form_of(tried: tuple[RowLength, ...], max_length: int) -> Form:
 
 
 def next_best(tried: tuple[RowLength, ...], max_length: int, form: Form, chosen: RowLength) -> RowLength | None:
-    """Find the best of the other rows that cut no more tokens than today's; None if there is none."""
+    """Return the best of the other rows that cut no more tokens than now; None if there is none."""
     others = [row for row in allowed(tried, max_length) if row is not chosen]
     return min(others, key=lambda row: row.work(form), default=None)
