@@ -32,7 +32,7 @@ def show_positions(words: Sequence[str], columns: Mapping[str, Sequence[int]]) -
     """Draw the words of a row at their positions."""
     fig, ax = new_figure()
     draw_row(ax, words, columns)
-    ax.set_title("One prompt, and three ways to go on from it; heads have a thick edge")
+    ax.set_title("One prompt, three ways to go on; heads have a thick edge")
     alt = "; ".join(f"{word} at {place}" for word, place in zip(words, columns["position_ids"], strict=True))
     show(fig, alt=f"The words of the row with their positions, heads with a thick edge: {alt}.", name="branches")
 

@@ -7,7 +7,10 @@
   function nameCells(table) {
     const names = [...table.querySelectorAll("thead th")].map((cell) => cell.textContent.trim());
     for (const row of table.tBodies[0].rows) {
-      [...row.cells].forEach((cell, at) => (cell.dataset.column = names[at] ?? ""));
+      [...row.cells].forEach((cell, at) => {
+        cell.dataset.column = names[at];
+        cell.classList.toggle("nothing", !cell.textContent.trim() && !cell.querySelector("img, svg"));
+      });
     }
   }
 
