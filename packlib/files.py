@@ -68,14 +68,20 @@ def output_path(
     return Path(os.path.realpath(path))
 
 
-def _not_writable(name: str, at: Path, whole: bool, wanted: str) -> OSError | None:
-    """Return the error for a path that cannot be written, else None; `at` is the path, or its last existing folder."""
+def _not_writable(name: str, at: Path, exists: bool, wanted: str) -> OSError | None:
+    """Return the error for a path that cannot be written, else None.
+
+    Args:
+        name: what an error calls the path.
+        at: the path if it `exists`, else the nearest folder above it that does.
+        wanted: "file" or "folder".
+    """
     if at.is_symlink() and not at.exists():
         return FileNotFoundError(f"{name} cannot be written: the link {at} leads nowhere.")
     kind = "folder" if at.is_dir() else "file" if at.is_file() else "pipe, a socket or a device"
-    if not whole and kind != "folder":
+    if not exists and kind != "folder":
         return NotADirectoryError(f"{name} cannot be written: {at} is a {kind} and no folder.")
-    if whole and kind != wanted:
+    if exists and kind != wanted:
         return FileExistsError(f"{name} is a {kind}; name a {wanted}.")
     if not os.access(at, os.W_OK) or not os.access(at if at.is_dir() else at.parent, os.W_OK | os.X_OK):
         return PermissionError(f"{name} cannot be written: there is no permission to change {at}.")

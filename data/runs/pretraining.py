@@ -119,18 +119,20 @@ def run(arm: Arm, padded: Recipe, seed: int, folder: Path, text: Text, stores: S
     every = -(-recipe.total_sequences // EVALUATIONS)
     lap = lap_timer()
 
-    def look(record: dict) -> dict:
-        found = {"cpu_seconds": lap()}  # of this update; `rows` adds them up
-        before = record["sequences"] - record["update_sequences"]
-        if record["sequences"] // every != before // every or record["sequences"] >= recipe.total_sequences:
+    def measure(record: dict) -> dict:
+        """Measure the seconds of an update, and after each `every` sequences and the last the held-out loss."""
+        measured = {"cpu_seconds": lap()}  # of this update; `rows` adds them up
+        sequences = record["sequences"]
+        sequences_before = sequences - record["update_sequences"]
+        if sequences // every != sequences_before // every or sequences >= recipe.total_sequences:
             test.load_state_dict({**test.state_dict(), "epoch": 0, "batches_done": 0})  # the same masks each time
             means = evaluate(model, test)
-            found["held_out_loss"] = sum(mean for name, mean in means.items() if name.endswith("_loss"))
+            measured["held_out_loss"] = sum(mean for name, mean in means.items() if name.endswith("_loss"))
             lap()
-        return found
+        return measured
 
     return fit(
-        model, data, recipe, arm.objective, folder=folder, on_update=look, save_every=200,
+        model, data, recipe, arm.objective, folder=folder, on_update=measure, save_every=200,
         even_updates=arm.even, optimizer=None if arm.optimizer is None else arm.optimizer(model, recipe),
     )  # fmt: skip
 

@@ -117,7 +117,7 @@ class Exercise:
         try:
             if self.fault is not None:
                 sentence = self.fault(got, *copy.deepcopy(given))
-                return sentence and f"{call} gives {in_short(got)}: {sentence}"
+                return f"{call} gives {in_short(got)}: {sentence}" if sentence else None
             if same(got, expected):
                 return None
         except Exception:  # an answer of a form that nobody foresaw

@@ -138,7 +138,7 @@ PACK = "pack tokens.parquet --max-length 1000 --no-progress --out"
         (SEARCH, "report lengths.csv --max-length 1000 --no-progress --replace --out older"),
         (SEARCH, "report lengths.csv --max-length 1000 --no-progress --replace --out older --thorough"),
         (CHECK, "plan lengths.csv --max-length 1000 --no-progress --method lpfhp --out plan.json"),
-        ("packlib.tools.cli.load", "plan lengths.csv --max-length 1000 --no-progress --out plan.json"),
+        ("packlib.tools.cli.load_argument", "plan lengths.csv --max-length 1000 --no-progress --out plan.json"),
         ("packlib.tools.auditing.auditing.audit", "audit tokens.parquet --no-progress"),
         ("packlib.training.adjustment.adjust", "adjust recipe.json --factor 2"),
         ("packlib.tools.check.check_targets.check_target", "check made.py:make --no-progress --log log.jsonl"),

@@ -56,7 +56,7 @@ FILES = {
 
 @pytest.mark.parametrize("path", FILES)
 def test_a_file_is_refused_before_any_work(strange, monkeypatch, capsys, path):
-    monkeypatch.setattr(cli, "load", lambda *_: pytest.fail("must not work"))
+    monkeypatch.setattr(cli, "load_argument", lambda *_: pytest.fail("must not work"))
     before = state(strange)
     assert cli.main(["plan", "squad", "--out", path]) == 2
     says = FILES[path].format(strange)

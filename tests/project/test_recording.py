@@ -46,10 +46,18 @@ def test_the_list_has_a_line_for_each_program_with_its_files_and_its_time(tmp_pa
     pytest.param(["model", "spede"], "'speed', 'wikipedia' or 'bytes', not 'spede': ", marks=pytest.mark.slow),
     pytest.param(["curriculum", "lengths"], "experiment must be 'length', ", marks=pytest.mark.slow),
 ])  # fmt: skip
-def test_a_slip_in_the_command_is_one_sentence(words, says, tmp_path):
-    done = call(*words, folder=tmp_path)
-    assert done.returncode == 1 and done.stdout == "" and done.stderr.count("\n") == 1
-    assert done.stderr.startswith("record.py: ") and says in done.stderr
+def test_a_slip_in_the_command_is_one_sentence(words, says, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises((ValueError, OSError)) as slip:
+        record.main(words)
+    assert says in str(slip.value) and "\n" not in str(slip.value)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_command_with_a_slip_says_the_sentence_alone(tmp_path):
+    done = call("sorting", "quick", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "record.py: sorting takes no words after its name, not 'quick'.\n"
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)

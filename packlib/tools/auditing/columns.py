@@ -567,28 +567,36 @@ def _padding(
     is any where the whole row is of one id, nor any with a token that is trained on.
     """
     padding = np.zeros(len(lengths), bool)
-    begins, depths = begins[depths > 0], depths[depths > 0]
+    has_sequences = depths > 0
+    begins, depths = begins[has_sequences], depths[has_sequences]
     ends = begins + sums(lengths, depths)
     if ends.max() > len(ids):
         return padding  # what tells this is refused
-    may_be_padded = (depths > 1) & (ids[ends - 1] == ids[ends - lengths[np.cumsum(depths) - 1]])  # others have none
-    pieces = may_be_padded.repeat(depths)
-    begins = begins[may_be_padded]
-    ends = ends[may_be_padded]
-    depths = depths[may_be_padded]
-    lengths, last_id = lengths[pieces], ids[ends - 1]
-    inside = ranges(begins, ends - begins)
-    other_id = ids[inside] != last_id.repeat(ends - begins)
-    is_no_padding = other_id if trains is None else other_id | trains[inside]
-    piece, first_piece = np.arange(len(lengths)), np.cumsum(depths) - depths
-    last_not_padding = np.maximum.reduceat(
-        np.where(sums(is_no_padding, lengths) > 0, piece, first_piece.repeat(depths)), first_piece
-    )
-    is_in_last_run = (piece > last_not_padding.repeat(depths)) & (sums(other_id, ends - begins) > 0).repeat(depths)
-    run_ids, num_rows = np.unique(last_id[sums(lengths * is_in_last_run, depths) > 1], return_counts=True)
-    padding_id = run_ids[num_rows.argmax()] if len(run_ids) else 0
+
+    # Rows that may have padding: several sequences, and the last one begins and ends with the same id.
+    last_lengths = lengths[np.cumsum(depths) - 1]
+    may_have_some = (depths > 1) & (ids[ends - 1] == ids[ends - last_lengths])
+    in_these_rows = may_have_some.repeat(depths)
+    begins, ends, depths = begins[may_have_some], ends[may_have_some], depths[may_have_some]
+    lengths = lengths[in_these_rows]
+    end_ids = ids[ends - 1]
+
+    # Their sequences after the last one that has another id than the end of its row, or a token that is trained on.
+    slots = ranges(begins, ends - begins)
+    is_other_id = ids[slots] != end_ids.repeat(ends - begins)
+    is_real = is_other_id if trains is None else is_other_id | trains[slots]
+    numbers = np.arange(len(lengths))
+    first_numbers = np.cumsum(depths) - depths
+    real_numbers = np.where(sums(is_real, lengths) > 0, numbers, first_numbers.repeat(depths))
+    last_real = np.maximum.reduceat(real_numbers, first_numbers)
+    has_several_ids = sums(is_other_id, ends - begins) > 0
+    is_behind = (numbers > last_real.repeat(depths)) & has_several_ids.repeat(depths)
+
+    # The id of padding, in which most rows end whose end has two such slots or more.
+    kinds, times = np.unique(end_ids[sums(lengths * is_behind, depths) > 1], return_counts=True)
+    padding_id = kinds[times.argmax()] if len(kinds) else 0
     if of_one_size or trains is not None or padding_id == 0:
-        padding[pieces] = is_in_last_run & (last_id == padding_id).repeat(depths)
+        padding[in_these_rows] = is_behind & (end_ids == padding_id).repeat(depths)
     return padding
 
 

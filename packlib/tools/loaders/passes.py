@@ -135,7 +135,7 @@ class Caller:
     ) -> OnePass:
         with self._guarded(what, what):
             given = () if state is None else (pickle.loads(state),)
-            loader, saves = _made(self.make(*arguments, *given), what)
+            loader, saves = _loader_and_state(self.make(*arguments, *given), what)
         if ranks > 1:
             _refuse_dispatched(loader, what)
         with self._guarded(what, what):
@@ -230,8 +230,8 @@ def _place(error: BaseException) -> str:
     return f" ({Path(theirs[-1].filename).name}, line {theirs[-1].lineno})" if theirs else ""
 
 
-def _made(made: Any, what: str) -> tuple[Any, Any]:
-    """Return the loader that `make` returned, and what gives its state."""
+def _loader_and_state(made: Any, what: str) -> tuple[Any, Any]:
+    """Part what `make` returned into the loader and what saves its state: a function, "steps", or None."""
     loader, saves = made, None
     if isinstance(made, tuple) and len(made) == 2 and (made[1] == STEPS or callable(made[1])):
         loader, saves = made

@@ -1,5 +1,6 @@
 """What `check_loader` reads, counts and says: batches of all shapes, equal sequences, limits, and the command."""
 
+import importlib
 import json
 import multiprocessing
 import os
@@ -19,8 +20,10 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 from transformers import BatchEncoding
 
 from packlib import check_loader
+from packlib.tools import watched
 from packlib.tools.cli import main
 from packlib.tools.loaders.batch_sequences import BatchReader
+from packlib.tools.loaders.passes import Caller
 
 
 def tokens_of(batch, id_column=None, look=()):
@@ -536,14 +539,31 @@ def held(rank, ranks, epoch):
 """
 
 
-def test_the_command_says_by_its_exit_code_what_was_found(tmp_path, monkeypatch, capsys):
+def called_here(command, function, *arguments, **options):
+    """Call what `watched` calls, without the process of its own that loads torch again."""
+    module, _, name = function.rpartition(":")
+    return getattr(importlib.import_module(module), name)(*arguments, tell=Caller.tell, **options)
+
+
+@pytest.fixture
+def my_data(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_data.py").write_text(_FILE)
+
+
+def test_the_command_checks_in_a_process_of_its_own(my_data, tmp_path, capsys):
     lines = "\n".join(json.dumps({"input_ids": [n, n + 1, n + 2]}) for n in range(24))
     (tmp_path / "tokens.jsonl").write_text(lines)
     assert main(["check", "--loader", "my_data.py:right", "--source", "tokens.jsonl", "--json", "--ranks", "3"]) == 0
     out = capsys.readouterr().out
     assert json.loads(out)["passed"] is True and json.loads(out)["seen"]["epoch 1"] == {"never": [], "too often": []}
+    assert main(["check", "--loader", "my_data.py:right", "--ranks", "0"]) == 2
+    assert "ranks must be" in capsys.readouterr().err
+
+
+def test_the_command_says_by_its_exit_code_what_was_found(my_data, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(watched, "watched", called_here)
+    monkeypatch.setattr(Caller, "tell", staticmethod(Caller.tell))  # the command puts another one there
     assert main(["check", "--loader", "my_data.py:forgotten", "--log", "log.jsonl"]) == 1
     assert "order: failed" in capsys.readouterr().out
     logged = json.loads((tmp_path / "log.jsonl").read_text())
