@@ -1,8 +1,8 @@
 """Tools for data, models and trainers of your own: `rows`, `check`, `auditing`, `loaders`, `advice`, and commands.
 
-They build on the ideas in `packlib`, which import nothing from here. The commands are in `cli.py`. What people need
-most can be imported from `packlib` itself: `pack_dataset`, `TransformersCollator`, `check_packing`, `check_loader`,
-`audit`, `advise`.
+They build on the ideas in `packlib`, which import nothing from here. The commands are in `cli.py`; `torchrun.py` lets
+the processes of one command meet. What people need most can be imported from `packlib` itself: `pack_dataset`,
+`TransformersCollator`, `check_packing`, `check_loader`, `audit`, `advise`.
 """
 
 from typing import TYPE_CHECKING

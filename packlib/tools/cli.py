@@ -711,7 +711,7 @@ def _group(ranks: int, hours: float = 0.5) -> AbstractContextManager:
     """Let the processes that torchrun has started know one another in here."""
     if ranks == 1:
         return nullcontext()
-    from packlib.distributed.torchrun import group  # it loads torch
+    from packlib.tools.torchrun import group  # it loads torch
 
     return group(hours)
 

@@ -8,8 +8,8 @@ packs are worth at most n * p. Every plan therefore has at least sum(h * u) / p 
 That is weak duality of the packing linear program (Gilmore and Gomory, A Linear Programming Approach to the
 Cutting-Stock Problem, 1961). It holds for any prices; good ones come from the linear programs of `exact.py` and
 `breakpoint_program.py`. `knapsack.py` computes p exactly, as the worth of the best pack. For long rows
-`relaxed_knapsack.py` computes a larger p in fewer steps, which makes the bound lower but not false. Prices, p and the
-division are integers, so no rounding error can make it false either.
+`relaxed_knapsack.py` computes in fewer steps a p that may be larger, and a bound that is then lower but not false.
+Prices, p and the division are integers, so no rounding error can make it false either.
 
 The bound of a plan may be one pack higher than its prices prove: `whole_packs.py` then shows that no packing has just
 that many packs, with the help of HiGHS in floating point. `packlib.packing.proofs` lists all kinds of proofs.
