@@ -1,6 +1,7 @@
 """Errors of commands name options, as a user of the shell types them, and no parameters of Python."""
 
 import json
+import re
 
 import click
 import pyarrow as pa
@@ -78,3 +79,11 @@ def test_what_a_file_holds_keeps_its_name():
     ):
         assert in_shell(said, audit) == said
     assert in_shell("steps are many", audit) == "steps are many"
+
+
+def test_the_help_of_all_commands_names_each_exit_code_that_one_of_them_has():
+    def codes(command):
+        return set(re.findall(r"[:;] (\d+) ", " ".join(command.epilog.split())))
+
+    of_commands = set().union(*(codes(command) for command in program.commands.values()))
+    assert of_commands == codes(program) >= {"0", "1", "2", "3", "4", "130"}
