@@ -40,7 +40,14 @@ def _ends(*own: str) -> str:
     return f"Exit codes: {'; '.join(['0 done', *codes, common])}."
 
 
-@click.group("packlib", cls=Commands, epilog=_ends("1 a check or an audit found something wrong"))
+_OF_SOME = (
+    "1 a check or an audit found something wrong",
+    "3 one of their questions is inconclusive",
+    "4 another rank has left",
+)
+
+
+@click.group("packlib", cls=Commands, epilog=_ends(*_OF_SOME))
 @click.version_option(package_name="packlib", message="%(prog)s %(version)s")
 def program() -> None:
     """Pack sequences of different lengths, and check that packing changes nothing."""

@@ -1,6 +1,7 @@
 """Errors of commands name options, as a user of the shell types them, and no parameters of Python."""
 
 import json
+import re
 from typing import get_args
 
 import click
@@ -103,3 +104,11 @@ def test_an_option_knows_the_words_of_the_call_behind_it(command, option):
     (parameter,) = [one for one in program.commands[command].params if one.name == option]
     kind = parameter.type.types[-1] if isinstance(parameter.type, click.Tuple) else parameter.type
     assert isinstance(kind, click.Choice) and sorted(kind.choices) == sorted(WORDS[command, option])
+
+
+def test_the_help_of_all_commands_names_each_exit_code_that_one_of_them_has():
+    def codes(command):
+        return set(re.findall(r"[:;] (\d+) ", " ".join(command.epilog.split())))
+
+    of_commands = set().union(*(codes(command) for command in program.commands.values()))
+    assert of_commands == codes(program) >= {"0", "1", "2", "3", "4", "130"}
