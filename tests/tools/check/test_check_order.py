@@ -721,6 +721,37 @@ def test_labels_of_first_tokens_may_be_counted(copies, words):
     assert words in found.evidence + found.cause, found
 
 
+def smoothing(share, means=False):
+    """Make a step whose loss is smoothed by so much, and not the model's.
+
+    Args:
+        means: whether it is a mean of means, and not right.
+    """
+
+    def with_model(model):
+        one = torch.optim.SGD(model.parameters(), lr=0.01)
+
+        def step(model, batches):
+            for batch in batches:
+                logits = model(**batch)["logits"]
+                target = F.pad(batch["labels"][:, 1:], (0, 1), value=-100)
+                losses = F.cross_entropy(logits.transpose(1, 2), target, reduction="sum", label_smoothing=share)
+                (losses / (count([batch]) * len(batches) if means else count(batches))).backward()
+            one.step()
+            one.zero_grad()
+
+        return step
+
+    return with_model
+
+
+@pytest.mark.parametrize(("share", "means"), [(0.1, False), (0.9, True)], ids=["a little", "much, a mean of means"])
+def test_a_loss_that_is_not_the_models_is_asked_for(share, means):
+    """Else it would be called another scale, or a part that each micro-batch divides by what it holds."""
+    found = accumulation(smoothing(share, means))
+    assert found.verdict == "inconclusive" and "(label smoothing): pass it as loss" in found.evidence, found
+
+
 class Smoothing(Tiny):
     """Divides the likelihood by a number that it is told, and label smoothing by its own labels."""
 

@@ -149,7 +149,7 @@ def make():
 
 def test_an_update_with_noise_is_inconclusive():
     found = table.checked(beyond.stepping_oddly("noise"))
-    assert found.exact is None and "as where noise is drawn" in found["accumulation"].evidence
+    assert found.exact is None and "The step draws noise of its own" in found["accumulation"].evidence
 
 
 class Copied(torch.nn.Module):
