@@ -66,6 +66,7 @@ _FOR_A_KERNEL = {  # what a notebook asks of a learner, and what stands there fo
         "`make lab` opens it in JupyterLab, where the cell answers."
     ),
 }
+_NOT_TRIED = r"(\w+): not tried yet\. Replace the dots [^\n]*"  # below an exercise whose answer is blank
 _INSTALL = '%pip install --quiet "packlib[{1}] @ git+https://github.com/{0}"'
 
 
@@ -194,6 +195,10 @@ class Sources:
         return made
 
     def _output(self, output: NotebookNode) -> None:
+        if output.output_type == "stream":
+            output.text = re.sub(
+                _NOT_TRIED, r"\1: an exercise. In JupyterLab this cell checks your answer.", output.text
+            )
         data, means = output.get("data", {}), meaning(output)
         data.pop("application/vnd.jupyter.widget-view+json", None)
         drawn = data.pop("image/png", "")
