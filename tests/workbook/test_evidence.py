@@ -95,7 +95,7 @@ def seeds_say_more_and_less_of_cuts():
 
 
 STATEMENTS = {  # what notebooks say of the recorded runs, once each, and what outputs say of it, or what makes it true
-    ("07", "Both had the learning rate that was the best of four for padded rows."): one_rate_is_best,
+    ("07", "and had the learning rate that was the best of four for padded rows."): one_rate_is_best,
     ("07", "left 4 % fewer updates, and the final loss is a little higher than that of padded rows."): (
         "AdamW, divided, less padded: … higher, 720 updates",),
     ("07", "there are as many updates as in the padded run, and the difference from padded rows is inconclusive."): (
@@ -116,7 +116,7 @@ STATEMENTS = {  # what notebooks say of the recorded runs, once each, and what o
         "truncated, 30 %, rate 0.006 … lower", "truncated, 60 %, rate 0.006 … lower",
         "the loss of full rows after 59 ± 5 % and 57 ± 16 % of the bytes"),
     ("08", "their result against full rows was inconclusive"): ("reshaped, 30 %, rate 0.003 … inconclusive",),
-    ("08", "That they need less time for the same bytes was not seen."): (
+    ("08", "These runs do not show that the same number of bytes takes less time."): (
         "processor time for the same number of bytes: … (inconclusive) and … (inconclusive)",),
     ("08", "Truncated rows also make 15 % or 30 % more updates from the same number of bytes"): (
         "0.3, truncated 99.6 % ± 4.7 % 115.", "0.6, truncated 102.7 % ± 3.6 % 130.0 %"),
