@@ -9,10 +9,10 @@ lengths that share a pack, and how many such packs there are. This one gives eac
     def unpacked(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -> list[EqualPacks]:
         return [((length,), count) for length, count in enumerate(histogram.counts.tolist()) if count]
 
-With its name in `MethodName` and a line in `METHODS`, `plan` finds it and verifies what it returns; the command line,
-the reports, the notebooks' tables and the tests of all methods include it, too. A histogram may count up to 2^63
-sequences; a method that takes them one by one refuses more than it can, as `next_fit` of `baselines.py` does.
-SPFHP and LPFHP are in `greedy.py`, exact filling in `exact_filling.py`.
+With its name in `MethodName` and a line in `METHODS`, `plan` finds it and verifies what it returns; the command line
+and the tests of all methods include it, too. A histogram may count up to 2^63 sequences; a method that takes them one
+by one refuses more than it can, as `next_fit` of `baselines.py` does. SPFHP and LPFHP are in `greedy.py`, exact filling
+in `exact_filling.py`.
 """
 
 import inspect
