@@ -133,6 +133,14 @@ def test_each_chapter_begins_with_what_moves_and_asks_nothing_that_takes_a_kerne
         assert not re.search(r"Shift \+ Enter|the dots,? and run the cell|then run the cell again", words), page.name
 
 
+def test_a_property_is_described_by_its_whole_sentence(site):
+    """Napoleon would take the words before a colon for its type."""
+    pages = sorted((site[0] / "api").glob("*.html"))
+    assert pages
+    for page in pages:
+        assert 'Type<span class="colon">' not in page.read_text(encoding="utf-8"), page.name
+
+
 def test_a_link_shows_title_sentence_and_picture_when_it_is_shared(site):
     base = "https://someone.github.io/packing/"
     sentences = set()

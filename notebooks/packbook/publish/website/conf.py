@@ -70,7 +70,7 @@ def _block(writer: Any, node: nodes.math_block) -> None:
 
 def _as_restructured_text(*event: Any) -> None:
     """Turn a docstring written as Markdown into Sphinx's form: code in an indented block, or ending within a word."""
-    lines: list[str] = event[-1]
+    kind, lines = event[1], event[-1]
     if lines and lines[0].startswith("Alias for field number"):  # Python's own words: the class says more
         lines.clear()
     sections = {"Args:", "Attributes:", "Raises:", "Returns:", "Yields:"}
@@ -82,6 +82,8 @@ def _as_restructured_text(*event: Any) -> None:
             made += ["::", ""]
         made.append(re.sub(r"(`[^`]+`)(\w?)", lambda code: "\\ ".join(filter(None, code.groups())), line))
         last = line or last
+    if kind == "property":
+        made[:0] = ["..", ""]  # an empty comment, or Napoleon takes the words before a colon for the property's type
     lines[:] = made
 
 
