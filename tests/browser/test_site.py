@@ -34,7 +34,8 @@ from packlib.lengths import LengthHistogram, available, load
 from packlib.lengths.counting import MAX_LENGTH
 from packlib.packing import plan
 from packlib.packing.search.sums import direct_bound
-from packlib.tools.advice import advise, batches_today
+from packlib.tools.advice import advise
+from packlib.tools.advice.today import batches_today
 from packlib.work import Work, waiting
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]

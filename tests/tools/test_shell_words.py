@@ -11,8 +11,8 @@ import pytest
 
 from packbook.cli import main as packbook
 from packlib.packing import METHODS
-from packlib.tools.advice import TODAY
 from packlib.tools.advice.row_lengths import Form
+from packlib.tools.advice.today import TODAY
 from packlib.tools.check.weighing import REDUCTIONS
 from packlib.tools.cli import main, program
 from packlib.tools.exits import in_shell

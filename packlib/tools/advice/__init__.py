@@ -8,13 +8,12 @@ Read first `advising.py`, `advise`: the order of the questions. `findings.py` ha
 from packlib.tools.advice.advice import Advice
 from packlib.tools.advice.advising import advise
 from packlib.tools.advice.labels import Labels
-from packlib.tools.advice.micro_batch import Batch, PackedUpdate, fit_update
+from packlib.tools.advice.micro_batch import Batch, PackedUpdate
 from packlib.tools.advice.row_lengths import RowLength
 from packlib.tools.advice.sentences import Decision
-from packlib.tools.advice.today import TODAY, Today, batches_today
+from packlib.tools.advice.today import Today
 
 __all__ = [
-    "TODAY",
     "Advice",
     "Batch",
     "Decision",
@@ -23,6 +22,4 @@ __all__ = [
     "RowLength",
     "Today",
     "advise",
-    "batches_today",
-    "fit_update",
 ]

@@ -82,13 +82,13 @@ class Advice(Findings):
 
     def as_dict(self) -> dict[str, Any]:
         """Return all findings as values that JSON can hold."""
-        h, best, update = self.whole, self.plan, self.update
+        whole, plan, update = self.whole, self.plan, self.update
         recipes = {"before": self.recipe, "after": self.packed_recipe}
         return {
             "format": "packlib.Advice 4",
             "data": {
-                "name": h.name, "kind": h.kind, "source": h.source, "sequences": h.num_sequences,
-                "tokens": h.num_tokens, "max_length": self.max_length, "overlong": self.overlong,
+                "name": whole.name, "kind": whole.kind, "source": whole.source, "sequences": whole.num_sequences,
+                "tokens": whole.num_tokens, "max_length": self.max_length, "overlong": self.overlong,
             },
             "loss": None if self.labels is None else {
                 "labels": self.labels.number, "tokens": self.trained,
@@ -96,25 +96,26 @@ class Advice(Findings):
                 "said": self.loss,
             },
             "lost": {rule: lost._asdict() for rule, lost in self.lost.items()},
-            "source": (found := self.upstream) and {
-                "name": found.source.name, "sequences": found.source.num_sequences, "tokens": found.source.num_tokens,
-                "overlong": found.overlong, "left": found.left, "lost": found.lost, "packs": found.packs,
+            "source": (upstream := self.upstream) and {
+                "name": upstream.source.name, "sequences": upstream.source.num_sequences,
+                "tokens": upstream.source.num_tokens,
+                "overlong": upstream.overlong, "left": upstream.left, "lost": upstream.lost, "packs": upstream.packs,
             },
-            "decisions": [one._asdict() for one in self.decisions],
+            "decisions": [decision._asdict() for decision in self.decisions],
             "second_budget": self.second and self.second._asdict(),
             "notes": self.notes,
             "gains": self.gains,
             "form": self.form,
             "row_lengths": [asdict(row) for row in self.row_lengths],
             "plan": {
-                "max_length": self.row_length, "method": best.method, "depth": best.max_sequences_per_pack,
-                "packs": best.num_packs, "slots": self.slots, "lower_bound": best.lower_bound,
-                "packing_factor": best.packing_factor, "efficiency": best.efficiency, "deepest": best.deepest,
+                "max_length": self.row_length, "method": plan.method, "depth": plan.max_sequences_per_pack,
+                "packs": plan.num_packs, "slots": self.slots, "lower_bound": plan.lower_bound,
+                "packing_factor": plan.packing_factor, "efficiency": plan.efficiency, "deepest": plan.deepest,
             },
-            "methods": [{"method": one.method, "packs": one.num_packs} for one in self.plans],
-            "depths": [one._asdict() for one in self.depths],
+            "methods": [{"method": made_plan.method, "packs": made_plan.num_packs} for made_plan in self.plans],
+            "depths": [trial._asdict() for trial in self.depths],
             "today": asdict(self.today),
-            "habits": [asdict(one) for one in self.habits],
+            "habits": [asdict(batches) for batches in self.habits],
             "update": update and {
                 "before": asdict(update.before), "after": asdict(update.after), "off": update.off, "most": update.most,
                 "all_packs": update.all_packs, "updates": self.updates, "left_out": self.left_out,

@@ -113,8 +113,8 @@ def advise(
     if attention is not None:
         one_of("attention", attention, FORMS)
     shape = None if model is None else model_shape(os.fspath(path_of("model", model)))
-    room = None if memory is None else memory_size(memory)
-    if room and not shape:
+    device_memory = None if memory is None else memory_size(memory)
+    if device_memory and not shape:
         raise ValueError(f"memory {memory!r} needs a model: what a row takes depends on it.")
     if max_length is not None:
         whole_number("max_length", max_length, 1, MAX_LENGTH)
@@ -126,9 +126,9 @@ def advise(
         instance("recipe", recipe, Recipe)
         if recipe.packing_factor != 1:
             raise ValueError(f"The recipe is packed already, with factor {recipe.packing_factor:g}: give the old one.")
-        given = {"batch_size": batch_size, "accumulation": accumulation, "epochs": epochs, "ranks": ranks}
-        if said := [name for name, value in given.items() if value is not None]:
-            raise ValueError(f"{said[0]} must be left out beside a recipe, which says it.")
+        of_a_recipe = {"batch_size": batch_size, "accumulation": accumulation, "epochs": epochs, "ranks": ranks}
+        if doubled := [name for name, value in of_a_recipe.items() if value is not None]:
+            raise ValueError(f"{doubled[0]} must be left out beside a recipe, which says it.")
         size, steps, devices = recipe.micro_batch, recipe.gradient_accumulation_steps, recipe.replicas
     data = _read(lengths, column, say, masks, tokenizer, second_budget)
     whole = data.whole
@@ -154,10 +154,10 @@ def advise(
     depths = with_plan(depths, best_plan)
     if depth == limit:  # the row length that is advised shows the plan that is advised
         row = count_row(whole, histogram, rule, work, causal, best_plan.num_packs)
-        lengths_tried = tuple(row if one.max_length == row_length else one for one in lengths_tried)
+        lengths_tried = tuple(row if tried.max_length == row_length else tried for tried in lengths_tried)
     plans = [best_plan, *beside(best_plan, others)]
 
-    fit = None if shape is None or room is None else fitting(shape, row_length, room, devices)
+    fit = None if shape is None or device_memory is None else fitting(shape, row_length, device_memory, devices)
     update = None
     if recipe or batch_size is not None or accumulation is not None:
         packs_that_fit = fit.rows if fit else max(1, int(batches.slots_a_batch // row_length))

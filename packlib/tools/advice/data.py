@@ -95,8 +95,8 @@ def uncut(
             raise ValueError(f"tokenizer must be left out for {named(path)}, which has no rows of chats or texts.")
         if second_budget is not None:
             raise ValueError(f"second_budget must be left out for {named(path)}, which has lengths alone.")
-        own = load_argument(argument, dataset, column=column)
-        return Data(load(dataset, _UNCUT) if own.truncated else own, own.max_length)
+        lengths = load_argument(argument, dataset, column=column)
+        return Data(load(dataset, _UNCUT) if lengths.truncated else lengths, lengths.max_length)
     rows = _Rows(path, column, words, tokenizer, second_budget)
     whole = LengthHistogram.from_chunks(
         rows.lengths(progress or (lambda _: None)),
@@ -177,8 +177,8 @@ class _Rows:
                 lengths = values.to_numpy(zero_copy_only=False)
                 self._take_beside(lengths, batch, rows)
             else:
-                what = f"The column {named(column)} of {named(path)} holds {one_line(str(values.type))}"
-                raise TypeError(f"{what}; lengths are integers or lists of tokens.")
+                column_holds = f"The column {named(column)} of {named(path)} holds {one_line(str(values.type))}"
+                raise TypeError(f"{column_holds}; lengths are integers or lists of tokens.")
             rows += len(lengths)
             progress(f"reading: {rows:,} sequences")
             yield lengths
@@ -194,12 +194,12 @@ class _Rows:
             self._taken.append((lengths, read[self._second_budget[0]][0].to_numpy(zero_copy_only=False)))
         if self.labels is None:
             return lengths
-        given = with_labels(read, np.cumsum(lengths) - lengths, labels=True)
-        labels, by_token = given["labels"]
+        columns = with_labels(read, np.cumsum(lengths) - lengths, labels=True)
+        labels, by_token = columns["labels"]
         if not by_token:
             raise TypeError("The column labels must have a value for each token.")
         values = labels.to_numpy(zero_copy_only=False)
-        masked = values != given[_TOKENS][0].to_numpy(zero_copy_only=False)
+        masked = values != columns[_TOKENS][0].to_numpy(zero_copy_only=False)
         self.labels.add(lengths, values != IGNORED, masked)
         return lengths
 
@@ -219,7 +219,7 @@ class _Rows:
         """Return each sequence's number of the second budget, after all were read; None without a second budget."""
         if self._second_budget is None:
             return None
-        lengths, of_each = (np.concatenate(some).astype(np.int64) for some in zip(*self._taken, strict=True))
+        lengths, of_each = (np.concatenate(arrays).astype(np.int64) for arrays in zip(*self._taken, strict=True))
         return Taken(*self._second_budget, lengths, of_each)
 
 

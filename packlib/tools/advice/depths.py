@@ -47,11 +47,11 @@ def quick_plan(
     if method != "auto":
         return best_plan(histogram, depth, method)
     plans = fast_plans(histogram, depth)
-    found = plans[-1].num_packs
-    is_enough = found <= enough or is_near(found, plans[0].lower_bound)
+    packs = plans[-1].num_packs
+    is_enough = packs <= enough or is_near(packs, plans[0].lower_bound)
     if depth and not is_enough and (histogram.counts > 0).sum() <= _FEW_LENGTHS:
         plans.append(best_plan(histogram, depth, "lpt"))
-    return min(plans, key=lambda made: made.num_packs)
+    return min(plans, key=lambda made_plan: made_plan.num_packs)
 
 
 def finished(
@@ -62,10 +62,10 @@ def finished(
     Returns:
         The plan, and the other plans that were made to find it.
     """
-    same = quick.max_sequences_per_pack == depth and quick.histogram == histogram
+    is_of_these = quick.max_sequences_per_pack == depth and quick.histogram == histogram
     if method != "auto":
-        return (quick if same else best_plan(histogram, depth, method)), []
-    if same and is_near(quick.num_packs, quick.lower_bound) and quick.method != "lpt":
+        return (quick if is_of_these else best_plan(histogram, depth, method)), []
+    if is_of_these and is_near(quick.num_packs, quick.lower_bound) and quick.method != "lpt":
         return quick, []
     filled = quick if quick.method == "exact_filling" else None
     best, *others = auto_plans(histogram, depth, on_interrupt="raise", filled=filled)
@@ -79,9 +79,9 @@ def beside(chosen: PackingPlan, others: list[PackingPlan]) -> list[PackingPlan]:
         others: plans that may be among them; they are not made again.
     """
     histogram, depth = chosen.histogram, chosen.max_sequences_per_pack
-    made = {other.method: other for other in others if other.histogram == histogram}
+    plans_by_method = {other_plan.method: other_plan for other_plan in others if other_plan.histogram == histogram}
     plans = [
-        made.get(name) or plan(histogram, method=name, max_sequences_per_pack=depth)
+        plans_by_method.get(name) or plan(histogram, method=name, max_sequences_per_pack=depth)
         for name in GREEDY
         if name != chosen.method
     ]
@@ -98,30 +98,30 @@ def try_depths(histogram: LengthHistogram, at_limit: PackingPlan) -> tuple[Depth
     deepest = max(at_limit.deepest, 1)
     rounded = at_limit.histogram
     enough = (1 + WITHIN) * at_limit.num_packs
-    found: list[DepthTrial] = []
+    trials: list[DepthTrial] = []
     for depth in [*(depth for depth in _DEPTHS if depth < deepest), deepest]:
         too_shallow = histogram.num_sequences > depth * enough
         method: Method = "lpfhp" if too_shallow else "auto"
         tried = at_limit if depth == deepest else quick_plan(rounded, depth, method, enough)
-        packs = min([tried.num_packs, *(trial.packs for trial in found)])  # a deeper pack may use a shallower plan
+        packs = min([tried.num_packs, *(trial.packs for trial in trials)])  # a deeper pack may use a shallower plan
         bound = tried.lower_bound
         if rounded != histogram:  # what rounded lengths need is no bound of the true ones
             bound = Sums.strongest(histogram.counts, depth).bound(histogram.counts, depth)
-        found.append(DepthTrial(depth, packs, bound))
+        trials.append(DepthTrial(depth, packs, bound))
         if packs <= (1 + NEAR) * at_limit.num_packs:
             break
-    return tuple(found)
+    return tuple(trials)
 
 
-def with_plan(depths: Iterable[DepthTrial], made: PackingPlan) -> tuple[DepthTrial, ...]:
+def with_plan(depths: Iterable[DepthTrial], made_plan: PackingPlan) -> tuple[DepthTrial, ...]:
     """Return the trials with the packs of a plan in place of its depth's, and no more than these for deeper packs."""
-    found = list[DepthTrial]()
+    updated = list[DepthTrial]()
     for trial in depths:
-        packs, bound = min([trial.packs, *(one.packs for one in found)]), trial.bound
-        if trial.depth == made.max_sequences_per_pack:
-            packs, bound = made.num_packs, max(bound, made.lower_bound)
-        found.append(DepthTrial(trial.depth, packs, bound))
-    return tuple(found)
+        packs, bound = min([trial.packs, *(shallower.packs for shallower in updated)]), trial.bound
+        if trial.depth == made_plan.max_sequences_per_pack:
+            packs, bound = made_plan.num_packs, max(bound, made_plan.lower_bound)
+        updated.append(DepthTrial(trial.depth, packs, bound))
+    return tuple(updated)
 
 
 def smallest_depth(depths: tuple[DepthTrial, ...]) -> int:

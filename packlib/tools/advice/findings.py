@@ -140,7 +140,7 @@ class Findings:
         """True if batches are padded to the row length today, and padding each to its longest saves nearly as much."""
         if self.today.habit != "maximum" or not self._saves(self.today):
             return False
-        return not self._saves(next(one for one in self.habits if one.habit == "random"))
+        return not self._saves(next(batches for batches in self.habits if batches.habit == "random"))
 
     def _saves(self, batches: Today) -> bool:
         """Return whether packing saves over 2 % of the slots of these batches, for the same number of tokens."""
@@ -162,14 +162,15 @@ class Findings:
     @cached_property
     def lost(self) -> dict[CutRule, Lost]:
         """Losses of each rule for longer sequences, in rows of the advised length."""
-        top, found = self.row_length, dict[CutRule, Lost]()
+        row_length, losses = self.row_length, dict[CutRule, Lost]()
         for rule in CUT_RULES:
-            tokens = 0 if rule == "split" else count_cut(self.whole, top, rule)[1]
+            tokens = 0 if rule == "split" else count_cut(self.whole, row_length, rule)[1]
             labels = emptied = None
             if self.labels is not None:
-                labels, emptied = self.labels.number - self.labels.kept(top, rule), self.labels.emptied(top, rule)
-            found[rule] = Lost(tokens, labels, emptied)
-        return found
+                labels = self.labels.number - self.labels.kept(row_length, rule)
+                emptied = self.labels.emptied(row_length, rule)
+            losses[rule] = Lost(tokens, labels, emptied)
+        return losses
 
     @property
     def trained(self) -> int | None:
@@ -194,11 +195,11 @@ class Findings:
         """
         if self.update is None:
             return None
-        after, packs = self.update.after, self.plan.num_packs
+        batch, packs = self.update.after, self.plan.num_packs
         batches = (
-            packs // (after.micro_batch * after.replicas) if after.replicas > 1 else -(-packs // after.micro_batch)
+            packs // (batch.micro_batch * batch.replicas) if batch.replicas > 1 else -(-packs // batch.micro_batch)
         )
-        return -(-batches // after.gradient_accumulation_steps)
+        return -(-batches // batch.gradient_accumulation_steps)
 
     @property
     def left_out(self) -> int:
@@ -222,13 +223,13 @@ class Findings:
         """
         if self.update is None:
             return None
-        made, batch = self.plan, self.update.after
-        if batch.replicas == 1 or batch.global_batch > min(made.num_packs, _MOST_PACKS):
+        plan, batch = self.plan, self.update.after
+        if batch.replicas == 1 or batch.global_batch > min(plan.num_packs, _MOST_PACKS):
             return None
-        repeats, each = made.repeats, np.add.reduceat(self.work.of(made.items), made.offsets[:-1])
-        if made.num_packs > _MOST_PACKS:
-            repeats = np.random.default_rng(0).multinomial(_MOST_PACKS, repeats / made.num_packs)
-        return waiting(np.repeat(each, repeats), batch.replicas, batch.global_batch // batch.replicas)
+        repeats, work_of_pack = plan.repeats, np.add.reduceat(self.work.of(plan.items), plan.offsets[:-1])
+        if plan.num_packs > _MOST_PACKS:
+            repeats = np.random.default_rng(0).multinomial(_MOST_PACKS, repeats / plan.num_packs)
+        return waiting(np.repeat(work_of_pack, repeats), batch.replicas, batch.global_batch // batch.replicas)
 
     def best_row(self, form: Form) -> RowLength:
         """Return the row length to take with a form of attention: the advised one, or for the other form its own."""

@@ -37,15 +37,15 @@ class Labels:
         begins = np.cumsum(lengths) - lengths
         trained = trained.copy()
         trained[begins] &= masked[begins]
-        at = np.flatnonzero(trained)
-        sequence = np.searchsorted(begins, at, side="right") - 1
-        position = at - begins[sequence]
-        has_label, its_first = np.unique(sequence, return_index=True)
-        labels_of = np.bincount(sequence, minlength=len(lengths))
-        self.by_position = _sum(self.by_position, np.bincount(position))
-        self.causal = _sum(self.causal, np.bincount(position[~masked[at]]))
+        labeled = np.flatnonzero(trained)
+        sequences = np.searchsorted(begins, labeled, side="right") - 1
+        positions = labeled - begins[sequences]
+        has_label, first_labels = np.unique(sequences, return_index=True)
+        labels_of = np.bincount(sequences, minlength=len(lengths))
+        self.by_position = _sum(self.by_position, np.bincount(positions))
+        self.causal = _sum(self.causal, np.bincount(positions[~masked[labeled]]))
         self.by_length = _sum(self.by_length, np.bincount(lengths, labels_of).astype(np.int64))
-        self.firsts = _sum(self.firsts, np.bincount(position[its_first], minlength=int(has_label.size > 0)))
+        self.firsts = _sum(self.firsts, np.bincount(positions[first_labels], minlength=int(has_label.size > 0)))
 
     @property
     def number(self) -> int:
@@ -65,9 +65,9 @@ class Labels:
         return int(self.firsts[max_length:].sum()) if overlong == "truncate" else None
 
 
-def _sum(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+def _sum(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Add two arrays of counts, the shorter of which is taken to go on with zeros."""
-    longer, shorter = (one, other) if len(one) >= len(other) else (other, one)
+    longer, shorter = (first, second) if len(first) >= len(second) else (second, first)
     total = longer.copy()
     total[: len(shorter)] += shorter
     return total

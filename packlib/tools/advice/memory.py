@@ -243,10 +243,10 @@ def memory_size(text: str) -> float:
     """
     if not isinstance(text, str):
         raise TypeError(f'memory must be text such as "80GB", not {shown(text)}.')
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]i?B)", text.strip(), re.I)
-    if not found or found[2].upper() not in _UNITS or not float(found[1]):
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]i?B)", text.strip(), re.I)
+    if not match or match[2].upper() not in _UNITS or not float(match[1]):
         raise ValueError(f"memory must be a number with {', '.join(('MB', 'GB', 'TB', 'GiB'))}, not {shown(text)}.")
-    return float(found[1]) * _UNITS[found[2].upper()]
+    return float(match[1]) * _UNITS[match[2].upper()]
 
 
 def fitting(shape: ModelShape, max_length: int, room: float, devices: int) -> Fit:
@@ -259,8 +259,8 @@ def fitting(shape: ModelShape, max_length: int, room: float, devices: int) -> Fi
     usable, shards = USABLE * room, devices
     while shards <= max(devices, MOST_DEVICES):
         for recompute in (False, True):
-            one = shape.memory(1, max_length, shards=shards, recompute=recompute)
-            if one.total <= usable:
-                return Fit(int((usable - one.states) // one.activations), shards, recompute, room)
+            one_row = shape.memory(1, max_length, shards=shards, recompute=recompute)
+            if one_row.total <= usable:
+                return Fit(int((usable - one_row.states) // one_row.activations), shards, recompute, room)
         shards *= 2
     return Fit(0, devices, True, room, int(usable // shape.memory(1, 1, recompute=True).activations))

@@ -94,9 +94,9 @@ def fit_update(
 ) -> PackedUpdate:
     """Choose the largest micro batch within 2 % of the old sequences per update, or else the nearest of all.
 
-    >>> from packlib.tools.advice import Batch, fit_update
-    >>> found = fit_update(Batch(32, 8), packing_factor=7.0, most=10)
-    >>> found.after.micro_batch, found.after.gradient_accumulation_steps, f"{found.off:+.1%}"
+    >>> from packlib.tools.advice.micro_batch import Batch, fit_update
+    >>> update = fit_update(Batch(32, 8), packing_factor=7.0, most=10)
+    >>> update.after.micro_batch, update.after.gradient_accumulation_steps, f"{update.off:+.1%}"
     (9, 4, '-1.6%')
 
     Args:
@@ -123,18 +123,18 @@ def fit_update(
         if micro_batch * accumulation <= there_are
     ] or [(1, int(there_are))]
     packed = Batch(1, 1, replicas, float(packing_factor))
-    found = PackedUpdate(before, packed, most, rows >= there_are, None)
+    update = PackedUpdate(before, packed, most, rows >= there_are, None)
 
     def order(pair: tuple[int, int]) -> tuple:
-        off = abs(found.off_with(*pair))
-        return (-pair[0] if off <= TOLERATED else 0, off, -pair[0])
+        difference = abs(update.off_with(*pair))
+        return (-pair[0] if difference <= TOLERATED else 0, difference, -pair[0])
 
     best = min(pairs, key=order)
     larger = [pair for pair in pairs if pair[0] > best[0]]
-    others = larger or [pair for pair in pairs if pair != best]
-    other = min(others, key=lambda pair: (abs(found.off_with(*pair)), -pair[0]), default=None)
-    after = replace(packed, micro_batch=best[0], gradient_accumulation_steps=best[1])
-    return replace(found, after=after, runner_up=other)
+    other_pairs = larger or [pair for pair in pairs if pair != best]
+    runner_up = min(other_pairs, key=lambda pair: (abs(update.off_with(*pair)), -pair[0]), default=None)
+    batch = replace(packed, micro_batch=best[0], gradient_accumulation_steps=best[1])
+    return replace(update, after=batch, runner_up=runner_up)
 
 
 def packed_recipe(before: Recipe, update: PackedUpdate) -> Recipe:

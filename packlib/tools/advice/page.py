@@ -25,16 +25,16 @@ def page(advice: Advice, command: str = "") -> str:
     Args:
         command: what made the report, to be shown on the page.
     """
-    made = f"{time.strftime('%Y-%m-%d')}, packlib {__version__}, Python {platform.python_version()}"
+    origin = f"{time.strftime('%Y-%m-%d')}, packlib {__version__}, Python {platform.python_version()}"
     return filled(
         "page.html",
         autoescape=True,
         words=sentences,
         advice=advice,
         bars=_bars(advice),
-        habits=[(one.in_words.capitalize(), one.slots) for one in (advice.today, *advice.habits)],
+        habits=[(batches.in_words.capitalize(), batches.slots) for batches in (advice.today, *advice.habits)],
         update=_update(advice),
-        made=made,
+        origin=origin,
         command=command,
     )
 
@@ -43,22 +43,22 @@ def _update(advice: Advice) -> list[tuple[str, str, str]]:
     """Make the table of an update: what, today, and packed; with the recipe, if there is one."""
     if advice.update is None:
         return []
-    before, after = advice.update.before, advice.update.after
+    today, packed = advice.update.before, advice.update.after
     rows = [
-        ("micro batch", f"{before.micro_batch:,}", f"{after.micro_batch:,}"),
-        ("accumulation", f"{before.gradient_accumulation_steps:,}", f"{after.gradient_accumulation_steps:,}"),
-        ("devices", f"{before.replicas:,}", f"{after.replicas:,}"),
-        ("sequences per update", f"{before.sequences_per_update:,.1f}", f"{after.sequences_per_update:,.1f}"),
+        ("micro batch", f"{today.micro_batch:,}", f"{packed.micro_batch:,}"),
+        ("accumulation", f"{today.gradient_accumulation_steps:,}", f"{packed.gradient_accumulation_steps:,}"),
+        ("devices", f"{today.replicas:,}", f"{packed.replicas:,}"),
+        ("sequences per update", f"{today.sequences_per_update:,.1f}", f"{packed.sequences_per_update:,.1f}"),
     ]
-    if advice.recipe is None or (packed := advice.packed_recipe) is None:
+    if advice.recipe is None or (packed_recipe := advice.packed_recipe) is None:
         return rows
-    old = advice.recipe
+    recipe = advice.recipe
     return [
         *rows,
-        ("learning rate", f"{old.learning_rate:.6g}", f"{packed.learning_rate:.6g}"),
-        ("betas", "{:.6g} and {:.6g}".format(*old.betas), "{:.6g} and {:.6g}".format(*packed.betas)),
-        ("warm-up updates", f"{old.warmup_steps:,}", f"{packed.warmup_steps:,}"),
-        ("updates", f"{old.total_steps:,}", f"{packed.total_steps:,}"),
+        ("learning rate", f"{recipe.learning_rate:.6g}", f"{packed_recipe.learning_rate:.6g}"),
+        ("betas", "{:.6g} and {:.6g}".format(*recipe.betas), "{:.6g} and {:.6g}".format(*packed_recipe.betas)),
+        ("warm-up updates", f"{recipe.warmup_steps:,}", f"{packed_recipe.warmup_steps:,}"),
+        ("updates", f"{recipe.total_steps:,}", f"{packed_recipe.total_steps:,}"),
     ]
 
 
@@ -66,6 +66,6 @@ def _bars(advice: Advice) -> list[tuple[int, int, float]]:
     """Divide lengths into ranges, from and to, each with its share of the sequences, up to the longest row tried."""
     top = longest(advice.whole)
     edges = np.unique(np.linspace(0, top, min(_BARS, top) + 1).astype(int))
-    below = np.concatenate([[0], np.cumsum(advice.whole.counts[1:])])[edges]
-    shares = (np.diff(below) / advice.whole.num_sequences).tolist()
+    sequences_below = np.concatenate([[0], np.cumsum(advice.whole.counts[1:])])[edges]
+    shares = (np.diff(sequences_below) / advice.whole.num_sequences).tolist()
     return [(low + 1, high, share) for (low, high), share in zip(pairwise(edges.tolist()), shares, strict=True)]

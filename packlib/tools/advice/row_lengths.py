@@ -58,9 +58,9 @@ class RowLength:
 
 def count_cut(whole: LengthHistogram, max_length: int, overlong: CutRule) -> tuple[int, int]:
     """Count the sequences that are longer than a row, and their tokens that are lost, or that go to further pieces."""
-    over = whole.counts[max_length + 1 :]
-    beyond = np.arange(1, len(over) + 1) + (max_length if overlong == "drop" else 0)
-    return int(over.sum()), int(over @ beyond)
+    sequences_over = whole.counts[max_length + 1 :]
+    tokens_beyond = np.arange(1, len(sequences_over) + 1) + (max_length if overlong == "drop" else 0)
+    return int(sequences_over.sum()), int(sequences_over @ tokens_beyond)
 
 
 def count_row(
@@ -129,25 +129,27 @@ def try_lengths(
         plans[top] = quick_plan(lengths, depth, method)
         return count_row(whole, rows, overlong, work, causal, plans[top].num_packs, lengths is not rows)
 
-    found = {max_length: planned(max_length)}
+    rows_tried = {max_length: planned(max_length)}
     for top in _others(whole, max_length, min(MAX_LENGTH, max(longest or MAX_LENGTH, max_length))):
         if overlong != "drop" or whole.counts[: top + 1].any():
-            found[top] = packed(top)
-    found = dict(sorted(found.items()))
-    while best := {choose((*found.values(),), max_length, form).max_length for form in FORMS} - plans.keys():
-        found[min(best)] = planned(min(best))
-    return (*found.values(),), plans
+            rows_tried[top] = packed(top)
+    rows_tried = dict(sorted(rows_tried.items()))
+    while best := {choose((*rows_tried.values(),), max_length, form).max_length for form in FORMS} - plans.keys():
+        rows_tried[min(best)] = planned(min(best))
+    return (*rows_tried.values(),), plans
 
 
-def _others(whole: LengthHistogram, max_length: int, most: int) -> list[int]:
+def _others(whole: LengthHistogram, max_length: int, longest_row: int) -> list[int]:
     """List the row lengths to try beside that of now: parts of it, and rows for one and two of the longest sequence."""
     step = 8 if max_length >= 64 else 1
-    longest = int(whole.counts.nonzero()[0][-1])
+    longest_sequence = int(whole.counts.nonzero()[0][-1])
     tops = {round(max_length * part / step) * step for part in TRIED}
     tops |= {
-        top for top in (-(-longest // step) * step, -(-2 * longest // step) * step) if min(tops) <= top <= max(tops)
+        top
+        for top in (-(-longest_sequence // step) * step, -(-2 * longest_sequence // step) * step)
+        if min(tops) <= top <= max(tops)
     }
-    return sorted(top for top in tops - {max_length} if 0 < top <= most)
+    return sorted(top for top in tops - {max_length} if 0 < top <= longest_row)
 
 
 def cuts_less(tried: tuple[RowLength, ...], now: RowLength, all_tokens: int) -> RowLength | None:
@@ -182,5 +184,5 @@ def form_of(tried: tuple[RowLength, ...], max_length: int) -> Form:
 
 def next_best(tried: tuple[RowLength, ...], max_length: int, form: Form, chosen: RowLength) -> RowLength | None:
     """Return the best of the other rows that cut no more tokens than now; None if there is none."""
-    others = [row for row in allowed(tried, max_length) if row is not chosen]
-    return min(others, key=lambda row: row.work(form), default=None)
+    other_rows = [row for row in allowed(tried, max_length) if row is not chosen]
+    return min(other_rows, key=lambda row: row.work(form), default=None)

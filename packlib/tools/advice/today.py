@@ -61,12 +61,12 @@ class Today:
     @property
     def as_subject(self) -> str:
         """The batches in words, as what stands before a verb; with their size where slots depend on it."""
-        said = self.in_words
+        subject = self.in_words
         if self.sized and self.batch_size == 1:
             return "batches of 1 sequence"
         if self.sized:
-            said = said.replace("batches", f"batches of {self.batch_size:,}") + ","
-        return said
+            subject = subject.replace("batches", f"batches of {self.batch_size:,}") + ","
+        return subject
 
 
 def batches_today(
@@ -78,7 +78,7 @@ def batches_today(
 ) -> Today:
     """Count the slots that one pass takes now.
 
-    >>> from packlib.tools.advice import batches_today
+    >>> from packlib.tools.advice.today import batches_today
     >>> from packlib.lengths import LengthHistogram
     >>> batches_today(LengthHistogram.from_lengths([5, 3, 3, 2, 8]), batch_size=2, today="maximum").slots
     40
@@ -101,5 +101,5 @@ def batches_today(
     n = instance("histogram", histogram, LengthHistogram).num_sequences
     if today != "packed":
         return Today(today, size, n, padding_waste(histogram, size, today).slots, 1.0)
-    made = plan(histogram, method="next_fit", max_sequences_per_pack=max_sequences_per_pack, seed=seed)
-    return Today(today, size, made.num_packs, made.num_packs * histogram.max_length, made.packing_factor)
+    packed = plan(histogram, method="next_fit", max_sequences_per_pack=max_sequences_per_pack, seed=seed)
+    return Today(today, size, packed.num_packs, packed.num_packs * histogram.max_length, packed.packing_factor)

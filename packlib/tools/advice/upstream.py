@@ -47,14 +47,14 @@ def find_pile(whole: LengthHistogram) -> tuple[int, int]:
     lengths = counts.nonzero()[0]
     counts[lengths[-1]] -= whole.truncated  # which are known to be cut
     number, longer = counts[lengths], whole.num_sequences - np.cumsum(counts[lengths])
-    found = 0, 0
-    for at in np.flatnonzero(number > max(_PILED, _SHARE * whole.num_sequences)).tolist():
-        length, count = int(lengths[at]), int(number[at])
-        near = max(number[at - _NEAR : at].sum(), number[at + 1 : at + 1 + _NEAR].sum(), _NEAR) / _NEAR
-        is_limit = longer[at] <= count or not length % 128 or not length % 100
-        if at >= _NEAR and is_limit and max(_PILED * near, found[1]) < count:  # a few lengths pile up everywhere
-            found = length, count
-    return found
+    pile = 0, 0
+    for index in np.flatnonzero(number > max(_PILED, _SHARE * whole.num_sequences)).tolist():
+        length, count = int(lengths[index]), int(number[index])
+        usual = max(number[index - _NEAR : index].sum(), number[index + 1 : index + 1 + _NEAR].sum(), _NEAR) / _NEAR
+        is_limit = longer[index] <= count or not length % 128 or not length % 100
+        if index >= _NEAR and is_limit and max(_PILED * usual, pile[1]) < count:  # a few lengths pile up everywhere
+            pile = length, count
+    return pile
 
 
 def weigh(

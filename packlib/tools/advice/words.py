@@ -11,9 +11,9 @@ from packlib.arguments import plural as plural
 from packlib.lengths import LengthHistogram
 
 
-def share_of(part: float, whole: float = 1) -> str:
+def share_of(part: float, total: float = 1) -> str:
     """Write a share in percent, with as many digits as it needs: "0.05 %", "3.1 %", "over 99.99 %"."""
-    value = 100 * part / whole
+    value = 100 * part / total
     if 0 < abs(value) < 0.005:
         return "under 0.01 %"
     if 99.995 <= value < 100:
@@ -21,11 +21,11 @@ def share_of(part: float, whole: float = 1) -> str:
     return f"{value:.2f} %" if 0 < abs(value) < 1 or 99 < value < 100 else f"{value:,.1f} %"
 
 
-def signed(off: float) -> str:
+def signed(difference: float) -> str:
     """Write how much more or less: "+3.1 %", "−0.20 %", "±0 %", and "× 3.4" from twice as much on."""
-    if off >= 1:
-        return f"× {1 + off:,.1f}"
-    return "±0 %" if abs(off) < 0.00005 else f"{'+' if off > 0 else '−'}{share_of(abs(off))}"
+    if difference >= 1:
+        return f"× {1 + difference:,.1f}"
+    return "±0 %" if abs(difference) < 0.00005 else f"{'+' if difference > 0 else '−'}{share_of(abs(difference))}"
 
 
 def compared(value: float, base: float, noun: str) -> str:
@@ -33,33 +33,33 @@ def compared(value: float, base: float, noun: str) -> str:
 
     Whole numbers are the same only if they are equal, others if they round to the same.
     """
-    off = value / base - 1
-    if value == base or (abs(off) < 0.00005 and not (isinstance(value, int) and isinstance(base, int))):
+    difference = value / base - 1
+    if value == base or (abs(difference) < 0.00005 and not (isinstance(value, int) and isinstance(base, int))):
         return f"the same number of {noun}"
     return f"{more_or_fewer(value, base)} {noun}"
 
 
 def more_or_fewer(value: float, base: float) -> str:
-    """How much one number differs from another: "1.8 % more", "0.20 % fewer", "3.4 times as many"."""
-    off = value / base - 1
-    if off >= 1:
+    """Say how much one number differs from another: "1.8 % more", "0.20 % fewer", "3.4 times as many"."""
+    difference = value / base - 1
+    if difference >= 1:
         return f"{value / base:,.1f} times as many"
-    return f"{share_of(abs(off))} {'more' if off > 0 else 'fewer'}"
+    return f"{share_of(abs(difference))} {'more' if difference > 0 else 'fewer'}"
 
 
 def work_compared(value: float, base: float) -> str:
     """Compare the work of two things in words: "the same work", "1.8 % less work", "3.4 times as much work"."""
-    off = value / base - 1
-    if abs(off) < 0.00005:
+    difference = value / base - 1
+    if abs(difference) < 0.00005:
         return "the same work"
-    if off >= 1:
+    if difference >= 1:
         return f"{value / base:,.1f} times as much work"
-    return f"{share_of(abs(off))} {'more' if off > 0 else 'less'} work"
+    return f"{share_of(abs(difference))} {'more' if difference > 0 else 'less'} work"
 
 
-def than_or_as(said: str) -> str:
-    """Which word follows a comparison: "1.8 % more packs than", "3.4 times as many packs as"."""
-    return "as" if said.startswith("the same") or " times as " in said else "than"
+def than_or_as(comparison: str) -> str:
+    """Return the word that follows a comparison: "1.8 % more packs than", "3.4 times as many packs as"."""
+    return "as" if comparison.startswith("the same") or " times as " in comparison else "than"
 
 
 def gigabytes(number: float) -> str:

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import plan
-from packlib.tools.advice import Batch, advise, fit_update
+from packlib.tools.advice import Batch, advise
 from packlib.tools.advice.memory import memory_size
+from packlib.tools.advice.micro_batch import fit_update
 from packlib.tools.advice.page import page
 from packlib.tools.advice.sentences import _attention_note
 from packlib.training import Recipe
