@@ -4,7 +4,7 @@ A label is a token that the model is trained to predict. The first token of a se
 it, but where labels are those of a masked model.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -12,31 +12,6 @@ import numpy as np
 
 from packlib.arguments import percent
 from packlib.packing.documents import CUTS
-
-
-class LabeledTokens:
-    """Counts the labels in any pieces of sequences that are laid end to end.
-
-    Args:
-        labeled: whether each token has a label; bool, shape (tokens,). None: all tokens have one.
-        predicted: for the first tokens of pieces, given where they are, whether a label there is predicted after all;
-            bool. By default none is.
-    """
-
-    def __init__(
-        self, labeled: np.ndarray | None, predicted: Callable[[np.ndarray], np.ndarray] | None = None
-    ) -> None:
-        self._labeled, self._predicted = labeled, predicted
-        self._before = None if labeled is None else np.concatenate([[0], np.cumsum(labeled)])
-
-    def of(self, starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-        """Count the labels of pieces that begin at tokens `starts`, `sizes` tokens each; int64, shape (pieces,)."""
-        if self._labeled is None or self._before is None:
-            return sizes - 1
-        unpredicted = self._labeled[starts]
-        if self._predicted is not None:
-            unpredicted = unpredicted & ~self._predicted(starts)
-        return self._before[starts + sizes] - self._before[starts] - unpredicted
 
 
 @dataclass

@@ -216,7 +216,7 @@ def _into_folder(
                 if written or not _is_finished(out):
                     write_record(out, asked | {"files": dict(sorted(together.items()))}, finished=True)
                 shutil.rmtree(out / DIGESTS, ignore_errors=True)
-    return rows.found | {"files_written": written}
+    return rows.description | {"files_written": written}
 
 
 def write_record(out: Path, asked: Mapping[str, Any], finished: bool) -> None:

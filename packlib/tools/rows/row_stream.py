@@ -15,8 +15,9 @@ from packlib.lengths.overlong import OVERLONG, Overlong
 from packlib.packing import StreamPacker
 from packlib.tools.rows.books import Books
 from packlib.tools.rows.loss_masks import MaskWord, mask_words
-from packlib.tools.rows.row_columns import ColumnReader, with_labels
+from packlib.tools.rows.row_columns import ColumnReader
 from packlib.tools.rows.row_sources import StreamedRows, of_rows
+from packlib.tools.rows.token_labels import with_labels
 
 _ROWS = 100  # sequences that are read at once
 _FROM_THE_START: dict[str, Any] = {"source": None, "packs": 0}

@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from packlib.arguments import shown, whole_number
+from packlib.arguments import listed, shown, whole_number
 from packlib.lengths.counting import MAX_LENGTH
+from packlib.tools.rows.column_values import Columns
 
 
 def column_and_budget(given: Any) -> tuple[str, int]:
@@ -18,6 +19,18 @@ def column_and_budget(given: Any) -> tuple[str, int]:
     if not isinstance(given, (tuple, list)) or len(given) != 2 or not isinstance(given[0], str) or not given[0]:
         raise TypeError(f"second_budget must be the name of a column and a whole number, not {shown(given)}.")
     return given[0], whole_number("The second budget", given[1], 1, MAX_LENGTH)
+
+
+def refuse_over_budget(name: str, budget: int, columns: Columns, first_row: int) -> None:
+    """Raise an error unless a column says what each sequence takes of the second budget, and each fits into it."""
+    if name not in columns:
+        raise ValueError(
+            f"second_budget names {shown(name)}, which must be a column with a whole number for each sequence; "
+            f"the data set has {listed(columns)}."
+        )
+    values, by_token = columns[name]
+    refuse_other_numbers(name, pa.list_(values.type) if by_token else values.type)
+    refuse_above(name, budget, values.to_numpy(zero_copy_only=False), first_row)
 
 
 def refuse_other_numbers(column: str, kind: pa.DataType) -> None:
