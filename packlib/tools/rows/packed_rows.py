@@ -163,13 +163,7 @@ def pack_dataset(
     if isinstance(dataset, datasets.IterableDataset):
         from packlib.tools.rows.row_stream import PackedStream
 
-        for name, value, default in (
-            ("method", method, "auto"),
-            ("plan", plan, None),
-            ("second_budget", second_budget, None),
-        ):
-            if value != default:
-                raise ValueError(f"{name} must be left out for a stream, not {shown(value)}: a StreamPacker packs it.")
+        _refuse_for_a_stream(method, plan, second_budget)
         return PackedStream(
             dataset,
             max_length,
@@ -181,9 +175,18 @@ def pack_dataset(
             masks=masks,
             drop_unlabeled=drop_unlabeled,
         )
-    asked = method, max_sequences_per_pack, overlong, labels, seed, plan, window
     packing = PackingOptions(
-        max_length, *asked, masks=masks, drop_unlabeled=drop_unlabeled, second_budget=second_budget
+        max_length,
+        method,
+        max_sequences_per_pack,
+        overlong,
+        labels,
+        seed,
+        plan,
+        window,
+        masks=masks,
+        drop_unlabeled=drop_unlabeled,
+        second_budget=second_budget,
     )
     columns = packing.columns(tokenizer)
     if cache_dir is None:
@@ -191,15 +194,31 @@ def pack_dataset(
     folder = output_path(path_of("cache_dir", cache_dir), folder=True)
     make_folders(folder)
     spool = read(opened(dataset), folder, columns, wanted(progress))
-    named_by = asdict(replace(packing, plan=None)) | {"plan": plan and plan.to_json()}
-    # The books too: other data, cut, may be the same sequences.
-    text = json.dumps([__version__, named_by, spool.digest, columns.finish(), columns.books.as_dict()])
-    path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.arrow"
+    path = folder / f"{_name_of(packing, spool, columns)}.arrow"
     if not path.exists():
         packing.write(StoredColumns([spool]), columns, path, pa.ipc.new_stream, progress)
     with pa.memory_map(str(path)) as file:
-        found = pa.ipc.open_stream(file).schema.metadata[b"packlib"].decode()
-    return datasets.Dataset.from_file(str(path), info=datasets.DatasetInfo(description=found))
+        description = pa.ipc.open_stream(file).schema.metadata[b"packlib"].decode()
+    return datasets.Dataset.from_file(str(path), info=datasets.DatasetInfo(description=description))
+
+
+def _refuse_for_a_stream(method: Any, plan: Any, second_budget: Any) -> None:
+    """Raise a ValueError if an argument is given that a stream cannot have."""
+    for name, value, default in (
+        ("method", method, "auto"),
+        ("plan", plan, None),
+        ("second_budget", second_budget, None),
+    ):
+        if value != default:
+            raise ValueError(f"{name} must be left out for a stream, not {shown(value)}: a StreamPacker packs it.")
+
+
+def _name_of(packing: "PackingOptions", spool: Spool, columns: ColumnReader) -> str:
+    """Return the name in the cache of the packs of these sequences: a digest of all that they depend on."""
+    options = asdict(replace(packing, plan=None)) | {"plan": packing.plan and packing.plan.to_json()}
+    # The books too: other data, cut, may be the same sequences.
+    text = json.dumps([__version__, options, spool.digest, columns.finish(), columns.books.as_dict()])
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def read(dataset: Any, folder: Path, columns: ColumnReader, progress: bool | None, shared: bool = False) -> Spool:
@@ -245,12 +264,17 @@ class PackingOptions:
     second_budget: tuple[str, int] | None = None
 
     def __post_init__(self) -> None:
-        one_of("layout", self.layout, LAYOUTS)
-        if self.layout == "nemo" and self.labels is False:
-            raise ValueError("labels must be made for the layout of NeMo, whose loss_mask says what is trained on.")
+        self._check_layout()
         one_of("overlong", self.overlong, OVERLONG)
         mask_words(self.masks)
-        plain = {  # Python's own numbers and bools, which JSON holds
+        self._make_plain()
+        self._check_window()
+        self._check_plan()
+        self._check_second_budget()
+
+    def _make_plain(self) -> None:
+        """Check the numbers and flags, and make them Python's own, which JSON holds."""
+        plain = {
             "max_length": whole_number("max_length", self.max_length, 1),
             "max_sequences_per_pack": depth_limit(self.max_sequences_per_pack),
             "labels": flag("labels", self.labels),
@@ -261,15 +285,19 @@ class PackingOptions:
         }
         for name, value in plain.items():
             object.__setattr__(self, name, value)
-        if self.window is not None:
-            if self.method != "auto" or self.plan is not None:
-                raise ValueError("method and plan must be left out with a window, which packs in order.")
-        if self.plan is not None:
-            self._check_plan()
-        if self.second_budget is not None:
-            self._check_second_budget()
+
+    def _check_layout(self) -> None:
+        one_of("layout", self.layout, LAYOUTS)
+        if self.layout == "nemo" and self.labels is False:
+            raise ValueError("labels must be made for the layout of NeMo, whose loss_mask says what is trained on.")
+
+    def _check_window(self) -> None:
+        if self.window is not None and (self.method != "auto" or self.plan is not None):
+            raise ValueError("method and plan must be left out with a window, which packs in order.")
 
     def _check_second_budget(self) -> None:
+        if self.second_budget is None:
+            return
         column, budget = column_and_budget(self.second_budget)
         for name, default in (("method", "auto"), ("plan", None), ("window", None), ("max_sequences_per_pack", None)):
             if (value := getattr(self, name)) != default:
@@ -284,6 +312,8 @@ class PackingOptions:
         object.__setattr__(self, "second_budget", (column, budget))
 
     def _check_plan(self) -> None:
+        if self.plan is None:
+            return
         if not isinstance(self.plan, PackingPlan):
             raise TypeError(f"plan must be a PackingPlan, not {shown(self.plan)}.")
         if (top := self.plan.histogram.max_length) != self.max_length:

@@ -369,27 +369,37 @@ def of_rows(
     """
     numbered = enumerate(rows)
     leave_out = {} if leave_out is None else leave_out
-    first = 0
+    first_row = 0
     while block := [_plain(row, number, only, holder, leave_out) for number, row in islice(numbered, at_once)]:
-        for number, row in enumerate(block, start=first):
-            if odd := set(row) ^ set(block[0]):  # Arrow would leave them out
-                has, lacks = (number, first) if min(odd) in row else (first, number)
-                raise ValueError(
-                    f"The column {shown(min(odd))} is in some rows only: row {has} of {holder} has it, row {lacks} "
-                    f"does not; all rows must have it, or none: {drop_option(min(odd))}."
-                )
-        first += len(block)
-        try:
-            yield pa.RecordBatch.from_pylist(block)
-        except UnicodeEncodeError as error:  # half of a pair of surrogates, which JSON can hold
-            name = next(name for name in block[0] if not _fits(block, name))
-            said = one_line(str(error), 200)
-            raise ValueError(f"{holder} has a text in the column {shown(name)} that is no Unicode: {said}.") from None
-        except (pa.ArrowException, OverflowError) as error:  # the latter of a number beyond 64 bits
-            said = one_line(str(error), 200)
-            where = next((f" in the column {shown(name)}" for name in block[0] if not _fits(block, name)), "")
-            cure = "; each content must be a text, and no list of parts" if _has_parts(block) else ""
-            raise TypeError(f"The rows of {holder} do not fit together{where}: {said}{cure}.") from None
+        _refuse_other_names(block, first_row, holder)
+        yield _batch_of(block, holder)
+        first_row += len(block)
+
+
+def _refuse_other_names(block: list[dict[str, Any]], first_row: int, holder: str) -> None:
+    """Raise a ValueError if rows have other columns than the first of them: Arrow would leave these out."""
+    for number, row in enumerate(block, start=first_row):
+        if odd := set(row) ^ set(block[0]):
+            has, lacks = (number, first_row) if min(odd) in row else (first_row, number)
+            raise ValueError(
+                f"The column {shown(min(odd))} is in some rows only: row {has} of {holder} has it, row {lacks} "
+                f"does not; all rows must have it, or none: {drop_option(min(odd))}."
+            )
+
+
+def _batch_of(block: list[dict[str, Any]], holder: str) -> pa.RecordBatch:
+    """Return rows as a batch of Arrow; raise an error that names the column whose values do not fit together."""
+    try:
+        return pa.RecordBatch.from_pylist(block)
+    except UnicodeEncodeError as error:  # half of a pair of surrogates, which JSON can hold
+        name = next(name for name in block[0] if not _fits(block, name))
+        reason = one_line(str(error), 200)
+        raise ValueError(f"{holder} has a text in the column {shown(name)} that is no Unicode: {reason}.") from None
+    except (pa.ArrowException, OverflowError) as error:  # the latter of a number beyond 64 bits
+        reason = one_line(str(error), 200)
+        where = next((f" in the column {shown(name)}" for name in block[0] if not _fits(block, name)), "")
+        cure = "; each content must be a text, and no list of parts" if _has_parts(block) else ""
+        raise TypeError(f"The rows of {holder} do not fit together{where}: {reason}{cure}.") from None
 
 
 def _fits(rows: list[dict[str, Any]], name: str) -> bool:

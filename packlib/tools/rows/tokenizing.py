@@ -12,6 +12,7 @@ import pyarrow as pa
 from packlib.arguments import listed, one_line, shown
 from packlib.files import named
 from packlib.installed import needed_by
+from packlib.tools.rows.column_values import refuse_gaps
 from packlib.tools.rows.loss_masks import drop_option
 
 SOURCES = ("messages", "conversations", "completion", "text")  # a completion has a prompt beside it
@@ -45,26 +46,24 @@ def tokenized(
     if "input_ids" in names:
         raise ValueError("tokenizer must be left out: the data set has input_ids.")
     source = _source(names)
-    taken = ["prompt", "completion"] if source == "completion" else [source]
-    for name in taken:
-        if (column := batch.column(name)).null_count:
-            at = row + int(np.asarray(column.is_null()).argmax())
-            raise ValueError(f"The column {shown(name)} has no value in row {at}.")
-    kept = {name: batch.column(name) for name in names if name not in taken}
-    columns = [batch.column(name) for name in taken]
-    values = [column.to_pylist() for column in columns]
+    source_names = ["prompt", "completion"] if source == "completion" else [source]
+    columns = [batch.column(name) for name in source_names]
+    for name, column in zip(source_names, columns, strict=True):
+        refuse_gaps(f"The column {shown(name)}", column, row)
     are_texts = all(pa.types.is_string(column.type) or pa.types.is_large_string(column.type) for column in columns)
     if source == "text" and not are_texts:
         raise TypeError(f"The column 'text' must hold texts, not {one_line(str(columns[0].type))}.")
+    other_columns = {name: batch.column(name) for name in names if name not in source_names}
+    values = [column.to_pylist() for column in columns]
     if are_texts and source in ("completion", "text"):
         if source == "text":
             new_columns = {"input_ids": _ended(values[0], tokenizer)}
         else:
             new_columns = _answers(values[0], values[1], tokenizer, labels)
         end = "" if tokenizer.eos_token_id is None else f"each to end with {tokenizer.eos_token}, "
-        became = dict.fromkeys(taken, f"tokenized, {end}and left out")
+        became = dict.fromkeys(source_names, f"tokenized, {end}and left out")
     else:
-        tools = kept.pop("tools", None)
+        tools = other_columns.pop("tools", None)
         offered = tools.to_pylist() if tools else [None] * len(batch)
         if source == "completion":
             new_columns = _chat_answers(values[0], values[1], offered, tokenizer, labels, row)
@@ -72,10 +71,10 @@ def tokenized(
             new_columns = _chats(values[0], source, offered, tokenizer, labels, row)
         unread |= _unread_parts(values, tokenizer.get_chat_template(tools=offered[0] if offered else None))
         lost = f", with {listed(sorted(unread))}, which the template does not name" if unread else ""
-        became = dict.fromkeys(taken, f"tokenized by the chat template and left out{lost}")
+        became = dict.fromkeys(source_names, f"tokenized by the chat template and left out{lost}")
         became |= {"tools": "shown to the chat template and left out"} if tools else {}
     lists = {name: pa.array(values, pa.list_(pa.int32())) for name, values in new_columns.items()}
-    return pa.RecordBatch.from_pydict(kept | lists), became
+    return pa.RecordBatch.from_pydict(other_columns | lists), became
 
 
 def _unread_parts(columns: list[list], template: str) -> set[str]:
@@ -99,23 +98,37 @@ def _source(names: list[str]) -> str:
     Raises:
         ValueError: if there is none, or several; or if a column beside it says more than packs can keep.
     """
-    sources_there = [name for name in SOURCES if name in names and (name != "completion" or "prompt" in names)]
-    if not sources_there:
-        if {"instruction", "output"} <= set(names):
-            raise ValueError(
-                "The data set has the columns of Alpaca, instruction and output, of which there are many templates: "
-                "write them as prompt, all that your model reads before it answers, and completion, its answer."
-            )
+    sources = [name for name in SOURCES if name in names and (name != "completion" or "prompt" in names)]
+    _refuse_no_source(sources, names)
+    _refuse_several_sources(sources)
+    _refuse_columns_beside(sources[0], names)
+    return sources[0]
+
+
+def _refuse_no_source(sources: list[str], names: list[str]) -> None:
+    if sources:
+        return
+    if {"instruction", "output"} <= set(names):
         raise ValueError(
-            "The data set has no column messages, conversations or text for the tokenizer, and no prompt with a "
-            f"completion; it has {listed(names)}."
+            "The data set has the columns of Alpaca, instruction and output, of which there are many templates: "
+            "write them as prompt, all that your model reads before it answers, and completion, its answer."
         )
-    source, *others = sources_there
-    if others:
+    raise ValueError(
+        "The data set has no column messages, conversations or text for the tokenizer, and no prompt with a "
+        f"completion; it has {listed(names)}."
+    )
+
+
+def _refuse_several_sources(sources: list[str]) -> None:
+    if len(sources) > 1:
         raise ValueError(
-            f"The data set has {listed(sources_there)}, and tokens are made of one of them: say which others to "
-            f"leave out, as in masks={{{others[0]!r}: 'drop'}} (--drop {others[0]})."
+            f"The data set has {listed(sources)}, and tokens are made of one of them: say which others to "
+            f"leave out, as in masks={{{sources[1]!r}: 'drop'}} (--drop {sources[1]})."
         )
+
+
+def _refuse_columns_beside(source: str, names: list[str]) -> None:
+    """Raise a ValueError if a column beside the source says what becomes of it, and packs cannot honor that."""
     if source == "completion" and "label" in names:
         raise ValueError(
             "The column 'label' beside prompt and completion says which answers are good (KTO), and all of them would "
@@ -126,7 +139,6 @@ def _source(names: list[str]) -> str:
             f"The column 'system' is not shown to the chat template: make it the first of the {source}, or "
             f"{drop_option('system')}."
         )
-    return source
 
 
 def _ended(texts: list[str], tokenizer: Any) -> list[list[int]]:
