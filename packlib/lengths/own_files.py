@@ -5,7 +5,7 @@ import io
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import suppress
 from itertools import accumulate, chain, pairwise
 from pathlib import Path
@@ -111,37 +111,49 @@ def read_counts(path: str | os.PathLike[str]) -> np.ndarray:
     Raises:
         FileNotFoundError, ValueError: naming the file and the line that is wrong.
     """
-    rows: dict[int, int] = {}
+    count_of: dict[int, int] = {}
     count_first = has_header = False
-    one_number = True  # each line may be one length with a comma between its thousands
-    for started, (number, text, fields) in enumerate(_rows(existing_file(path))):
-        if not started and _is_counts_header(fields):
+    may_be_thousands = True  # each line may be one length with a comma between its thousands
+    for at, (number, text, fields) in enumerate(_rows(existing_file(path))):
+        if at == 0 and _is_counts_header(fields):
             count_first = fields[0].lower() in _COUNT_NAMES
             has_header = True
             continue
-        if len(fields) != 2 or not all(re.fullmatch("-?[0-9]{1,4000}", field) for field in fields):
-            raise ValueError(f'{named(path)}, line {number}: expected "length,count", not {text[:80]!r}.')
-        length, count = map(int, reversed(fields) if count_first else fields)
-        if not (1 <= length <= MAX_LENGTH and 0 <= count <= INT64_MAX) or length in rows:
-            hint = " If the first column is an id, write a header such as id,length, and name the column."
-            raise ValueError(
-                f"{named(path)}, line {number}: a length is from 1 to {MAX_LENGTH} and comes once, "
-                f"a count is from 0 to {INT64_MAX}, not {text[:80]!r}.{hint * (length == 0)}"
-            )
-        rows[length] = count
-        one_number = one_number and re.fullmatch(_THOUSANDS, text) is not None
-    if not rows:
+        length, count = _length_and_count(f"{named(path)}, line {number}", text, fields, count_first, count_of)
+        count_of[length] = count
+        may_be_thousands = may_be_thousands and re.fullmatch(_THOUSANDS, text) is not None
+    if not count_of:
         raise ValueError(f"{named(path)} holds no length.")
     if not has_header:
-        if one_number:
+        if may_be_thousands:
             raise ValueError(
                 f"{named(path)}, line {number}: {text[:80]!r} may be one length, or a length and its count. Write "
                 "lengths without commas, or a header, length,count."
             )
-        _refuse_ids(path, list(rows), list(rows.values()))
-    counts = np.zeros(max(rows) + 1, np.int64)
-    counts[list(rows)] = list(rows.values())
+        _refuse_ids(path, list(count_of), list(count_of.values()))
+    counts = np.zeros(max(count_of) + 1, np.int64)
+    counts[list(count_of)] = list(count_of.values())
     return counts
+
+
+def _length_and_count(
+    place: str, text: str, fields: list[str], count_first: bool, lengths_before: Container[int]
+) -> tuple[int, int]:
+    """Return the two numbers of a line.
+
+    Raises:
+        ValueError: naming the `place`, if the line has other fields, or a length that comes a second time.
+    """
+    if len(fields) != 2 or not all(re.fullmatch("-?[0-9]{1,4000}", field) for field in fields):
+        raise ValueError(f'{place}: expected "length,count", not {text[:80]!r}.')
+    length, count = map(int, reversed(fields) if count_first else fields)
+    if not (1 <= length <= MAX_LENGTH and 0 <= count <= INT64_MAX) or length in lengths_before:
+        hint = " If the first column is an id, write a header such as id,length, and name the column."
+        raise ValueError(
+            f"{place}: a length is from 1 to {MAX_LENGTH} and comes once, "
+            f"a count is from 0 to {INT64_MAX}, not {text[:80]!r}.{hint * (length == 0)}"
+        )
+    return length, count
 
 
 def _refuse_ids(path: str | os.PathLike[str], first: list[int], second: list[int]) -> None:

@@ -29,7 +29,7 @@ from packlib.tools.rows.column_values import (
     with_one_kind_of_text,
 )
 from packlib.tools.rows.cutting import Pieces, columns_of, pieces_by_rule, uncut
-from packlib.tools.rows.loss_masks import MaskWord, mask_words, unknown_column
+from packlib.tools.rows.loss_masks import MaskWord, unknown_column
 from packlib.tools.rows.mask_columns import MaskReader, Trained
 from packlib.tools.rows.row_borders import BORDERS, taken_apart
 from packlib.tools.rows.second_budget import refuse_over_budget
@@ -53,6 +53,8 @@ class Sequences(NamedTuple):
 
 class ColumnReader:
     """Reads the batches of a data set, one after the other, as sequences.
+
+    The data is checked here, and `tokenizer`. The other arguments were checked by who makes the reader.
 
     Args:
         tokenizer: a tokenizer of transformers that makes tokens of `messages` or `text`, or None.
@@ -86,7 +88,7 @@ class ColumnReader:
         self._overlong_rule = overlong
         self._drop_unlabeled = drop_unlabeled
         self._second_budget = second_budget
-        self._named = mask_words(masks)
+        self._named = dict(masks or {})
         if second_budget:
             self._named.setdefault(second_budget[0], "keep")  # so that nobody is asked what it is
 

@@ -215,24 +215,35 @@ def as_messages(chat: Any, column: str, row: int) -> list[dict[str, Any]]:
             f"The {column} of row {row} must be a list of messages with role and content, not {shown(chat)}."
         )
     messages = []
-    for number, message in enumerate(chat):
-        if (sender := message.get("from")) is not None and message.get("role") is None:
-            if sender not in _ROLES:
-                known = listed(_ROLES)
-                raise ValueError(f"Message {number} of row {row} is from {shown(sender)}; known are {known}.")
-            rest = {name: value for name, value in message.items() if name not in ("from", "value")}
-            message = {"role": _ROLES[sender], "content": message.get("value")} | {
-                name: value for name, value in rest.items() if value is not None
-            }
-        if isinstance(message.get("content"), list):
-            raise ValueError(
-                f"The content of message {number} of row {row} is a list of parts, and only texts are packed: give "
-                "the text itself."
-            )
-        if all(value is None for name, value in message.items() if name not in ("role", *_WEIGHTS)):
-            raise ValueError(f"Message {number} of row {row} has no content.")
+    for number, raw_message in enumerate(chat):
+        message = _with_role(raw_message, number, row)
+        _refuse_no_text(message, number, row)
         messages.append(message)
     return messages
+
+
+def _with_role(message: dict[str, Any], number: int, row: int) -> dict[str, Any]:
+    """Return a message with role and content, also if it has from and value."""
+    sender = message.get("from")
+    if sender is None or message.get("role") is not None:
+        return message
+    if sender not in _ROLES:
+        raise ValueError(f"Message {number} of row {row} is from {shown(sender)}; known are {listed(_ROLES)}.")
+    more_fields = {
+        name: value for name, value in message.items() if name not in ("from", "value") and value is not None
+    }
+    return {"role": _ROLES[sender], "content": message.get("value")} | more_fields
+
+
+def _refuse_no_text(message: dict[str, Any], number: int, row: int) -> None:
+    """Raise a ValueError if the content of a message is empty, or no text."""
+    if isinstance(message.get("content"), list):
+        raise ValueError(
+            f"The content of message {number} of row {row} is a list of parts, and only texts are packed: give the "
+            "text itself."
+        )
+    if all(value is None for name, value in message.items() if name not in ("role", *_WEIGHTS)):
+        raise ValueError(f"Message {number} of row {row} has no content.")
 
 
 def tokenizer_of(folder: str | os.PathLike[str]) -> Any:
