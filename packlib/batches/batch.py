@@ -248,8 +248,8 @@ def _sequence_starts(segments: Tensor) -> Tensor:
 def _refuse_other_sequences(values: dict[str, Any], starts: Tensor, counted: dict[str, Any]) -> None:
     """Raise a ValueError if fields that are given tell of other sequences than the segment ids."""
     places = counted["sequence_starts"]
-    occupied, empty = places[: len(starts)], places[len(starts) :]
-    if not torch.equal(occupied, starts) or (empty != values["segment_ids"].numel()).any():
+    occupied, unoccupied = places[: len(starts)], places[len(starts) :]
+    if not torch.equal(occupied, starts) or (unoccupied != values["segment_ids"].numel()).any():
         raise ValueError("sequence_starts must say where the segment ids begin, and B·T in empty places.")
     for name in ("num_sequences", "useful_tokens"):
         if values.get(name, counted[name]) != counted[name]:
@@ -263,8 +263,8 @@ def _refuse_bad_values(fields: dict[str, Any], num_sequences: int) -> None:
         if fields[name] is not None and fields[name].shape != fields[like].shape:
             shapes = tuple(fields[name].shape), tuple(fields[like].shape)
             raise ValueError(f"{name} has the shape {shapes[0]}; {like} has {shapes[1]}.")
-    for name, least in (("input_ids", 0), ("token_type_ids", 0), ("position_ids", 0), ("sample_ids", -1)):
-        whole_number(name, int(fields[name].min()), least)
+    for name, minimum in (("input_ids", 0), ("token_type_ids", 0), ("position_ids", 0), ("sample_ids", -1)):
+        whole_number(name, int(fields[name].min()), minimum)
     for name in ("labels", "sequence_labels"):
         labels = fields[name]
         if labels is not None and bool((wrong := (labels < 0) & (labels != IGNORED)).any()):

@@ -214,13 +214,13 @@ class PackingCollator:
         return masked_sequences
 
 
-def _sequences_of(row: Mapping[str, Any], first: int) -> TokenStore:
+def _sequences_of(row: Mapping[str, Any], first_number: int) -> TokenStore:
     """Return the sequences of a row of `pack_dataset`, called `first` and the numbers after it."""
     lengths = row_lengths(row)
-    read = {name: np.asarray(row[name]) for name in ("input_ids", "labels", "token_type_ids") if name in row}
+    columns = {name: np.asarray(row[name]) for name in ("input_ids", "labels", "token_type_ids") if name in row}
     return TokenStore(
-        **{"token_type_ids": np.zeros(len(row["input_ids"]), np.uint8), **read},
+        **{"token_type_ids": np.zeros(len(row["input_ids"]), np.uint8), **columns},
         offsets=np.concatenate([[0], np.cumsum(lengths)]),
         sequence_labels=np.full(len(lengths), IGNORED),
-        sample_ids=np.arange(first, first + len(lengths)),
+        sample_ids=np.arange(first_number, first_number + len(lengths)),
     )

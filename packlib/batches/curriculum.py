@@ -68,9 +68,9 @@ class SequenceLengthWarmup:
     @cached_property
     def lengths(self) -> list[int]:
         """All lengths of the warm-up, ascending: the shapes that a compiler meets."""
-        first = (self.min_length // self.step + 1) * self.step
-        between = range(first, self.max_length, self.step)
-        return sorted({self.min_length, *between, self.max_length})
+        first_multiple = (self.min_length // self.step + 1) * self.step
+        multiples = range(first_multiple, self.max_length, self.step)
+        return sorted({self.min_length, *multiples, self.max_length})
 
     def length(self, done: int, total: int) -> int:
         """Return the length for the next update, when `done` of `total` are over (updates, sequences or tokens)."""

@@ -75,15 +75,15 @@ class FlatBatch:
 
     def with_padding(self, lengths: Sequence[int], pad_id: int) -> "FlatBatch":
         """Append sequences of padding of these lengths."""
-        more = sum(lengths)
+        num_padding = sum(lengths)
 
         def longer(values: Tensor | None, fill: int) -> Tensor | None:
-            return None if values is None else pad(values, (0, more), value=fill)
+            return None if values is None else pad(values, (0, num_padding), value=fill)
 
         return replace(
             self,
             lengths=torch.cat([self.lengths, torch.tensor(lengths, dtype=torch.int64)]),
-            input_ids=pad(self.input_ids, (0, more), value=pad_id),
+            input_ids=pad(self.input_ids, (0, num_padding), value=pad_id),
             token_type_ids=longer(self.token_type_ids, 0),
             labels=longer(self.labels, IGNORED),
             padding_sequences=self.padding_sequences + len(lengths),

@@ -247,8 +247,8 @@ def pack_loader(
     data = PackDataset(dataset, packs)
     if collator is None:
         collator = PackingCollator(None if packs is None else packs.max_length)
-    if packs is not None and (top := collator.max_length) and top < (most := int(packs.lengths_used.max())):
-        raise ValueError(f"The collator makes packs of {top} tokens; the fullest pack holds {most}.")
+    if packs is not None and (top := collator.max_length) and top < (fullest := int(packs.lengths_used.max())):
+        raise ValueError(f"The collator makes packs of {top} tokens; the fullest pack holds {fullest}.")
     order = packs if isinstance(packs, Schedule) else len(data)
     sampler = PackSampler(order, batch_size, seed, shuffle, drop_last, ranks, rank)
     return PackLoader(data, batch_sampler=sampler, collate_fn=collator, **options)
@@ -266,8 +266,8 @@ def _token_loader(
     if batch_size is not None:
         raise ValueError(f"batch_size must be left out for batches by tokens, not {shown(batch_size)}.")
     collator = PackingCollator() if collator is None else collator
-    if (top := collator.max_length) and top < (most := int(batches.widths.max())):
-        raise ValueError(f"The collator makes rows of {top} tokens; the longest sample has {most}.")
+    if (top := collator.max_length) and top < (longest := int(batches.widths.max())):
+        raise ValueError(f"The collator makes rows of {top} tokens; the longest sample has {longest}.")
     data = PaddedSamples(dataset, batches)
     sampler = TokenBatchSampler(batches, *order)
     return PackLoader(data, batch_sampler=sampler, collate_fn=PaddingCollator(collator), **options)

@@ -312,13 +312,13 @@ def _leaving_enough(largest_ends: list[int], fewest: int) -> np.ndarray:
     number = len(largest_ends)
     ends = np.zeros(number, np.int64)
     cuttable = [number]  # the rows from which on the rest can be cut, the last first
-    at = 0  # of the last row among them that the group may reach
+    reachable = 0  # of the last row among them that the group may reach
     for start in reversed(range(number)):
-        while at < len(cuttable) and cuttable[at] > largest_ends[start]:
-            at += 1
-        if at == len(cuttable):
+        while reachable < len(cuttable) and cuttable[reachable] > largest_ends[start]:
+            reachable += 1
+        if reachable == len(cuttable):
             return np.zeros(number, np.int64)
-        end = cuttable[at]
+        end = cuttable[reachable]
         if end == number or end - start >= fewest:
             ends[start] = end
             cuttable.append(start)

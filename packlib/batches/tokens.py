@@ -70,13 +70,13 @@ class TokenStore(Ragged[dict[str, Any]]):
             _refuse_same_ids(self.sample_ids)
         if count < 0 or self.offsets[0] != 0 or self.offsets[-1] != len(self.input_ids):
             raise ValueError(f"The offsets do not cut {len(self.input_ids)} tokens into sequences.")
-        for names, number, what in ((_BY_TOKEN, len(self.input_ids), "tokens"), (_BY_SEQUENCE, count, "sequences")):
+        for names, number, noun in ((_BY_TOKEN, len(self.input_ids), "tokens"), (_BY_SEQUENCE, count, "sequences")):
             for name in names:
                 if (values := getattr(self, name)) is not None and len(values) != number:
-                    raise ValueError(f"There are {len(values)} {name} for {number} {what}.")
-        empty = np.flatnonzero(self.offsets[1:] <= self.offsets[:-1])  # differences could overflow
-        if empty.size:
-            raise ValueError(f"Sequence {empty[0]} has no token.")
+                    raise ValueError(f"There are {len(values)} {name} for {number} {noun}.")
+        without_tokens = np.flatnonzero(self.offsets[1:] <= self.offsets[:-1])  # differences could overflow
+        if without_tokens.size:
+            raise ValueError(f"Sequence {without_tokens[0]} has no token.")
         for name in ("input_ids", "token_type_ids", "sample_ids"):
             if len(values := getattr(self, name)):
                 whole_number(name, values.min(), 0, INT64_MAX)
@@ -335,9 +335,9 @@ def tokenize(
 
 def _texts(name: str, texts: list, start: int) -> list[str]:
     """Return these texts, which begin with entry `start` of an argument, or raise a TypeError that names the entry."""
-    for at, one in enumerate(texts, start):
-        if not isinstance(one, str):
-            raise TypeError(f"{name} must be texts: entry {at} is {shown(one)}.")
+    for entry, value in enumerate(texts, start):
+        if not isinstance(value, str):
+            raise TypeError(f"{name} must be texts: entry {entry} is {shown(value)}.")
     return texts
 
 

@@ -76,10 +76,10 @@ def refuse_tables(values: Any, noun: str) -> None:
     """Raise a TypeError if values are a table, of pandas, Arrow or datasets, and no column of one."""
     names = getattr(values, "column_names", getattr(values, "columns", None))
     if names is not None:
-        of = [str(name) for name in names] or ["lengths"]
+        columns = [str(name) for name in names] or ["lengths"]
         raise TypeError(
-            f"{noun}s must be one column of whole numbers, not a {type(values).__name__} with {listed(of)}: pass "
-            f"table[{of[0]!r}], or how many tokens each row has."
+            f"{noun}s must be one column of whole numbers, not a {type(values).__name__} with {listed(columns)}: pass "
+            f"table[{columns[0]!r}], or how many tokens each row has."
         )
 
 
@@ -184,10 +184,10 @@ def count_lengths(
 
 def exact_dot(counts: np.ndarray, values: np.ndarray) -> int:
     """Add up counts times values, exactly: where 64 bits may not hold the sum, in Python's integers."""
-    most = len(counts)
+    bound = len(counts)
     for factors in (counts, values):
-        most *= max(int(factors.max(initial=0)), -int(factors.min(initial=0)))
-    if most <= INT64_MAX:
+        bound *= max(int(factors.max(initial=0)), -int(factors.min(initial=0)))
+    if bound <= INT64_MAX:
         return int(counts.astype(np.int64, copy=False) @ values.astype(np.int64, copy=False))
     return sum(n * value for n, value in zip(counts.tolist(), values.tolist(), strict=True))
 

@@ -33,7 +33,11 @@ def save_arrays(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, np
         columns[name] = pa.LargeListArray.from_arrays([0, len(array)], pa.array(little))
     metadata = {_KIND: kind.encode(), _CHECKSUM: _checksum(kind, columns)}
     batch = pa.record_batch(columns).replace_schema_metadata(metadata)
-    with atomic_path(path) as beside, pa.OSFile(str(beside), "wb") as file, pa.ipc.new_file(file, batch.schema) as out:
+    with (
+        atomic_path(path) as partial,
+        pa.OSFile(str(partial), "wb") as file,
+        pa.ipc.new_file(file, batch.schema) as out,
+    ):
         out.write_batch(batch)
 
 
@@ -101,9 +105,9 @@ def _only_row(file: Any) -> dict[str, Any]:
 
 def _checksum(kind: str, columns: Mapping) -> bytes:
     """Return the checksum of the kind, and of the name, type and numbers of each array."""
-    seen = hashlib.sha256(kind.encode())
+    digest = hashlib.sha256(kind.encode())
     for name, column in columns.items():
         values = column.flatten()
-        seen.update(f" {name} {values.type} {len(values)} ".encode())
-        seen.update(memoryview(values.to_numpy(zero_copy_only=True)).cast("B") if len(values) else b"")
-    return seen.hexdigest().encode()
+        digest.update(f" {name} {values.type} {len(values)} ".encode())
+        digest.update(memoryview(values.to_numpy(zero_copy_only=True)).cast("B") if len(values) else b"")
+    return digest.hexdigest().encode()

@@ -92,29 +92,29 @@ def sentences(books: Mapping[str, Any], packs: int, overlong: int) -> list[str]:
         packs: how many packs were made.
         overlong: how many sequences were too long.
     """
-    data, packed, kept = books["data"], books["packed"], books["labels_kept_by_rule"]
-    said = []
+    data, packed, labels_by_rule = books["data"], books["packed"], books["labels_kept_by_rule"]
+    lines = []
     if overlong:
         words = _share(packed["tokens"], data["tokens"], "tokens")
-        if kept is not None:
+        if labels_by_rule is not None:
             words += f" and {_share(packed['labels'], data['labels'], 'labels')}"
-        said.append(f"The packs keep {words}.")
-        if kept is not None and data["labels"]:
-            shares = ", ".join(f"{rule} {percent(labels / data['labels'])}" for rule, labels in kept.items())
-            said.append(f"Labels that each rule of --overlong keeps: {shares}.")
-    elif kept is not None:
+        lines.append(f"The packs keep {words}.")
+        if labels_by_rule is not None and data["labels"]:
+            shares = ", ".join(f"{rule} {percent(labels / data['labels'])}" for rule, labels in labels_by_rule.items())
+            lines.append(f"Labels that each rule of --overlong keeps: {shares}.")
+    elif labels_by_rule is not None:
         words = _share(packed["labels"], packed["tokens"], "tokens")
-        said.append(f"{words} are labels, which a model must predict.")
+        lines.append(f"{words} are labels, which a model must predict.")
     if packed["without_label"]:
         words = f"{packed['without_label']:,} of the {packed['sequences']:,} packed sequences and "
         words += f"{books['packs_without_label']:,} of the {packs:,} packs have no label and train on nothing"
         if overlong:
             words += f" ({data['without_label']:,} sequences had none before the cut)"
-        said.append(f"{words}: --drop-unlabeled leaves such sequences out.")
+        lines.append(f"{words}: --drop-unlabeled leaves such sequences out.")
     if books["left_out_without_label"]:
-        said.append(f"{books['left_out_without_label']:,} sequences without a label were left out.")
-    return said
+        lines.append(f"{books['left_out_without_label']:,} sequences without a label were left out.")
+    return lines
 
 
-def _share(part: int, of: int, what: str) -> str:
-    return f"{part:,} of {of:,} {what} ({percent(part / of if of else 0.0)})"
+def _share(part: int, total: int, noun: str) -> str:
+    return f"{part:,} of {total:,} {noun} ({percent(part / total if total else 0.0)})"

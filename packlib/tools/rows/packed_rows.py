@@ -225,11 +225,11 @@ def read(dataset: Any, folder: Path, columns: ColumnReader, progress: bool | Non
     """Return the sequences of what `opened` returned; `shared` says whether other processes read the `Spool` too."""
     spool = Spool(folder, shared)
     several = isinstance(dataset, list) and len(dataset) > 1
-    with progress_bar(progress=progress, desc="reading", unit=" sequences", delay=1) as seen:
+    with progress_bar(progress=progress, desc="reading", unit=" sequences", delay=1) as bar:
         for origin, batch in batches_with_origin(dataset, leave_out=columns.leave_out):
             with _naming(origin if several else None):
                 spool.add(columns.read(batch))
-            seen.update(len(batch))
+            bar.update(len(batch))
     spool.finish()
     return spool
 
@@ -455,10 +455,10 @@ class RowWriter:
     def write(self, order: np.ndarray, path: Path, writer: Callable, bar: Any, new: bool = False) -> None:
         """Write the rows of the packs of `order` to a file, whole or not at all; a `new` one replaces none."""
         rows = self._batches(order)
-        first = next(rows)
-        schema = first.schema.with_metadata({"packlib": json.dumps(self.description)})
-        with atomic_path(path, new) as beside, writer(str(beside), schema) as file:
-            for batch in chain([first], rows):
+        first_batch = next(rows)
+        schema = first_batch.schema.with_metadata({"packlib": json.dumps(self.description)})
+        with atomic_path(path, new) as partial, writer(str(partial), schema) as file:
+            for batch in chain([first_batch], rows):
                 file.write_batch(batch.replace_schema_metadata(schema.metadata))
                 bar.update(len(batch))
 

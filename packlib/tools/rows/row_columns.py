@@ -190,23 +190,23 @@ class ColumnReader:
         if labeled is not None and "labels" in columns:
             self._has_given_label |= labeled.any()
 
-        kept = uncut(rows)
-        labels = _labels_of(kept, labeled)
+        packed = uncut(rows)
+        labels = _labels_of(packed, labeled)
         self.books.labeled = labeled is not None
         self.books.data.add(rows.lengths, labels)
         for rule, pieces in pieces_by_rule(rows, self._max_length).items():
             labels_of_rule = _labels_of(pieces, labeled)
             self.books.kept_by_rule[rule] += int(labels_of_rule.sum())
             if rule == self._overlong_rule:
-                kept, labels = pieces, labels_of_rule
+                packed, labels = pieces, labels_of_rule
         if self._drop_unlabeled:
             if labeled is None:
                 raise ValueError("drop_unlabeled must be False where there are no labels for tokens.")
             has_label = labels > 0
             self.books.left_out += int(np.count_nonzero(~has_label))
-            kept, labels = kept.chosen(has_label), labels[has_label]
-        self.books.packed.add(kept.sizes, labels)
-        return kept, labels
+            packed, labels = packed.chosen(has_label), labels[has_label]
+        self.books.packed.add(packed.sizes, labels)
+        return packed, labels
 
     def _refuse_overlong(self, rows: BatchRows) -> None:
         """Count the sequences that are too long; raise a ValueError naming the first, unless a rule says what to do."""
@@ -276,9 +276,9 @@ class ColumnReader:
                 "nothing predicts."
             )
         if not data.labels and "labels" in self._known.names:
-            first = " but the first of each sequence, which nothing predicts" if self._has_given_label else ""
+            but_the_first = " but the first of each sequence, which nothing predicts" if self._has_given_label else ""
             raise ValueError(
-                f"The column 'labels' is {IGNORED} for all tokens{first}, so that none would be trained on."
+                f"The column 'labels' is {IGNORED} for all tokens{but_the_first}, so that none would be trained on."
             )
         if data.labels and packed.sequences and not packed.labels:
             best_rule = max(self.books.kept_by_rule, key=lambda rule: self.books.kept_by_rule[rule])

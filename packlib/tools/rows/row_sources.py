@@ -89,9 +89,9 @@ def opened(dataset: Any, split: str | None = None, leave_out: Path | None = None
     dataset = as_data_set(dataset)
     several = isinstance(dataset, (list, tuple)) and bool(dataset)
     paths = dataset if several else [dataset]
-    if not all(isinstance(one, (str, os.PathLike)) for one in paths):
+    if not all(isinstance(path, (str, os.PathLike)) for path in paths):
         return dataset
-    paths = [os.fspath(at_home(one)) for one in paths]
+    paths = [os.fspath(at_home(path)) for path in paths]
     dataset = paths if several else paths[0]
     is_there = os.path.lexists(paths[0])
     if split is not None and not (several or is_there) and _is_hub_name(os.fspath(dataset)):
@@ -190,13 +190,13 @@ def _refuse_partitions(folder: Path, files: Iterable[Path]) -> None:
 
 def left_out(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
     """Return the files in these folders that may hold data and are not read with the others."""
-    found = []
+    unread_files = []
     for folder in [path for path in map(at_home, paths) if path.is_dir() and not _was_saved(path)]:
         for file in sorted(folder.rglob("*")):
             is_hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
             if {*file.suffixes} & _OTHER_DATA and not _is_data(file) and not is_hidden and file.is_file():
-                found.append(file)
-    return found
+                unread_files.append(file)
+    return unread_files
 
 
 def _was_saved(path: Path) -> bool:
@@ -209,18 +209,18 @@ def _is_data(path: Path) -> bool:
     return format_of(path) is not None and path.suffix.lower() != ".json"
 
 
-def part(dataset: Any, number: int, of: int) -> tuple[Any, str]:
+def part(dataset: Any, number: int, num_parts: int) -> tuple[Any, str]:
     """Return the part of what `opened` returned that one of several processes reads: files in a row, or rows.
 
     Returns:
         The part, and where it begins, in words.
     """
-    if of == 1 or isinstance(dataset, Mapping):  # splits are refused by `batches`
+    if num_parts == 1 or isinstance(dataset, Mapping):  # splits are refused by `batches`
         return dataset, "the first"
     if isinstance(dataset, list):
-        first, last = len(dataset) * number // of, len(dataset) * (number + 1) // of
-        return dataset[first:last], named(dataset[min(first, len(dataset) - 1)])
-    return dataset.shard(of, number, contiguous=True), f"part {number + 1} of {of}"
+        start, end = len(dataset) * number // num_parts, len(dataset) * (number + 1) // num_parts
+        return dataset[start:end], named(dataset[min(start, len(dataset) - 1)])
+    return dataset.shard(num_parts, number, contiguous=True), f"part {number + 1} of {num_parts}"
 
 
 def batches(dataset: Any, only: Collection[str] | None = None) -> Iterator[pa.RecordBatch]:
@@ -241,7 +241,7 @@ def batches_with_origin(
     Args:
         leave_out: columns that rows of Python may have or not; what is found of these is set to True, and left out.
     """
-    if isinstance(dataset, list) and dataset and all(isinstance(one, Path) for one in dataset):
+    if isinstance(dataset, list) and dataset and all(isinstance(path, Path) for path in dataset):
         row = 0
         for path in dataset:
             origin = Origin(path, row)

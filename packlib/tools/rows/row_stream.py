@@ -115,8 +115,8 @@ class PackedStream(IterableDataset):
             self.tokenizer, self.labels, self.max_length, self.overlong, self.masks, self.drop_unlabeled
         )
         self.books = columns.books
-        while some := list(islice(rows, 1)):
-            packs = enumerate(self._packs(chain(some, islice(rows, self.empty_every - 1)), columns), start=1)
+        while first_row := list(islice(rows, 1)):
+            packs = enumerate(self._packs(chain(first_row, islice(rows, self.empty_every - 1)), columns), start=1)
             for number, pack in packs:
                 self._state = {"source": origin, "packs": number}
                 if number > handed_out:

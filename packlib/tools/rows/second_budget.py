@@ -10,15 +10,20 @@ from packlib.lengths.counting import MAX_LENGTH
 from packlib.tools.rows.column_values import Columns
 
 
-def column_and_budget(given: Any) -> tuple[str, int]:
+def column_and_budget(second_budget: Any) -> tuple[str, int]:
     """Return a second budget as it was given, such as `("patches", 125)`.
 
     Raises:
         TypeError, ValueError: if it is no column with a whole number.
     """
-    if not isinstance(given, (tuple, list)) or len(given) != 2 or not isinstance(given[0], str) or not given[0]:
-        raise TypeError(f"second_budget must be the name of a column and a whole number, not {shown(given)}.")
-    return given[0], whole_number("The second budget", given[1], 1, MAX_LENGTH)
+    if (
+        not isinstance(second_budget, (tuple, list))
+        or len(second_budget) != 2
+        or not isinstance(second_budget[0], str)
+        or not second_budget[0]
+    ):
+        raise TypeError(f"second_budget must be the name of a column and a whole number, not {shown(second_budget)}.")
+    return second_budget[0], whole_number("The second budget", second_budget[1], 1, MAX_LENGTH)
 
 
 def refuse_over_budget(name: str, budget: int, columns: Columns, first_row: int) -> None:

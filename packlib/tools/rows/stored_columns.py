@@ -133,12 +133,12 @@ class StoredColumns:
             part.take(pa.array(sequences[part_of == number] - self._begins[number]))
             for number, part in enumerate(self._parts)
         ]
-        taken = parts[0]
+        rows = parts[0]
         if len(parts) > 1:
-            taken = pa.concat_batches(parts).take(pa.array(np.argsort(np.argsort(part_of, kind="stable"))))
+            rows = pa.concat_batches(parts).take(pa.array(np.argsort(np.argsort(part_of, kind="stable"))))
         columns = {}
         for name, column in self._columns.items():
-            values = taken.column(name).flatten() if column.by_token else taken.column(name)
+            values = rows.column(name).flatten() if column.by_token else rows.column(name)
             columns[name] = ColumnValues(values.cast(column.kind), column.by_token)
         return columns
 

@@ -79,7 +79,7 @@ def tokenized(
 
 def _unread_parts(columns: list[list], template: str) -> set[str]:
     """Return the parts of messages, such as thoughts or calls of tools, not empty and not named by a template."""
-    said = {
+    filled_parts = {
         name
         for chats in columns
         for chat in chats
@@ -88,7 +88,7 @@ def _unread_parts(columns: list[list], template: str) -> set[str]:
         for name, value in message.items()
         if value not in (None, "", [], {})
     }
-    parts = said - {"role", "content", "from", "value", *_WEIGHTS}
+    parts = filled_parts - {"role", "content", "from", "value", *_WEIGHTS}
     return {name for name in parts if not re.search(rf"\b{re.escape(name)}\b", template)}
 
 
@@ -150,8 +150,8 @@ def _ended(texts: list[str], tokenizer: Any) -> list[list[int]]:
 def _answers(prompts: list, completions: list, tokenizer: Any, labels: bool) -> dict[str, list]:
     """Return the tokens of prompts with their completions, and which are the completion's."""
     joined = _ended([prompt + completion for prompt, completion in zip(prompts, completions, strict=True)], tokenizer)
-    begins = tokenizer(prompts)["input_ids"]
-    return _with_masks(joined, begins, labels)
+    tokens_of_prompts = tokenizer(prompts)["input_ids"]
+    return _with_masks(joined, tokens_of_prompts, labels)
 
 
 def _chat_answers(
@@ -159,19 +159,22 @@ def _chat_answers(
 ) -> dict[str, list]:
     """Return the tokens of chats, and which are those of the completion, the last messages."""
     tokens_of_chats, tokens_of_prompts = [], []
-    for at, (prompt, completion, offered) in enumerate(zip(prompts, completions, tools, strict=True), row):
+    for row_number, (prompt, completion, offered) in enumerate(zip(prompts, completions, tools, strict=True), row):
         if isinstance(prompt, str) or isinstance(completion, str):
             raise ValueError(
-                f"The prompt and the completion of row {at} must both be texts, or both lists of messages."
+                f"The prompt and the completion of row {row_number} must both be texts, or both lists of messages."
             )
-        chat = as_messages([*prompt, *completion], "prompt and completion", at)
-        weights = message_weights(chat, at, labels)
+        chat = as_messages([*prompt, *completion], "prompt and completion", row_number)
+        weights = message_weights(chat, row_number, labels)
         if any(weights.get(number) == 0 for number in range(len(prompt), len(chat))):
-            raise ValueError(f"The weight of 0 in the completion of row {at} is not read: give the chat as messages.")
-        tokens_of_chats.append(apply_template(chat, offered, tokenizer, at)["input_ids"])
-        tokens_of_prompts.append(
-            apply_template(chat[: len(prompt)], offered, tokenizer, at, add_generation_prompt=True)["input_ids"]
+            raise ValueError(
+                f"The weight of 0 in the completion of row {row_number} is not read: give the chat as messages."
+            )
+        tokens_of_chats.append(apply_template(chat, offered, tokenizer, row_number)["input_ids"])
+        templated_prompt = apply_template(
+            chat[: len(prompt)], offered, tokenizer, row_number, add_generation_prompt=True
         )
+        tokens_of_prompts.append(templated_prompt["input_ids"])
     return _with_masks(tokens_of_chats, tokens_of_prompts, labels)
 
 
@@ -179,9 +182,10 @@ def _with_masks(joined: list[list[int]], prompts: list[list[int]], labels: bool)
     """Return the tokens, and a mask that is 0 for those with which a prompt begins too, as TRL has it."""
     new_columns = {"input_ids": joined}
     if labels:
-        shared = [common_beginning(tokens, prompt) for tokens, prompt in zip(joined, prompts, strict=True)]
+        shared_beginnings = [common_beginning(tokens, prompt) for tokens, prompt in zip(joined, prompts, strict=True)]
         new_columns["completion_mask"] = [
-            [0] * same + [1] * (len(tokens) - same) for tokens, same in zip(joined, shared, strict=True)
+            [0] * num_shared + [1] * (len(tokens) - num_shared)
+            for tokens, num_shared in zip(joined, shared_beginnings, strict=True)
         ]
     return new_columns
 
@@ -269,15 +273,16 @@ def _chats(chats: list, column: str, tools: list, tokenizer: Any, labels: bool, 
             "so that prompts would be trained on: give it a template that does, or the chats as a column text."
         )
     new_columns: dict[str, list] = {"input_ids": []} | ({"assistant_masks": []} if labels else {})
-    for at, (raw_chat, offered) in enumerate(zip(chats, tools, strict=True), row):
-        chat = as_messages(raw_chat, column, at)
+    for row_number, (raw_chat, offered) in enumerate(zip(chats, tools, strict=True), row):
+        chat = as_messages(raw_chat, column, row_number)
         offered = json.loads(offered) if isinstance(offered, str) else offered
-        templated = apply_template(chat, offered, tokenizer, at, return_assistant_tokens_mask=labels)
-        weights = message_weights(chat, at, labels)
+        templated = apply_template(chat, offered, tokenizer, row_number, return_assistant_tokens_mask=labels)
+        weights = message_weights(chat, row_number, labels)
         if any(weight == 0 for weight in weights.values()):
             prefixes = [_without_nulls(chat[: number + 1]) for number in weights]
-            masks = [_mask_of(prefix, tokenizer, _without_nulls(offered), at) for prefix in prefixes]
-            templated["assistant_masks"] = _weighted(templated["assistant_masks"], masks, list(weights.values()), at)
+            masks = [_mask_of(prefix, tokenizer, _without_nulls(offered), row_number) for prefix in prefixes]
+            assistant_mask = templated["assistant_masks"]
+            templated["assistant_masks"] = _weighted(assistant_mask, masks, list(weights.values()), row_number)
         for name, values in new_columns.items():
             values.append(templated[name])
     return new_columns
@@ -293,18 +298,18 @@ def message_weights(chat: list, row: int, labels: bool) -> dict[int, int]:
     for number, message in enumerate(chat):
         if not isinstance(message, dict):
             continue
-        begin, is_answer = f"message {number} of row {row}", message.get("role") == "assistant"
+        called, is_answer = f"message {number} of row {row}", message.get("role") == "assistant"
         if unread := [name for name in _UNREAD_WEIGHTS if message.get(name) is not None]:
-            raise ValueError(f"The {unread[0]} of {begin} is not read: give each message a weight of 0 or 1 instead.")
+            raise ValueError(f"The {unread[0]} of {called} is not read: give each message a weight of 0 or 1 instead.")
         for name in _WEIGHTS:
             if (weight := message.get(name)) is None:
                 continue
             if isinstance(weight, str) or weight not in (0, 1):
-                raise ValueError(f"The {name} of {begin} must be 0 or 1, not {shown(weight)}.")
+                raise ValueError(f"The {name} of {called} must be 0 or 1, not {shown(weight)}.")
             if weight and not is_answer:
-                raise ValueError(f"The {name} of {begin} must be 0, or left out: only the assistant is trained on.")
+                raise ValueError(f"The {name} of {called} must be 0, or left out: only the assistant is trained on.")
             if not weight and not labels:
-                raise ValueError(f"labels must be True for {begin}, whose {name} is 0.")
+                raise ValueError(f"labels must be True for {called}, whose {name} is 0.")
         if is_answer:
             weights[number] = int(all(message.get(name) in (None, 1) for name in _WEIGHTS))
     return weights
@@ -314,13 +319,13 @@ def _mask_of(chat: list, tokenizer: Any, tools: list | None, row: int) -> np.nda
     """Mark the tokens of a chat that are the assistant's; bool."""
     options = {"tokenize": True, "return_dict": True, "return_assistant_tokens_mask": True}
     try:
-        found = tokenizer.apply_chat_template(chat, tools=tools, **options)
+        templated = tokenizer.apply_chat_template(chat, tools=tools, **options)
     except Exception as error:  # a template raises what its author chose
         raise ValueError(
             f"The weights of row {row} need its first {len(chat)} messages alone, which do not fit the chat template: "
             f"{one_line(str(error), 200)}"
         ) from error
-    return np.asarray(found["assistant_masks"], bool)
+    return np.asarray(templated["assistant_masks"], bool)
 
 
 def _weighted(mask: list[int], prefixes: list[np.ndarray], weights: list[int], row: int) -> list[int]:
