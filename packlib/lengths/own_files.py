@@ -375,13 +375,9 @@ def _json_chunks(path: Path, column: str | None) -> Iterator[np.ndarray]:
 def _json_length(row: Any, column: str | None, number: int) -> int:
     """Return the length that one of the JSON lines says."""
     value, called = row, f"line {number}"
-    if row == {}:
-        raise ValueError(f"line {number} has no column.")
     if isinstance(row, dict):
-        if column is None and len(row) > 1:
-            raise ValueError(f"line {number} has {len(row)} columns: choose one of {listed(row)} by column.")
-        name = one_of(f"the column of line {number}", column, row) if column is not None else next(iter(row))
-        value, called = row.get(name), f"the column {named(name)} of line {number}"
+        name = _json_column(row, column, number)
+        value, called = row[name], f"the column {named(name)} of line {number}"
         if not isinstance(value, list):
             refuse_counts_beside(f"line {number}", name, row)
     elif column is not None:
@@ -393,6 +389,17 @@ def _json_length(row: Any, column: str | None, number: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) > INT64_MAX:
         raise TypeError(f"{called} holds {shown(value)}; lengths are whole numbers or lists of tokens.")
     return value
+
+
+def _json_column(row: dict[str, Any], column: str | None, number: int) -> str:
+    """Choose the column that has the length of one of the JSON lines: the one that is asked for, or the only one."""
+    if not row:
+        raise ValueError(f"line {number} has no column.")
+    if column is not None:
+        return one_of(f"the column of line {number}", column, row)
+    if len(row) > 1:
+        raise ValueError(f"line {number} has {len(row)} columns: choose one of {listed(row)} by column.")
+    return next(iter(row))
 
 
 def is_json_lines(path: Path) -> bool:

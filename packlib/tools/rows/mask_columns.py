@@ -128,8 +128,12 @@ class MaskReader:
         Raises:
             ValueError: naming two masks, or a mask and the labels, that disagree, and the first token.
         """
+        self._refuse_disagreement(trained, columns, rows)
         agreed = np.logical_and.reduce(list(trained.values()))
         self._trained_tokens[TRAINED] = self._trained_tokens.get(TRAINED, 0) + int(np.count_nonzero(agreed))
+        return agreed
+
+    def _refuse_disagreement(self, trained: Trained, columns: Columns, rows: BatchRows) -> None:
         if "labels" in columns and columns["labels"].by_token:
             is_labeled = columns["labels"].values.to_numpy(zero_copy_only=False) != IGNORED
             trained = {"labels": is_labeled} | trained
@@ -146,7 +150,6 @@ class MaskReader:
                 f"({mask_option(second_name, 'drop')}), or say what each mask means ({options}) to train on what both "
                 "train on."
             )
-        return agreed
 
     def count_packed(self, trained: Trained, tokens: np.ndarray | None) -> None:
         """Count the tokens in the packs that masks leave to be trained on; without `tokens`, all of the batch."""

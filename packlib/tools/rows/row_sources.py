@@ -329,16 +329,21 @@ def _without_lists(file: Iterable[str]) -> Iterator[str]:
     """Yield the lines, none of which begins a JSON list."""
     for number, line in enumerate(file, start=1):
         if line.lstrip().startswith("["):
-            if name := _chats_of(line):
-                raise ValueError(
-                    f'Line {number} is a list of turns, and a chat needs a name for it: {{"{name}": [...]}}, as '
-                    f"jq -c '{{{name}: .}}' writes it."
-                )
-            raise ValueError(
-                f"Line {number} begins a JSON list, where an object for one row is needed on each line, as "
-                "jq -c '.[]' makes them of a list."
-            )
+            _refuse_list(line, number)
         yield line
+
+
+def _refuse_list(line: str, number: int) -> None:
+    """Raise a ValueError about a line that begins a JSON list, with the command that makes rows of it."""
+    if name := _chats_of(line):
+        raise ValueError(
+            f'Line {number} is a list of turns, and a chat needs a name for it: {{"{name}": [...]}}, as '
+            f"jq -c '{{{name}: .}}' writes it."
+        )
+    raise ValueError(
+        f"Line {number} begins a JSON list, where an object for one row is needed on each line, as "
+        "jq -c '.[]' makes them of a list."
+    )
 
 
 def _chats_of(line: str) -> str:
