@@ -27,8 +27,8 @@ def one_of(name: str, value: Any, allowed: Iterable[Word]) -> Word:
     names = list(allowed)
     if isinstance(value, str) and value in names:
         return value
-    near = difflib.get_close_matches(str(value), names, n=3, cutoff=0.5)
-    hint = f": did you mean {' or '.join(map(shown, near))}?" if near else "."
+    near_names = difflib.get_close_matches(str(value), names, n=3, cutoff=0.5)
+    hint = f": did you mean {' or '.join(map(shown, near_names))}?" if near_names else "."
     raise ValueError(f"{name} must be {_alternatives(names)}, not {shown(value)}{hint}")
 
 
@@ -37,16 +37,18 @@ def _alternatives(names: Sequence[str]) -> str:
         return "left out: there is nothing to choose from"
     if len(names) > _MOST_NAMES:
         return f"one of {', '.join(map(shown, names[:_MOST_NAMES]))} and {len(names) - _MOST_NAMES} more"
-    *others, last = map(shown, names)
-    return f"{', '.join(others)} or {last}" if others else last
+    *first_names, last_name = map(shown, names)
+    return f"{', '.join(first_names)} or {last_name}" if first_names else last_name
 
 
 def listed(names: Iterable[Any]) -> str:
     """Join names from outside, such as those of columns: each short, quoted if it has to be, and not too many."""
-    given = map(str, names)
-    some = [one_line(name if name and name.isprintable() else repr(name), 40) for name in islice(given, _MOST_NAMES)]
-    more = sum(1 for _ in given)
-    return ", ".join(some) + f" and {more} more" * (more > 0)
+    all_names = map(str, names)
+    first_names = [
+        one_line(name if name and name.isprintable() else repr(name), 40) for name in islice(all_names, _MOST_NAMES)
+    ]
+    num_more = sum(1 for _ in all_names)
+    return ", ".join(first_names) + f" and {num_more} more" * (num_more > 0)
 
 
 def flag(name: str, value: Any) -> bool:
@@ -152,19 +154,19 @@ def no_frame(name: str, value: Any) -> None:
 def shown(value: Any) -> str:
     """Write a value for a sentence that refuses it: on one line, and never a screenful."""
     try:
-        written = str(value.item()) if isinstance(value, np.generic) else repr(value)
+        words = str(value.item()) if isinstance(value, np.generic) else repr(value)
     except (ValueError, RecursionError):
         # an integer of more than 4,300 digits, or something nested very deep
         is_int = isinstance(value, int)
-        written = f"an integer of {value.bit_length()} bits" if is_int else f"a {type(value).__name__}"
-    written = " ".join(written.split())
-    return written if len(written) <= 200 else f"{written[:150]} … ({len(written)} characters)"
+        words = f"an integer of {value.bit_length()} bits" if is_int else f"a {type(value).__name__}"
+    words = " ".join(words.split())
+    return words if len(words) <= 200 else f"{words[:150]} … ({len(words)} characters)"
 
 
 def one_line(text: str, most: int = 80) -> str:
     """Put the text on one line of at most `most` printable characters; the middle of a longer one becomes "…"."""
-    kept = "".join(letter for letter in text if letter.isprintable() or letter.isspace())
-    line = " ".join(kept.split())
+    printable = "".join(letter for letter in text if letter.isprintable() or letter.isspace())
+    line = " ".join(printable.split())
     end = most // 3
     return line if len(line) <= most else f"{line[: most - end - 1]}…{line[len(line) - end :]}"
 

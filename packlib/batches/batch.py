@@ -69,22 +69,21 @@ class PackedBatch(Mapping):
 
     def __init__(self, fields: Mapping[str, Any] | None = None, /, **more: Any) -> None:
         values = {name: value for name, value in {**(fields or {}), **more}.items() if value is not None}
-        if unknown := set(values) - set(self.__dataclass_fields__):
-            names = ", ".join(self.__dataclass_fields__)
-            raise TypeError(f"A PackedBatch has no field {min(unknown)!r}; it has {names}.")
-        for name in ("input_ids", "segment_ids"):
-            if name not in values:
-                raise TypeError(f"A PackedBatch needs {name}.")
-        for name in set(values).intersection((*_BY_TOKEN, *_BY_SEQUENCE)):
-            if not isinstance(values[name], Tensor):
-                raise TypeError(f"{name} must be an int64 tensor, not {shown(values[name])}.")
-            if values[name].dtype != torch.int64:
-                raise TypeError(f"{name} must be int64, not {values[name].dtype}.")
+        _refuse_other_fields(values, list(self.__dataclass_fields__))
+        _refuse_other_tensors(values)
         values.setdefault("labels", None)
         if values["segment_ids"].device.type == "cpu" or len(values) < len(self.__dataclass_fields__):
             values = _completed(values)
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+    @classmethod
+    def _of(cls, **fields: Any) -> "PackedBatch":
+        """Make one of all fields, which are right by construction."""
+        batch = object.__new__(cls)
+        for name, value in fields.items():
+            object.__setattr__(batch, name, value)  # as the __init__ of a frozen dataclass does
+        return batch
 
     def __getitem__(self, name: str) -> Any:
         if name == "return_loss":
@@ -114,11 +113,10 @@ class PackedBatch(Mapping):
         return self._map(lambda tensor: tensor.pin_memory())
 
     def _map(self, move: Callable[[Tensor], Tensor]) -> "PackedBatch":
-        copy = object.__new__(PackedBatch)  # what was checked once is not checked again
-        for name in self.__dataclass_fields__:
-            value = getattr(self, name)
-            object.__setattr__(copy, name, move(value) if isinstance(value, Tensor) else value)
-        return copy
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return self._of(
+            **{name: move(value) if isinstance(value, Tensor) else value for name, value in fields.items()}
+        )
 
     @property
     def num_packs(self) -> int:
@@ -186,6 +184,24 @@ def reset_positions(segment_ids: Tensor) -> Tensor:
     return (slots - torch.where(begins, slots, 0).cummax(1).values) * (segment_ids > 0)
 
 
+def _refuse_other_fields(values: dict[str, Any], names: list[str]) -> None:
+    """Raise a TypeError if a batch would have a field of another name, or lack one that it needs."""
+    if unknown := set(values) - set(names):
+        raise TypeError(f"A PackedBatch has no field {min(unknown)!r}; it has {', '.join(names)}.")
+    for name in ("input_ids", "segment_ids"):
+        if name not in values:
+            raise TypeError(f"A PackedBatch needs {name}.")
+
+
+def _refuse_other_tensors(values: dict[str, Any]) -> None:
+    """Raise a TypeError if a field that must be an int64 tensor is something else."""
+    for name in set(values).intersection((*_BY_TOKEN, *_BY_SEQUENCE)):
+        if not isinstance(values[name], Tensor):
+            raise TypeError(f"{name} must be an int64 tensor, not {shown(values[name])}.")
+        if values[name].dtype != torch.int64:
+            raise TypeError(f"{name} must be int64, not {values[name].dtype}.")
+
+
 def _completed(values: dict[str, Any]) -> dict[str, Any]:
     """Check the fields that are given, and work out the others from the segment ids."""
     segments = values["segment_ids"]
@@ -232,8 +248,8 @@ def _sequence_starts(segments: Tensor) -> Tensor:
 def _refuse_other_sequences(values: dict[str, Any], starts: Tensor, counted: dict[str, Any]) -> None:
     """Raise a ValueError if fields that are given tell of other sequences than the segment ids."""
     places = counted["sequence_starts"]
-    occupied, empty = places[: len(starts)], places[len(starts) :]
-    if not torch.equal(occupied, starts) or (empty != values["segment_ids"].numel()).any():
+    occupied, unoccupied = places[: len(starts)], places[len(starts) :]
+    if not torch.equal(occupied, starts) or (unoccupied != values["segment_ids"].numel()).any():
         raise ValueError("sequence_starts must say where the segment ids begin, and B·T in empty places.")
     for name in ("num_sequences", "useful_tokens"):
         if values.get(name, counted[name]) != counted[name]:
@@ -247,8 +263,8 @@ def _refuse_bad_values(fields: dict[str, Any], num_sequences: int) -> None:
         if fields[name] is not None and fields[name].shape != fields[like].shape:
             shapes = tuple(fields[name].shape), tuple(fields[like].shape)
             raise ValueError(f"{name} has the shape {shapes[0]}; {like} has {shapes[1]}.")
-    for name, least in (("input_ids", 0), ("token_type_ids", 0), ("position_ids", 0), ("sample_ids", -1)):
-        whole_number(name, int(fields[name].min()), least)
+    for name, minimum in (("input_ids", 0), ("token_type_ids", 0), ("position_ids", 0), ("sample_ids", -1)):
+        whole_number(name, int(fields[name].min()), minimum)
     for name in ("labels", "sequence_labels"):
         labels = fields[name]
         if labels is not None and bool((wrong := (labels < 0) & (labels != IGNORED)).any()):

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -54,45 +54,56 @@ def collate(
     blank_packs = whole_number("blank_packs", blank_packs, 0)
     if sequence_places is not None:
         sequence_places = whole_number("sequence_places", sequence_places, 1)
+    _refuse_other_packs(lengths, sizes, max_length, sequence_places, blank_packs)
+
+    first_of_pack = np.cumsum(sizes) - sizes  # the first sequence of each pack
+    tokens_before = np.cumsum(lengths) - lengths  # of each sequence, if there were no padding
+    starts = tokens_before + np.repeat(np.arange(len(sizes)) * max_length - tokens_before[first_of_pack], sizes)
+    positions = np.arange(lengths.sum()) - np.repeat(tokens_before, lengths)
+    slots = positions + np.repeat(starts, lengths)  # where each token goes among the B·T slots
+    segments = np.arange(len(lengths)) - np.repeat(first_of_pack, sizes) + 1  # 1 for the first sequence of a pack
+    num_packs = len(sizes) + blank_packs
+
+    def by_token(values: np.ndarray, fill: int) -> Tensor:
+        values_of_slots = np.full(num_packs * max_length, fill, np.int64)
+        values_of_slots[slots] = values
+        return torch.from_numpy(values_of_slots.reshape(num_packs, max_length))
+
+    def by_sequence(values: np.ndarray, fill: int) -> Tensor:
+        values_of_places = np.full(sequence_places or len(lengths), fill, np.int64)
+        values_of_places[: len(lengths)] = values
+        return torch.from_numpy(values_of_places)
+
+    return PackedBatch._of(  # the store was checked when it was made
+        input_ids=by_token(sequences.input_ids, pad_id),
+        segment_ids=by_token(np.repeat(segments, lengths), 0),
+        position_ids=by_token(positions, 0),
+        token_type_ids=by_token(sequences.token_type_ids, 0),
+        labels=None if sequences.labels is None else by_token(sequences.labels, IGNORED),
+        sequence_starts=by_sequence(starts, num_packs * max_length),
+        sequence_labels=by_sequence(sequences.sequence_labels, IGNORED),
+        sample_ids=by_sequence(sequences.sample_ids, -1),
+        num_sequences=len(lengths),
+        useful_tokens=len(positions),
+    )
+
+
+def _refuse_other_packs(
+    lengths: np.ndarray, sizes: np.ndarray, max_length: int, sequence_places: int | None, blank_packs: int
+) -> None:
+    """Raise a ValueError if sequences do not fill packs of these sizes, or do not fit into them or their places."""
     if len(lengths) == 0 and not blank_packs:
         raise ValueError("A batch needs at least one sequence; this one has none.")
     if (sizes < 1).any() or sizes.sum() != len(lengths):
         raise ValueError(f"The sizes {sizes.tolist()} do not deal out {len(lengths)} sequences to packs.")
-    first = np.cumsum(sizes) - sizes  # the first sequence of each pack
-    used = np.add.reduceat(lengths, first)
-    if used.max(initial=0) > max_length:
-        worst = int(used.argmax())
-        raise ValueError(f"Pack {worst} of the batch holds {used[worst]} tokens; the maximum is {max_length}.")
+    tokens_of_packs = np.add.reduceat(lengths, np.cumsum(sizes) - sizes)
+    if tokens_of_packs.max(initial=0) > max_length:
+        fullest = int(tokens_of_packs.argmax())
+        raise ValueError(
+            f"Pack {fullest} of the batch holds {tokens_of_packs[fullest]} tokens; the maximum is {max_length}."
+        )
     if sequence_places is not None and len(lengths) > sequence_places:
         raise ValueError(f"The batch holds {len(lengths)} sequences; there are places for {sequence_places}.")
-
-    before = np.cumsum(lengths) - lengths  # tokens before each sequence, if there were no padding
-    starts = before + np.repeat(np.arange(len(sizes)) * max_length - before[first], sizes)
-    within = np.arange(lengths.sum()) - np.repeat(before, lengths)
-    slots = within + np.repeat(starts, lengths)  # where each token goes among the B·T slots
-    packs = len(sizes) + blank_packs
-
-    def by_token(values: np.ndarray, fill: int) -> Tensor:
-        out = np.full(packs * max_length, fill, np.int64)
-        out[slots] = values
-        return torch.from_numpy(out.reshape(packs, max_length))
-
-    def by_sequence(values: np.ndarray, fill: int) -> Tensor:
-        out = np.full(sequence_places or len(lengths), fill, np.int64)
-        out[: len(lengths)] = values
-        return torch.from_numpy(out)
-
-    rank = np.arange(len(lengths)) - np.repeat(first, sizes) + 1  # 1 for the first sequence of a pack
-    return PackedBatch(
-        input_ids=by_token(sequences.input_ids, pad_id),
-        segment_ids=by_token(np.repeat(rank, lengths), 0),
-        position_ids=by_token(within, 0),
-        token_type_ids=by_token(sequences.token_type_ids, 0),
-        labels=None if sequences.labels is None else by_token(sequences.labels, IGNORED),
-        sequence_starts=by_sequence(starts, packs * max_length),
-        sequence_labels=by_sequence(sequences.sequence_labels, IGNORED),
-        sample_ids=by_sequence(sequences.sample_ids, -1),
-    )
 
 
 def pad(batch: PackedBatch, max_length: int | None = None, pad_id: int = 0) -> PackedBatch:
@@ -170,37 +181,46 @@ class PackingCollator:
             raise ValueError("A batch needs at least one pack; this one has none.")
         stores = list[TokenStore]()
         epochs = list[int]()
-        first = 0
+        num_sequences = 0
         for pack in packs:
-            epoch, in_pack = pack if isinstance(pack, tuple) else (0, pack)
-            if not isinstance(in_pack, TokenStore):
+            epoch, sequences = pack if isinstance(pack, tuple) else (0, pack)
+            if not isinstance(sequences, TokenStore):
                 if self.masking is not None:
                     raise ValueError("masking must be None for rows, which do not say which sample a sequence is.")
-                in_pack = _sequences_of(in_pack, first)
-            stores.append(in_pack)
+                sequences = _sequences_of(sequences, num_sequences)
+            stores.append(sequences)
             epochs.append(epoch)
-            first += len(in_pack)
-        sizes, sequences = list(map(len, stores)), TokenStore.concatenate(stores)
+            num_sequences += len(sequences)
+        sizes = list(map(len, stores))
+        joined = TokenStore.concatenate(stores)
         if self.masking is not None:
-            sequences = self.masking(sequences, np.repeat(epochs, sizes))
-            masked = np.count_nonzero(sequences.labels != IGNORED)
-            places_for_masked = (self.max_predictions_per_pack or math.inf) * len(packs)
-            if masked > places_for_masked:
-                raise ValueError(
-                    f"The batch has {masked} masked tokens; {len(packs)} packs have places for {places_for_masked}."
-                )
+            joined = self._masked(joined, np.repeat(epochs, sizes), len(packs))
         places = None if self.max_sequences_per_pack is None else self.max_sequences_per_pack * len(packs)
         slots = max(len(store.input_ids) for store in stores) if self.max_length is None else self.max_length
-        return collate(sequences, sizes, slots, pad_id=self.pad_id, sequence_places=places)
+        return collate(joined, sizes, slots, pad_id=self.pad_id, sequence_places=places)
+
+    def _masked(self, sequences: TokenStore, epochs: np.ndarray, num_packs: int) -> TokenStore:
+        """Return the sequences masked; raise a ValueError if more tokens are masked than packs have places for."""
+        masking: Any = self.masking
+        masked_sequences = masking(sequences, epochs)
+        if not isinstance(masking, MlmMasking):  # a function of the user's own may return anything
+            masked_sequences = replace(instance("What masking returns", masked_sequences, TokenStore))
+        num_masked = np.count_nonzero(masked_sequences.labels != IGNORED)
+        places_for_masked = (self.max_predictions_per_pack or math.inf) * num_packs
+        if num_masked > places_for_masked:
+            raise ValueError(
+                f"The batch has {num_masked} masked tokens; {num_packs} packs have places for {places_for_masked}."
+            )
+        return masked_sequences
 
 
-def _sequences_of(row: Mapping[str, Any], first: int) -> TokenStore:
+def _sequences_of(row: Mapping[str, Any], first_number: int) -> TokenStore:
     """Return the sequences of a row of `pack_dataset`, called `first` and the numbers after it."""
     lengths = row_lengths(row)
-    read = {name: np.asarray(row[name]) for name in ("input_ids", "labels", "token_type_ids") if name in row}
+    columns = {name: np.asarray(row[name]) for name in ("input_ids", "labels", "token_type_ids") if name in row}
     return TokenStore(
-        **{"token_type_ids": np.zeros(len(row["input_ids"]), np.uint8), **read},
+        **{"token_type_ids": np.zeros(len(row["input_ids"]), np.uint8), **columns},
         offsets=np.concatenate([[0], np.cumsum(lengths)]),
         sequence_labels=np.full(len(lengths), IGNORED),
-        sample_ids=np.arange(first, first + len(lengths)),
+        sample_ids=np.arange(first_number, first_number + len(lengths)),
     )

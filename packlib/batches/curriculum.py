@@ -68,9 +68,9 @@ class SequenceLengthWarmup:
     @cached_property
     def lengths(self) -> list[int]:
         """All lengths of the warm-up, ascending: the shapes that a compiler meets."""
-        first = (self.min_length // self.step + 1) * self.step
-        between = range(first, self.max_length, self.step)
-        return sorted({self.min_length, *between, self.max_length})
+        first_multiple = (self.min_length // self.step + 1) * self.step
+        multiples = range(first_multiple, self.max_length, self.step)
+        return sorted({self.min_length, *multiples, self.max_length})
 
     def length(self, done: int, total: int) -> int:
         """Return the length for the next update, when `done` of `total` are over (updates, sequences or tokens)."""
@@ -83,7 +83,7 @@ class SequenceLengthWarmup:
 
     def __call__(self, batch: Mapping[str, Any], done: int, total: int) -> Mapping[str, Any]:
         """Shorten the batch to the length that is due; see `shorten`."""
-        return shorten(batch, self.length(done, total), self.truncate, self.keep_end, self.pad_id)
+        return _shortened(batch, self.length(done, total), self.truncate, self.keep_end, self.pad_id)
 
 
 def shorten(
@@ -116,36 +116,53 @@ def shorten(
     whole_number("pad_id", pad_id, 0, INT64_MAX)
     flag("truncate", truncate)
     flag("keep_end", keep_end)
-    ids = batch.get("input_ids") if isinstance(batch, Mapping) else None
-    if not isinstance(ids, Tensor) or ids.dim() != 2:
+    return _shortened(batch, length, truncate, keep_end, pad_id)
+
+
+def _shortened(
+    batch: Mapping[str, Any], length: int, truncate: bool, keep_end: bool, pad_id: int
+) -> Mapping[str, Any]:
+    """Shorten a batch as `shorten` does, by arguments that were checked; the batch is checked here."""
+    input_ids = _checked_ids(batch)
+    if input_ids.shape[1] <= length:
+        return batch
+    tensors = {name: value for name, value in batch.items() if isinstance(value, Tensor) and value.dim()}
+    _refuse_other_shapes(tensors, input_ids)
+    return {**batch, **(_truncated(tensors, length, keep_end) if truncate else _reshaped(tensors, length, pad_id))}
+
+
+def _checked_ids(batch: Any) -> Tensor:
+    """Return the `input_ids` of a batch; shape (rows, tokens)."""
+    input_ids = batch.get("input_ids") if isinstance(batch, Mapping) else None
+    if not isinstance(input_ids, Tensor) or input_ids.dim() != 2:
         raise TypeError(
             f"batch must be a mapping with input_ids, a tensor of shape (rows, tokens), not {shown(batch)}."
         )
-    rows, width = ids.shape
-    if width <= length:
-        return batch
-    tensors = {name: value for name, value in batch.items() if isinstance(value, Tensor) and value.dim()}
+    return input_ids
+
+
+def _refuse_other_shapes(tensors: dict[str, Tensor], input_ids: Tensor) -> None:
+    """Raise a ValueError naming a tensor that has neither a value for each token nor one for each row."""
+    rows, width = input_ids.shape
     for name, value in tensors.items():
         if value.shape not in ((rows, width), (rows,)):
             raise ValueError(
                 f"{name} has the shape {tuple(value.shape)}; input_ids has {rows} rows of {width} tokens."
             )
-    short = _truncated(tensors, length, keep_end) if truncate else _reshaped(tensors, length, pad_id)
-    return {**batch, **short}
 
 
 def _truncated(tensors: dict[str, Tensor], length: int, keep_end: bool) -> dict[str, Tensor]:
-    short = {name: value if value.dim() < 2 else value[:, :length].clone() for name, value in tensors.items()}
+    truncated = {name: value if value.dim() < 2 else value[:, :length].clone() for name, value in tensors.items()}
     if not keep_end:
-        return short
+        return truncated
     ids = tensors["input_ids"]
     is_token = tensors.get("attention_mask", torch.ones_like(ids)) > 0
     last_token = (is_token * torch.arange(ids.shape[1], device=ids.device)).amax(1)
     cut_rows = (last_token >= length).nonzero().flatten()
-    for name in short:
-        if short[name].dim() > 1 and name != "position_ids":
-            short[name][cut_rows, length - 1] = tensors[name][cut_rows, last_token[cut_rows]]
-    return short
+    for name in truncated:
+        if truncated[name].dim() > 1 and name != "position_ids":
+            truncated[name][cut_rows, length - 1] = tensors[name][cut_rows, last_token[cut_rows]]
+    return truncated
 
 
 def _reshaped(tensors: dict[str, Tensor], length: int, pad_id: int) -> dict[str, Tensor]:
@@ -165,8 +182,8 @@ def _reshaped(tensors: dict[str, Tensor], length: int, pad_id: int) -> dict[str,
         fill = IGNORED if name.endswith("labels") else pad_id if name == "input_ids" else 0
         return pad_tensor(value, (0, missing), value=fill).reshape(-1, length)
 
-    kept = slice(None) if mask is None else reshaped("attention_mask", mask).any(1)
-    return {name: reshaped(name, value)[kept] for name, value in tensors.items()}
+    has_token = slice(None) if mask is None else reshaped("attention_mask", mask).any(1)
+    return {name: reshaped(name, value)[has_token] for name, value in tensors.items()}
 
 
 def warm_memory(

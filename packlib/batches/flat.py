@@ -75,15 +75,15 @@ class FlatBatch:
 
     def with_padding(self, lengths: Sequence[int], pad_id: int) -> "FlatBatch":
         """Append sequences of padding of these lengths."""
-        more = sum(lengths)
+        num_padding = sum(lengths)
 
         def longer(values: Tensor | None, fill: int) -> Tensor | None:
-            return None if values is None else pad(values, (0, more), value=fill)
+            return None if values is None else pad(values, (0, num_padding), value=fill)
 
         return replace(
             self,
             lengths=torch.cat([self.lengths, torch.tensor(lengths, dtype=torch.int64)]),
-            input_ids=pad(self.input_ids, (0, more), value=pad_id),
+            input_ids=pad(self.input_ids, (0, num_padding), value=pad_id),
             token_type_ids=longer(self.token_type_ids, 0),
             labels=longer(self.labels, IGNORED),
             padding_sequences=self.padding_sequences + len(lengths),
@@ -108,7 +108,7 @@ def flatten_rows(rows: Sequence[Mapping[str, Any]]) -> FlatBatch:
         raise ValueError("A batch needs at least one row; this one has none.")
     lengths = [row_lengths(row) for row in rows]
     columns = {name for row in rows for name in row.keys() & {*_READ}}
-    joined = {name: torch.from_numpy(np.concatenate([_values(row, name) for row in rows])) for name in columns}
+    joined = {name: torch.from_numpy(np.concatenate([_checked_values(row, name) for row in rows])) for name in columns}
     return FlatBatch(lengths=torch.from_numpy(np.concatenate(lengths)), **joined)
 
 
@@ -136,6 +136,7 @@ def row_lengths(row: Mapping[str, Any]) -> np.ndarray:
 
 
 def _by_lengths(row: Mapping[str, Any], tokens: int) -> np.ndarray:
+    """Return the tokens of each sequence, as `seq_lengths` say."""
     lengths = as_int64(row["seq_lengths"], "seq_length", "position {} of a row".format)
     if lengths.sum() != tokens:
         raise ValueError(f"The seq_lengths of a row add up to {lengths.sum()}; it has {tokens} input_ids.")
@@ -145,6 +146,7 @@ def _by_lengths(row: Mapping[str, Any], tokens: int) -> np.ndarray:
 
 
 def _by_positions(row: Mapping[str, Any], tokens: int) -> np.ndarray:
+    """Return the tokens of each sequence, by positions that restart at 0."""
     if "position_ids" not in row:
         raise ValueError(
             "A row has neither seq_lengths nor position_ids, so nothing says where its sequences end (a Trainer keeps "
@@ -159,7 +161,7 @@ def _by_positions(row: Mapping[str, Any], tokens: int) -> np.ndarray:
     return lengths
 
 
-def _values(row: Mapping[str, Any], name: str) -> np.ndarray:
+def _checked_values(row: Mapping[str, Any], name: str) -> np.ndarray:
     """Return a column of a row, one whole number a token; int64."""
     if name not in row:
         raise ValueError(f"The column {shown(name)} is in some rows only; all rows must have it, or none.")

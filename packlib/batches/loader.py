@@ -50,20 +50,11 @@ class PackDataset(Dataset):
     """
 
     def __init__(self, dataset: Any, packs: Packs | None = None) -> None:
+        num_samples = sized("dataset", dataset)
+        if packs is not None:
+            _refuse_packs_of_others(packs, dataset, num_samples)
         self.dataset = dataset
         self.packs = packs
-        num_samples = sized("dataset", dataset)
-        if packs is None:
-            return
-        if not isinstance(packs, Packs):
-            raise TypeError(f"packs must be Packs, not {shown(packs)}.")
-        if len(packs.sample_ids) and (last := int(packs.sample_ids.max())) >= num_samples:
-            raise ValueError(f"The packs hold sample {last}; the data set has {num_samples} samples.")
-        if isinstance(dataset, TokenStore):
-            tokens = np.add.reduceat(dataset.lengths[packs.sample_ids], packs.offsets[:-1])
-            is_other = tokens != packs.lengths_used
-            if is_other.any():
-                _refuse_other_samples(int(is_other.argmax()), packs, tokens[is_other.argmax()])
 
     def __len__(self) -> int:
         return len(self.dataset if self.packs is None else self.packs)
@@ -78,6 +69,19 @@ class PackDataset(Dataset):
         if len(sequences.input_ids) != self.packs.lengths_used[index]:
             _refuse_other_samples(index, self.packs, len(sequences.input_ids))
         return epoch, sequences
+
+
+def _refuse_packs_of_others(packs: Any, dataset: Any, num_samples: int) -> None:
+    """Raise an error unless packs hold samples of this data set, with as many tokens as these have."""
+    if not isinstance(packs, Packs):
+        raise TypeError(f"packs must be Packs, not {shown(packs)}.")
+    if len(packs.sample_ids) and (last_sample := int(packs.sample_ids.max())) >= num_samples:
+        raise ValueError(f"The packs hold sample {last_sample}; the data set has {num_samples} samples.")
+    if isinstance(dataset, TokenStore):
+        tokens = np.add.reduceat(dataset.lengths[packs.sample_ids], packs.offsets[:-1])
+        is_other = tokens != packs.lengths_used
+        if is_other.any():
+            _refuse_other_samples(int(is_other.argmax()), packs, tokens[is_other.argmax()])
 
 
 def _refuse_other_samples(index: int, packs: Packs, tokens: int) -> None:
@@ -99,20 +103,8 @@ class PaddedSamples(Dataset):
     """
 
     def __init__(self, dataset: Any, batches: TokenBatches) -> None:
+        _refuse_batches_of_others(batches, dataset, sized("dataset", dataset))
         self.dataset = dataset
-        num_samples = sized("dataset", dataset)
-        if len(batches.sample_ids) != num_samples:
-            raise ValueError(f"The batches hold {len(batches.sample_ids)} samples; the data set has {num_samples}.")
-        if isinstance(dataset, TokenStore):
-            tokens_before = np.concatenate([[0], np.cumsum(dataset.lengths[batches.sample_ids], dtype=np.int64)])
-            tokens = np.diff(tokens_before[batches.offsets])
-            is_other = tokens != batches.tokens
-            if is_other.any():
-                at = int(is_other.argmax())
-                raise ValueError(
-                    f"The batches were made for other lengths: batch {at} has {batches.tokens[at]} tokens, and its "
-                    f"samples have {tokens[at]}."
-                )
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -125,6 +117,22 @@ class PaddedSamples(Dataset):
         if not ids:  # a blank batch has the columns of the others
             return epoch, TokenStore.from_samples([data[0]]).take([]), shape
         return epoch, TokenStore.from_samples([data[i] for i in ids], ids), shape
+
+
+def _refuse_batches_of_others(batches: TokenBatches, dataset: Any, num_samples: int) -> None:
+    """Raise a ValueError unless batches hold the samples of this data set, with as many tokens as these have."""
+    if len(batches.sample_ids) != num_samples:
+        raise ValueError(f"The batches hold {len(batches.sample_ids)} samples; the data set has {num_samples}.")
+    if isinstance(dataset, TokenStore):
+        tokens_before = np.concatenate([[0], np.cumsum(dataset.lengths[batches.sample_ids], dtype=np.int64)])
+        tokens = np.diff(tokens_before[batches.offsets])
+        is_other = tokens != batches.tokens
+        if is_other.any():
+            at = int(is_other.argmax())
+            raise ValueError(
+                f"The batches were made for other lengths: batch {at} has {batches.tokens[at]} tokens, and its "
+                f"samples have {tokens[at]}."
+            )
 
 
 class PaddingCollator:
@@ -239,8 +247,8 @@ def pack_loader(
     data = PackDataset(dataset, packs)
     if collator is None:
         collator = PackingCollator(None if packs is None else packs.max_length)
-    if packs is not None and (top := collator.max_length) and top < (most := int(packs.lengths_used.max())):
-        raise ValueError(f"The collator makes packs of {top} tokens; the fullest pack holds {most}.")
+    if packs is not None and (top := collator.max_length) and top < (fullest := int(packs.lengths_used.max())):
+        raise ValueError(f"The collator makes packs of {top} tokens; the fullest pack holds {fullest}.")
     order = packs if isinstance(packs, Schedule) else len(data)
     sampler = PackSampler(order, batch_size, seed, shuffle, drop_last, ranks, rank)
     return PackLoader(data, batch_sampler=sampler, collate_fn=collator, **options)
@@ -258,8 +266,8 @@ def _token_loader(
     if batch_size is not None:
         raise ValueError(f"batch_size must be left out for batches by tokens, not {shown(batch_size)}.")
     collator = PackingCollator() if collator is None else collator
-    if (top := collator.max_length) and top < (most := int(batches.widths.max())):
-        raise ValueError(f"The collator makes rows of {top} tokens; the longest sample has {most}.")
+    if (top := collator.max_length) and top < (longest := int(batches.widths.max())):
+        raise ValueError(f"The collator makes rows of {top} tokens; the longest sample has {longest}.")
     data = PaddedSamples(dataset, batches)
     sampler = TokenBatchSampler(batches, *order)
     return PackLoader(data, batch_sampler=sampler, collate_fn=PaddingCollator(collator), **options)

@@ -128,10 +128,10 @@ class MlmMasking:
         place = (token - sequences.offsets[sequence]).astype(np.uint64)
         draws = splitmix64(state[sequence], 3 * place + np.uint64(1))
         candidates = np.bincount(sequence, minlength=len(lengths))
-        wanted = np.rint(self.probability * candidates).clip(1, None)
-        wanted = np.minimum(wanted, candidates).astype(np.int64)
+        num_chosen = np.rint(self.probability * candidates).clip(1, None)
+        num_chosen = np.minimum(num_chosen, candidates).astype(np.int64)
         by_draw = np.lexsort((draws, sequence))
         first_of_sequence = np.cumsum(candidates) - candidates
         rank = np.arange(len(token)) - np.repeat(first_of_sequence, candidates)
-        chosen = by_draw[rank < np.repeat(wanted, candidates)]
+        chosen = by_draw[rank < np.repeat(num_chosen, candidates)]
         return token[chosen], sequence[chosen], place[chosen]

@@ -49,9 +49,9 @@ class PackSampler(Sampler):
     ) -> None:
         self.seed = whole_number("seed", seed, 0)
         self.shuffle = flag("shuffle", shuffle)
-        here = Collectives()
-        self.ranks = whole_number("ranks", here.size if ranks is None else ranks, 1)
-        rank = (here.rank if self.ranks > 1 else 0) if rank is None else rank
+        collectives = Collectives()
+        self.ranks = whole_number("ranks", collectives.size if ranks is None else ranks, 1)
+        rank = (collectives.rank if self.ranks > 1 else 0) if rank is None else rank
         self.rank = whole_number("rank", rank, 0, self.ranks - 1)
         self.drop_last = flag("drop_last", drop_last)
         self.epoch = 0
@@ -75,22 +75,28 @@ class PackSampler(Sampler):
 
     def _steps(self) -> list[int]:
         """Find where the steps begin in the order of an epoch, and where the last one ends."""
-        packs, ranks = self.num_packs, self.ranks
-        bounds = list(range(0, packs + 1, self.batch_size * ranks))
-        rest = packs - bounds[-1]
-        if self.drop_last and len(bounds) == 1:
-            on = f" on {ranks} ranks" if ranks > 1 else ""
-            raise ValueError(f"{packs} packs fill no batch of {self.batch_size}{on}, and drop_last leaves none.")
-        if rest and not self.drop_last:
-            if rest < ranks:  # the step before leaves packs to the last one, so that each rank has one there
-                bounds[-1] -= ranks - rest
-                if len(bounds) == 1 or self.batch_size == 1:
-                    raise ValueError(
-                        f"{packs} packs in batches of {self.batch_size} leave some of {ranks} ranks without a pack in "
-                        "the last step: pass drop_last=True, or another batch_size."
-                    )
-            bounds.append(packs)
+        bounds = list(range(0, self.num_packs + 1, self.batch_size * self.ranks))
+        num_left = self.num_packs - bounds[-1]  # packs of the last step, if it is not full
+        self._refuse_empty_batches(len(bounds) - 1, num_left)
+        if num_left and not self.drop_last:
+            if num_left < self.ranks:  # the step before leaves packs to the last one, so that each rank has one there
+                bounds[-1] -= self.ranks - num_left
+            bounds.append(self.num_packs)
         return bounds
+
+    def _refuse_empty_batches(self, full_steps: int, num_left: int) -> None:
+        """Raise a ValueError if there would be no step, or one in which a rank has no pack."""
+        if self.drop_last and not full_steps:
+            on_ranks = f" on {self.ranks} ranks" if self.ranks > 1 else ""
+            raise ValueError(
+                f"{self.num_packs} packs fill no batch of {self.batch_size}{on_ranks}, and drop_last leaves none."
+            )
+        is_short = 0 < num_left < self.ranks and not self.drop_last
+        if is_short and (not full_steps or self.batch_size == 1):  # no step before, or none that can leave a pack
+            raise ValueError(
+                f"{self.num_packs} packs in batches of {self.batch_size} leave some of {self.ranks} ranks without a "
+                "pack in the last step: pass drop_last=True, or another batch_size."
+            )
 
     def __len__(self) -> int:
         return len(self._bounds) - 1
@@ -110,10 +116,10 @@ class PackSampler(Sampler):
 
     def __iter__(self) -> Iterator[list[tuple[int, Any]]]:
         epoch = self.epoch
-        first = self.start
+        batches_done = self.start
         self.start = 0
-        for done, packs in enumerate(islice(self._batches(), first, None), start=first + 1):
-            self.done = done
+        for number, packs in enumerate(islice(self._batches(), batches_done, None), start=batches_done + 1):
+            self.done = number
             yield [(epoch, pack) for pack in packs]
 
     def set_epoch(self, epoch: int) -> None:
@@ -133,8 +139,8 @@ class PackSampler(Sampler):
 
         Workers fetch ahead: with them take the state of the loader, which counts what was used.
         """
-        over = self.done == len(self)  # the epoch is done: go on with the next
-        return {"epoch": self.epoch + over, "batches_done": 0 if over else self.done, **self.setting()}
+        is_over = self.done == len(self)  # the epoch is done: go on with the next
+        return {"epoch": self.epoch + is_over, "batches_done": 0 if is_over else self.done, **self.setting()}
 
     def load_state_dict(self, state: dict) -> None:
         """Go on from `state`, of any rank, at the next pass.
@@ -145,9 +151,9 @@ class PackSampler(Sampler):
         for name, value in self.setting().items():
             if state.get(name) != value:
                 raise ValueError(f"The state is of a loader with {name} {state.get(name)}; this one has {value}.")
-        done = whole_number("batches_done", state["batches_done"], 0, len(self) - 1)
+        batches_done = whole_number("batches_done", state["batches_done"], 0, len(self) - 1)
         self.set_epoch(state["epoch"])
-        self.done = self.start = done
+        self.done = self.start = batches_done
 
 
 class PaddedShape(NamedTuple):
@@ -189,28 +195,35 @@ class TokenBatchSampler(PackSampler):
 
     def _steps(self) -> list[int]:
         """Find where the steps begin among the batches of an epoch, and where the last one ends."""
+        full_steps, num_left = divmod(len(self.batches), self.ranks)
+        self._refuse_unequal_steps()
+        self._refuse_empty_batches(full_steps, num_left)
+        bounds = list(range(0, full_steps * self.ranks + 1, self.ranks))
+        return bounds if not num_left or self.drop_last else [*bounds, len(self.batches)]
+
+    def _refuse_unequal_steps(self) -> None:
         every = self.batches.same_shape_every
-        ranks = self.ranks
-        number = len(self.batches)
-        if every > 1 and every % ranks:
+        if every > 1 and every % self.ranks:
             raise ValueError(
-                f"ranks must divide same_shape_every {every}, not be {ranks}: else a step has batches of different "
-                "shapes."
+                f"ranks must divide same_shape_every {every}, not be {self.ranks}: else a step has batches of "
+                "different shapes."
             )
-        whole, rest = divmod(number, ranks)
-        if not whole and (rest and self.drop_last):
-            raise ValueError(f"{number} batches fill no step of {ranks} ranks, and drop_last leaves none.")
-        if not rest or self.drop_last:
-            return list(range(0, whole * ranks + 1, ranks))
-        # the last step has any `rest` neighbors, since a shuffled epoch begins with any batch and goes around
+
+    def _refuse_empty_batches(self, full_steps: int, num_left: int) -> None:
+        """Raise a ValueError if there would be no step, or one in which a rank has no sample."""
+        num_batches = len(self.batches)
+        if self.drop_last and not full_steps:
+            raise ValueError(f"{num_batches} batches fill no step of {self.ranks} ranks, and drop_last leaves none.")
+        if not num_left or self.drop_last:
+            return
+        # the last step has any `num_left` neighbors, since a shuffled epoch begins with any batch and goes around
         sizes_around = np.concatenate([self.batches.sizes, self.batches.sizes])
-        fewest = min(int(sizes_around[first : first + rest].sum()) for first in range(number))
-        if fewest < ranks:
+        fewest = min(int(sizes_around[start : start + num_left].sum()) for start in range(num_batches))
+        if fewest < self.ranks:
             raise ValueError(
-                f"{number} batches leave some of {ranks} ranks without a sample in the last step, which may have "
-                f"{fewest}: pass drop_last=True, or another max_tokens."
+                f"{num_batches} batches leave some of {self.ranks} ranks without a sample in the last step, which may "
+                f"have {fewest}: pass drop_last=True, or another max_tokens."
             )
-        return [*range(0, whole * ranks + 1, ranks), number]
 
     def _batches(self) -> Iterator[list[PaddedShape]]:
         """Yield the one batch of this rank in each step of the epoch."""
@@ -220,23 +233,23 @@ class TokenBatchSampler(PackSampler):
         rng = np.random.default_rng([self.seed, self.epoch])
         order = np.arange(len(batches))
         if self.shuffle:  # the rest, which is last, is another one each epoch
-            first = every * int(rng.integers(len(batches) // every))
-            order = np.roll(order, first)
+            shift = every * int(rng.integers(len(batches) // every))
+            order = np.roll(order, shift)
         groups = order[: len(order) // neighbors * neighbors].reshape(-1, neighbors)
         if self.shuffle:
             groups = rng.permutation(groups)
         for step in groups.reshape(-1, self.ranks):
             batch = int(step[self.rank])
             yield [PaddedShape(batches[batch], int(batches.rows[batch]), int(batches.widths[batch]))]
-        rest = order[groups.size :]
-        if len(rest) and not self.drop_last:
-            yield [self._dealt(rest)]
+        last_batches = order[groups.size :]
+        if len(last_batches) and not self.drop_last:
+            yield [self._dealt(last_batches)]
 
-    def _dealt(self, rest: np.ndarray) -> PaddedShape:
+    def _dealt(self, last_batches: np.ndarray) -> PaddedShape:
         """Return this rank's share of the samples of a last step with fewer batches than ranks."""
-        samples = np.concatenate([self.batches[int(batch)] for batch in rest])
+        samples = np.concatenate([self.batches[int(batch)] for batch in last_batches])
         share = samples[self.rank :: self.ranks]
-        return PaddedShape(share, len(share), int(self.batches.widths[rest].max()))
+        return PaddedShape(share, len(share), int(self.batches.widths[last_batches].max()))
 
     def setting(self) -> dict:
         batches = self.batches

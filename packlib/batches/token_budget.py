@@ -7,7 +7,7 @@ source tokens and 25,000 target tokens.
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -128,30 +128,18 @@ def batch_by_tokens(
     one_of("order", order, ORDERS)
     flag("count_padding", count_padding)
     flag("blank_batches", blank_batches)
-    if seed is not None:
-        for part in seed if isinstance(seed, (list, tuple)) else [seed]:
-            whole_number("seed", part, 0)
+    _check_seed(seed)
     lengths = as_lengths(lengths)
     number = len(lengths)
     every = whole_number("same_shape_every", same_shape_every, 1)
     whole_number("min_batch", min_batch, 1)
     max_rows = number if max_batch is None else whole_number("max_batch", max_batch, min_batch)
-    if number < every and not blank_batches:
-        raise ValueError(
-            f"same_shape_every must be at most {number}, as there are samples, not {every}, unless blank_batches "
-            "is True."
-        )
+    _refuse_few_samples(number, every, blank_batches)
     whole_number("the sum of lengths", int(lengths.sum(dtype=np.float64)), 1, _MOST_TOKENS)
-    budget = _budget("lengths", max_tokens, lengths)
-    if target_lengths is None:
-        targets = None
-    else:
-        if every > 1 or count_padding:
-            raise ValueError("target_lengths goes with neither same_shape_every nor count_padding.")
-        targets = as_lengths(target_lengths, noun="Target length")
-        if len(targets) != number:
-            raise ValueError(f"target_lengths must have one length for each of the {number} samples.")
-        _budget("target_lengths", max_tokens, targets)
+    budget = _checked_budget("lengths", max_tokens, lengths)
+    targets = None
+    if target_lengths is not None:
+        targets = _checked_targets(target_lengths, number, max_tokens, every, count_padding)
 
     sample_ids = _ordered(lengths, order, seed)
     rows = _rows(lengths[sample_ids], every)
@@ -160,30 +148,79 @@ def batch_by_tokens(
     largest_ends = _padded_ends(rows, budget, max_rows) if count_padding else _ends(rows, budget, max_rows)
     if min_batch > 1:
         largest_ends = _leaving_enough(largest_ends.tolist(), min_batch)
+    _refuse_no_cut(largest_ends, min_batch, max_tokens)
+    starts = _starts(largest_ends)
+    sizes = np.repeat(np.diff(starts, append=len(rows)), every)
+    num_blank = len(rows) * every - number  # places of the last row without a sample
+    _refuse_blank_batches(num_blank, int(sizes[-1]), number, every, blank_batches)
+    sizes[len(sizes) - num_blank :] -= 1
+    sample_ids = _dealt(sample_ids, starts, every)
+    return _token_batches(sample_ids, sizes, lengths[sample_ids], every)
+
+
+def _check_seed(seed: Any) -> None:
+    """Raise an error unless a seed is None, a whole number, or several."""
+    if seed is not None:
+        for number in seed if isinstance(seed, (list, tuple)) else [seed]:
+            whole_number("seed", number, 0)
+
+
+def _refuse_few_samples(number: int, every: int, blank_batches: bool) -> None:
+    if number < every and not blank_batches:
+        raise ValueError(
+            f"same_shape_every must be at most {number}, as there are samples, not {every}, unless blank_batches "
+            "is True."
+        )
+
+
+def _checked_budget(name: str, budget: int, lengths: np.ndarray) -> int:
+    """Return the budget, checked: no length is above it. A budget beyond what 64 bits can add up is cut to that."""
+    too_long = np.flatnonzero(lengths > whole_number("max_tokens", budget, 1))
+    if too_long.size:
+        examples = ", ".join(f"sample {i} with {lengths[i]}" for i in too_long[:5].tolist())
+        raise ValueError(
+            f"max_tokens {budget} allows {budget} tokens a sample; {len(too_long)} of {name} have more: {examples}"
+            f"{', …' if len(too_long) > 5 else ''}. Raise max_tokens, or cut or leave out these samples."
+        )
+    return min(budget, _MOST_TOKENS)
+
+
+def _checked_targets(
+    target_lengths: Iterable[int], number: int, max_tokens: int, every: int, count_padding: bool
+) -> np.ndarray:
+    """Return the second length of each sample; integers, shape (number,)."""
+    if every > 1 or count_padding:
+        raise ValueError("target_lengths goes with neither same_shape_every nor count_padding.")
+    targets = as_lengths(target_lengths, noun="Target length")
+    if len(targets) != number:
+        raise ValueError(f"target_lengths must have one length for each of the {number} samples.")
+    _checked_budget("target_lengths", max_tokens, targets)
+    return targets
+
+
+def _refuse_no_cut(largest_ends: np.ndarray, min_batch: int, max_tokens: int) -> None:
+    """Raise a ValueError if no batch can begin with the first sample."""
     if not largest_ends[0]:
         raise ValueError(
             f"min_batch {min_batch} cannot be kept: in this order, every cut within max_tokens {max_tokens} leaves "
             "fewer samples to a batch before the last. Lower min_batch, or raise max_tokens."
         )
-    starts = _starts(largest_ends)
 
-    sizes = np.repeat(np.diff(starts, append=len(rows)), every)
-    blank = len(rows) * every - number  # places of the last row without a sample
-    if blank and sizes[-1] == 1 and not blank_batches:
+
+def _refuse_blank_batches(num_blank: int, last_size: int, number: int, every: int, blank_batches: bool) -> None:
+    """Raise a ValueError if some of the last batches would have no sample, unless they may."""
+    if num_blank and last_size == 1 and not blank_batches:
         raise ValueError(
-            f"same_shape_every {every} leaves {blank} of the last {every} batches without a sample: pass "
-            f"blank_batches=True, leave out {every - blank} of {number} samples, or take another order or "
+            f"same_shape_every {every} leaves {num_blank} of the last {every} batches without a sample: pass "
+            f"blank_batches=True, leave out {every - num_blank} of {number} samples, or take another order or "
             "max_tokens."
         )
-    sizes[len(sizes) - blank :] -= 1
-    sample_ids = _dealt(sample_ids, starts, every)
-    return _token_batches(sample_ids, sizes, lengths[sample_ids], every)
 
 
 def _rows(ordered_lengths: np.ndarray, every: int) -> np.ndarray:
     """Put the lengths into rows of `every` samples, one for each batch of a shape; 0 fills the last row up."""
-    blank = -len(ordered_lengths) % every
-    return np.append(ordered_lengths, np.zeros(blank, ordered_lengths.dtype)).reshape(-1, every)
+    num_blank = -len(ordered_lengths) % every
+    return np.append(ordered_lengths, np.zeros(num_blank, ordered_lengths.dtype)).reshape(-1, every)
 
 
 def _starts(largest_ends: np.ndarray) -> list[int]:
@@ -198,8 +235,8 @@ def _dealt(sample_ids: np.ndarray, starts: list[int], every: int) -> np.ndarray:
     """Return the samples batch by batch: each column of a group of rows is a batch."""
     if every == 1:
         return sample_ids
-    blank = -len(sample_ids) % every
-    rows = np.append(sample_ids, np.full(blank, -1)).reshape(-1, every)
+    num_blank = -len(sample_ids) % every
+    rows = np.append(sample_ids, np.full(num_blank, -1)).reshape(-1, every)
     groups = np.split(rows, starts[1:])
     by_batch = np.concatenate([group.T.ravel() for group in groups])
     return by_batch[by_batch >= 0]
@@ -221,18 +258,6 @@ def _token_batches(sample_ids: np.ndarray, sizes: np.ndarray, lengths: np.ndarra
     tokens[is_filled] = np.add.reduceat(lengths, firsts, dtype=np.int64)
     widths = np.repeat(longest.reshape(-1, every).max(1), every)
     return TokenBatches(sample_ids, offsets, widths, tokens, longest, every)
-
-
-def _budget(name: str, budget: int, lengths: np.ndarray) -> int:
-    """Return the budget, checked: no length is above it. A budget beyond what 64 bits can add up is cut to that."""
-    too_long = np.flatnonzero(lengths > whole_number("max_tokens", budget, 1))
-    if too_long.size:
-        examples = ", ".join(f"sample {i} with {lengths[i]}" for i in too_long[:5].tolist())
-        raise ValueError(
-            f"max_tokens {budget} allows {budget} tokens a sample; {len(too_long)} of {name} have more: {examples}"
-            f"{', …' if len(too_long) > 5 else ''}. Raise max_tokens, or cut or leave out these samples."
-        )
-    return min(budget, _MOST_TOKENS)
 
 
 def _ordered(lengths: np.ndarray, order: str, seed: int | Sequence[int] | None) -> np.ndarray:
@@ -287,13 +312,13 @@ def _leaving_enough(largest_ends: list[int], fewest: int) -> np.ndarray:
     number = len(largest_ends)
     ends = np.zeros(number, np.int64)
     cuttable = [number]  # the rows from which on the rest can be cut, the last first
-    at = 0  # of the last row among them that the group may reach
+    reachable = 0  # of the last row among them that the group may reach
     for start in reversed(range(number)):
-        while at < len(cuttable) and cuttable[at] > largest_ends[start]:
-            at += 1
-        if at == len(cuttable):
+        while reachable < len(cuttable) and cuttable[reachable] > largest_ends[start]:
+            reachable += 1
+        if reachable == len(cuttable):
             return np.zeros(number, np.int64)
-        end = cuttable[at]
+        end = cuttable[reachable]
         if end == number or end - start >= fewest:
             ends[start] = end
             cuttable.append(start)

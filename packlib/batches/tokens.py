@@ -70,13 +70,13 @@ class TokenStore(Ragged[dict[str, Any]]):
             _refuse_same_ids(self.sample_ids)
         if count < 0 or self.offsets[0] != 0 or self.offsets[-1] != len(self.input_ids):
             raise ValueError(f"The offsets do not cut {len(self.input_ids)} tokens into sequences.")
-        for names, number, what in ((_BY_TOKEN, len(self.input_ids), "tokens"), (_BY_SEQUENCE, count, "sequences")):
+        for names, number, noun in ((_BY_TOKEN, len(self.input_ids), "tokens"), (_BY_SEQUENCE, count, "sequences")):
             for name in names:
                 if (values := getattr(self, name)) is not None and len(values) != number:
-                    raise ValueError(f"There are {len(values)} {name} for {number} {what}.")
-        empty = np.flatnonzero(self.offsets[1:] <= self.offsets[:-1])  # differences could overflow
-        if empty.size:
-            raise ValueError(f"Sequence {empty[0]} has no token.")
+                    raise ValueError(f"There are {len(values)} {name} for {number} {noun}.")
+        without_tokens = np.flatnonzero(self.offsets[1:] <= self.offsets[:-1])  # differences could overflow
+        if without_tokens.size:
+            raise ValueError(f"Sequence {without_tokens[0]} has no token.")
         for name in ("input_ids", "token_type_ids", "sample_ids"):
             if len(values := getattr(self, name)):
                 whole_number(name, values.min(), 0, INT64_MAX)
@@ -204,8 +204,9 @@ def _refuse_same_ids(ids: np.ndarray) -> None:
 
 def _refuse_labels(name: str, values: np.ndarray) -> None:
     """Refuse labels that are no whole numbers from 0 up, nor -100."""
-    if (wrong := (values < 0) & (values != IGNORED)).any():
-        at = int(wrong.argmax())
+    is_wrong = (values < 0) & (values != IGNORED)
+    if is_wrong.any():
+        at = int(is_wrong.argmax())
         raise ValueError(f"{name} must be from 0 up, or -100 for none, not {values[at]} (at position {at}).")
 
 
@@ -215,12 +216,8 @@ _SEQUENCE_LABELS = ("label", "next_sentence_label", "sentence_order_label")
 
 def _fields_of(sample: Mapping, name: str) -> dict[str, Any]:
     """Return the columns of one sample as arrays and numbers, checked; `labels` only where each token has one."""
-    if not isinstance(sample, Mapping) or "input_ids" not in sample:
-        raise TypeError(f"{name} must be a mapping with input_ids, not {shown(sample)}.")
-    label_columns = [c for c in sample if c in _SEQUENCE_LABELS or (c == "labels" and np.ndim(sample[c]) == 0)]
-    if len(label_columns) > 1:
-        raise ValueError(f"{name} has {' and '.join(label_columns)}: a sequence has one label.")
-    fields = {column: _by_token(sample, column, name) for column in sample if column not in label_columns}
+    label_columns = _checked_label_columns(sample, name)
+    fields = {column: _checked_column(sample, column, name) for column in sample if column not in label_columns}
     if (fields.pop("attention_mask", np.ones(1)) != 1).any():
         raise ValueError(f"attention_mask of {name} hides tokens: give sequences without padding.")
     if "labels" in fields:
@@ -232,8 +229,22 @@ def _fields_of(sample: Mapping, name: str) -> dict[str, Any]:
     return {**fields, "sequence_labels": label}
 
 
-def _by_token(sample: Mapping, column: str, name: str) -> np.ndarray:
-    """Return a column with one number a token."""
+def _checked_label_columns(sample: Any, name: str) -> list[str]:
+    """Return the columns of a sample with a label for the whole sequence, of which it has one at most."""
+    if not isinstance(sample, Mapping) or "input_ids" not in sample:
+        raise TypeError(f"{name} must be a mapping with input_ids, not {shown(sample)}.")
+    label_columns = [
+        column
+        for column in sample
+        if column in _SEQUENCE_LABELS or (column == "labels" and np.ndim(sample[column]) == 0)
+    ]
+    if len(label_columns) > 1:
+        raise ValueError(f"{name} has {' and '.join(label_columns)}: a sequence has one label.")
+    return label_columns
+
+
+def _checked_column(sample: Mapping, column: str, name: str) -> np.ndarray:
+    """Return a column of a sample that has one whole number for each token."""
     if column not in ("input_ids", "token_type_ids", "labels", "attention_mask"):
         raise ValueError(
             f"{name} has the column {shown(column)}, which no batch can carry: remove it from the data set "
@@ -251,8 +262,9 @@ def _by_token(sample: Mapping, column: str, name: str) -> np.ndarray:
         )
     if not len(values):
         raise ValueError(f"{name} has no token.")
-    if len(values) != (length := len(sample["input_ids"])):
-        raise ValueError(f"{name} has {len(values)} {column} for {length} input_ids.")
+    num_tokens = len(sample["input_ids"])
+    if len(values) != num_tokens:
+        raise ValueError(f"{name} has {len(values)} {column} for {num_tokens} input_ids.")
     return values
 
 
@@ -323,9 +335,9 @@ def tokenize(
 
 def _texts(name: str, texts: list, start: int) -> list[str]:
     """Return these texts, which begin with entry `start` of an argument, or raise a TypeError that names the entry."""
-    for at, one in enumerate(texts, start):
-        if not isinstance(one, str):
-            raise TypeError(f"{name} must be texts: entry {at} is {shown(one)}.")
+    for entry, value in enumerate(texts, start):
+        if not isinstance(value, str):
+            raise TypeError(f"{name} must be texts: entry {entry} is {shown(value)}.")
     return texts
 
 

@@ -28,40 +28,58 @@ def as_integers(values: Iterable[int], noun: str, place: Place = position) -> np
     Raises:
         TypeError, ValueError: naming the first that is fractional, NaN, no number, or too large for 64 bits.
     """
+    values = _as_list(values, noun, place)
+    array = _as_flat_array(values, noun)
+    if array.dtype.kind in "iu":
+        return values if isinstance(values, np.memmap) else array
+    numbers = list(values) if array.dtype.kind == "O" or isinstance(values, list) else array.tolist()
+    return _integers_of(numbers, array.dtype, noun, place)
+
+
+def _as_list(values: Any, noun: str, place: Place) -> Any:
+    """Return an array as it is, and anything else as a list, in which no truth and no text stands for a number."""
     refuse_tables(values, noun)
-    if not hasattr(values, "__array__") and not isinstance(values, (list, tuple)):
-        if not isinstance(values, Iterable) or isinstance(values, _NO_LIST):
-            raise TypeError(f"{noun}s must be an array or a list of whole numbers, not {shown(values)}.")
-        values = list(values)
-    if isinstance(values, (list, tuple)) and any(issubclass(kind, _ODD) for kind in set(map(type, values))):
-        _refuse_the_first(values, noun, place)
+    if hasattr(values, "__array__"):
+        return values
+    if not isinstance(values, Iterable) or isinstance(values, _NO_LIST):
+        raise TypeError(f"{noun}s must be an array or a list of whole numbers, not {shown(values)}.")
+    values = values if isinstance(values, list) else list(values)
+    if any(issubclass(kind, _ODD) for kind in set(map(type, values))):
+        _refuse_no_numbers(values, noun, place)
+    return values
+
+
+def _as_flat_array(values: Any, noun: str) -> np.ndarray:
+    """Return values as an array of one dimension, of whatever kind."""
     try:
         array = np.asarray(values)
     except ValueError:  # rows of different sizes
         raise ValueError(f"{noun}s must be whole numbers, one after the other, not lists of them.") from None
     if array.ndim != 1:
         raise ValueError(f"{noun}s must have one dimension, not the shape {array.shape}.")
-    if array.dtype.kind in "iu":
-        return values if isinstance(values, np.memmap) else array
-    values = list(values) if array.dtype.kind == "O" or isinstance(values, (list, tuple)) else array.tolist()
-    _refuse_the_first(values, noun, place)
-    if any(isinstance(value, float) for value in values):
-        raise TypeError(f"{noun}s must be integers, not {array.dtype}: convert them with .astype(int) first.")
+    return array
+
+
+def _integers_of(numbers: list, dtype: np.dtype, noun: str, place: Place) -> np.ndarray:
+    """Return numbers that NumPy took for something else than integers as int64, if they are integers after all."""
+    _refuse_no_numbers(numbers, noun, place)
+    if any(isinstance(number, float) for number in numbers):
+        raise TypeError(f"{noun}s must be integers, not {dtype}: convert them with .astype(int) first.")
     try:
-        return np.array(values, np.int64)
+        return np.array(numbers, np.int64)
     except OverflowError:
-        at = next(i for i, value in enumerate(values) if abs(value) > INT64_MAX)
-        raise ValueError(f"{noun} {shown(values[at])} at {place(at)} does not fit in 64 bits.") from None
+        at = next(i for i, number in enumerate(numbers) if abs(number) > INT64_MAX)
+        raise ValueError(f"{noun} {shown(numbers[at])} at {place(at)} does not fit in 64 bits.") from None
 
 
 def refuse_tables(values: Any, noun: str) -> None:
     """Raise a TypeError if values are a table, of pandas, Arrow or datasets, and no column of one."""
     names = getattr(values, "column_names", getattr(values, "columns", None))
     if names is not None:
-        of = [str(name) for name in names] or ["lengths"]
+        columns = [str(name) for name in names] or ["lengths"]
         raise TypeError(
-            f"{noun}s must be one column of whole numbers, not a {type(values).__name__} with {listed(of)}: pass "
-            f"table[{of[0]!r}], or how many tokens each row has."
+            f"{noun}s must be one column of whole numbers, not a {type(values).__name__} with {listed(columns)}: pass "
+            f"table[{columns[0]!r}], or how many tokens each row has."
         )
 
 
@@ -78,7 +96,8 @@ def as_int64(values: Iterable[int], noun: str, place: Place = position) -> np.nd
     return array.astype(np.int64)
 
 
-def _refuse_the_first(values: list | tuple, noun: str, place: Place) -> None:
+def _refuse_no_numbers(values: list, noun: str, place: Place) -> None:
+    """Raise a TypeError that names the first value which is no whole number."""
     for at, value in enumerate(values):
         if not _is_whole(value):
             raise TypeError(f"{noun} {shown(value)} at {place(at)} is not a whole number.")
@@ -165,10 +184,10 @@ def count_lengths(
 
 def exact_dot(counts: np.ndarray, values: np.ndarray) -> int:
     """Add up counts times values, exactly: where 64 bits may not hold the sum, in Python's integers."""
-    most = len(counts)
+    bound = len(counts)
     for factors in (counts, values):
-        most *= max(int(factors.max(initial=0)), -int(factors.min(initial=0)))
-    if most <= INT64_MAX:
+        bound *= max(int(factors.max(initial=0)), -int(factors.min(initial=0)))
+    if bound <= INT64_MAX:
         return int(counts.astype(np.int64, copy=False) @ values.astype(np.int64, copy=False))
     return sum(n * value for n, value in zip(counts.tolist(), values.tolist(), strict=True))
 

@@ -173,8 +173,8 @@ class LengthHistogram:
                 f"{top}: {WAYS_OUT}"
             )
         if overlong == "drop" and not counts.any():
-            every = f"All {over:,} sequences of {self.name} are longer than {top} tokens"
-            raise ValueError(f'{every}: overlong="drop" leaves none.')
+            all_longer = f"All {over:,} sequences of {self.name} are longer than {top} tokens"
+            raise ValueError(f'{all_longer}: overlong="drop" leaves none.')
         if overlong == "truncate":
             counts[-1] += over
         if over and overlong == "split":
@@ -197,8 +197,8 @@ class LengthHistogram:
         """
         counts = read_counts(path)
         with naming(path, "histogram of lengths"):
-            whole = cls(counts, **{"name": Path(path).stem, "source": Path(path).name, **fields})
-        return whole if max_length is None else whole.with_max_length(max_length, overlong)
+            histogram = cls(counts, **{"name": Path(path).stem, "source": Path(path).name, **fields})
+        return histogram if max_length is None else histogram.with_max_length(max_length, overlong)
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write `length,count` lines for the lengths that occur and `max_length`; whole or not at all.
@@ -206,15 +206,15 @@ class LengthHistogram:
         `from_csv` gives the counts and `max_length` back; it does not know the name, the kind and the source.
         """
         lengths = np.union1d(np.flatnonzero(self.counts), self.max_length)
-        with atomic_path(path) as beside:
+        with atomic_path(path) as partial:
             rows = np.stack([lengths, self.counts[lengths]], axis=1)
-            np.savetxt(beside, rows, "%d", ",", header="length,count", comments="")
+            np.savetxt(partial, rows, "%d", ",", header="length,count", comments="")
 
     def as_dict(self) -> dict[str, Any]:
         """Return the attributes, and the counts of the lengths that occur, as JSON holds them."""
-        used = np.flatnonzero(self.counts)
+        lengths = np.flatnonzero(self.counts)
         about = {name: getattr(self, name) for name in _ABOUT}
-        return about | {"lengths": used.tolist(), "counts": self.counts[used].tolist()}
+        return about | {"lengths": lengths.tolist(), "counts": self.counts[lengths].tolist()}
 
     @classmethod
     def from_dict(cls, raw: Any) -> "LengthHistogram":
@@ -264,8 +264,8 @@ class LengthHistogram:
 
     def __eq__(self, other: object) -> bool:
         """Compare all attributes, so that equal histograms can stand for each other."""
-        same = isinstance(other, LengthHistogram) and np.array_equal(self.counts, other.counts)
-        return same and self._about() == cast(LengthHistogram, other)._about()
+        has_same_counts = isinstance(other, LengthHistogram) and np.array_equal(self.counts, other.counts)
+        return has_same_counts and self._about() == cast(LengthHistogram, other)._about()
 
     def __hash__(self) -> int:
         return hash((self.counts.tobytes(), *self._about()))

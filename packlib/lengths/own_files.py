@@ -5,7 +5,7 @@ import io
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import suppress
 from itertools import accumulate, chain, pairwise
 from pathlib import Path
@@ -111,50 +111,64 @@ def read_counts(path: str | os.PathLike[str]) -> np.ndarray:
     Raises:
         FileNotFoundError, ValueError: naming the file and the line that is wrong.
     """
-    rows: dict[int, int] = {}
+    count_of: dict[int, int] = {}
     count_first = has_header = False
-    one_number = True  # each line may be one length with a comma between its thousands
-    for started, (number, text, fields) in enumerate(_rows(existing_file(path))):
-        if not started and _is_counts_header(fields):
+    may_be_thousands = True  # each line may be one length with a comma between its thousands
+    for at, (number, text, fields) in enumerate(_rows(existing_file(path))):
+        if at == 0 and _is_counts_header(fields):
             count_first = fields[0].lower() in _COUNT_NAMES
             has_header = True
             continue
-        if len(fields) != 2 or not all(re.fullmatch("-?[0-9]{1,4000}", field) for field in fields):
-            raise ValueError(f'{named(path)}, line {number}: expected "length,count", not {text[:80]!r}.')
-        length, count = map(int, reversed(fields) if count_first else fields)
-        if not (1 <= length <= MAX_LENGTH and 0 <= count <= INT64_MAX) or length in rows:
-            hint = " If the first column is an id, write a header such as id,length, and name the column."
-            raise ValueError(
-                f"{named(path)}, line {number}: a length is from 1 to {MAX_LENGTH} and comes once, "
-                f"a count is from 0 to {INT64_MAX}, not {text[:80]!r}.{hint * (length == 0)}"
-            )
-        rows[length] = count
-        one_number = one_number and re.fullmatch(_THOUSANDS, text) is not None
-    if not rows:
+        length, count = _length_and_count(f"{named(path)}, line {number}", text, fields, count_first, count_of)
+        count_of[length] = count
+        may_be_thousands = may_be_thousands and re.fullmatch(_THOUSANDS, text) is not None
+    if not count_of:
         raise ValueError(f"{named(path)} holds no length.")
     if not has_header:
-        if one_number:
+        if may_be_thousands:
             raise ValueError(
                 f"{named(path)}, line {number}: {text[:80]!r} may be one length, or a length and its count. Write "
                 "lengths without commas, or a header, length,count."
             )
-        _refuse_ids(path, list(rows), list(rows.values()))
-    counts = np.zeros(max(rows) + 1, np.int64)
-    counts[list(rows)] = list(rows.values())
+        _refuse_ids(path, list(count_of), list(count_of.values()))
+    counts = np.zeros(max(count_of) + 1, np.int64)
+    counts[list(count_of)] = list(count_of.values())
     return counts
 
 
-def _refuse_ids(path: str | os.PathLike[str], first: list[int], second: list[int]) -> None:
+def _length_and_count(
+    place: str, text: str, fields: list[str], count_first: bool, lengths_before: Container[int]
+) -> tuple[int, int]:
+    """Return the two numbers of a line.
+
+    Raises:
+        ValueError: naming the `place`, if the line has other fields, or a length that comes a second time.
+    """
+    if len(fields) != 2 or not all(re.fullmatch("-?[0-9]{1,4000}", field) for field in fields):
+        raise ValueError(f'{place}: expected "length,count", not {text[:80]!r}.')
+    length, count = map(int, reversed(fields) if count_first else fields)
+    if not (1 <= length <= MAX_LENGTH and 0 <= count <= INT64_MAX) or length in lengths_before:
+        hint = " If the first column is an id, write a header such as id,length, and name the column."
+        raise ValueError(
+            f"{place}: a length is from 1 to {MAX_LENGTH} and comes once, "
+            f"a count is from 0 to {INT64_MAX}, not {text[:80]!r}.{hint * (length == 0)}"
+        )
+    return length, count
+
+
+def _refuse_ids(path: str | os.PathLike[str], first_column: list[int], second_column: list[int]) -> None:
     """Raise a ValueError if a first column without a name counts up by one, as ids do beside lengths.
 
     Two lines are too few to tell, and a second column with a number that no length can be has counts.
     """
-    counts_up = len(first) > 2 and all(after == before + 1 for before, after in pairwise(first))
-    if counts_up and all(1 <= number <= MAX_LENGTH for number in second):
+    counts_up = len(first_column) > 2 and all(
+        next_number == number + 1 for number, next_number in pairwise(first_column)
+    )
+    if counts_up and all(1 <= number <= MAX_LENGTH for number in second_column):
         raise ValueError(
-            f"{named(path)} has no header, and its first column counts from {first[0]} to {first[-1]}, as lengths with "
-            "their counts do, and ids with their lengths: a header, length,count or id,length, says which; then "
-            "--column length takes the lengths (column in Python)."
+            f"{named(path)} has no header, and its first column counts from {first_column[0]} to {first_column[-1]}, "
+            "as lengths with their counts do, and ids with their lengths: a header, length,count or id,length, says "
+            "which; then --column length takes the lengths (column in Python)."
         )
 
 
@@ -227,16 +241,16 @@ def refuse_doubles(holder: str, names: Iterable[str]) -> None:
 
 def _text_chunks(path: Path, column: str | None) -> tuple[Iterator[np.ndarray], int]:
     """Read one length a line, or the named column of a CSV; and the number of the first line with a length."""
-    first, fields = _first_row(path)
+    first_line, fields = _first_row(path)
     if column is not None and all(map(_is_number, fields)):
         raise ValueError(
-            f"{named(path)}, line {first} is no header, so no column is named {shown(column)}: write one."
+            f"{named(path)}, line {first_line} is no header, so no column is named {shown(column)}: write one."
         )
-    at = _column(path, column, fields)
-    refuse_counts_beside(named(path), fields[at], fields)
+    place = _column(path, column, fields)
+    refuse_counts_beside(named(path), fields[place], fields)
     is_header = column is not None or not (_is_number(fields[0]) or re.match("[-+]?[0-9]", fields[0]))
-    start = first + is_header
-    return _integers(path, start, at, len(fields)), start
+    start = first_line + is_header
+    return _integers(path, start, place, len(fields)), start
 
 
 def _integers(path: Path, line: int, at: int, width: int) -> Iterator[np.ndarray]:
@@ -311,11 +325,13 @@ def parquet_batches(file: Any, names: list[str]) -> Iterator[Any]:
         import pandas  # type: ignore[import-untyped] # noqa: F401
     paths = [file.metadata.schema.column(at).path for at in range(file.metadata.num_columns)]
     chosen = set(names)  # a name may have dots in it, and what is nested has its parents' names before its own
-    wanted = [at for at, path in enumerate(paths) if chosen.intersection(accumulate(path.split("."), "{}.{}".format))]
+    column_numbers = [
+        at for at, path in enumerate(paths) if chosen.intersection(accumulate(path.split("."), "{}.{}".format))
+    ]
     for group in range(file.num_row_groups):  # asked for all, it reads ahead without a limit
         row_group = file.metadata.row_group(group)
         next(file.iter_batches(1, [group], names), None)  # it refuses what is damaged; `column` would end the process
-        most_values = max(1, *(row_group.column(at).num_values for at in wanted))
+        most_values = max(1, *(row_group.column(at).num_values for at in column_numbers))
         yield from file.iter_batches(max(1, min(_ROWS, _TOKENS * row_group.num_rows // most_values)), [group], names)
 
 
@@ -327,19 +343,19 @@ def _parquet_chunks(path: Path, column: str | None) -> Iterator[np.ndarray]:
     with enough_memory(path), arrow_errors(broken), parquet_file(path) as file:
         names = file.schema_arrow.names
         column = names[_column(path, column, names)]
-        kind, what = file.schema_arrow.field(column).type, f"The column {named(column)} of {named(path)}"
+        kind, called = file.schema_arrow.field(column).type, f"The column {named(column)} of {named(path)}"
         is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
         if not (is_list or pa.types.is_integer(kind)):
-            raise TypeError(f"{what} holds {one_line(str(kind))}; lengths are integers or lists of tokens.")
+            raise TypeError(f"{called} holds {one_line(str(kind))}; lengths are integers or lists of tokens.")
         if is_list and pa.types.is_struct(kind.value_type):
-            raise TypeError(_MESSAGES.format(what))
+            raise TypeError(_MESSAGES.format(called))
         if not is_list:
             refuse_counts_beside(named(path), column, names)
         row = 0
         for values in (batch.column(column) for batch in parquet_batches(file, [column])):
             if values.null_count:
                 at = pc.index(values.is_null(), True).as_py()
-                raise ValueError(f"{what} has no value in row {row + at}.")
+                raise ValueError(f"{called} has no value in row {row + at}.")
             yield (pc.list_value_length(values) if is_list else values).to_numpy(zero_copy_only=False)
             row += len(values)
 
@@ -358,25 +374,32 @@ def _json_chunks(path: Path, column: str | None) -> Iterator[np.ndarray]:
 
 def _json_length(row: Any, column: str | None, number: int) -> int:
     """Return the length that one of the JSON lines says."""
-    value, what = row, f"line {number}"
-    if row == {}:
-        raise ValueError(f"line {number} has no column.")
+    value, called = row, f"line {number}"
     if isinstance(row, dict):
-        if column is None and len(row) > 1:
-            raise ValueError(f"line {number} has {len(row)} columns: choose one of {listed(row)} by column.")
-        name = one_of(f"the column of line {number}", column, row) if column is not None else next(iter(row))
-        value, what = row.get(name), f"the column {named(name)} of line {number}"
+        name = _json_column(row, column, number)
+        value, called = row[name], f"the column {named(name)} of line {number}"
         if not isinstance(value, list):
             refuse_counts_beside(f"line {number}", name, row)
     elif column is not None:
         raise ValueError(f"line {number} has no columns, and column {column!r} was asked for.")
     if isinstance(value, list):
         if value and isinstance(value[0], dict):
-            raise TypeError(_MESSAGES.format(what))
+            raise TypeError(_MESSAGES.format(called))
         return len(value)
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) > INT64_MAX:
-        raise TypeError(f"{what} holds {shown(value)}; lengths are whole numbers or lists of tokens.")
+        raise TypeError(f"{called} holds {shown(value)}; lengths are whole numbers or lists of tokens.")
     return value
+
+
+def _json_column(row: dict[str, Any], column: str | None, number: int) -> str:
+    """Choose the column that has the length of one of the JSON lines: the one that is asked for, or the only one."""
+    if not row:
+        raise ValueError(f"line {number} has no column.")
+    if column is not None:
+        return one_of(f"the column of line {number}", column, row)
+    if len(row) > 1:
+        raise ValueError(f"line {number} has {len(row)} columns: choose one of {listed(row)} by column.")
+    return next(iter(row))
 
 
 def is_json_lines(path: Path) -> bool:

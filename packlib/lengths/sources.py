@@ -97,8 +97,8 @@ def load_argument(
     if isinstance(name_or_path, str) and not path.exists() and not path.suffix and path.name == name:
         one_of(f"{argument}, if not a file,", name, available())
     if path.suffix == ".json":
-        whole = LengthHistogram.load(path)
-        return whole if max_length is None else whole.with_max_length(max_length, overlong)
+        histogram = LengthHistogram.load(path)
+        return histogram if max_length is None else histogram.with_max_length(max_length, overlong)
     if holds_counts(path, column):
         return LengthHistogram.from_csv(path, max_length, overlong)
     chunks, place = read_lengths(path, column)
@@ -108,10 +108,10 @@ def load_argument(
 def _data_set(name: str, max_length: int | None, overlong: Overlong) -> LengthHistogram:
     if name in _STORED:
         row, path = _STORED[name], data_path("lengths", f"{name}.csv")
-        whole = LengthHistogram.from_csv(path, name=name, kind=row["kind"], source=row["about"])
+        histogram = LengthHistogram.from_csv(path, name=name, kind=row["kind"], source=row["about"])
         if max_length is None:
-            return whole.with_max_length(int(row["max_length"]), "truncate" if overlong == "error" else overlong)
-        return whole.with_max_length(max_length, overlong)
+            return histogram.with_max_length(int(row["max_length"]), "truncate" if overlong == "error" else overlong)
+        return histogram.with_max_length(max_length, overlong)
     if overlong not in ("error", "truncate"):
         raise ValueError(f"{name} is a formula that ends at its maximum length: overlong={overlong!r} does not apply.")
     return FAMILIES[name]() if max_length is None else FAMILIES[name](max_length=max_length)

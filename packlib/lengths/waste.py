@@ -97,8 +97,8 @@ def padding_waste(
     if habit == "maximum":
         slots = number * histogram.max_length
     elif habit == "sorted" or (habit == "megabatches" and batch_size * window >= number):
-        ends = np.cumsum(counts) // batch_size  # full batches that end at this length or before
-        slots = batch_size * int(np.diff(ends) @ np.arange(1, len(ends)))
+        batches_until = np.cumsum(counts) // batch_size  # full batches that end at this length or before
+        slots = batch_size * int(np.diff(batches_until) @ np.arange(1, len(batches_until)))
         slots += number % batch_size * int(np.flatnonzero(counts)[-1])
     else:
         for low, high in pairwise([0, *bounds]):
@@ -118,8 +118,8 @@ def _expected_slots(counts: np.ndarray, batch_size: int, window: int) -> float:
     """Return expected slots when shuffled data is cut into windows, and each sorted window into batches."""
     total = int(counts.sum())
     sample = min(batch_size * window, total)
-    windows, rest = divmod(total, sample) if sample else (0, 0)
-    return windows * _window_slots(counts, sample, batch_size) + _window_slots(counts, rest, batch_size)
+    windows, remainder = divmod(total, sample) if sample else (0, 0)
+    return windows * _window_slots(counts, sample, batch_size) + _window_slots(counts, remainder, batch_size)
 
 
 def _window_slots(counts: np.ndarray, sample: int, batch_size: int) -> float:
@@ -133,12 +133,12 @@ def _window_slots(counts: np.ndarray, sample: int, batch_size: int) -> float:
         return 0.0
     ranks = np.minimum(np.arange(batch_size, sample + batch_size, batch_size), sample)
     rows = np.diff(ranks, prepend=0)
-    used = np.flatnonzero(counts)
-    shorter = np.concatenate([[0], np.cumsum(counts[used])[:-1]])
-    steps = np.diff(used, prepend=0)  # the probability stays the same from one used length to the next
+    used_lengths = np.flatnonzero(counts)
+    shorter = np.concatenate([[0], np.cumsum(counts[used_lengths])[:-1]])
+    steps = np.diff(used_lengths, prepend=0)  # the probability stays the same from one used length to the next
     total = int(counts.sum())
     if len(ranks) == 1 and sample <= _FEW:  # one batch is shorter than l if each of its sequences is
-        all_shorter = np.ones(len(used))
+        all_shorter = np.ones(len(used_lengths))
         for drawn in range(sample):
             all_shorter *= np.maximum(shorter - drawn, 0) / (total - drawn)
         return float(sample * (steps @ (1 - all_shorter)))
@@ -156,11 +156,11 @@ def _at_most(values: np.ndarray, total: int, marked: int, sample: int) -> np.nda
     spread = sample * (marked / total) * (1 - marked / total)
     reach = int(12 * np.sqrt(spread)) + 40  # what lies beyond has a probability under 1e-25 (Bernstein)
     low, high = max(low, mode - reach), min(high, mode + reach)
-    up = np.arange(mode, high, dtype=float)
-    down = np.arange(mode, low, -1, dtype=float)
-    others = total - marked - sample
-    rising = np.cumprod((marked - up) * (sample - up) / ((up + 1) * (others + up + 1)))
-    falling = np.cumprod(down * (others + down) / ((marked - down + 1) * (sample - down + 1)))
+    ascending = np.arange(mode, high, dtype=float)
+    descending = np.arange(mode, low, -1, dtype=float)
+    slack = total - marked - sample
+    rising = np.cumprod((marked - ascending) * (sample - ascending) / ((ascending + 1) * (slack + ascending + 1)))
+    falling = np.cumprod(descending * (slack + descending) / ((marked - descending + 1) * (sample - descending + 1)))
     weights = np.concatenate([falling[::-1], [1.0], rising])
     cumulative = np.concatenate([[0.0], np.cumsum(weights) / weights.sum()])
     return cumulative[np.clip(values - low + 1, 0, len(weights))]

@@ -148,21 +148,23 @@ def kind_of(model: PreTrainedModel) -> str:
     Raises:
         TypeError: if packs change what it computes, with the reason.
     """
-    name, family = type(model).__name__, model.config.model_type
-    rows = {kind: table().get((kind, family)) for kind in ("masked", "causal")}
-    classes = {row["class"]: kind for kind, row in rows.items() if row}
-    kinds = [classes[base.__name__] for base in type(model).__mro__ if base.__name__ in classes]
-    if not kinds:
-        reason = f"{family!r} is not among the models that were compared, packed and alone"
-        if classes:
-            heads = " or ".join(sorted(classes))
-            reason = f"it has another head than {heads}, which was compared, packed and alone"
-        elif model.config.is_encoder_decoder:
-            reason = "it is an encoder-decoder model, and a pack holds no second text for the decoder"
-        raise TypeError(f"{name} cannot take packs: {reason}.")
-    if own := _reason(kinds[0], model.config):
-        raise TypeError(f"{name} cannot take packs: {own}.")
-    return kinds[0]
+    rows = {kind: table().get((kind, model.config.model_type)) for kind in ("masked", "causal")}
+    kind_of_class = {row["class"]: kind for kind, row in rows.items() if row}
+    bases = [base.__name__ for base in type(model).__mro__]
+    kind = next((kind_of_class[name] for name in bases if name in kind_of_class), None)
+    reason = _uncompared(model.config, sorted(kind_of_class)) if kind is None else _reason(kind, model.config)
+    if kind is None or reason:
+        raise TypeError(f"{type(model).__name__} cannot take packs: {reason}.")
+    return kind
+
+
+def _uncompared(config: Any, compared_classes: list[str]) -> str:
+    """Say why a model is none of those that were compared, packed and alone."""
+    if compared_classes:
+        return f"it has another head than {' or '.join(compared_classes)}, which was compared, packed and alone"
+    if config.is_encoder_decoder:
+        return "it is an encoder-decoder model, and a pack holds no second text for the decoder"
+    return f"{config.model_type!r} is not among the models that were compared, packed and alone"
 
 
 def _reason(kind: str, config: Any) -> str | None:

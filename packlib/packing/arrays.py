@@ -7,6 +7,7 @@ the kind of the whole, and the SHA-256 of names, types and numbers.
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +33,11 @@ def save_arrays(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, np
         columns[name] = pa.LargeListArray.from_arrays([0, len(array)], pa.array(little))
     metadata = {_KIND: kind.encode(), _CHECKSUM: _checksum(kind, columns)}
     batch = pa.record_batch(columns).replace_schema_metadata(metadata)
-    with atomic_path(path) as beside, pa.OSFile(str(beside), "wb") as file, pa.ipc.new_file(file, batch.schema) as out:
+    with (
+        atomic_path(path) as partial,
+        pa.OSFile(str(partial), "wb") as file,
+        pa.ipc.new_file(file, batch.schema) as out,
+    ):
         out.write_batch(batch)
 
 
@@ -57,34 +62,52 @@ def map_arrays(
     with arrow_errors():
         file = pa.ipc.open_file(pa.memory_map(os.fspath(path)))
         metadata = file.schema.metadata or {}
-        if (kind_of_file := metadata.get(_KIND, b"nothing of packlib").decode(errors="replace")) != kind:
-            raise ValueError(f"it holds {kind_of_file[:40]}, not {kind}.")
-        if missing := [name for name in names if name not in file.schema.names]:
-            raise ValueError(f"it has no {' and no '.join(missing)}.")
-        known = (*names, *optional)
-        if unknown := [name for name in file.schema.names if name not in known]:
-            raise ValueError(f"it has {' and '.join(unknown)[:200]}, which this version of packlib does not know.")
-        lists = all(
-            pa.types.is_large_list(field.type) and pa.types.is_integer(field.type.value_type) for field in file.schema
-        )
-        if not lists or len(set(file.schema.names)) < len(file.schema.names):
-            raise ValueError("its columns are no lists of integers, each under a name of its own.")
-        if file.num_record_batches != 1 or (batch := file.get_batch(0)).num_rows != 1:
-            raise ValueError("it has more or less than one row.")
-        batch.validate(full=True)
-        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        if any(column.null_count or column.flatten().null_count for column in columns.values()):
-            raise ValueError("a number is missing.")
+        _refuse_another_kind(metadata, kind)
+        _refuse_other_columns(file.schema, names, optional)
+        columns = _only_row(file)
         if verify and _checksum(kind, columns) != metadata.get(_CHECKSUM):
             raise ValueError("the checksum differs.")
         return {name: column.flatten().to_numpy(zero_copy_only=True) for name, column in columns.items()}
 
 
+def _refuse_another_kind(metadata: Mapping[bytes, bytes], kind: str) -> None:
+    kind_of_file = metadata.get(_KIND, b"nothing of packlib").decode(errors="replace")
+    if kind_of_file != kind:
+        raise ValueError(f"it holds {kind_of_file[:40]}, not {kind}.")
+
+
+def _refuse_other_columns(schema: Any, names: Sequence[str], optional: Sequence[str]) -> None:
+    """Raise a ValueError unless a file has the columns `names`, others among `optional`, and all hold integers."""
+    import pyarrow as pa
+
+    if missing := [name for name in names if name not in schema.names]:
+        raise ValueError(f"it has no {' and no '.join(missing)}.")
+    known = (*names, *optional)
+    if unknown := [name for name in schema.names if name not in known]:
+        raise ValueError(f"it has {' and '.join(unknown)[:200]}, which this version of packlib does not know.")
+    are_integers = all(
+        pa.types.is_large_list(field.type) and pa.types.is_integer(field.type.value_type) for field in schema
+    )
+    if not are_integers or len(set(schema.names)) < len(schema.names):
+        raise ValueError("its columns are no lists of integers, each under a name of its own.")
+
+
+def _only_row(file: Any) -> dict[str, Any]:
+    """Return the columns of the one row of a file, by name; raise a ValueError if it has more, or lacks a number."""
+    if file.num_record_batches != 1 or (batch := file.get_batch(0)).num_rows != 1:
+        raise ValueError("it has more or less than one row.")
+    batch.validate(full=True)
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    if any(column.null_count or column.flatten().null_count for column in columns.values()):
+        raise ValueError("a number is missing.")
+    return columns
+
+
 def _checksum(kind: str, columns: Mapping) -> bytes:
     """Return the checksum of the kind, and of the name, type and numbers of each array."""
-    seen = hashlib.sha256(kind.encode())
+    digest = hashlib.sha256(kind.encode())
     for name, column in columns.items():
         values = column.flatten()
-        seen.update(f" {name} {values.type} {len(values)} ".encode())
-        seen.update(memoryview(values.to_numpy(zero_copy_only=True)).cast("B") if len(values) else b"")
-    return seen.hexdigest().encode()
+        digest.update(f" {name} {values.type} {len(values)} ".encode())
+        digest.update(memoryview(values.to_numpy(zero_copy_only=True)).cast("B") if len(values) else b"")
+    return digest.hexdigest().encode()

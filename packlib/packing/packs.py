@@ -44,21 +44,20 @@ class Packs(Ragged[np.ndarray]):
     _called = "pack", "packs"
 
     def __post_init__(self) -> None:
-        ids, ends = as_integers(self.sample_ids, "sample_id"), as_integers(self.offsets, "offset")
-        lengths, top = as_integers(self.lengths, "length"), whole_number("max_length", self.max_length, 1, MAX_LENGTH)
-        ends = ends.astype(np.int64, copy=False)
-        if len(ends) < 2 or ends[0] != 0 or ends[-1] != len(ids) or (ends[1:] <= ends[:-1]).any():
-            raise ValueError(f"The offsets do not cut {len(ids)} sample ids into packs.")
-        if len(lengths) != len(ids) or lengths.min() < 1 or lengths.max() > top:
-            raise ValueError(f"lengths must have {len(ids)} entries, one a sample, each from 1 to {top} tokens.")
-        lengths = lengths.astype(np.int32, copy=False)
-        if (used := np.add.reduceat(lengths, ends[:-1], dtype=np.int64)).max() > top:
-            raise ValueError(f"Pack {used.argmax()} holds {used.max()} tokens; max_length is {top}.")
-        in_order = np.sort(ids)
-        whole_number("sample_ids", in_order[0], 0)
-        if (same := in_order[1:] == in_order[:-1]).any():
-            raise ValueError(f"Sample {in_order[same.argmax()]} comes more than once in the packs.")
-        for name, value in dict(sample_ids=ids, offsets=ends, lengths=lengths, max_length=top).items():
+        sample_ids = as_integers(self.sample_ids, "sample_id")
+        offsets = as_integers(self.offsets, "offset").astype(np.int64, copy=False)
+        lengths = as_integers(self.lengths, "length")
+        max_length = whole_number("max_length", self.max_length, 1, MAX_LENGTH)
+        _refuse_other_offsets(offsets, len(sample_ids))
+        _refuse_other_lengths(lengths, offsets, max_length)
+        _refuse_doubles(sample_ids)
+        fields = {
+            "sample_ids": sample_ids,
+            "offsets": offsets,
+            "lengths": lengths.astype(np.int32, copy=False),
+            "max_length": max_length,
+        }
+        for name, value in fields.items():
             object.__setattr__(self, name, value)
 
     def verify(self) -> Self:
@@ -110,3 +109,28 @@ class Packs(Ragged[np.ndarray]):
         with naming(path, "whole file of packs") as file:
             arrays: dict[str, Any] = dict(map_arrays(file, "Packs", _SAVED))
             return Packs(**arrays | {"max_length": arrays["max_length"].item()})
+
+
+def _refuse_other_offsets(offsets: np.ndarray, num_samples: int) -> None:
+    is_whole = len(offsets) >= 2 and offsets[0] == 0 and offsets[-1] == num_samples
+    if not is_whole or (offsets[1:] <= offsets[:-1]).any():
+        raise ValueError(f"The offsets do not cut {num_samples} sample ids into packs.")
+
+
+def _refuse_other_lengths(lengths: np.ndarray, offsets: np.ndarray, max_length: int) -> None:
+    """Raise a ValueError unless each sample has a length, and no pack has more tokens than `max_length`."""
+    num_samples = int(offsets[-1])
+    if len(lengths) != num_samples or lengths.min() < 1 or lengths.max() > max_length:
+        raise ValueError(f"lengths must have {num_samples} entries, one a sample, each from 1 to {max_length} tokens.")
+    tokens = np.add.reduceat(lengths, offsets[:-1], dtype=np.int64)
+    if tokens.max() > max_length:
+        raise ValueError(f"Pack {tokens.argmax()} holds {tokens.max()} tokens; max_length is {max_length}.")
+
+
+def _refuse_doubles(sample_ids: np.ndarray) -> None:
+    """Raise a ValueError if a sample comes twice, or has a negative number."""
+    in_order = np.sort(sample_ids)
+    whole_number("sample_ids", in_order[0], 0)
+    is_double = in_order[1:] == in_order[:-1]
+    if is_double.any():
+        raise ValueError(f"Sample {in_order[is_double.argmax()]} comes more than once in the packs.")

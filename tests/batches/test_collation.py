@@ -19,7 +19,7 @@ THREE = TokenStore.from_samples([{"input_ids": [7] * length} for length in (3, 4
 
 @st.composite
 def samples(draw):
-    """With or without a label of the whole sequence, under one of its names, and columns of the tokens."""
+    """Draw samples with or without a label of the whole sequence, under one of its names, and columns of tokens."""
     label = draw(st.none() | st.sampled_from(["label", "labels", "next_sentence_label", "sentence_order_label"]))
     columns = draw(st.sets(st.sampled_from(["labels", "token_type_ids"])))
     found = []
@@ -70,6 +70,7 @@ def test_what_goes_in_comes_out_of_any_packs(given_samples, random, spare, as_st
         assert ("labels" in batch) == (np.ndim(given_samples[0].get("labels")) == 1)
         assert next(numbers, None) is None and batch.num_sequences == len(ids)
         assert batch.useful_tokens == batch.lengths.sum()
+        assert same(PackedBatch(dict(batch)), batch)  # nothing in it would have been refused
         # what follows from the ids and segments alone is the same
         derived = PackedBatch(input_ids=batch.input_ids, segment_ids=batch.segment_ids)
         for name in ("position_ids", "sequence_starts", "num_sequences", "useful_tokens"):
@@ -108,6 +109,21 @@ def test_static_slots_hold_an_impossible_start_and_no_label():
     assert (batch.sequence_starts[count:] == batch.input_ids.numel()).all()
     assert (batch.sequence_labels[count:] == IGNORED).all() and (batch.sample_ids[count:] == -1).all()
     assert batch.num_sequences == count
+    blank = collate(THREE, [1, 2], 9, sequence_places=5, blank_packs=2)
+    assert same(PackedBatch(dict(blank)), blank) and blank.num_packs == 4
+
+
+def test_what_a_masking_of_ones_own_returns_is_checked():
+    def ignoring(sequences, epochs):
+        return sequences.with_tokens(sequences.input_ids, np.full(len(sequences.input_ids), mask_label))
+
+    for mask_label in (IGNORED, 3):
+        assert (PackingCollator(14, ignoring)([(0, THREE)]).labels[0, :12] == mask_label).all()
+    mask_label = -5
+    with pytest.raises(ValueError, match="labels must be from 0 up, or -100 for none, not -5"):
+        PackingCollator(14, ignoring)([(0, THREE)])
+    with pytest.raises(TypeError, match="What masking returns must be a TokenStore, not None"):
+        PackingCollator(14, lambda *_: None)([(0, THREE)])
 
 
 def test_what_fills_a_row_is_the_token_that_was_asked_for():

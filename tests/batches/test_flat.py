@@ -13,6 +13,7 @@ LENGTHS = st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=4), min_size
 
 
 def rows_of(packs, seed, labeled):
+    """Rows with random tokens, for packs that are lists of lengths."""
     rng = np.random.default_rng(seed)
     rows = []
     for lengths in packs:

@@ -175,17 +175,19 @@ def test_ranks_of_a_schedule_get_its_steps():
 
 
 def plain(num_packs=12, batch_size=2, **options):
-    """Of packs with one sequence each."""
+    """A loader of packs with one sequence each."""
     packs = Packs(range(num_packs), range(num_packs + 1), [4] * num_packs, max_length=4)
     return pack_loader([{"input_ids": [7] * 4}] * num_packs, packs, batch_size=batch_size, **options)
 
 
 def scheduled(num_packs=12, batch_size=1, ranks=2, window=2, **options):
+    """The loader of rank 0 for a schedule of packs with one sequence each."""
     made = Schedule(range(num_packs), range(num_packs + 1), [4] * num_packs, 4, ranks, batch_size, window, Work(0, 1))
     return pack_loader([{"input_ids": [7] * 4}] * num_packs, made, ranks=ranks, rank=0, **options)
 
 
 def curriculum(num_samples=12, **options):
+    """A sampler of samples that are as difficult as their number says."""
     return DistributedCurriculumSampler(range(num_samples), np.arange(num_samples), **options)
 
 

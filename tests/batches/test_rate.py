@@ -23,6 +23,7 @@ SCHEDULERS = {
 
 
 def optimizer(rates=(RATE, 2 * RATE)):
+    """An optimizer with a group of one weight for each learning rate."""
     return torch.optim.SGD([{"params": [torch.nn.Parameter(torch.zeros(1))], "lr": rate} for rate in rates])
 
 

@@ -16,11 +16,13 @@ from packlib.training.objective import PretrainingObjective
 
 
 def batches_of(every=1, order="ascending", budget=256, count=None):
+    """Batches by tokens of the first `count` texts of the store, or of all."""
     lengths = store().lengths if count is None else store().lengths[:count]
     return batch_by_tokens(lengths, budget, order=order, same_shape_every=every)
 
 
 def loader(rank=0, ranks=1, every=1, order="ascending", **options):
+    """The loader of one of several ranks for batches by tokens of the whole store."""
     return pack_loader(store(), batches_of(every, order), rank=rank, ranks=ranks, seed=4, **options)
 
 

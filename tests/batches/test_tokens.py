@@ -13,6 +13,7 @@ from packlib.batches import IGNORED, PackingCollator, TokenStore, collate, token
 
 
 def equal(a, b):
+    """Whether two stores have equal arrays."""
     return all(np.array_equal(getattr(a, n), getattr(b, n)) for n in a.__dataclass_fields__)
 
 

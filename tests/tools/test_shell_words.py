@@ -17,7 +17,7 @@ from packlib.tools.check.weighing import REDUCTIONS
 from packlib.tools.cli import main, program
 from packlib.tools.exits import in_shell
 from packlib.tools.rows.loss_masks import MASK_WORDS
-from packlib.tools.rows.row_columns import LAYOUTS
+from packlib.tools.rows.packed_rows import LAYOUTS
 
 PAD = "--max-length 64 --out x.parquet"
 WRONG = {

@@ -16,10 +16,13 @@ from packlib.lengths import LengthHistogram, available, load
 from packlib.lengths.own_files import json_rows, open_lines, refuse_counts_beside
 from packlib.lengths.sources import load_argument
 from packlib.tools.advice.labels import Labels
+from packlib.tools.rows.column_values import Columns, is_list, refuse_gaps
 from packlib.tools.rows.loss_masks import LOSS_MASKS, MaskWord, mask_words, may_be_a_mask
-from packlib.tools.rows.row_columns import BORDERS, IGNORED, ColumnReader, is_list, refuse_gaps, with_labels
+from packlib.tools.rows.row_borders import BORDERS
+from packlib.tools.rows.row_columns import ColumnReader
 from packlib.tools.rows.row_sources import batches, format_of, opened
 from packlib.tools.rows.second_budget import column_and_budget, refuse_above, refuse_other_numbers
+from packlib.tools.rows.token_labels import IGNORED, with_labels
 from packlib.tools.rows.tokenizing import SOURCES
 
 _UNCUT = 1 << 20  # tokens: longer than any sequence of the data sets that come with the workbook
@@ -188,7 +191,7 @@ class _Rows:
             raise ValueError(f"The labels of {named(path)} are {IGNORED} for all tokens, so that none is trained on.")
         columns.finish()
 
-    def _counted(self, lengths: np.ndarray, read: dict[str, tuple[pa.Array, bool]], *_: Any) -> np.ndarray:
+    def _counted(self, lengths: np.ndarray, read: Columns, *_: Any) -> np.ndarray:
         """Return the lengths of sequences; count their labels, and what they take of the second budget."""
         if self._second_budget:
             self._taken.append((lengths, read[self._second_budget[0]][0].to_numpy(zero_copy_only=False)))

@@ -22,7 +22,7 @@ from packlib.tools.auditing.contents import Chunk, Contents, chunk_of
 from packlib.tools.auditing.names import MASKS, names_in
 from packlib.tools.auditing.packed_files import columns_of, open_packed
 from packlib.tools.auditing.tables import Table, tables_of
-from packlib.tools.rows.row_columns import is_list, lengths_of, refuse_gaps
+from packlib.tools.rows.column_values import is_list, lengths_of, refuse_gaps
 from packlib.tools.rows.row_sources import as_data_set
 
 _SEQUENCES = "whole file of sequences"

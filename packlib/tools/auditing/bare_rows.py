@@ -11,7 +11,7 @@ from packlib.packing.ragged import ranges
 from packlib.tools.auditing.contents import TOGETHER, Chunk, Contents, chunk_of
 from packlib.tools.auditing.hashing import Parts, hashes
 from packlib.tools.auditing.multisets import in_pairs
-from packlib.tools.rows.row_columns import IGNORED
+from packlib.tools.rows.token_labels import IGNORED
 
 _SLOTS = 1 << 21  # of the rows in which sequences are looked for at once
 _MOST = 0.9  # of the sequences, which must be those of the source in its order

@@ -11,7 +11,7 @@ from packlib.tools.auditing.contents import Chunk, chunk_of
 from packlib.tools.auditing.hashing import hashes
 from packlib.tools.auditing.names import NEMO, PADDED_BOUNDS, SEGMENTS, TARGETS
 from packlib.tools.rows.loss_masks import trained_tokens
-from packlib.tools.rows.row_columns import IGNORED
+from packlib.tools.rows.token_labels import IGNORED
 
 OTHER_LABELS = "Labels are neither the tokens of their row nor the next ones"
 Columns = dict[str, tuple[np.ndarray, np.ndarray]]  # how many numbers each row has, and all of them

@@ -7,7 +7,7 @@ import numpy as np
 from packlib.tools.auditing.contents import Chunk, Contents
 from packlib.tools.auditing.hashing import marks_with_one_more, with_one_more, without_the_last
 from packlib.tools.auditing.multisets import in_pairs, without_partner
-from packlib.tools.rows.row_columns import IGNORED
+from packlib.tools.rows.token_labels import IGNORED
 
 
 def with_last_tokens(packs: Contents, source: Contents) -> tuple[Contents, int]:

@@ -39,7 +39,7 @@ from packlib.lengths.own_files import npy_header, refuse_doubles
 from packlib.tools.auditing.columns import Columns, MeasuredRows, read_rows
 from packlib.tools.auditing.names import KINDS, MASKS, NEMO, TREES, WEIGHTS, names_in, without_borders
 from packlib.tools.auditing.tables import Table, tables_of
-from packlib.tools.rows.row_columns import is_list, whole_numbers
+from packlib.tools.rows.column_values import is_list, whole_numbers
 from packlib.tools.rows.row_sources import as_data_set
 
 MEGATRON = "Megatron's index"

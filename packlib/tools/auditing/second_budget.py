@@ -8,7 +8,7 @@ from packlib.arguments import listed, shown
 from packlib.files import named
 from packlib.packing import plan
 from packlib.tools.auditing.tables import tables_of
-from packlib.tools.rows.row_columns import is_list, whole_numbers
+from packlib.tools.rows.column_values import is_list, whole_numbers
 from packlib.tools.rows.second_budget import refuse_other_numbers
 
 

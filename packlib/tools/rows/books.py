@@ -4,7 +4,7 @@ A label is a token that the model is trained to predict. The first token of a se
 it, but where labels are those of a masked model.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -12,31 +12,6 @@ import numpy as np
 
 from packlib.arguments import percent
 from packlib.packing.documents import CUTS
-
-
-class LabeledTokens:
-    """Counts the labels in any pieces of sequences that are laid end to end.
-
-    Args:
-        labeled: whether each token has a label; bool, shape (tokens,). None: all tokens have one.
-        predicted: for the first tokens of pieces, given where they are, whether a label there is predicted after all;
-            bool. By default none is.
-    """
-
-    def __init__(
-        self, labeled: np.ndarray | None, predicted: Callable[[np.ndarray], np.ndarray] | None = None
-    ) -> None:
-        self._labeled, self._predicted = labeled, predicted
-        self._before = None if labeled is None else np.concatenate([[0], np.cumsum(labeled)])
-
-    def of(self, starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-        """Count the labels of pieces that begin at tokens `starts`, `sizes` tokens each; int64, shape (pieces,)."""
-        if self._labeled is None or self._before is None:
-            return sizes - 1
-        unpredicted = self._labeled[starts]
-        if self._predicted is not None:
-            unpredicted = unpredicted & ~self._predicted(starts)
-        return self._before[starts + sizes] - self._before[starts] - unpredicted
 
 
 @dataclass
@@ -117,29 +92,29 @@ def sentences(books: Mapping[str, Any], packs: int, overlong: int) -> list[str]:
         packs: how many packs were made.
         overlong: how many sequences were too long.
     """
-    data, packed, kept = books["data"], books["packed"], books["labels_kept_by_rule"]
-    said = []
+    data, packed, labels_by_rule = books["data"], books["packed"], books["labels_kept_by_rule"]
+    lines = []
     if overlong:
         words = _share(packed["tokens"], data["tokens"], "tokens")
-        if kept is not None:
+        if labels_by_rule is not None:
             words += f" and {_share(packed['labels'], data['labels'], 'labels')}"
-        said.append(f"The packs keep {words}.")
-        if kept is not None and data["labels"]:
-            shares = ", ".join(f"{rule} {percent(labels / data['labels'])}" for rule, labels in kept.items())
-            said.append(f"Labels that each rule of --overlong keeps: {shares}.")
-    elif kept is not None:
+        lines.append(f"The packs keep {words}.")
+        if labels_by_rule is not None and data["labels"]:
+            shares = ", ".join(f"{rule} {percent(labels / data['labels'])}" for rule, labels in labels_by_rule.items())
+            lines.append(f"Labels that each rule of --overlong keeps: {shares}.")
+    elif labels_by_rule is not None:
         words = _share(packed["labels"], packed["tokens"], "tokens")
-        said.append(f"{words} are labels, which a model must predict.")
+        lines.append(f"{words} are labels, which a model must predict.")
     if packed["without_label"]:
         words = f"{packed['without_label']:,} of the {packed['sequences']:,} packed sequences and "
         words += f"{books['packs_without_label']:,} of the {packs:,} packs have no label and train on nothing"
         if overlong:
             words += f" ({data['without_label']:,} sequences had none before the cut)"
-        said.append(f"{words}: --drop-unlabeled leaves such sequences out.")
+        lines.append(f"{words}: --drop-unlabeled leaves such sequences out.")
     if books["left_out_without_label"]:
-        said.append(f"{books['left_out_without_label']:,} sequences without a label were left out.")
-    return said
+        lines.append(f"{books['left_out_without_label']:,} sequences without a label were left out.")
+    return lines
 
 
-def _share(part: int, of: int, what: str) -> str:
-    return f"{part:,} of {of:,} {what} ({percent(part / of if of else 0.0)})"
+def _share(part: int, total: int, noun: str) -> str:
+    return f"{part:,} of {total:,} {noun} ({percent(part / total if total else 0.0)})"

@@ -116,42 +116,42 @@ def pack_chat_trees(
         if not turns.sequences:
             raise ValueError("The chats have no turn of the assistant that can be trained on.")
         rows = pack_trees(turns.sequences, turns.groups, max_length, seed=seed)
-        found = _found(turns, rows)
+        summary = _found(turns, rows)
         if packs_per_file is None:
             with atomic_path(out, new=True) as partial:
                 _write(rows, turns, range(len(rows)), partial, progress)
-            return found | {"files_written": 1}
-        asked = {
+            return summary | {"files_written": 1}
+        options = {
             "packs_per_file": packs_per_file,
             "packlib": __version__,
             "thinking": thinking,
             "data": turns.digest(),
         }
-        asked |= {"max_length": max_length, "overlong": overlong, "seed": seed}
-        return found | {"files_written": _into_folder(out, rows, turns, asked, packs_per_file, progress)}
+        options |= {"max_length": max_length, "overlong": overlong, "seed": seed}
+        return summary | {"files_written": _into_folder(out, rows, turns, options, packs_per_file, progress)}
 
 
 def _into_folder(
-    out: Path, rows: TreeRows, turns: Turns, asked: dict[str, Any], each: int, progress: bool | None
+    out: Path, rows: TreeRows, turns: Turns, options: dict[str, Any], rows_per_file: int, progress: bool | None
 ) -> int:
-    """Write files of `each` rows, but for those that a run before has written; return how many were written."""
+    """Write files of `rows_per_file` rows, but for those that a run before has written; return how many it wrote."""
     with work_folder(out):
         folders.refuse_unknown_files(out)
-        folders.refuse_another(out, asked)
+        folders.refuse_another(out, options)
         if not (out / folders.RECORD).exists():
-            folders.write_record(out, asked, finished=False)
-        starts = range(0, len(rows), each)
+            folders.write_record(out, options, finished=False)
+        starts = range(0, len(rows), rows_per_file)
         names = [f"{number:05}-of-{len(starts):05}.parquet" for number in range(len(starts))]
-        before = folders.digests_in(out)
+        recorded_digests = folders.digests_in(out)
         digests = {name: folders.digest_of(out / name) for name in names if (out / name).exists()}
-        folders.refuse_changed(out, [name for name, digest in digests.items() if before.get(name) != digest])
+        folders.refuse_changed(out, [name for name, digest in digests.items() if recorded_digests.get(name) != digest])
         new = [(name, start) for name, start in zip(names, starts, strict=True) if name not in digests]
         for name, start in new:
-            _write(rows, turns, range(start, min(start + each, len(rows))), out / WORK / name, progress)
+            _write(rows, turns, range(start, min(start + rows_per_file, len(rows))), out / WORK / name, progress)
             digests[name] = folders.digest_of(out / WORK / name)
             write_text(out / folders.DIGESTS / name, digests[name])  # first: a file that is there is always known
             (out / WORK / name).replace(out / name)
-        folders.write_record(out, asked | {"files": dict(sorted(digests.items()))}, finished=True)
+        folders.write_record(out, options | {"files": dict(sorted(digests.items()))}, finished=True)
         shutil.rmtree(out / folders.DIGESTS, ignore_errors=True)
         return len(new)
 
@@ -185,10 +185,10 @@ def _found(turns: Turns, rows: TreeRows) -> dict[str, Any]:
 
 def _turns(dataset: Any, tokenizer: Any, max_length: int, overlong: str, progress: bool | None) -> Turns:
     turns = Turns()
-    with progress_bar(progress=progress, desc="reading", unit=" chats", delay=1) as seen:
+    with progress_bar(progress=progress, desc="reading", unit=" chats", delay=1) as bar:
         for chat, tools in _chats(dataset):
             _add_chat(turns, chat, tools, tokenizer, max_length, overlong)
-            seen.update()
+            bar.update()
     return turns
 
 
@@ -205,8 +205,8 @@ def _chats(dataset: Any) -> Iterator[tuple[Any, Any]]:
             )
         chats = batch.column(columns_there[0]).to_pylist()
         tools = batch.column("tools").to_pylist() if "tools" in names else [None] * len(batch)
-        for at, chat in enumerate(chats, row):
-            yield as_messages(chat, columns_there[0], at), tools[at - row]
+        for number, chat in enumerate(chats, row):
+            yield as_messages(chat, columns_there[0], number), tools[number - row]
         row += len(batch)
 
 
@@ -215,8 +215,8 @@ def _add_chat(turns: Turns, chat: list, tools: Any, tokenizer: Any, max_length: 
     row = turns.chats
     turns.chats += 1
     weights = message_weights(chat, row, True)
-    before: tuple[list[int], list[int]] | None = None  # of the turn before: its tokens, and its history's
-    added, is_tree = list[tuple[list[int], list[int]]](), True
+    previous: tuple[list[int], list[int]] | None = None  # of the turn before: its tokens, and its history's
+    packed_turns, is_tree = list[tuple[list[int], list[int]]](), True
     for number, weight in weights.items():
         history = apply_template(chat[:number], tools, tokenizer, row)["input_ids"] if number else []
         prompt = (
@@ -224,25 +224,25 @@ def _add_chat(turns: Turns, chat: list, tools: Any, tokenizer: Any, max_length: 
             if number
             else []
         )
-        whole = apply_template(chat[: number + 1], tools, tokenizer, row)["input_ids"]
-        if before is not None:
-            is_tree &= common_beginning(before[0], whole) >= len(before[1])
-        before = whole, history
-        begin = common_beginning(prompt, whole)
-        labels = [IGNORED] * begin + whole[begin:]
+        tokens = apply_template(chat[: number + 1], tools, tokenizer, row)["input_ids"]
+        if previous is not None:
+            is_tree &= common_beginning(previous[0], tokens) >= len(previous[1])
+        previous = tokens, history
+        begin = common_beginning(prompt, tokens)
+        labels = [IGNORED] * begin + tokens[begin:]
         if not weight:
             turns.unlabeled += 1
-        elif len(whole) > max_length and overlong == "drop":
+        elif len(tokens) > max_length and overlong == "drop":
             turns.dropped += 1
-        elif len(whole) > max_length:
+        elif len(tokens) > max_length:
             raise ValueError(
-                f"Message {number} of row {row} has {len(whole)} tokens with its history, and max_length is "
+                f"Message {number} of row {row} has {len(tokens)} tokens with its history, and max_length is "
                 f"{max_length}: pass overlong='drop' (--overlong drop), or longer rows."
             )
         else:
-            added.append((whole, labels))
+            packed_turns.append((tokens, labels))
     turns.flat += not is_tree
-    for at, (whole, labels) in enumerate(added):
-        turns.sequences.append(whole)
+    for place, (tokens, labels) in enumerate(packed_turns):
+        turns.sequences.append(tokens)
         turns.labels.append(labels)
-        turns.groups.append((row, 0 if is_tree else at))
+        turns.groups.append((row, 0 if is_tree else place))

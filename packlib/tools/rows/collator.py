@@ -47,14 +47,19 @@ def _refuse_repeated_rows(state: Any, trains: bool, form: str) -> None:
     batches: Any = getattr(loader, "batch_sampler", None)
     if loader is None or loader.remainder <= 0 or not getattr(batches, "even_batches", False):
         return
-    rows, together = len(loader.dataset), loader.total_batch_size
-    said = f"{rows} rows on {ranks} ranks that take {together} at a time, of which accelerate would repeat some"
+    rows, batch_size = len(loader.dataset), loader.total_batch_size
+    rows_in_words = (
+        f"{rows} rows on {ranks} ranks that take {batch_size} at a time, of which accelerate would repeat some"
+    )
     if trains or not isinstance(getattr(batches.batch_sampler, "sampler", None), SequentialSampler):
         raise ValueError(
-            f"dataloader_drop_last (drop_last of a DataLoader) must be True for {said}: they would be trained on twice."
+            f"dataloader_drop_last (drop_last of a DataLoader) must be True for {rows_in_words}: they would be "
+            "trained on twice."
         )
     if form == "padding_free":
-        raise ValueError(f'form must be "dense" to evaluate {said}: accelerate takes them out of dense batches alone.')
+        raise ValueError(
+            f'form must be "dense" to evaluate {rows_in_words}: accelerate takes them out of dense batches alone.'
+        )
 
 
 class _Shape(NamedTuple):
@@ -153,12 +158,12 @@ class TransformersCollator:
         missing = max(shape.tokens - tokens, 0)
         padding = [shape.longest] * (missing // shape.longest) + [missing % shape.longest]
         padding = [length for length in padding if length]
-        needed = _Shape(tokens, sequences + len(padding), longest)
-        for name, least, limit in zip(_Shape._fields, needed, shape, strict=True):
-            if least > limit:
-                raise ValueError(f"{name} of shape must be at least {least} for this batch, not {limit}.")
+        smallest = _Shape(tokens, sequences + len(padding), longest)
+        for name, minimum, limit in zip(_Shape._fields, smallest, shape, strict=True):
+            if minimum > limit:
+                raise ValueError(f"{name} of shape must be at least {minimum} for this batch, not {limit}.")
         arguments = self.form.flat(flat.with_padding(padding, self.collator.pad_id))
-        empty = shape.sequences - needed.sequences  # bounds of sequences without a token
+        num_empty = shape.sequences - smallest.sequences  # bounds of sequences without a token
         bounds = {name: arguments[name] for name in ("cu_seq_lens_q", "cu_seq_lens_k") if name in arguments}
-        arguments |= {name: pad(values, (0, empty), value=shape.tokens) for name, values in bounds.items()}
+        arguments |= {name: pad(values, (0, num_empty), value=shape.tokens) for name, values in bounds.items()}
         return arguments | {name: shape.longest for name in ("max_length_q", "max_length_k") if name in arguments}

@@ -131,20 +131,20 @@ def ask_about_sequences(name: str) -> str:
     )
 
 
-def trained_tokens(word: str, values: np.ndarray, begins: np.ndarray) -> np.ndarray:
+def trained_tokens(word: str, values: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """Return which tokens a mask of the loss lets be trained on; bool, shape (tokens,).
 
     Args:
         word: "loss", "prompt" or "next".
         values: of 0 and 1, shape (tokens,).
-        begins: the first token of each sequence, which no other predicts.
+        starts: the first token of each sequence, which no other predicts.
     """
     if word == "prompt":
         return values == 0
     if word == "loss":
         return values != 0
     trained = np.roll(values != 0, 1)
-    trained[begins] = False
+    trained[starts] = False
     return trained
 
 
@@ -160,7 +160,7 @@ def trained_in_row(row: Mapping[str, Any], tokens: int) -> np.ndarray | None:
 
 
 def first_disagreement(
-    trained: Mapping[str, np.ndarray], named: set[str], begins: np.ndarray
+    trained: Mapping[str, np.ndarray], named: set[str], starts: np.ndarray
 ) -> tuple[str, str, int] | None:
     """Return two columns that disagree about a token, and the first such token; None if there is none.
 
@@ -169,12 +169,12 @@ def first_disagreement(
 
     Args:
         trained: by column, which tokens it lets be trained on; bool, shape (tokens,).
-        begins: the first token of each sequence.
+        starts: the first token of each sequence.
     """
     disagreements = []
     for first_name, second_name in combinations(trained, 2):
         differ = trained[first_name] != trained[second_name]
-        differ[begins] = False
+        differ[starts] = False
         if not {first_name, second_name} <= named and differ.any():
             disagreements.append((first_name, second_name, int(differ.argmax())))
     return min(disagreements, key=lambda pair: pair[2], default=None)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args, overload
 
 import numpy as np
 import pyarrow as pa
@@ -23,24 +23,22 @@ from packlib.packing import Method, PackingPlan, Packs, PairPacks, StreamPacker,
 from packlib.packing import plan as make_plan
 from packlib.packing.methods import method_name
 from packlib.packing.ragged import ranges
+from packlib.tools.rows.column_values import ColumnValues
 from packlib.tools.rows.loss_masks import MaskWord, mask_words
-from packlib.tools.rows.row_columns import (
-    LAYOUTS,
-    NEMO_READS,
-    ColumnReader,
-    Layout,
-    nemo_columns,
-    with_labels,
-)
+from packlib.tools.rows.row_columns import ColumnReader
 from packlib.tools.rows.row_sources import Origin, RowsByNumber, StreamedRows, batches_with_origin, opened
 from packlib.tools.rows.second_budget import column_and_budget
 from packlib.tools.rows.stored_columns import Spool, StoredColumns
+from packlib.tools.rows.token_labels import nemo_columns, with_labels
 
 if TYPE_CHECKING:
     import datasets
 
     from packlib.tools.rows.row_stream import PackedStream
 
+Layout = Literal["packlib", "nemo"]
+LAYOUTS: tuple[Layout, ...] = get_args(Layout)
+_NEMO_READS = "input_ids", "labels"  # and the masks of the loss
 _TOKENS = 1 << 19  # tokens that are written at once
 
 
@@ -165,13 +163,7 @@ def pack_dataset(
     if isinstance(dataset, datasets.IterableDataset):
         from packlib.tools.rows.row_stream import PackedStream
 
-        for name, value, default in (
-            ("method", method, "auto"),
-            ("plan", plan, None),
-            ("second_budget", second_budget, None),
-        ):
-            if value != default:
-                raise ValueError(f"{name} must be left out for a stream, not {shown(value)}: a StreamPacker packs it.")
+        _refuse_for_a_stream(method, plan, second_budget)
         return PackedStream(
             dataset,
             max_length,
@@ -183,9 +175,18 @@ def pack_dataset(
             masks=masks,
             drop_unlabeled=drop_unlabeled,
         )
-    asked = method, max_sequences_per_pack, overlong, labels, seed, plan, window
     packing = PackingOptions(
-        max_length, *asked, masks=masks, drop_unlabeled=drop_unlabeled, second_budget=second_budget
+        max_length,
+        method,
+        max_sequences_per_pack,
+        overlong,
+        labels,
+        seed,
+        plan,
+        window,
+        masks=masks,
+        drop_unlabeled=drop_unlabeled,
+        second_budget=second_budget,
     )
     columns = packing.columns(tokenizer)
     if cache_dir is None:
@@ -193,26 +194,42 @@ def pack_dataset(
     folder = output_path(path_of("cache_dir", cache_dir), folder=True)
     make_folders(folder)
     spool = read(opened(dataset), folder, columns, wanted(progress))
-    named_by = asdict(replace(packing, plan=None)) | {"plan": plan and plan.to_json()}
-    # The books too: other data, cut, may be the same sequences.
-    text = json.dumps([__version__, named_by, spool.digest, columns.finish(), columns.books.as_dict()])
-    path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.arrow"
+    path = folder / f"{_name_of(packing, spool, columns)}.arrow"
     if not path.exists():
         packing.write(StoredColumns([spool]), columns, path, pa.ipc.new_stream, progress)
     with pa.memory_map(str(path)) as file:
-        found = pa.ipc.open_stream(file).schema.metadata[b"packlib"].decode()
-    return datasets.Dataset.from_file(str(path), info=datasets.DatasetInfo(description=found))
+        description = pa.ipc.open_stream(file).schema.metadata[b"packlib"].decode()
+    return datasets.Dataset.from_file(str(path), info=datasets.DatasetInfo(description=description))
+
+
+def _refuse_for_a_stream(method: Any, plan: Any, second_budget: Any) -> None:
+    """Raise a ValueError if an argument is given that a stream cannot have."""
+    for name, value, default in (
+        ("method", method, "auto"),
+        ("plan", plan, None),
+        ("second_budget", second_budget, None),
+    ):
+        if value != default:
+            raise ValueError(f"{name} must be left out for a stream, not {shown(value)}: a StreamPacker packs it.")
+
+
+def _name_of(packing: "PackingOptions", spool: Spool, columns: ColumnReader) -> str:
+    """Return the name in the cache of the packs of these sequences: a digest of all that they depend on."""
+    options = asdict(replace(packing, plan=None)) | {"plan": packing.plan and packing.plan.to_json()}
+    # The books too: other data, cut, may be the same sequences.
+    text = json.dumps([__version__, options, spool.digest, columns.finish(), columns.books.as_dict()])
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def read(dataset: Any, folder: Path, columns: ColumnReader, progress: bool | None, shared: bool = False) -> Spool:
     """Return the sequences of what `opened` returned; `shared` says whether other processes read the `Spool` too."""
     spool = Spool(folder, shared)
     several = isinstance(dataset, list) and len(dataset) > 1
-    with progress_bar(progress=progress, desc="reading", unit=" sequences", delay=1) as seen:
+    with progress_bar(progress=progress, desc="reading", unit=" sequences", delay=1) as bar:
         for origin, batch in batches_with_origin(dataset, leave_out=columns.leave_out):
             with _naming(origin if several else None):
                 spool.add(columns.read(batch))
-            seen.update(len(batch))
+            bar.update(len(batch))
     spool.finish()
     return spool
 
@@ -247,12 +264,17 @@ class PackingOptions:
     second_budget: tuple[str, int] | None = None
 
     def __post_init__(self) -> None:
-        one_of("layout", self.layout, LAYOUTS)
-        if self.layout == "nemo" and self.labels is False:
-            raise ValueError("labels must be made for the layout of NeMo, whose loss_mask says what is trained on.")
+        self._check_layout()
         one_of("overlong", self.overlong, OVERLONG)
         mask_words(self.masks)
-        plain = {  # Python's own numbers and bools, which JSON holds
+        self._make_plain()
+        self._check_window()
+        self._check_plan()
+        self._check_second_budget()
+
+    def _make_plain(self) -> None:
+        """Check the numbers and flags, and make them Python's own, which JSON holds."""
+        plain = {
             "max_length": whole_number("max_length", self.max_length, 1),
             "max_sequences_per_pack": depth_limit(self.max_sequences_per_pack),
             "labels": flag("labels", self.labels),
@@ -263,15 +285,19 @@ class PackingOptions:
         }
         for name, value in plain.items():
             object.__setattr__(self, name, value)
-        if self.window is not None:
-            if self.method != "auto" or self.plan is not None:
-                raise ValueError("method and plan must be left out with a window, which packs in order.")
-        if self.plan is not None:
-            self._check_plan()
-        if self.second_budget is not None:
-            self._check_second_budget()
+
+    def _check_layout(self) -> None:
+        one_of("layout", self.layout, LAYOUTS)
+        if self.layout == "nemo" and self.labels is False:
+            raise ValueError("labels must be made for the layout of NeMo, whose loss_mask says what is trained on.")
+
+    def _check_window(self) -> None:
+        if self.window is not None and (self.method != "auto" or self.plan is not None):
+            raise ValueError("method and plan must be left out with a window, which packs in order.")
 
     def _check_second_budget(self) -> None:
+        if self.second_budget is None:
+            return
         column, budget = column_and_budget(self.second_budget)
         for name, default in (("method", "auto"), ("plan", None), ("window", None), ("max_sequences_per_pack", None)):
             if (value := getattr(self, name)) != default:
@@ -286,6 +312,8 @@ class PackingOptions:
         object.__setattr__(self, "second_budget", (column, budget))
 
     def _check_plan(self) -> None:
+        if self.plan is None:
+            return
         if not isinstance(self.plan, PackingPlan):
             raise TypeError(f"plan must be a PackingPlan, not {shown(self.plan)}.")
         if (top := self.plan.histogram.max_length) != self.max_length:
@@ -321,39 +349,54 @@ class PackingOptions:
         progress: bool | None,
         new: bool = False,
     ) -> dict:
-        """Plan all, and write it to one file, as `RowWriter.write` does; returns what `RowWriter` found."""
+        """Plan all, and write it to one file, as `RowWriter.write` does; returns the description of the rows."""
         rows = self.rows(stored, self.plan_of(stored, progress), columns)
         with rows.bar(len(rows.order), progress) as bar:
             rows.write(rows.order, path, writer, bar, new)
-        return rows.found
+        return rows.description
 
     def rows(self, stored: StoredColumns, chosen_plan: PackingPlan | PairPacks, columns: ColumnReader) -> "RowWriter":
         """Return the rows of all packs, in their order."""
-        lengths, became = stored.lengths, columns.finish()
-        packs: Packs
+        packs = self._packs(stored.lengths, chosen_plan)
+        order = np.arange(len(packs))
+        if self.seed is not None and not self.window:
+            order = np.random.default_rng(self.seed).permutation(len(packs))
+        description = self._description(stored, chosen_plan, packs, columns)
+        return RowWriter(stored, packs, order, description, self.labels, self.layout)
+
+    def _packs(self, lengths: np.ndarray, chosen_plan: PackingPlan | PairPacks) -> Packs:
         if isinstance(chosen_plan, PairPacks):
-            packs = chosen_plan
-            method = "pack_pairs"
-            proof = chosen_plan.proven_by
-        elif self.window:
-            packs = self._in_order(lengths)
-            method = f"window {self.window}"
-            proof = str(chosen_plan.proof)
+            return chosen_plan
+        return self._in_order(lengths) if self.window else chosen_plan.assign(lengths, self.seed)
+
+    def _description(
+        self, stored: StoredColumns, chosen_plan: PackingPlan | PairPacks, packs: Packs, columns: ColumnReader
+    ) -> dict[str, Any]:
+        """Return what a reader of the rows may want to know, as JSON has it."""
+        became = columns.finish()
+        if isinstance(chosen_plan, PairPacks):
+            method, proof = "pack_pairs", chosen_plan.proven_by
         else:
-            packs = chosen_plan.assign(lengths, self.seed)
-            method = chosen_plan.method
+            method = f"window {self.window}" if self.window else chosen_plan.method
             proof = str(chosen_plan.proof)
-        description = {
+        labels_of_packs = np.add.reduceat(stored.labels[packs.sample_ids], packs.offsets[:-1])
+        books = replace(columns.books, packs_without_label=int(np.count_nonzero(labels_of_packs == 0)))
+        if self.layout == "nemo":
+            nemo_reads = (*_NEMO_READS, *columns.masks)
+            unread = {name: "left out, as NeMo reads it from no file" for name in became if name not in nemo_reads}
+            became = became | unread
+        description: dict[str, Any] = {
             "method": method,
             "num_packs": len(packs),
             "lower_bound": chosen_plan.lower_bound,
             "proof": proof,
+            "max_length": self.max_length,
+            "sequences": len(stored.lengths),
+            "tokens": int(stored.lengths.sum()),
+            "overlong_sequences": columns.overlong,
+            "books": books.as_dict(),
+            "columns": became,
         }
-        description |= {"max_length": self.max_length, "sequences": len(lengths)}
-        description |= {"tokens": int(lengths.sum()), "overlong_sequences": columns.overlong}
-        of_packs = np.add.reduceat(stored.labels[packs.sample_ids], packs.offsets[:-1])
-        books = replace(columns.books, packs_without_label=int(np.count_nonzero(of_packs == 0)))
-        description |= {"books": books.as_dict(), "columns": became}
         if isinstance(chosen_plan, PairPacks) and self.second_budget is not None:
             description["second_budget"] = {
                 "column": self.second_budget[0],
@@ -363,14 +406,7 @@ class PackingOptions:
                 "at_least": chosen_plan.patch_bound,
                 "tokens_at_least": chosen_plan.token_bound,
             }
-        order = np.arange(len(packs))
-        if self.seed is not None and not self.window:
-            order = np.random.default_rng(self.seed).permutation(len(packs))
-        if self.layout == "nemo":
-            reads = (*NEMO_READS, *columns.masks)
-            left = {name: "left out, as NeMo reads it from no file" for name in became if name not in reads}
-            description["columns"] = became | left
-        return RowWriter(stored, packs, order, description, self.labels, self.layout)
+        return description
 
     def _in_order(self, lengths: np.ndarray) -> Packs:
         """Return the packs as a `StreamPacker` closes them."""
@@ -402,13 +438,13 @@ class RowWriter:
 
     Attributes:
         order: the packs as the rows have them.
-        found: what a reader of a file may want to know, which stands in its schema.
+        description: what a reader of a file may want to know, which is in its schema.
     """
 
     stored: StoredColumns
     packs: Packs
     order: np.ndarray
-    found: dict[str, Any]
+    description: dict[str, Any]
     labels: bool
     layout: Layout = "packlib"
 
@@ -419,32 +455,43 @@ class RowWriter:
     def write(self, order: np.ndarray, path: Path, writer: Callable, bar: Any, new: bool = False) -> None:
         """Write the rows of the packs of `order` to a file, whole or not at all; a `new` one replaces none."""
         rows = self._batches(order)
-        first = next(rows)
-        schema = first.schema.with_metadata({"packlib": json.dumps(self.found)})
-        with atomic_path(path, new) as beside, writer(str(beside), schema) as file:
-            for batch in chain([first], rows):
+        first_batch = next(rows)
+        schema = first_batch.schema.with_metadata({"packlib": json.dumps(self.description)})
+        with atomic_path(path, new) as partial, writer(str(partial), schema) as file:
+            for batch in chain([first_batch], rows):
                 file.write_batch(batch.replace_schema_metadata(schema.metadata))
                 bar.update(len(batch))
 
     def _batches(self, order: np.ndarray) -> Iterator[pa.RecordBatch]:
         """Yield the packs of this order, about half a million tokens at a time."""
-        packs, sizes = self.packs, np.diff(self.packs.offsets)
-        step, small = max(1, _TOKENS // packs.max_length), np.int16 if packs.max_length < 1 << 15 else np.int32
-        for pack_numbers in (order[at : at + step] for at in range(0, len(order), step)):
-            sequences = packs.sample_ids[ranges(packs.offsets[pack_numbers], sizes[pack_numbers])]
-            ends = np.cumsum(lengths := self.stored.lengths[sequences])
-            positions = np.arange(ends[-1], dtype=np.int32) - np.repeat((ends - lengths).astype(np.int32), lengths)
-            by_sequence = np.concatenate([[0], np.cumsum(sizes[pack_numbers])])
-            by_token = np.concatenate([[0], ends])[by_sequence]
-            row, columns = {}, with_labels(self.stored.take(sequences), ends - lengths, self.labels)
-            if self.layout == "nemo":
-                columns = nemo_columns(columns, ends)
-                starts_in_row = ends - lengths - np.repeat(by_token[:-1], sizes[pack_numbers])
-                columns["seq_start_id"] = pa.array(starts_in_row.astype(np.int32)), False
-            else:
-                columns["position_ids"] = pa.array(positions.astype(small)), True
-                columns["seq_lengths"] = pa.array(lengths.astype(np.int32)), False
-            for name, (values, each_token) in columns.items():
-                offsets = pa.array((by_token if each_token else by_sequence).astype(np.int32))
-                row[name] = pa.ListArray.from_arrays(offsets, values)
-            yield pa.RecordBatch.from_pydict(row)
+        packs_at_once = max(1, _TOKENS // self.packs.max_length)
+        for at in range(0, len(order), packs_at_once):
+            yield self._rows(order[at : at + packs_at_once])
+
+    def _rows(self, pack_numbers: np.ndarray) -> pa.RecordBatch:
+        """Return the rows of packs: the sequences of each laid end to end."""
+        first_samples = self.packs.offsets[pack_numbers]
+        sizes = self.packs.offsets[pack_numbers + 1] - first_samples
+        sequences = self.packs.sample_ids[ranges(first_samples, sizes)]
+        lengths = self.stored.lengths[sequences]
+        ends = np.cumsum(lengths)
+        starts = ends - lengths
+        sequence_offsets = np.concatenate([[0], np.cumsum(sizes)])
+        token_offsets = np.concatenate([[0], ends])[sequence_offsets]
+
+        columns = with_labels(self.stored.take(sequences), starts, self.labels)
+        if self.layout == "nemo":
+            columns = nemo_columns(columns, ends)
+            starts_in_row = starts - np.repeat(token_offsets[:-1], sizes)
+            columns["seq_start_id"] = ColumnValues(pa.array(starts_in_row.astype(np.int32)), by_token=False)
+        else:
+            positions = np.arange(ends[-1], dtype=np.int32) - np.repeat(starts.astype(np.int32), lengths)
+            position_type = np.int16 if self.packs.max_length < 1 << 15 else np.int32
+            columns["position_ids"] = ColumnValues(pa.array(positions.astype(position_type)), by_token=True)
+            columns["seq_lengths"] = ColumnValues(pa.array(lengths.astype(np.int32)), by_token=False)
+
+        lists = {}
+        for name, (values, by_token) in columns.items():
+            offsets = token_offsets if by_token else sequence_offsets
+            lists[name] = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values)
+        return pa.RecordBatch.from_pydict(lists)

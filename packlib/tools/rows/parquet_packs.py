@@ -127,8 +127,8 @@ def pack_parquet(
         with _what_is_there(out):
             if packs_per_file is not None:
                 return _into_folder(dataset, out, packing, columns, progress, packs_per_file, ranks)
-            beside = next(folder for folder in out.parents if folder.exists())
-            spool = read(dataset, beside, columns, progress)
+            parent = next(folder for folder in out.parents if folder.exists())
+            spool = read(dataset, parent, columns, progress)
             columns.finish()
             stored = StoredColumns([spool])
             return packing.write(stored, columns, out, pq.ParquetWriter, progress, new=True) | {"files_written": 1}
@@ -161,19 +161,20 @@ def _into_folder(
     packing: PackingOptions,
     columns: ColumnReader,
     progress: bool | None,
-    each: int,
+    packs_per_file: int,
     ranks: "Collectives | Alone",
 ) -> dict[str, Any]:
-    """Write files of `each` packs into the folder `out`, but for those that a run before has written."""
-    asked = {"packs_per_file": each, "packlib": __version__, "ranks": ranks.size} | asdict(replace(packing, plan=None))
-    del asked["plan"]
-    asked = json.loads(json.dumps(asked))  # as the record has it
+    """Write files of `packs_per_file` packs into the folder `out`, but for those that a run before has written."""
+    options = {"packs_per_file": packs_per_file, "packlib": __version__, "ranks": ranks.size}
+    options |= asdict(replace(packing, plan=None))
+    del options["plan"]
+    options = json.loads(json.dumps(options))  # as the record has it
     with ExitStack() as until_all_have_ended:
         with ranks.agree_on_errors():
             if ranks.rank == 0:
                 until_all_have_ended.enter_context(work_folder(out))
                 refuse_unknown_files(out)  # again: another run may have ended while this waited for its lock
-                refuse_another(out, asked)
+                refuse_another(out, options)
         spools, columns = _read_together(dataset, out / WORK, columns, progress, ranks)
         with ranks.agree_on_errors():
             columns.finish()
@@ -183,22 +184,26 @@ def _into_folder(
         with ranks.agree_on_errors():
             rows = packing.rows(stored, plan_made, columns)
             if ranks.rank == 0:
-                asked |= {
+                options |= {
                     "data": _digest(" ".join(spool.digest for spool in spools)),
                     "plan": _digest_of_plan(plan_made),
                 }
-                refuse_another(out, asked)
+                refuse_another(out, options)
                 if not (out / RECORD).exists():
-                    write_record(out, asked, finished=False)
+                    write_record(out, options, finished=False)
         with ranks.agree_on_errors():
-            before = ranks.broadcast(digests_in(out) if ranks.rank == 0 else None)
-            starts = range(0, len(rows.order), each)
+            recorded_digests = ranks.broadcast(digests_in(out) if ranks.rank == 0 else None)
+            starts = range(0, len(rows.order), packs_per_file)
             own_files = range(ranks.rank, len(starts), ranks.size)
             names = {number: f"{number:05}-of-{len(starts):05}.parquet" for number in own_files}
             digests_there = {name: digest_of(out / name) for name in names.values() if (out / name).exists()}
-            refuse_changed(out, [name for name, digest in digests_there.items() if before.get(name) != digest])
+            refuse_changed(
+                out, [name for name, digest in digests_there.items() if recorded_digests.get(name) != digest]
+            )
         with ranks.agree_on_errors():
-            orders = {names[number]: rows.order[starts[number] : starts[number] + each] for number in own_files}
+            orders = {
+                names[number]: rows.order[starts[number] : starts[number] + packs_per_file] for number in own_files
+            }
             digests = dict(digests_there)
             with rows.bar(sum(map(len, orders.values())), progress) as bar:
                 for name, order in orders.items():
@@ -209,19 +214,19 @@ def _into_folder(
                     digests[name] = digest_of(out / WORK / name)
                     write_text(out / DIGESTS / name, digests[name])  # first: a file that is there is always known
                     (out / WORK / name).replace(out / name)
-        written = sum(ranks.gather_objects(len(digests) - len(digests_there)))
-        together = {name: digest for of_rank in ranks.gather_objects(digests) for name, digest in of_rank.items()}
+        num_written = sum(ranks.gather_objects(len(digests) - len(digests_there)))
+        all_digests = {name: digest for of_rank in ranks.gather_objects(digests) for name, digest in of_rank.items()}
         with ranks.agree_on_errors():
             if ranks.rank == 0:
-                if written or not _is_finished(out):
-                    write_record(out, asked | {"files": dict(sorted(together.items()))}, finished=True)
+                if num_written or not _is_finished(out):
+                    write_record(out, options | {"files": dict(sorted(all_digests.items()))}, finished=True)
                 shutil.rmtree(out / DIGESTS, ignore_errors=True)
-    return rows.found | {"files_written": written}
+    return rows.description | {"files_written": num_written}
 
 
-def write_record(out: Path, asked: Mapping[str, Any], finished: bool) -> None:
+def write_record(out: Path, options: Mapping[str, Any], finished: bool) -> None:
     """Write down which packing the files of a folder are of."""
-    write_text(out / RECORD, json.dumps({"finished": finished, **asked}, indent=2) + "\n")
+    write_text(out / RECORD, json.dumps({"finished": finished, **options}, indent=2) + "\n")
 
 
 def _is_finished(out: Path) -> bool:
@@ -252,16 +257,16 @@ def _read_together(
     return spools, columns
 
 
-def refuse_another(out: Path, asked: Mapping[str, Any]) -> None:
+def refuse_another(out: Path, options: Mapping[str, Any]) -> None:
     """Raise a ValueError if `out` holds files of a packing that was asked for otherwise, done or stopped."""
     if not (out / RECORD).exists():
         return
-    before = read_json(out / RECORD, "record of a packing")
-    for name, value in asked.items():
-        if before.get(name) != value:
+    record = read_json(out / RECORD, "record of a packing")
+    for name, value in options.items():
+        if record.get(name) != value:
             sentences = {"data": "other data", "plan": "another plan"}
-            difference = sentences.get(name, f"{name} {shown(before.get(name))}, not {shown(value)}")
-            if before.get("finished") is True:
+            difference = sentences.get(name, f"{name} {shown(record.get(name))}, not {shown(value)}")
+            if record.get("finished") is True:
                 raise ValueError(f"{shown(str(out))} holds another packing, of {difference}: name another folder.")
             raise ValueError(
                 f"{shown(str(out))} holds files of a packing that was stopped, of {difference}: ask for the same to "
@@ -294,10 +299,10 @@ def refuse_changed(out: Path, names: Sequence[str]) -> None:
         )
 
 
-def _digest_of_plan(made: PackingPlan | PairPacks) -> str:
-    if isinstance(made, PackingPlan):
-        return _digest(made.to_json())
-    return _digest(json.dumps([made.sample_ids.tolist(), made.offsets.tolist()]))
+def _digest_of_plan(chosen_plan: PackingPlan | PairPacks) -> str:
+    if isinstance(chosen_plan, PackingPlan):
+        return _digest(chosen_plan.to_json())
+    return _digest(json.dumps([chosen_plan.sample_ids.tolist(), chosen_plan.offsets.tolist()]))
 
 
 def _digest(text: str) -> str:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from packlib.arguments import listed, no_frame, one_line, one_of, shown
 from packlib.files import WORK, arrow_errors, at_home, named, naming, parse_json
 from packlib.installed import needed_by
-from packlib.lengths.own_files import json_rows, open_lines, parquet_batches, parquet_file
+from packlib.lengths.own_files import json_rows, open_lines, parquet_batches, parquet_file, refuse_doubles
 from packlib.tools.rows.loss_masks import drop_option
 
 Format = Literal["lines", "arrow", "parquet"]
@@ -89,9 +89,9 @@ def opened(dataset: Any, split: str | None = None, leave_out: Path | None = None
     dataset = as_data_set(dataset)
     several = isinstance(dataset, (list, tuple)) and bool(dataset)
     paths = dataset if several else [dataset]
-    if not all(isinstance(one, (str, os.PathLike)) for one in paths):
+    if not all(isinstance(path, (str, os.PathLike)) for path in paths):
         return dataset
-    paths = [os.fspath(at_home(one)) for one in paths]
+    paths = [os.fspath(at_home(path)) for path in paths]
     dataset = paths if several else paths[0]
     is_there = os.path.lexists(paths[0])
     if split is not None and not (several or is_there) and _is_hub_name(os.fspath(dataset)):
@@ -111,9 +111,14 @@ def opened(dataset: Any, split: str | None = None, leave_out: Path | None = None
 
 
 def as_data_set(value: Any) -> Any:
-    """Return a table of Arrow as a data set; anything else as it is."""
+    """Return a table of Arrow as a data set; anything else as it is.
+
+    Raises:
+        ValueError: if two columns of the table have one name.
+    """
     if not isinstance(value, pa.Table | pa.RecordBatch):
         return value
+    refuse_doubles("The data set", value.schema.names)
     import datasets
 
     return datasets.Dataset(value if isinstance(value, pa.Table) else pa.Table.from_batches([value]))
@@ -185,13 +190,13 @@ def _refuse_partitions(folder: Path, files: Iterable[Path]) -> None:
 
 def left_out(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
     """Return the files in these folders that may hold data and are not read with the others."""
-    found = []
+    unread_files = []
     for folder in [path for path in map(at_home, paths) if path.is_dir() and not _was_saved(path)]:
         for file in sorted(folder.rglob("*")):
             is_hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
             if {*file.suffixes} & _OTHER_DATA and not _is_data(file) and not is_hidden and file.is_file():
-                found.append(file)
-    return found
+                unread_files.append(file)
+    return unread_files
 
 
 def _was_saved(path: Path) -> bool:
@@ -204,18 +209,18 @@ def _is_data(path: Path) -> bool:
     return format_of(path) is not None and path.suffix.lower() != ".json"
 
 
-def part(dataset: Any, number: int, of: int) -> tuple[Any, str]:
+def part(dataset: Any, number: int, num_parts: int) -> tuple[Any, str]:
     """Return the part of what `opened` returned that one of several processes reads: files in a row, or rows.
 
     Returns:
         The part, and where it begins, in words.
     """
-    if of == 1 or isinstance(dataset, Mapping):  # splits are refused by `batches`
+    if num_parts == 1 or isinstance(dataset, Mapping):  # splits are refused by `batches`
         return dataset, "the first"
     if isinstance(dataset, list):
-        first, last = len(dataset) * number // of, len(dataset) * (number + 1) // of
-        return dataset[first:last], named(dataset[min(first, len(dataset) - 1)])
-    return dataset.shard(of, number, contiguous=True), f"part {number + 1} of {of}"
+        start, end = len(dataset) * number // num_parts, len(dataset) * (number + 1) // num_parts
+        return dataset[start:end], named(dataset[min(start, len(dataset) - 1)])
+    return dataset.shard(num_parts, number, contiguous=True), f"part {number + 1} of {num_parts}"
 
 
 def batches(dataset: Any, only: Collection[str] | None = None) -> Iterator[pa.RecordBatch]:
@@ -236,7 +241,7 @@ def batches_with_origin(
     Args:
         leave_out: columns that rows of Python may have or not; what is found of these is set to True, and left out.
     """
-    if isinstance(dataset, list) and dataset and all(isinstance(one, Path) for one in dataset):
+    if isinstance(dataset, list) and dataset and all(isinstance(path, Path) for path in dataset):
         row = 0
         for path in dataset:
             origin = Origin(path, row)
@@ -324,16 +329,21 @@ def _without_lists(file: Iterable[str]) -> Iterator[str]:
     """Yield the lines, none of which begins a JSON list."""
     for number, line in enumerate(file, start=1):
         if line.lstrip().startswith("["):
-            if name := _chats_of(line):
-                raise ValueError(
-                    f'Line {number} is a list of turns, and a chat needs a name for it: {{"{name}": [...]}}, as '
-                    f"jq -c '{{{name}: .}}' writes it."
-                )
-            raise ValueError(
-                f"Line {number} begins a JSON list, where an object for one row is needed on each line, as "
-                "jq -c '.[]' makes them of a list."
-            )
+            _refuse_list(line, number)
         yield line
+
+
+def _refuse_list(line: str, number: int) -> None:
+    """Raise a ValueError about a line that begins a JSON list, with the command that makes rows of it."""
+    if name := _chats_of(line):
+        raise ValueError(
+            f'Line {number} is a list of turns, and a chat needs a name for it: {{"{name}": [...]}}, as '
+            f"jq -c '{{{name}: .}}' writes it."
+        )
+    raise ValueError(
+        f"Line {number} begins a JSON list, where an object for one row is needed on each line, as "
+        "jq -c '.[]' makes them of a list."
+    )
 
 
 def _chats_of(line: str) -> str:
@@ -364,27 +374,37 @@ def of_rows(
     """
     numbered = enumerate(rows)
     leave_out = {} if leave_out is None else leave_out
-    first = 0
+    first_row = 0
     while block := [_plain(row, number, only, holder, leave_out) for number, row in islice(numbered, at_once)]:
-        for number, row in enumerate(block, start=first):
-            if odd := set(row) ^ set(block[0]):  # Arrow would leave them out
-                has, lacks = (number, first) if min(odd) in row else (first, number)
-                raise ValueError(
-                    f"The column {shown(min(odd))} is in some rows only: row {has} of {holder} has it, row {lacks} "
-                    f"does not; all rows must have it, or none: {drop_option(min(odd))}."
-                )
-        first += len(block)
-        try:
-            yield pa.RecordBatch.from_pylist(block)
-        except UnicodeEncodeError as error:  # half of a pair of surrogates, which JSON can hold
-            name = next(name for name in block[0] if not _fits(block, name))
-            said = one_line(str(error), 200)
-            raise ValueError(f"{holder} has a text in the column {shown(name)} that is no Unicode: {said}.") from None
-        except (pa.ArrowException, OverflowError) as error:  # the latter of a number beyond 64 bits
-            said = one_line(str(error), 200)
-            where = next((f" in the column {shown(name)}" for name in block[0] if not _fits(block, name)), "")
-            cure = "; each content must be a text, and no list of parts" if _has_parts(block) else ""
-            raise TypeError(f"The rows of {holder} do not fit together{where}: {said}{cure}.") from None
+        _refuse_other_names(block, first_row, holder)
+        yield _batch_of(block, holder)
+        first_row += len(block)
+
+
+def _refuse_other_names(block: list[dict[str, Any]], first_row: int, holder: str) -> None:
+    """Raise a ValueError if rows have other columns than the first of them: Arrow would leave these out."""
+    for number, row in enumerate(block, start=first_row):
+        if odd := set(row) ^ set(block[0]):
+            has, lacks = (number, first_row) if min(odd) in row else (first_row, number)
+            raise ValueError(
+                f"The column {shown(min(odd))} is in some rows only: row {has} of {holder} has it, row {lacks} "
+                f"does not; all rows must have it, or none: {drop_option(min(odd))}."
+            )
+
+
+def _batch_of(block: list[dict[str, Any]], holder: str) -> pa.RecordBatch:
+    """Return rows as a batch of Arrow; raise an error that names the column whose values do not fit together."""
+    try:
+        return pa.RecordBatch.from_pylist(block)
+    except UnicodeEncodeError as error:  # half of a pair of surrogates, which JSON can hold
+        name = next(name for name in block[0] if not _fits(block, name))
+        reason = one_line(str(error), 200)
+        raise ValueError(f"{holder} has a text in the column {shown(name)} that is no Unicode: {reason}.") from None
+    except (pa.ArrowException, OverflowError) as error:  # the latter of a number beyond 64 bits
+        reason = one_line(str(error), 200)
+        where = next((f" in the column {shown(name)}" for name in block[0] if not _fits(block, name)), "")
+        cure = "; each content must be a text, and no list of parts" if _has_parts(block) else ""
+        raise TypeError(f"The rows of {holder} do not fit together{where}: {reason}{cure}.") from None
 
 
 def _fits(rows: list[dict[str, Any]], name: str) -> bool:

@@ -15,8 +15,9 @@ from packlib.lengths.overlong import OVERLONG, Overlong
 from packlib.packing import StreamPacker
 from packlib.tools.rows.books import Books
 from packlib.tools.rows.loss_masks import MaskWord, mask_words
-from packlib.tools.rows.row_columns import ColumnReader, with_labels
+from packlib.tools.rows.row_columns import ColumnReader
 from packlib.tools.rows.row_sources import StreamedRows, of_rows
+from packlib.tools.rows.token_labels import with_labels
 
 _ROWS = 100  # sequences that are read at once
 _FROM_THE_START: dict[str, Any] = {"source": None, "packs": 0}
@@ -114,8 +115,8 @@ class PackedStream(IterableDataset):
             self.tokenizer, self.labels, self.max_length, self.overlong, self.masks, self.drop_unlabeled
         )
         self.books = columns.books
-        while some := list(islice(rows, 1)):
-            packs = enumerate(self._packs(chain(some, islice(rows, self.empty_every - 1)), columns), start=1)
+        while first_row := list(islice(rows, 1)):
+            packs = enumerate(self._packs(chain(first_row, islice(rows, self.empty_every - 1)), columns), start=1)
             for number, pack in packs:
                 self._state = {"source": origin, "packs": number}
                 if number > handed_out:

@@ -5,19 +5,37 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from packlib.arguments import shown, whole_number
+from packlib.arguments import listed, shown, whole_number
 from packlib.lengths.counting import MAX_LENGTH
+from packlib.tools.rows.column_values import Columns
 
 
-def column_and_budget(given: Any) -> tuple[str, int]:
+def column_and_budget(second_budget: Any) -> tuple[str, int]:
     """Return a second budget as it was given, such as `("patches", 125)`.
 
     Raises:
         TypeError, ValueError: if it is no column with a whole number.
     """
-    if not isinstance(given, (tuple, list)) or len(given) != 2 or not isinstance(given[0], str) or not given[0]:
-        raise TypeError(f"second_budget must be the name of a column and a whole number, not {shown(given)}.")
-    return given[0], whole_number("The second budget", given[1], 1, MAX_LENGTH)
+    if (
+        not isinstance(second_budget, (tuple, list))
+        or len(second_budget) != 2
+        or not isinstance(second_budget[0], str)
+        or not second_budget[0]
+    ):
+        raise TypeError(f"second_budget must be the name of a column and a whole number, not {shown(second_budget)}.")
+    return second_budget[0], whole_number("The second budget", second_budget[1], 1, MAX_LENGTH)
+
+
+def refuse_over_budget(name: str, budget: int, columns: Columns, first_row: int) -> None:
+    """Raise an error unless a column says what each sequence takes of the second budget, and each fits into it."""
+    if name not in columns:
+        raise ValueError(
+            f"second_budget names {shown(name)}, which must be a column with a whole number for each sequence; "
+            f"the data set has {listed(columns)}."
+        )
+    values, by_token = columns[name]
+    refuse_other_numbers(name, pa.list_(values.type) if by_token else values.type)
+    refuse_above(name, budget, values.to_numpy(zero_copy_only=False), first_row)
 
 
 def refuse_other_numbers(column: str, kind: pa.DataType) -> None:

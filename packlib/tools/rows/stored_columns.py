@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from packlib.tools.rows.row_columns import Read, Sequences, is_text
+from packlib.tools.rows.column_values import Columns, ColumnValues, is_text
+from packlib.tools.rows.row_columns import Sequences
 
 
 class ColumnFile:
@@ -30,6 +31,7 @@ class ColumnFile:
         self._file: Any = self._path.open("wb") if self._path else tempfile.TemporaryFile(dir=folder)
         self._seen: Any = hashlib.sha256()
         self._ends = [np.zeros(1, np.int64)]  # of texts, in bytes
+        self._num_bytes = 0  # of the texts until now
 
     def add(self, values: pa.Array) -> None:
         values = values.cast(self._in_file)
@@ -38,8 +40,9 @@ class ColumnFile:
         width = 1
         if is_text(self.kind):
             ends = np.frombuffer(values.buffers()[1], np.int64)[first : last + 1]
-            self._ends.append(ends[1:] - ends[0] + self._ends[-1][-1])
-            first, last = ends[0], ends[-1]
+            first, last = int(ends[0]), int(ends[-1])
+            self._ends.append(ends[1:] - first + self._num_bytes)
+            self._num_bytes += last - first
         else:
             width = self._in_file.bit_width // 8
         data = np.frombuffer(values.buffers()[-1] or b"", np.uint8)[first * width : last * width]
@@ -123,20 +126,20 @@ class StoredColumns:
         """Return the numbers of a column with one for each sequence; shape (number of sequences,)."""
         return np.concatenate([part.column(name).to_numpy() for part in self._parts])
 
-    def take(self, sequences: np.ndarray) -> Read:
+    def take(self, sequences: np.ndarray) -> Columns:
         """Return the columns of sequences, by their numbers."""
         part_of = np.searchsorted(self._begins, sequences, side="right") - 1
         parts = [
             part.take(pa.array(sequences[part_of == number] - self._begins[number]))
             for number, part in enumerate(self._parts)
         ]
-        taken = parts[0]
+        rows = parts[0]
         if len(parts) > 1:
-            taken = pa.concat_batches(parts).take(pa.array(np.argsort(np.argsort(part_of, kind="stable"))))
+            rows = pa.concat_batches(parts).take(pa.array(np.argsort(np.argsort(part_of, kind="stable"))))
         columns = {}
         for name, column in self._columns.items():
-            values = taken.column(name)
-            columns[name] = (values.flatten() if column.by_token else values).cast(column.kind), column.by_token
+            values = rows.column(name).flatten() if column.by_token else rows.column(name)
+            columns[name] = ColumnValues(values.cast(column.kind), column.by_token)
         return columns
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from packlib.arguments import listed, one_line, shown
 from packlib.files import named
 from packlib.installed import needed_by
+from packlib.tools.rows.column_values import refuse_gaps
 from packlib.tools.rows.loss_masks import drop_option
 
 SOURCES = ("messages", "conversations", "completion", "text")  # a completion has a prompt beside it
@@ -45,26 +46,24 @@ def tokenized(
     if "input_ids" in names:
         raise ValueError("tokenizer must be left out: the data set has input_ids.")
     source = _source(names)
-    taken = ["prompt", "completion"] if source == "completion" else [source]
-    for name in taken:
-        if (column := batch.column(name)).null_count:
-            at = row + int(np.asarray(column.is_null()).argmax())
-            raise ValueError(f"The column {shown(name)} has no value in row {at}.")
-    kept = {name: batch.column(name) for name in names if name not in taken}
-    columns = [batch.column(name) for name in taken]
-    values = [column.to_pylist() for column in columns]
+    source_names = ["prompt", "completion"] if source == "completion" else [source]
+    columns = [batch.column(name) for name in source_names]
+    for name, column in zip(source_names, columns, strict=True):
+        refuse_gaps(f"The column {shown(name)}", column, row)
     are_texts = all(pa.types.is_string(column.type) or pa.types.is_large_string(column.type) for column in columns)
     if source == "text" and not are_texts:
         raise TypeError(f"The column 'text' must hold texts, not {one_line(str(columns[0].type))}.")
+    other_columns = {name: batch.column(name) for name in names if name not in source_names}
+    values = [column.to_pylist() for column in columns]
     if are_texts and source in ("completion", "text"):
         if source == "text":
             new_columns = {"input_ids": _ended(values[0], tokenizer)}
         else:
             new_columns = _answers(values[0], values[1], tokenizer, labels)
         end = "" if tokenizer.eos_token_id is None else f"each to end with {tokenizer.eos_token}, "
-        became = dict.fromkeys(taken, f"tokenized, {end}and left out")
+        became = dict.fromkeys(source_names, f"tokenized, {end}and left out")
     else:
-        tools = kept.pop("tools", None)
+        tools = other_columns.pop("tools", None)
         offered = tools.to_pylist() if tools else [None] * len(batch)
         if source == "completion":
             new_columns = _chat_answers(values[0], values[1], offered, tokenizer, labels, row)
@@ -72,15 +71,15 @@ def tokenized(
             new_columns = _chats(values[0], source, offered, tokenizer, labels, row)
         unread |= _unread_parts(values, tokenizer.get_chat_template(tools=offered[0] if offered else None))
         lost = f", with {listed(sorted(unread))}, which the template does not name" if unread else ""
-        became = dict.fromkeys(taken, f"tokenized by the chat template and left out{lost}")
+        became = dict.fromkeys(source_names, f"tokenized by the chat template and left out{lost}")
         became |= {"tools": "shown to the chat template and left out"} if tools else {}
     lists = {name: pa.array(values, pa.list_(pa.int32())) for name, values in new_columns.items()}
-    return pa.RecordBatch.from_pydict(kept | lists), became
+    return pa.RecordBatch.from_pydict(other_columns | lists), became
 
 
 def _unread_parts(columns: list[list], template: str) -> set[str]:
     """Return the parts of messages, such as thoughts or calls of tools, not empty and not named by a template."""
-    said = {
+    filled_parts = {
         name
         for chats in columns
         for chat in chats
@@ -89,7 +88,7 @@ def _unread_parts(columns: list[list], template: str) -> set[str]:
         for name, value in message.items()
         if value not in (None, "", [], {})
     }
-    parts = said - {"role", "content", "from", "value", *_WEIGHTS}
+    parts = filled_parts - {"role", "content", "from", "value", *_WEIGHTS}
     return {name for name in parts if not re.search(rf"\b{re.escape(name)}\b", template)}
 
 
@@ -99,23 +98,37 @@ def _source(names: list[str]) -> str:
     Raises:
         ValueError: if there is none, or several; or if a column beside it says more than packs can keep.
     """
-    sources_there = [name for name in SOURCES if name in names and (name != "completion" or "prompt" in names)]
-    if not sources_there:
-        if {"instruction", "output"} <= set(names):
-            raise ValueError(
-                "The data set has the columns of Alpaca, instruction and output, of which there are many templates: "
-                "write them as prompt, all that your model reads before it answers, and completion, its answer."
-            )
+    sources = [name for name in SOURCES if name in names and (name != "completion" or "prompt" in names)]
+    _refuse_no_source(sources, names)
+    _refuse_several_sources(sources)
+    _refuse_columns_beside(sources[0], names)
+    return sources[0]
+
+
+def _refuse_no_source(sources: list[str], names: list[str]) -> None:
+    if sources:
+        return
+    if {"instruction", "output"} <= set(names):
         raise ValueError(
-            "The data set has no column messages, conversations or text for the tokenizer, and no prompt with a "
-            f"completion; it has {listed(names)}."
+            "The data set has the columns of Alpaca, instruction and output, of which there are many templates: "
+            "write them as prompt, all that your model reads before it answers, and completion, its answer."
         )
-    source, *others = sources_there
-    if others:
+    raise ValueError(
+        "The data set has no column messages, conversations or text for the tokenizer, and no prompt with a "
+        f"completion; it has {listed(names)}."
+    )
+
+
+def _refuse_several_sources(sources: list[str]) -> None:
+    if len(sources) > 1:
         raise ValueError(
-            f"The data set has {listed(sources_there)}, and tokens are made of one of them: say which others to "
-            f"leave out, as in masks={{{others[0]!r}: 'drop'}} (--drop {others[0]})."
+            f"The data set has {listed(sources)}, and tokens are made of one of them: say which others to "
+            f"leave out, as in masks={{{sources[1]!r}: 'drop'}} (--drop {sources[1]})."
         )
+
+
+def _refuse_columns_beside(source: str, names: list[str]) -> None:
+    """Raise a ValueError if a column beside the source says what becomes of it, and packs cannot honor that."""
     if source == "completion" and "label" in names:
         raise ValueError(
             "The column 'label' beside prompt and completion says which answers are good (KTO), and all of them would "
@@ -126,7 +139,6 @@ def _source(names: list[str]) -> str:
             f"The column 'system' is not shown to the chat template: make it the first of the {source}, or "
             f"{drop_option('system')}."
         )
-    return source
 
 
 def _ended(texts: list[str], tokenizer: Any) -> list[list[int]]:
@@ -138,8 +150,8 @@ def _ended(texts: list[str], tokenizer: Any) -> list[list[int]]:
 def _answers(prompts: list, completions: list, tokenizer: Any, labels: bool) -> dict[str, list]:
     """Return the tokens of prompts with their completions, and which are the completion's."""
     joined = _ended([prompt + completion for prompt, completion in zip(prompts, completions, strict=True)], tokenizer)
-    begins = tokenizer(prompts)["input_ids"]
-    return _with_masks(joined, begins, labels)
+    tokens_of_prompts = tokenizer(prompts)["input_ids"]
+    return _with_masks(joined, tokens_of_prompts, labels)
 
 
 def _chat_answers(
@@ -147,19 +159,22 @@ def _chat_answers(
 ) -> dict[str, list]:
     """Return the tokens of chats, and which are those of the completion, the last messages."""
     tokens_of_chats, tokens_of_prompts = [], []
-    for at, (prompt, completion, offered) in enumerate(zip(prompts, completions, tools, strict=True), row):
+    for row_number, (prompt, completion, offered) in enumerate(zip(prompts, completions, tools, strict=True), row):
         if isinstance(prompt, str) or isinstance(completion, str):
             raise ValueError(
-                f"The prompt and the completion of row {at} must both be texts, or both lists of messages."
+                f"The prompt and the completion of row {row_number} must both be texts, or both lists of messages."
             )
-        chat = as_messages([*prompt, *completion], "prompt and completion", at)
-        weights = message_weights(chat, at, labels)
+        chat = as_messages([*prompt, *completion], "prompt and completion", row_number)
+        weights = message_weights(chat, row_number, labels)
         if any(weights.get(number) == 0 for number in range(len(prompt), len(chat))):
-            raise ValueError(f"The weight of 0 in the completion of row {at} is not read: give the chat as messages.")
-        tokens_of_chats.append(apply_template(chat, offered, tokenizer, at)["input_ids"])
-        tokens_of_prompts.append(
-            apply_template(chat[: len(prompt)], offered, tokenizer, at, add_generation_prompt=True)["input_ids"]
+            raise ValueError(
+                f"The weight of 0 in the completion of row {row_number} is not read: give the chat as messages."
+            )
+        tokens_of_chats.append(apply_template(chat, offered, tokenizer, row_number)["input_ids"])
+        templated_prompt = apply_template(
+            chat[: len(prompt)], offered, tokenizer, row_number, add_generation_prompt=True
         )
+        tokens_of_prompts.append(templated_prompt["input_ids"])
     return _with_masks(tokens_of_chats, tokens_of_prompts, labels)
 
 
@@ -167,9 +182,10 @@ def _with_masks(joined: list[list[int]], prompts: list[list[int]], labels: bool)
     """Return the tokens, and a mask that is 0 for those with which a prompt begins too, as TRL has it."""
     new_columns = {"input_ids": joined}
     if labels:
-        shared = [common_beginning(tokens, prompt) for tokens, prompt in zip(joined, prompts, strict=True)]
+        shared_beginnings = [common_beginning(tokens, prompt) for tokens, prompt in zip(joined, prompts, strict=True)]
         new_columns["completion_mask"] = [
-            [0] * same + [1] * (len(tokens) - same) for tokens, same in zip(joined, shared, strict=True)
+            [0] * num_shared + [1] * (len(tokens) - num_shared)
+            for tokens, num_shared in zip(joined, shared_beginnings, strict=True)
         ]
     return new_columns
 
@@ -203,24 +219,35 @@ def as_messages(chat: Any, column: str, row: int) -> list[dict[str, Any]]:
             f"The {column} of row {row} must be a list of messages with role and content, not {shown(chat)}."
         )
     messages = []
-    for number, message in enumerate(chat):
-        if (sender := message.get("from")) is not None and message.get("role") is None:
-            if sender not in _ROLES:
-                known = listed(_ROLES)
-                raise ValueError(f"Message {number} of row {row} is from {shown(sender)}; known are {known}.")
-            rest = {name: value for name, value in message.items() if name not in ("from", "value")}
-            message = {"role": _ROLES[sender], "content": message.get("value")} | {
-                name: value for name, value in rest.items() if value is not None
-            }
-        if isinstance(message.get("content"), list):
-            raise ValueError(
-                f"The content of message {number} of row {row} is a list of parts, and only texts are packed: give "
-                "the text itself."
-            )
-        if all(value is None for name, value in message.items() if name not in ("role", *_WEIGHTS)):
-            raise ValueError(f"Message {number} of row {row} has no content.")
+    for number, raw_message in enumerate(chat):
+        message = _with_role(raw_message, number, row)
+        _refuse_no_text(message, number, row)
         messages.append(message)
     return messages
+
+
+def _with_role(message: dict[str, Any], number: int, row: int) -> dict[str, Any]:
+    """Return a message with role and content, also if it has from and value."""
+    sender = message.get("from")
+    if sender is None or message.get("role") is not None:
+        return message
+    if sender not in _ROLES:
+        raise ValueError(f"Message {number} of row {row} is from {shown(sender)}; known are {listed(_ROLES)}.")
+    more_fields = {
+        name: value for name, value in message.items() if name not in ("from", "value") and value is not None
+    }
+    return {"role": _ROLES[sender], "content": message.get("value")} | more_fields
+
+
+def _refuse_no_text(message: dict[str, Any], number: int, row: int) -> None:
+    """Raise a ValueError if the content of a message is empty, or no text."""
+    if isinstance(message.get("content"), list):
+        raise ValueError(
+            f"The content of message {number} of row {row} is a list of parts, and only texts are packed: give the "
+            "text itself."
+        )
+    if all(value is None for name, value in message.items() if name not in ("role", *_WEIGHTS)):
+        raise ValueError(f"Message {number} of row {row} has no content.")
 
 
 def tokenizer_of(folder: str | os.PathLike[str]) -> Any:
@@ -246,15 +273,16 @@ def _chats(chats: list, column: str, tools: list, tokenizer: Any, labels: bool, 
             "so that prompts would be trained on: give it a template that does, or the chats as a column text."
         )
     new_columns: dict[str, list] = {"input_ids": []} | ({"assistant_masks": []} if labels else {})
-    for at, (raw_chat, offered) in enumerate(zip(chats, tools, strict=True), row):
-        chat = as_messages(raw_chat, column, at)
+    for row_number, (raw_chat, offered) in enumerate(zip(chats, tools, strict=True), row):
+        chat = as_messages(raw_chat, column, row_number)
         offered = json.loads(offered) if isinstance(offered, str) else offered
-        templated = apply_template(chat, offered, tokenizer, at, return_assistant_tokens_mask=labels)
-        weights = message_weights(chat, at, labels)
+        templated = apply_template(chat, offered, tokenizer, row_number, return_assistant_tokens_mask=labels)
+        weights = message_weights(chat, row_number, labels)
         if any(weight == 0 for weight in weights.values()):
             prefixes = [_without_nulls(chat[: number + 1]) for number in weights]
-            masks = [_mask_of(prefix, tokenizer, _without_nulls(offered), at) for prefix in prefixes]
-            templated["assistant_masks"] = _weighted(templated["assistant_masks"], masks, list(weights.values()), at)
+            masks = [_mask_of(prefix, tokenizer, _without_nulls(offered), row_number) for prefix in prefixes]
+            assistant_mask = templated["assistant_masks"]
+            templated["assistant_masks"] = _weighted(assistant_mask, masks, list(weights.values()), row_number)
         for name, values in new_columns.items():
             values.append(templated[name])
     return new_columns
@@ -270,18 +298,18 @@ def message_weights(chat: list, row: int, labels: bool) -> dict[int, int]:
     for number, message in enumerate(chat):
         if not isinstance(message, dict):
             continue
-        begin, is_answer = f"message {number} of row {row}", message.get("role") == "assistant"
+        called, is_answer = f"message {number} of row {row}", message.get("role") == "assistant"
         if unread := [name for name in _UNREAD_WEIGHTS if message.get(name) is not None]:
-            raise ValueError(f"The {unread[0]} of {begin} is not read: give each message a weight of 0 or 1 instead.")
+            raise ValueError(f"The {unread[0]} of {called} is not read: give each message a weight of 0 or 1 instead.")
         for name in _WEIGHTS:
             if (weight := message.get(name)) is None:
                 continue
             if isinstance(weight, str) or weight not in (0, 1):
-                raise ValueError(f"The {name} of {begin} must be 0 or 1, not {shown(weight)}.")
+                raise ValueError(f"The {name} of {called} must be 0 or 1, not {shown(weight)}.")
             if weight and not is_answer:
-                raise ValueError(f"The {name} of {begin} must be 0, or left out: only the assistant is trained on.")
+                raise ValueError(f"The {name} of {called} must be 0, or left out: only the assistant is trained on.")
             if not weight and not labels:
-                raise ValueError(f"labels must be True for {begin}, whose {name} is 0.")
+                raise ValueError(f"labels must be True for {called}, whose {name} is 0.")
         if is_answer:
             weights[number] = int(all(message.get(name) in (None, 1) for name in _WEIGHTS))
     return weights
@@ -291,13 +319,13 @@ def _mask_of(chat: list, tokenizer: Any, tools: list | None, row: int) -> np.nda
     """Mark the tokens of a chat that are the assistant's; bool."""
     options = {"tokenize": True, "return_dict": True, "return_assistant_tokens_mask": True}
     try:
-        found = tokenizer.apply_chat_template(chat, tools=tools, **options)
+        templated = tokenizer.apply_chat_template(chat, tools=tools, **options)
     except Exception as error:  # a template raises what its author chose
         raise ValueError(
             f"The weights of row {row} need its first {len(chat)} messages alone, which do not fit the chat template: "
             f"{one_line(str(error), 200)}"
         ) from error
-    return np.asarray(found["assistant_masks"], bool)
+    return np.asarray(templated["assistant_masks"], bool)
 
 
 def _weighted(mask: list[int], prefixes: list[np.ndarray], weights: list[int], row: int) -> list[int]:

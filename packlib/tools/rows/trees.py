@@ -81,7 +81,7 @@ def lay_trees(
     if not isinstance(only, Iterable):
         raise TypeError(f"only must be numbers of rows, as in a list, not {shown(only)}.")
     return _laid(
-        rows, sequences, labels, [whole_number("A number of a row in only", at, 0, len(rows) - 1) for at in only]
+        rows, sequences, labels, [whole_number("A number of a row in only", row, 0, len(rows) - 1) for row in only]
     )
 
 
@@ -127,17 +127,17 @@ class _Laying:
             depth[node] = end = begin + int(self.trees.tokens[node])
             has_head = parent != ROOT and len(children[parent]) > 1
             has_end = len(children[node]) <= 1  # or else the last token stands at the heads of the children
-            first, last = begin - has_head, end - (not has_end)
+            first_place, end_place = begin - has_head, end - (not has_end)
             slot = len(columns["input_ids"])
-            slots_of[node] = slot, slot + last - first
+            slots_of[node] = slot, slot + end_place - first_place
             longest = max(through[node], key=lambda place: len(tokens[place]))
-            columns["input_ids"] += tokens[longest][first:last].tolist()
-            columns["position_ids"] += range(first, last)
-            columns["labels"] += [IGNORED] * (last - first)
+            columns["input_ids"] += tokens[longest][first_place:end_place].tolist()
+            columns["position_ids"] += range(first_place, end_place)
+            columns["labels"] += [IGNORED] * (end_place - first_place)
             for place in through[node]:
-                self._add_labels(place, tokens[place], trained[place], begin, last, slot + begin - first)
-                if begin < len(tokens[place]) <= last:
-                    last_slots[place] = slot + len(tokens[place]) - 1 - first
+                self._add_labels(place, tokens[place], trained[place], begin, end_place, slot + begin - first_place)
+                if begin < len(tokens[place]) <= end_place:
+                    last_slots[place] = slot + len(tokens[place]) - 1 - first_place
             if has_head and node == children[parent][0]:  # predicted from the parent's slots, for all who see these
                 for place in through[parent]:
                     self._add_labels(place, tokens[place], trained[place], begin - 1, begin, slot)
@@ -159,8 +159,8 @@ class _Laying:
         """Add the labels of a sequence from token `begin` to `end`, of which the first stands in `slot`."""
         labeled_places = begin + np.flatnonzero(trained[begin:end])
         slots = (labeled_places - begin + slot).tolist()
-        for at, token in zip(slots, tokens[labeled_places].tolist(), strict=True):
-            self.columns["labels"][at] = token
+        for slot_of_label, token in zip(slots, tokens[labeled_places].tolist(), strict=True):
+            self.columns["labels"][slot_of_label] = token
         self.columns["label_slots"] += slots
         self.columns["label_places"] += labeled_places.tolist()
         self.columns["label_sequences"] += [place] * len(slots)
@@ -357,21 +357,21 @@ class TreeCollator:
             "use_cache": False,
         }
         arguments = {name: value for name, value in inputs.items() if self.form.takes(name)}
-        before = np.cumsum([0, *[len(row["sequences"]) for row in rows[:-1]]]).tolist()
+        sequences_before = np.cumsum([0, *[len(row["sequences"]) for row in rows[:-1]]]).tolist()
 
         def joined(name: str, steps: Iterable[int]) -> Tensor:
             moved = [value + step for row, step in zip(rows, steps, strict=True) for value in row[name]]
             return torch.tensor(moved, dtype=torch.int64)
 
-        begins = range(0, len(rows) * width, width)
+        first_slots = range(0, len(rows) * width, width)
         return TreeBatch(
             arguments,
             columns["labels"],
             [sequence for row in rows for sequence in row["sequences"]],
-            joined("last_slots", begins),
-            joined("label_slots", begins),
+            joined("last_slots", first_slots),
+            joined("label_slots", first_slots),
             joined("label_places", [0] * len(rows)),
-            joined("label_sequences", before),
+            joined("label_sequences", sequences_before),
         )
 
 

@@ -258,6 +258,29 @@ def test_long_batches_of_arrow_are_read_in_parts(monkeypatch):
     assert len(unpacked(pack_dataset("x.arrow", 64))) == 59
 
 
+def test_a_table_of_arrow_with_two_columns_of_one_name_is_refused():
+    table = pa.table([pa.array([IDS]), pa.array([IDS])], names=["input_ids", "input_ids"])
+    with pytest.raises(ValueError, match="The data set has 2 columns named input_ids"):
+        pack_dataset(table, 8)
+
+
+def test_lists_that_arrow_stores_once_and_numbers_are_lists_for_tokens():
+    labels = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0]), pa.array([[-100, 6, 7], [-100, -100, 3]]))
+    table = pa.table({"input_ids": [[5, 6, 7], [1, 2, 3], [5, 6, 7]], "labels": labels})
+    with pa.ipc.new_file("x.arrow", table.schema) as file:
+        file.write_table(table)
+    (row,) = pack_dataset("x.arrow", 9, seed=None)
+    assert row["labels"] == [-100, 6, 7, -100, -100, 3, -100, 6, 7]
+
+
+def test_texts_are_kept_after_a_batch_that_is_left_out_as_a_whole(monkeypatch):
+    from packlib.tools.rows import row_sources
+
+    monkeypatch.setattr(row_sources, "_ROWS", 2)
+    rows = [{"input_ids": IDS * n, "who": f"é{n}"} for n in (1, 9, 9, 9, 1, 1)]
+    assert [row["who"] for row in pack_dataset(rows, 8, overlong="drop", seed=None)] == [["é1", "é1"], ["é1"]]
+
+
 @pytest.mark.parametrize("first, second", [(ANSWER, [2, 0, 1, 1]), ([2, 0, 1, 1], ANSWER), (ANSWER, ANSWER)])
 def test_a_column_is_a_mask_if_all_ranks_have_read_0_and_1(first, second):
     from packlib.tools.rows.row_columns import ColumnReader

@@ -34,7 +34,7 @@ CHATS = [chat(3, 2), chat(9, 3), chat(6, 4), chat(4, 4)]
 
 
 def as_masks(rows):
-    """The same with a mask of the loss in place of the labels."""
+    """The rows with a mask of the loss in place of their labels."""
     return [{"input_ids": row["input_ids"], "loss_mask": [int(one != I) for one in row["labels"]]} for row in rows]
 
 

@@ -29,6 +29,7 @@ WORDS = ["?", "user", "assistant", "system", "end", "think", "so", *"abcdefgh", 
 
 
 def tokenizer(template=DROPS_REASONING):
+    """A tokenizer of words, whose chat template writes the reasoning of the last answer only."""
     made = Tokenizer(models.WordLevel({word: at for at, word in enumerate(WORDS)}, unk_token="?"))
     made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(tokenizer_object=made, chat_template=template)
@@ -76,7 +77,7 @@ def turns_of(row):
 
 
 def as_generated(chat):
-    """The same from the chat alone, without the template."""
+    """The words of each turn as `turns_of` has them, from the chat alone, without the template."""
     history, found = "", []
     for asked, answer in zip(chat[::2], chat[1::2], strict=True):
         history += f"user {asked['content']} end assistant "

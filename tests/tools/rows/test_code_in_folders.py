@@ -35,6 +35,7 @@ def asked(folder, *command):
 
 
 def with_evil(folder, files):
+    """Make a folder with code that would leave a trace if it ran; return the file that would then be there."""
     folder.mkdir()
     ran = folder.parent / "ran"
     (folder / "evil.py").write_text(EVIL.format(str(ran)))

@@ -28,6 +28,7 @@ CHATS = [
 
 
 def tokenizer(template=TEMPLATE, **special):
+    """A tokenizer of eleven words, whose chat template says which tokens are the assistant's."""
     words = ["?", "user", "end", "one", "two", "three", "tools", "1", "named", "bob", "</s>"]
     made = Tokenizer(models.WordLevel({word: at for at, word in enumerate(words)}, unk_token="?"))
     made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -35,11 +36,13 @@ def tokenizer(template=TEMPLATE, **special):
 
 
 def of(source, rows):
+    """The rows as the kind of data set that `source` names."""
     whole = Dataset.from_list(rows)
     return {"dataset": whole, "rows": rows, "stream": whole.to_iterable_dataset()}[source]
 
 
 def became(packed):
+    """What became of each column, as the packed rows say."""
     return json.loads(packed.info.description)["columns"]
 
 

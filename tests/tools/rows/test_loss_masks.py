@@ -26,10 +26,12 @@ NEXT = [0, 1, 0, 1, 1, 0]  # the same, of the token after each
 
 
 def known(name):
+    """The values of a mask of this name that lets the same tokens be trained on, whatever its 1 means."""
     return PROMPT if name == "prompt_mask" else ANSWER
 
 
 def tokenizer(template=MARKED):
+    """That of the other tests, but for where an answer ends."""
     return tokenizer_with(template)
 
 
@@ -208,6 +210,7 @@ def test_audit_names_a_mask_that_trains_on_nothing(tmp_path, name):
 
 
 def chat(*weights, key="weight"):
+    """A chat with an answer for each weight; None for an answer that has none."""
     turns = []
     for at, weight in enumerate(weights):
         own = {} if weight is None else {key: weight}

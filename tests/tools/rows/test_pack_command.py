@@ -278,6 +278,7 @@ SIGNALS = {signal.SIGINT: (130, "stopped"), signal.SIGTERM: (143, "terminated")}
 
 
 def stopped(where, number, *arguments):
+    """Run the command, which gets signal `number` where `where` says."""
     run = [sys.executable, "-c", STOPPED, "pack", "x.parquet", *arguments]
     environment = {**os.environ, "WHERE": where, "SIGNAL": str(int(number))}
     return subprocess.run(run, env=environment, capture_output=True, text=True)

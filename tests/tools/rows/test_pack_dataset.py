@@ -64,10 +64,12 @@ def unpacked(packed):
 
 
 def without_mask(rows):
+    """The rows without their attention mask, sorted, so that they compare in any order."""
     return sorted(({name: row[name] for name in row if name != "attention_mask"} for row in rows), key=repr)
 
 
 def as_float32(rows):
+    """The rows with their scores rounded as a column of 32 bits holds them."""
     return [{**row, "score": np.float32(row["score"]).tolist()} for row in rows]
 
 

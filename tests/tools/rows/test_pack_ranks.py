@@ -39,6 +39,7 @@ def place(tmp_path, monkeypatch):
 
 
 def on_ranks(ranks, *arguments, **environment):
+    """Run `packlib pack` on so many ranks by torchrun."""
     run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "command.py"]
     environment = {**os.environ, "KILLED_RANK": "none", "PYTHONPATH": os.pathsep.join(sys.path), **environment}
     return subprocess.run([*run, "pack", *arguments], capture_output=True, text=True, env=environment, timeout=200)
@@ -74,7 +75,7 @@ def test_ranks_go_on_when_one_was_killed(capsys):
 
 
 def told(rank, place):
-    """What a rank is told that packs into files with others."""
+    """The error that a rank gets which packs into files together with others."""
     try:
         pack_parquet(f"{place}/shards/*.parquet", f"{place}/out", 64, False, packs_per_file=3, ranks=Collectives())
     except RankError as error:

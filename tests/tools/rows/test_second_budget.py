@@ -24,6 +24,7 @@ OPTIONS = ["--max-length", "64", "--no-progress", "--out", "no.parquet"]
 
 
 def rows(tokens=TOKENS, patches=PATCHES):
+    """A row for each pair of a number of tokens and one of patches."""
     return [
         {"input_ids": [7] * int(length), "patches": int(patch), "number": at}
         for at, (length, patch) in enumerate(zip(tokens, patches, strict=True))
@@ -132,6 +133,7 @@ def test_an_audit_counts_both_budgets(capsys):
 
 
 def least(sizes, budget):
+    """The lower bound on packs if this were the only budget."""
     return plan(sizes[sizes > 0], budget, "lpfhp").lower_bound
 
 

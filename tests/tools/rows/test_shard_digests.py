@@ -45,11 +45,12 @@ def flipped(path):
 
 
 def rewritten(path):
-    """By a tool that has other settings: the same rows in other bytes."""
+    """The file is written again with other settings, as another tool would: the same rows in other bytes."""
     pq.write_table(pq.read_table(path).slice(0, 3), path, compression="zstd")
 
 
 def swapped(path):
+    """The first two files have each other's content."""
     second = sorted(path.parent.glob("*.parquet"))[1]
     first, other = path.read_bytes(), second.read_bytes()
     path.write_bytes(other)

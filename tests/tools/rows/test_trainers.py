@@ -48,13 +48,14 @@ def rows(kind, folder):
 
 
 def a_model(kind):
+    """A small model in double precision, always with the same weights."""
     torch.manual_seed(0)
     own = LlamaForCausalLM(LlamaConfig(**SMALL)) if kind == "causal" else BertForMaskedLM(BertConfig(**SMALL, **OFF))
     return own.double()
 
 
 def find_ranks(rank, ranks):
-    """As torchrun sets them, where accelerate looks."""
+    """Set the rank in the environment, as torchrun does, where accelerate looks for it."""
     if ranks > 1:
         os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks)}
         os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}

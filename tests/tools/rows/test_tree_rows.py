@@ -55,6 +55,7 @@ def deep_trees():
 
 
 def in_rows(*, apart=None):
+    """The trees packed, some of them into several rows; and those rows laid out."""
     sequences, groups, labels = deep_trees()
     rows = pack_trees(sequences, groups, ROW, apart=apart)
     assert rows.split_trees > 0
@@ -62,6 +63,7 @@ def in_rows(*, apart=None):
 
 
 def of_family(family, backend="eager"):
+    """A small causal model of this family of transformers."""
     config = small_config("causal", family)
     config._attn_implementation = backend
     model = getattr(transformers, MAPPINGS["causal"][family])(config).double().eval()
@@ -79,6 +81,7 @@ def alone(model, number):
 
 
 def gradients(model, loss):
+    """The gradients of all weights in one flat tensor; 0 for a weight that the loss does not depend on."""
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     found = torch.autograd.grad(loss, trained, allow_unused=True)
     return torch.cat([torch.zeros(one.numel()) if g is None else g.flatten() for g, one in zip(found, trained)])  # noqa: B905

@@ -47,6 +47,7 @@ def place(tmp_path, monkeypatch):
 
 
 def started(code, *arguments):
+    """Start `packlib pack` in a process that runs `code`, and do not wait for it."""
     return subprocess.Popen(
         [sys.executable, "-c", code, "pack", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
