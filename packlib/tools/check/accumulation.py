@@ -313,6 +313,9 @@ def _fault_of_the_update(trial: _Trial, measured: _Measured) -> Finding | None:
         return _failed(evidence, "ranks")
     if update.steps > 1:
         return _failed(f"{evidence} The optimizer steps {update.steps} times.", "each updates")
+    if update.idle_copies and not update.steps and not update.unseen:
+        evidence += f" It steps {update.idle_copies} copies of parameters, of which none has a gradient."
+        return _failed(evidence, "copy")
     if not update.applied.any() and not update.steps and update.unseen:
         unseen = f"{update.unseen} {'tensor' if update.unseen == 1 else 'tensors'}"
         return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_UNSEEN.format(unseen=unseen)}")

@@ -202,7 +202,7 @@ def diagnose_leak(checked: CheckedBatch) -> Diagnosis:
         elif called.share_rows:  # which may be an attention: no rank has all of it to be cut
             causes = ["shared rows"]
         elif checked.own_leak("later"):
-            causes = ["state", "rows"]
+            causes = ["mixed"]
     return Diagnosis(causes, place)
 
 

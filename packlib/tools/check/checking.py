@@ -244,7 +244,7 @@ def _ask(
     questions: list[Callable[[], Iterable[Finding]]] = [
         lambda: [determinism(checked), tokens(checked, weighing.whole.loss.concerned)],
         lambda: isolation(checked, diagnosis),
-        lambda: [padding(checked), positions(checked, diagnosis), sameness(checked, diagnosis)],
+        lambda: [padding(checked, diagnosis), positions(checked, diagnosis), sameness(checked, diagnosis)],
         lambda: loss_questions(checked, weighing, diagnosis is not None),
         lambda: [*accumulation(checked, weighing, step), *next_update(checked, weighing, step)],
         lambda: [*without_labels(checked, step), *training(checked), *lacking(checked)],

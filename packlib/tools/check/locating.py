@@ -55,6 +55,9 @@ def locate(ids: np.ndarray, sequences: Sequence[np.ndarray]) -> list[Piece]:
     longest_first = sorted(range(len(sequences)), key=lambda index: -len(sequences[index]))
     for index in longest_first:  # as they are, before another that begins with the same prompt is taken for them
         search.claim(index, search.missing[index], len(sequences[index]))
+    for index in longest_first:  # that were cut, before one of them is taken to go on in the next by an equal token
+        if search.missing[index].all():
+            search.claim(index, search.missing[index], (len(sequences[index]) + 1) // 2, unbroken=True)
     for index in longest_first:
         if search.missing[index].all():
             search.claim(index, search.missing[index], (len(sequences[index]) + 1) // 2)
@@ -89,11 +92,12 @@ class _Search:
         self.missing = [np.ones(len(content), bool) for content in sequences]
         self.pieces = list[Piece]()
 
-    def claim(self, index: int, unclaimed: np.ndarray, minimum: float) -> bool:
+    def claim(self, index: int, unclaimed: np.ndarray, minimum: float, unbroken: bool = False) -> bool:
         """Make a piece of the longest line of free slots that hold tokens of a sequence, if it has `minimum` slots.
 
         Args:
             unclaimed: which tokens of the sequence the piece may have; those that it gets are set to False.
+            unbroken: whether none of the tokens between may be replaced.
 
         Returns:
             Whether there is such a line.
@@ -107,6 +111,8 @@ class _Search:
         )
         longest = counts.argmax()
         slots_in_line = slots[line_of.ravel() == longest]
+        if unbroken:
+            slots_in_line = max(np.split(slots_in_line, np.flatnonzero(np.diff(slots_in_line) != 1) + 1), key=len)
         if len(slots_in_line) < minimum:
             return False
         start = lines[1, longest]

@@ -427,13 +427,13 @@ def _more_than_size(weighing: Weighing, evidence: str, spoiled_heads: bool) -> F
     """Answer where a rule fits what sequences weigh, and their gradients change in more than their size."""
     checked, loss = weighing.checked, weighing.whole.loss
     through_scores = weighing.whole.deviation_through_scores
-    if _learns_from_others(weighing):
-        return Finding.failed("mean", f"{evidence}, and with the labels of another sequence.", "other labels")
     if any(checked.differing_in(unpacked_loss.batch) for unpacked_loss in weighing.whole.unpacked_losses.values()):
         evidence += ": a sequence has other outputs in a later batch of its own"
         return Finding.failed("mean", f"{evidence}.", "later batch")
     if loss.certain and loss.value and loss.beside < 3e-6:
         return Finding.failed("mean", f"{evidence}: the loss agrees and its gradients do not.", "gradients alone")
+    if _learns_from_others(weighing):
+        return Finding.failed("mean", f"{evidence}, and with the labels of another sequence.", "other labels")
     if through_scores is not None and through_scores > weighing.limit:
         return _asked_otherwise(weighing, evidence)
     return _besides_the_scores(weighing, evidence, spoiled_heads)

@@ -11,6 +11,8 @@ from packlib.tools.check.collated_batch import CheckedBatch, found_in
 from packlib.tools.check.findings import FAILED, INCONCLUSIVE, NOT_ASKED, PASSED, Finding
 from packlib.tools.check.locating import MASK, POSITIONS, Piece, has_slots, is_mask, restarting
 
+_MIXING = {"rows", "mixed", "state", "convolution", "counted", "ids before"}  # causes that may take in padding as well
+
 
 def determinism(checked: CheckedBatch) -> Finding:
     """Find out if two calls with one batch give the same, with one seed and with another."""
@@ -167,7 +169,8 @@ def lacking(checked: CheckedBatch) -> Iterator[Finding]:
         yield Finding("windows", NOT_ASKED, f"{evidence}{advice}.")
 
 
-def padding(checked: CheckedBatch) -> Finding:
+def padding(checked: CheckedBatch, diagnosis: Diagnosis | None) -> Finding:
+    """Find out if tokens depend on padding."""
     slopes, slots = checked.own_slopes, checked.padding
     if not len(slots):
         return Finding("padding", NOT_ASKED, _lacks(checked, checked.shape_of_all.padding > 0, "padding"))
@@ -183,7 +186,10 @@ def padding(checked: CheckedBatch) -> Finding:
     evidence = f"Tokens depend on the {len(slots)} slots of padding by a {kind} of {strength:.2g}."
     if strength <= limit:
         return Finding("padding", PASSED, evidence)
-    return Finding.failed("padding", evidence, "nan" if np.isnan(strength) else "padding")
+    if np.isnan(strength):
+        return Finding.failed("padding", evidence, "nan")
+    is_mixed = diagnosis is not None and not _MIXING.isdisjoint(diagnosis.causes)
+    return Finding.failed("padding", evidence, "padding mixed" if is_mixed else "padding")
 
 
 def positions(checked: CheckedBatch, diagnosis: Diagnosis | None) -> Finding:

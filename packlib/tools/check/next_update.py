@@ -38,7 +38,10 @@ def next_update(checked: CheckedBatch, weighing: Weighing, step: Callable | None
         return
     own_batches = [batches[dist.get_rank()]] if parted else batches
     first, *later = record_updates(checked, parameters, [own_batches] * _UPDATES, step)
-    if any(update.searches or not bool(update.applied.isfinite().all()) for update in (first, *later)):
+    has_idle_copies = any(update.idle_copies for update in (first, *later))
+    if has_idle_copies or any(
+        update.searches or not bool(update.applied.isfinite().all()) for update in (first, *later)
+    ):
         yield Finding(_QUESTION, NOT_ASKED, "What step applies is not known: see accumulation.")
         return
     if not first.steps or not all(update.steps for update in later):

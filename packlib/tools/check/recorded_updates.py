@@ -56,6 +56,7 @@ class RecordedUpdate:
         rate_moved: whether a rate was another one at a later micro-batch than at the first.
         left: what the step made of buffers and frozen parameters after it had called the model for the last time; 0 of
             those that it moves after each micro-batch, as statistics that follow them.
+        idle_copies: how many tensors optimizers stepped that are copies of parameters and have no gradient.
         unseen: how many tensors optimizers stepped that are neither the model's parameters nor copies of them.
     """
 
@@ -74,6 +75,7 @@ class RecordedUpdate:
     rates: tuple[float, ...]
     rate_moved: bool
     left: Tensor
+    idle_copies: int
     unseen: int
 
     def is_finite(self) -> bool:
@@ -187,6 +189,7 @@ class _Recorder:
         self.moved_of_held = dict[nn.Parameter, bool]()
         self.drifted = set[nn.Parameter]()
         self.optimizers = list[torch.optim.Optimizer]()
+        self.idle_copies = set[Tensor]()
         self.searches = False
         self.rates = list[float]()
         self.rates_at_first: list[float] | None = None
@@ -253,6 +256,7 @@ class _Recorder:
             rates=tuple(self.rates),
             rate_moved=self.rate_moved,
             left=self._left(),
+            idle_copies=len(self.idle_copies),
             unseen=sum(p is None for p in self.original_of.values()),
         )
 
@@ -354,6 +358,8 @@ class _Recorder:
             if tensor.grad is not None:
                 self._reach(p)
                 self.taken[p].append(sampled_numbers(p, tensor.grad))
+            elif tensor is not p:
+                self.idle_copies.add(tensor)
 
     def _original(self, tensor: Tensor) -> nn.Parameter | None:
         """Return the parameter that an optimizer has a copy of, as in another precision; None if it has no such copy.

@@ -191,18 +191,22 @@ class Loss:
         """The factors by slot, shape (N, 1), if they are known."""
         return torch.from_numpy(self.factor)[:, None] if self.certain else None
 
+    @cached_property
+    def _batch_labels(self) -> np.ndarray | None:
+        """The labels that the batch has for each slot, shape (N,); None if it has none."""
+        labels = self.batch.get("labels")
+        return labels.flatten().cpu().numpy() if has_slots(labels, self.batch["input_ids"]) else None  # type: ignore[union-attr]
+
     @property
     def carried(self) -> np.ndarray:
         """Shape (N,), whether the batch holds the label of each slot, at the slot or where the label stands."""
-        labels = self.batch.get("labels")
-        if not isinstance(labels, Tensor) or labels.shape != self.batch["input_ids"].shape:
+        labels = self._batch_labels
+        if labels is None:
             return np.ones(len(self.owner), bool)
-        flat_labels = labels.flatten().cpu().numpy()
-        return (flat_labels == self.expected_target) | (np.roll(flat_labels, -self.shift) == self.expected_target)
+        return (labels == self.expected_target) | (np.roll(labels, -self.shift) == self.expected_target)
 
     def _labels(self, piece: Piece) -> np.ndarray:
         row = self.checked.sequences[piece.sequence]
-        batch_labels = self.batch.get("labels")
         ids = np.asarray(row["input_ids"])
         labels = np.asarray(row.get("labels", ids))
         if "labels" in row and labels.shape == ids.shape:
@@ -210,9 +214,8 @@ class Loss:
         trained = trained_in_row(row, len(ids))
         if trained is not None:
             return np.where(trained, ids, IGNORED)[piece.offsets]
-        if not self.checked.causal and has_slots(batch_labels, self.batch["input_ids"]):
-            # masked by the collator, whose labels are all there is
-            return batch_labels.flatten()[piece.slots].cpu().numpy()  # type: ignore[union-attr]
+        if not self.checked.causal and self._batch_labels is not None:
+            return self._batch_labels[piece.slots]  # masked by the collator, whose labels are all there is
         return ids[piece.offsets]
 
     def ahead(self, values: np.ndarray, shift: int) -> np.ndarray:
@@ -241,8 +244,10 @@ class Loss:
         targets = self.ahead(self.label, self.shift)
         for piece in self.pieces if self.shift == 1 and self.checked.causal else []:
             end = len(self.checked.sequences[piece.sequence]["input_ids"]) - 1
-            if piece.offsets[-1] == end - 1:  # the last token is a target alone
-                targets[piece.slots[-1]] = self._labels(Piece(piece.sequence, piece.slots[-1:], np.array([end])))[0]
+            if piece.offsets[-1] == end - 1:  # the last token is a target alone, or it was cut off
+                label = self._labels(Piece(piece.sequence, piece.slots[-1:], np.array([end])))[0]
+                if self._batch_labels is None or self._batch_labels[piece.slots[-1]] == label:
+                    targets[piece.slots[-1]] = label
         return targets
 
 
