@@ -13,7 +13,7 @@ from packlib.arguments import depth_limit, listed, number, one_of, percent, show
 from packlib.bars import progress_bar, wanted
 from packlib.lengths import LengthHistogram
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, count_lengths
-from packlib.lengths.overlong import OVERLONG, Overlong
+from packlib.lengths.overlong import OVERLONG, CutRule, Overlong
 from packlib.packing import plan
 from packlib.packing.search.sums import direct_bound
 from packlib.tools.auditing.audit_waits import waiting_of
@@ -116,31 +116,12 @@ def audit(
     keep_contents = opened is not None and opened.has_tokens and packed.tokens
     cost = (work or Work.decoder()) if ranks > 1 and not joined else None
     totals = _PackTotals(packed, None if joined else top, wanted(progress), cost, keep_contents, {**MASKS, **words})
-    longest = totals.longest if top is None or totals.longest == top + 1 else top
-    read_source = (
-        None if opened is None else opened.read(keep_contents, rule, longest, totals.token_counts is not None)
-    )
-    if read_source is not None and packed.kind == NEMO:
-        read_source = replace(read_source, lengths=_without_one(read_source.lengths))
+    read_source = _read_source(opened, totals, keep_contents, rule, top)
     slots = top or totals.widest
-    packs, tokens = totals.packs, totals.tokens
-    if joined and totals.tokens:
-        packs = (totals.tokens - 1) // slots
-        tokens = packs * slots
-    if packs < 1 or not totals.tokens:
-        raise ValueError(
-            f"{packed.name} must fill a pack, not hold {totals.packs:,} rows with {totals.tokens:,} tokens."
-        )
+    packs, tokens = _packs_and_tokens(totals, slots)
 
     packed_sequences = None if opened is None or read_source is None else totals.sequences_beside(opened, read_source)
-    lengths = None if read_source is None else read_source.lengths
-    if lengths is not None and packed_sequences and packed_sequences.last_labels:
-        lengths = _without_one(lengths)
-    findings = _Findings(
-        totals.problems(slots),
-        totals.unknown(packed_sequences is not None and packed_sequences.contents is not None),
-        totals.notes(lengths),
-    )
+    findings = _findings_of_packs(totals, slots, read_source, packed_sequences)
     if joined:
         findings.notes.append(
             f"Megatron joins the sequences in an order of its own and cuts that every {slots:,} tokens, which leaves "
@@ -218,6 +199,40 @@ def _check_source(source: Any, column: str | None, overlong: Overlong) -> None:
         raise ValueError(f"overlong must be left out without a source, not {shown(overlong)}.")
 
 
+def _read_source(
+    opened: OpenSource | None, totals: "_PackTotals", keep_contents: bool, rule: CutRule | None, top: int | None
+) -> ReadSource | None:
+    """Read the source as packs should hold it: cut by the rule that was meant, and as NeMo counts its sequences.
+
+    Args:
+        top: slots of a pack, as the caller gives them.
+    """
+    if opened is None:
+        return None
+    longest = totals.longest if top is None or totals.longest == top + 1 else top
+    read_source = opened.read(keep_contents, rule, longest, totals.token_counts is not None)
+    if totals.packed.kind == NEMO:
+        return replace(read_source, lengths=_without_one(read_source.lengths))
+    return read_source
+
+
+def _packs_and_tokens(totals: "_PackTotals", slots: int) -> tuple[int, int]:
+    """Return how many packs there are, and their tokens; of Megatron's index, those that a loader will make.
+
+    Raises:
+        ValueError: if there is no whole pack.
+    """
+    packs, tokens = totals.packs, totals.tokens
+    if totals.packed.kind == MEGATRON and totals.tokens:
+        packs = (totals.tokens - 1) // slots
+        tokens = packs * slots
+    if packs < 1 or not totals.tokens:
+        raise ValueError(
+            f"{totals.packed.name} must fill a pack, not hold {totals.packs:,} rows with {totals.tokens:,} tokens."
+        )
+    return packs, tokens
+
+
 @dataclass
 class _Findings:
     """Sentences about the packs, as an audit returns them."""
@@ -225,6 +240,17 @@ class _Findings:
     problems: list[str]
     unknown: list[str]
     notes: list[str]
+
+
+def _findings_of_packs(
+    totals: "_PackTotals", slots: int, read_source: ReadSource | None, packed_sequences: PackedSequences | None
+) -> _Findings:
+    """Say what the packs show by themselves, and which notes the lengths of the source answer."""
+    lengths = None if read_source is None else read_source.lengths
+    if lengths is not None and packed_sequences and packed_sequences.last_labels:
+        lengths = _without_one(lengths)
+    are_found = packed_sequences is not None and packed_sequences.contents is not None
+    return _Findings(totals.problems(slots), totals.unknown(are_found), totals.notes(lengths))
 
 
 def _refuse_unknown_masks(words: Mapping[str, MaskWord], packed: PackedData, source: OpenSource | None) -> None:

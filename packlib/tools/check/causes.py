@@ -1,7 +1,8 @@
-"""Why a sequence sees another one: what is thought to be wrong is put right, and the leak is gone or it is not.
+"""Why a sequence sees another one: something is put right, and the leak stops or it does not.
 
-First by force, in the operations: if the leak is gone when every softmax over keys (or every convolution) stops at the
-borders, it was that; if it stays, a state carries it. Then, for attention, in the batch, which says how to mend it.
+First the operations of the model are changed: every softmax over keys, or every convolution, is cut at the borders of
+sequences (`Cut`). If the leak stops, it came by these operations; if it stays, a state carries it. A leak by attention
+is then looked for in the batch, of which one field after another is put right (`_cures`): that says how to mend it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +24,7 @@ _NO_MASK = "none", "run on", "ones", "mask", "attention"
 
 
 class Cut(TorchDispatchMode):
-    """In here attention, or convolutions, keep sequences apart whatever the model does.
+    """A context in which attention, or convolutions, keep sequences apart whatever the model does.
 
     Used with `SDPBackend.MATH`, which computes every attention of torch with a softmax.
 
@@ -33,7 +34,8 @@ class Cut(TorchDispatchMode):
 
     Attributes:
         kernel: how many slots a convolution that was cut reaches back.
-        seen: pairs (slot that looks, slot of another sequence that it sees), from the first attention that has any.
+        seen_pairs: pairs (slot that looks, slot of another sequence that it sees), from the first attention that has
+            any.
     """
 
     def __init__(self, owner: np.ndarray, operations: str) -> None:
@@ -135,12 +137,19 @@ def additive(allowed: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 class Diagnosis(NamedTuple):
-    """Names in causes.csv, where in the model, and the batch that is changed so that nothing leaks, if there is one."""
+    """Why sequences of a batch see others.
+
+    Attributes:
+        causes: names of rows of causes.csv, which has their sentences.
+        place: the part of the model in which sequences meet first; empty if no part shows it.
+        cured: the batch, changed so that nothing leaks; None if no change is known.
+        name: the field of the batch that is to blame, if it is a field of the collator's own.
+    """
 
     causes: list[str]
     place: str
     cured: dict | None = None
-    name: str = ""  # of the field of the batch that is to blame
+    name: str = ""
 
 
 def diagnose_leak(checked: CheckedBatch) -> Diagnosis:
@@ -156,58 +165,106 @@ def diagnose_leak(checked: CheckedBatch) -> Diagnosis:
     5. For attention, the batch is put right in one way after another (`_cures`). The first that stops the leak says
        what is wrong with the batch.
     """
-    called = checked.called
-    batch = checked.batch
-    owner = checked.owner
-    place, reach = meeting(called, batch, [piece.slots for piece in checked.pieces], owner)
-
-    def leaks(batch: dict, cut: Cut | None = None) -> bool:
-        if cut is None:
-            return called.runs(batch) is None or checked.leak(checked.moves(batch), checked.slopes(batch)) is not None
-        limit = max(10 * checked.noise[0], 2e-6)  # what is cut moves nothing, not even by rounding
-        with sdpa_kernel(SDPBackend.MATH), cut:
-            return bool((checked.moves(batch)[~np.eye(len(checked.pieces), dtype=bool)] > limit).any())
-
-    by_gradient = checked.leak(None, checked.slopes(batch))  # of evaluation alone
-    if by_gradient and not checked.leak(checked.own_moves, None):
-        if by_gradient.strength > 1e3 * checked.least:
-            return Diagnosis(["backward"], place)
-        if checked.call.outputs.element_size() == 2:
-            return Diagnosis(["faint"], place)  # which is less than what half precision rounds off
-
-    if checked.own_leak("another row"):
-        return Diagnosis(["rows"], place)
-
-    if not leaks(batch):
-        with called.mode(train=True):
-            stops = leaks(batch) and not leaks(batch, Cut(owner, "attention and convolution"))
-        return Diagnosis(["training" if stops else "rows"], place)
-
-    cuts = {name: Cut(owner, name) for name in ("attention", "convolution", "attention and convolution")}
-    leak_stops_with = next((name for name, cut in cuts.items() if not leaks(batch, cut)), "state")
-    if leak_stops_with == "convolution" and reach > cuts["convolution"].kernel:
-        leak_stops_with = "state and convolution"  # the state faded to less than rounding
-    causes = [name for name in ("state", "convolution") if name in leak_stops_with]
-
-    if "attention" in leak_stops_with:
-        cures_that_work = (cure for cure in _cures(checked) if not leaks(cure[1]))
-        cause, cured, field = next(cures_that_work, ("attention", None, ""))
-        cause = _of_attention(checked, cuts["attention"].seen_pairs, cause, not causes)
-        return Diagnosis([cause, *causes], place, cured, field)
-    if causes == ["state"]:
-        if checked.own_slopes is not None and not checked.leak(None, checked.own_slopes):
-            causes = ["ids before" if _reads_ids_before(checked) else "counted"]  # a state would pass gradients on
-            if checked.own_leak("later"):
-                causes.append("rows")
-        elif called.share_rows:  # which may be an attention: no rank has all of it to be cut
-            causes = ["shared rows"]
-        elif checked.own_leak("later"):
-            causes = ["mixed"]
-    return Diagnosis(causes, place)
+    slots = [piece.slots for piece in checked.pieces]
+    place, reach = meeting(checked.called, checked.batch, slots, checked.owner)
+    cause = _of_gradients_alone(checked)
+    if cause is None and checked.own_leak("another row"):
+        cause = "rows"
+    if cause is None and not _leaks(checked, checked.batch):  # `own_leak` asks in training as well
+        cause = _of_training(checked)
+    return Diagnosis([cause], place) if cause is not None else _by_cuts(checked, place, reach)
 
 
-def _cures(checked: CheckedBatch) -> Iterator[tuple[str, dict, str]]:
-    """Yield ways to put the batch right: the cause that each would prove, the cured batch, and the field to blame.
+def _leaks(checked: CheckedBatch, batch: dict, cut: Cut | None = None) -> bool:
+    """Return whether a sequence of a batch sees another one, as the model is set; True if the model refuses the batch.
+
+    Args:
+        cut: what keeps sequences apart while the model is called.
+    """
+    if cut is None:
+        refuses = checked.called.runs(batch) is None
+        return refuses or checked.leak(checked.moves(batch), checked.slopes(batch)) is not None
+    limit = max(10 * checked.noise[0], 2e-6)  # what is cut moves nothing, not even by rounding
+    with sdpa_kernel(SDPBackend.MATH), cut:
+        moves_of_others = checked.moves(batch)[~np.eye(len(checked.pieces), dtype=bool)]
+    return bool((moves_of_others > limit).any())
+
+
+def _of_gradients_alone(checked: CheckedBatch) -> str | None:
+    """Name the cause if gradients leak and outputs do not; None if outputs leak, too."""
+    by_gradient = checked.leak(None, checked.slopes(checked.batch))  # of evaluation alone
+    if by_gradient is None or checked.leak(checked.own_moves, None):
+        return None
+    if by_gradient.strength > 1e3 * checked.least:
+        return "backward"
+    is_half = checked.call.outputs.element_size() == 2
+    return "faint" if is_half else None  # which is less than what half precision rounds off
+
+
+def _of_training(checked: CheckedBatch) -> str:
+    """Name the cause of a leak that only training has: what attention or convolutions see, or statistics of a batch."""
+    with checked.called.mode(train=True):
+        by_operations = _leaks(checked, checked.batch) and not _leaks(
+            checked, checked.batch, Cut(checked.owner, "attention and convolution")
+        )
+    return "training" if by_operations else "rows"
+
+
+def _by_cuts(checked: CheckedBatch, place: str, reach: int) -> Diagnosis:
+    """Cut operations of the model at the borders, one kind after another, to see which of them the leak comes by.
+
+    Args:
+        place, reach: as `meeting` finds them.
+    """
+    cuts = {name: Cut(checked.owner, name) for name in ("attention", "convolution", "attention and convolution")}
+    stopping = next((name for name, cut in cuts.items() if not _leaks(checked, checked.batch, cut)), None)
+    by_attention = stopping is not None and "attention" in stopping
+    causes = []
+    if stopping is None:
+        causes = ["state"]
+    elif stopping == "convolution" and reach > cuts["convolution"].kernel:
+        causes = ["state", "convolution"]  # the state faded to less than rounding
+    elif "convolution" in stopping:
+        causes = ["convolution"]
+
+    if by_attention:
+        working = (cure for cure in _cures(checked) if not _leaks(checked, cure.batch))
+        cure = next(working, None)
+        proven = "attention" if cure is None else cure.cause
+        cause = _of_attention(checked, cuts["attention"].seen_pairs, proven, only_attention=not causes)
+        if cure is None:
+            return Diagnosis([cause, *causes], place)
+        return Diagnosis([cause, *causes], place, cure.batch, cure.field)
+    return Diagnosis(_of_state(checked) if causes == ["state"] else causes, place)
+
+
+def _of_state(checked: CheckedBatch) -> list[str]:
+    """Name the causes of a leak that stays where every attention and every convolution is cut."""
+    gradients_leak = checked.own_slopes is None or checked.leak(None, checked.own_slopes)
+    if not gradients_leak:  # a state would pass gradients on
+        causes = ["ids before" if _reads_ids_before(checked) else "counted"]
+        return [*causes, "rows"] if checked.own_leak("later") else causes
+    if checked.called.share_rows:  # which may be an attention: no rank has all of it to be cut
+        return ["shared rows"]
+    return ["mixed" if checked.own_leak("later") else "state"]
+
+
+class Cure(NamedTuple):
+    """A way to put a batch right.
+
+    Attributes:
+        cause: what it proves if the leak stops: the name of a row of causes.csv.
+        batch: the batch that is put right.
+        field: the field of the collator's own that is to blame; else empty.
+    """
+
+    cause: str
+    batch: dict
+    field: str = ""
+
+
+def _cures(checked: CheckedBatch) -> Iterator[Cure]:
+    """Yield ways to put the batch right.
 
     The order is part of the diagnosis, for only the first that stops the leak counts: what changes the batch least
     comes first. That is
@@ -219,40 +276,52 @@ def _cures(checked: CheckedBatch) -> Iterator[tuple[str, dict, str]]:
     """
     batch = checked.batch
     ids = checked.ids
-    pieces = checked.pieces
     dtype = checked.call.outputs.dtype
     masks = [name for name, value in batch.items() if is_mask(value, ids)]
     for name in masks:
         if batch[name].dtype == torch.bool:
-            yield "boolean", {**batch, name: additive(batch[name], dtype)}, ""
+            yield Cure("boolean", {**batch, name: additive(batch[name], dtype)})
 
-    wrong = "mask" if masks else "ones" if MASK in batch else "none"
+    cause = _fault_of_borders(checked, masks)
     if not masks:
-        positions = restarting(ids, pieces)
-        if wrong == "none" and POSITIONS in batch:
-            ahead = (batch[POSITIONS] - positions).flatten()[np.concatenate([piece.slots for piece in pieces])]
-            wrong = "run on" if bool((ahead != ahead[0]).any()) else wrong
         cache_off = {"use_cache": False}
         unmasked = {name: value for name, value in batch.items() if name != MASK}
-        restarted = {**unmasked, POSITIONS: positions}
-        yield "cache", {**batch, **cache_off}, ""
+        restarted = {**unmasked, POSITIONS: restarting(ids, checked.pieces)}
+        yield Cure("cache", {**batch, **cache_off})
         for cured in (unmasked, {**unmasked, **cache_off}, restarted, {**restarted, **cache_off}):
-            yield wrong, cured, ""
+            yield Cure(cause, cured)
 
     standard_fields = ("input_ids", "labels", MASK, POSITIONS)
     for name, value in batch.items():
-        if (
-            name not in standard_fields
-            and has_slots(value, ids)
-            and not value.is_floating_point()
-            and len(value.unique()) > 1
-        ):
-            yield "again", {**batch, name: torch.from_numpy(checked.owner + 1).to(value).view_as(value)}, name
+        if name in standard_fields or not has_slots(value, ids):
+            continue
+        if not value.is_floating_point() and len(value.unique()) > 1:
+            numbers = torch.from_numpy(checked.owner + 1).to(value).view_as(value)
+            yield Cure("again", {**batch, name: numbers}, name)
 
-    allowed = document_mask(ids, pieces, checked.causal)
+    allowed = document_mask(ids, checked.pieces, checked.causal)
     for name in masks or [MASK]:
-        yield wrong, {**batch, name: additive(allowed, dtype)}, ""
-        yield wrong, {**batch, name: allowed}, ""
+        yield Cure(cause, {**batch, name: additive(allowed, dtype)})
+        yield Cure(cause, {**batch, name: allowed})
+
+
+def _fault_of_borders(checked: CheckedBatch, masks: list[str]) -> str:
+    """Name what is wrong with the borders in a batch, as far as its fields show it.
+
+    Args:
+        masks: the fields that are masks of pairs.
+    """
+    batch, pieces = checked.batch, checked.pieces
+    if masks:
+        return "mask"
+    if MASK in batch:
+        return "ones"
+    if POSITIONS in batch:
+        ahead = (batch[POSITIONS] - restarting(checked.ids, pieces)).flatten()
+        ahead = ahead[np.concatenate([piece.slots for piece in pieces])]
+        if bool((ahead != ahead[0]).any()):
+            return "run on"
+    return "none"
 
 
 def _of_attention(checked: CheckedBatch, seen_pairs: np.ndarray, cured: str, only_attention: bool) -> str:
@@ -260,7 +329,7 @@ def _of_attention(checked: CheckedBatch, seen_pairs: np.ndarray, cured: str, onl
 
     Args:
         seen_pairs: pairs of slots, as a `Cut` has them.
-        cured: the cause that a cure of the batch proves; "attention" if there is none.
+        cured: the cause that the first working cure proves; "attention" if no cure works.
         only_attention: whether nothing but attention lets them in.
     """
     looks, sees = (set(slots.tolist()) for slots in seen_pairs.T)

@@ -1,4 +1,8 @@
-"""A batch that a collator made: what moves what in it, what each sequence is alone, and which field changes that."""
+"""A batch that a collator made, and the model's outputs for it.
+
+Which sequence moves which, and by what gradient; what the model gives for each sequence alone; and which field of the
+batch changes that.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -24,7 +28,13 @@ _HALF = 1e-4  # roundings above are those of half precision
 
 
 class Leak(NamedTuple):
-    """Influence of one piece on another: strength, by "gradient" or "move", and the numbers of both pieces."""
+    """Influence of one piece of a batch on another.
+
+    Attributes:
+        strength: the gradient relative to the largest, or the move of outputs relative to their size.
+        by: "gradient" or "move".
+        looks, sees: the numbers of the piece whose outputs depend on the other, and of that other one.
+    """
 
     strength: float
     by: str
@@ -102,7 +112,11 @@ class CalledBatch:
         return {**batch, "input_ids": flat.view_as(batch["input_ids"])}
 
     def moves(self, batch: dict) -> np.ndarray:
-        """Measure how far each piece's outputs move with the tokens of each, relative to their size; shape (P, P)."""
+        """Measure how far outputs of each piece (row) move if the tokens of each piece (column) are exchanged.
+
+        Returns:
+            Shape (P, P), relative to the size of the outputs.
+        """
         still, moves_by_piece = self.called(batch).outputs, []
         for piece in self.pieces:
             change = self.distance(self.called(self.moved(batch, piece.slots)).outputs, still)
@@ -189,9 +203,10 @@ class CheckedBatch(CalledBatch):
     def own_moves(self) -> np.ndarray:
         """`moves` in the batch as it is.
 
-        Tokens by which a model seems to tell sequences apart are left from here on: with others in their place borders
-        go, and each sequence moves the next. So it seems where a move stays without them, or where each sequence is
-        what it is alone: a layer that mixes in the token before, of which the end alone comes through, changes that.
+        A model may tell sequences apart by their first or last tokens. If these are exchanged, borders disappear, and
+        each sequence moves the next without any fault. So if there is a leak, the moves are measured again with such
+        tokens kept. The second result counts, and they are kept from here on, if a leak stays even so, or if each
+        sequence has the outputs that it has alone. Else the leak comes through these tokens, and the first one counts.
         """
         moves, end_tokens = self.moves(self.batch), _ends(self.sequences)
         if not end_tokens or self.leak(moves, None) is None:

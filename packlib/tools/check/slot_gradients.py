@@ -198,6 +198,16 @@ class Loss:
         return labels.flatten().cpu().numpy() if has_slots(labels, self.batch["input_ids"]) else None  # type: ignore[union-attr]
 
     @property
+    def _labels_are_ahead(self) -> bool:
+        """Whether labels of the batch are the next tokens, and not those at their slots; True if it has no labels."""
+        labels = self._batch_labels
+        if labels is None:
+            return True
+        is_label = labels != IGNORED
+        ahead = np.count_nonzero(is_label & (labels == self.ahead(self.token, 1)))
+        return bool(ahead > np.count_nonzero(is_label & (labels == self.token)))
+
+    @property
     def carried(self) -> np.ndarray:
         """Shape (N,), whether the batch holds the label of each slot, at the slot or where the label stands."""
         labels = self._batch_labels
@@ -242,12 +252,11 @@ class Loss:
     def expected_target(self) -> np.ndarray:
         """Shape (N,), the label that each slot should have as its target; -100 for none."""
         targets = self.ahead(self.label, self.shift)
-        for piece in self.pieces if self.shift == 1 and self.checked.causal else []:
+        last_may_be_a_target_alone = self.shift == 1 and self.checked.causal and self._labels_are_ahead
+        for piece in self.pieces if last_may_be_a_target_alone else []:
             end = len(self.checked.sequences[piece.sequence]["input_ids"]) - 1
-            if piece.offsets[-1] == end - 1:  # the last token is a target alone, or it was cut off
-                label = self._labels(Piece(piece.sequence, piece.slots[-1:], np.array([end])))[0]
-                if self._batch_labels is None or self._batch_labels[piece.slots[-1]] == label:
-                    targets[piece.slots[-1]] = label
+            if piece.offsets[-1] == end - 1:
+                targets[piece.slots[-1]] = self._labels(Piece(piece.sequence, piece.slots[-1:], np.array([end])))[0]
         return targets
 
 
