@@ -36,8 +36,8 @@ def check_target(
         ValueError, OSError: in one sentence, whatever stopped the check: a `SystemExit` of the code under check too.
     """
     search_path, is_folder = sys.path[:], Path(target).is_dir()
-    functions = [one for one in ("" if is_folder else target, collate) if one]
-    files = [Path(one.rpartition(":")[0]) for one in functions]
+    functions = [name for name in ("" if is_folder else target, collate) if name]
+    files = [Path(name.rpartition(":")[0]) for name in functions]
     # Modules are found in this folder, and beside each file that is named, as with `python file.py`. A model alone
     # needs none, and nothing that lies beside it may be taken for a package.
     sys.path[:0] = [str(file.resolve().parent) for file in files if file.suffix == ".py"]

@@ -184,7 +184,7 @@ class _Questions:
 
 def _findings_of(questions: _Questions, chosen: Chosen, max_tokens: int) -> list[Finding]:
     """Ask the questions of the chosen sequences, uncut if cutting may be at fault; then compare all of them whole."""
-    is_cut = chosen.sequences != chosen.uncut
+    is_cut = any(sequence is not row for sequence, row in zip(chosen.sequences, chosen.uncut, strict=True))
     try:
         findings, weighing = questions.ask(chosen.sequences)
     except ValueError as error:
