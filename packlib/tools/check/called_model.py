@@ -436,9 +436,9 @@ def gradients(
 def meeting(called: CalledModel, batch: dict, targets: Sequence[np.ndarray], owner: np.ndarray) -> tuple[str, int]:
     """Find the innermost part of the model that lets one sequence into another, and how many slots back it reaches.
 
-    The parts are asked in the order in which they end, so what is inside a part comes before it. The first in which a
-    sequence depends on another is the answer, unless a part around it lets in half as much again: a convolution inside
-    a layer with a state is not all that leaks there.
+    The parts are asked in the order in which they end, so what is inside a part comes before it. The first part in
+    which a sequence depends on another is the answer. A part around it takes its place if 1.5 times as many pairs of a
+    sequence and a slot depend on each other there: a convolution inside a layer with a state is not all that leaks.
 
     Args:
         targets: the slots of each sequence.

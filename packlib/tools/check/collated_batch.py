@@ -279,9 +279,10 @@ class CheckedBatch(CalledBatch):
 
     @cached_property
     def limit(self) -> float:
-        """Outputs that are no farther apart are the same: ten times their noise, or rounding.
+        """The largest distance of outputs that counts as noise or rounding, relative to their size.
 
-        Noise is also what a sequence alone is apart from itself in a batch of two.
+        It is ten times the noise of two calls, or some roundings if these are more. The outputs of a sequence in a
+        batch of its own, and in a batch of two copies of it, are compared as such calls, too.
         """
         noise, single = max(self.noise), self.unpacked_batch(self.pieces[0])
         double = {name: torch.cat([x, x]) if isinstance(x, Tensor) else x for name, x in single.items()}

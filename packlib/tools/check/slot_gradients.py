@@ -1,4 +1,4 @@
-"""What the loss of a batch asks of each slot, read off its gradients, so that no name of a label or a mean is believed.
+"""What target the loss of a batch asks each slot for, read off its gradients: no name of a label is believed.
 
 The gradient of a log-probability with respect to a row of logits is c (softmax − 1 at the target), with any sign of c:
 cross entropies, policy gradients and clipped ratios have that form, and smoothing or a z-loss add a (softmax) + b. Of a

@@ -1,8 +1,9 @@
-"""What each sequence weighs in a loss, alone, together, and regrouped: its company must not matter.
+"""What each sequence weighs in a loss, alone, in a batch, and in other batches: its company must not matter.
 
-Nothing is assumed of the loss. The gradient of a sequence's tokens in a batch, beside that in a batch of its own, says
-how much the sequence weighs there. A mean over tokens, sequences or groups, and a sum, have a rule for that, and so
-have the usual faults. Where no rule fits all batches, or a gradient changes in more than its size, company matters.
+Nothing is assumed of the loss. The gradient of a sequence's tokens in a batch is compared with that in a batch of its
+own: their ratio is what the sequence weighs there. A mean over tokens, sequences or groups, and a sum, each give these
+weights by a rule, and so do the usual faults. If no rule fits all batches, or if a gradient changes in more than its
+size, what a sequence weighs depends on its company, the others of its batch.
 """
 
 import itertools
@@ -73,7 +74,7 @@ def _by(rule: Rule, loss: Loss, unpacked_loss: Loss, by_labels: bool, unit: int)
 
 
 class Weighed:
-    """A batch beside each of its units (sequences, or groups of them) alone.
+    """A batch, and what each of its units (a sequence, or a group of them) weighs in the loss, compared with it alone.
 
     Attributes:
         loss, unpacked_losses: of the batch, and of each unit alone.
@@ -177,7 +178,7 @@ class Weighing:
 
     @property
     def limit(self) -> float:
-        """Gradients that are no farther from a multiple of one another are one, relative to their size."""
+        """Return the largest distance of a gradient from a multiple of another that counts as none, relatively."""
         return max(
             1e-4, 50 * max(self.checked.noise), 12 * self.checked.rounding if self.checked.rounding > 1e-4 else 0
         )
