@@ -178,7 +178,7 @@ FAULTS = {
         lambda: (llama(), FLAT, SHORT, {"step": of_new_optimizers}), "next update", "stay for the next"),
     "gradients that are cleared each second time": (
         lambda: looping("each second time"), "next update", "stay for the next"),
-    "rounded to 8 bits by row": (lambda: company("8 bits by row"), EARLIER, "statistics (batch normalization)"),
+    "rounded to 8 bits by row": (lambda: company("8 bits by row"), EARLIER, "statistics (a norm over a row"),
     "a mean of the row before": (lambda: company("a mean of the row before"), LATER, "statistics"),
     "labels weigh by how often they are in a batch": (lambda: company("weights by how often"), "mean", "company"),
     "a contrast of all that a batch holds": (lambda: company("a contrast"), "mean", "company"),

@@ -15,6 +15,7 @@ import check_later as later
 import check_public as public
 import check_reports as reports
 import check_second as second
+import check_seventh as seventh
 import check_sixth as sixth
 import check_third as third
 
@@ -45,6 +46,7 @@ FAULTS = {
     **fourth.FAULTS,
     **fifth.FAULTS,
     **sixth.FAULTS,
+    **seventh.FAULTS,
 }
 INCONCLUSIVE = kinds.OPEN | second.OPEN | third.OPEN | fourth.OPEN | fifth.OPEN | sixth.OPEN
 OPEN = {

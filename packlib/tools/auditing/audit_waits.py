@@ -10,7 +10,9 @@ _MOST = 1 << 20  # packs that are dealt: more would take minutes
 _WINDOW = 8  # of `balance`, by default
 
 
-def waiting_of(each: np.ndarray, ranks: int, packs_per_rank: int, work: Work) -> tuple[Waiting, float, str] | None:
+def waiting_of(
+    work_of_packs: np.ndarray, ranks: int, packs_per_rank: int, work: Work
+) -> tuple[Waiting, float, str] | None:
     """Estimate how long ranks wait on packs, by the work of each; None where the packs fill no update.
 
     Only the first packs are dealt, as many as make whole updates, and about a million at most.
@@ -20,11 +22,11 @@ def waiting_of(each: np.ndarray, ranks: int, packs_per_rank: int, work: Work) ->
         that says what they rest on.
     """
     step = ranks * packs_per_rank
-    if not (packs := min(len(each), max(_MOST, step)) // step * step):
+    if not (packs := min(len(work_of_packs), max(_MOST, step)) // step * step):
         return None
-    waiting_time = waiting(each[:packs], ranks, packs_per_rank)
+    waiting_time = waiting(work_of_packs[:packs], ranks, packs_per_rank)
     rng = np.random.default_rng(0)
-    shuffled = rng.permutation(each[:packs])
+    shuffled = rng.permutation(work_of_packs[:packs])
     of_ranks = shuffled[deal_in_windows(shuffled, ranks, packs_per_rank, _WINDOW, rng)].sum(axis=2)
     balanced = max(0.0, 1 - float(of_ranks.mean(axis=1).sum() / of_ranks.max(axis=1).sum()))
     sentence = (

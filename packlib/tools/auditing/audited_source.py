@@ -142,11 +142,11 @@ class OpenSource:
         self.trained = trained if self.has_tokens else []
         self.there = {name for table in self._tables for name in table.schema.names}
 
-    def read(self, kept: bool, rule: CutRule | None, max_length: int, bare: bool = False) -> ReadSource:
+    def read(self, keep_contents: bool, rule: CutRule | None, max_length: int, bare: bool = False) -> ReadSource:
         """Read all sequences.
 
         Args:
-            kept: whether to return their contents.
+            keep_contents: whether to return their contents.
             bare: whether to keep what finds them in rows that do not tell where sequences begin.
             rule, max_length: what became of longer sequences, and the tokens that a sequence may have; None if nothing
                 is known of that.
@@ -155,23 +155,25 @@ class OpenSource:
             return _by_lengths(self._lengths(), rule, max_length)
         total = _Totals(counts=TokenCounts() if bare else None)
         chunks = list[Chunk]()
-        found = [np.empty(0, np.int64)]
+        lengths_by_batch = [np.empty(0, np.int64)]
         for table in self._tables:
-            at = 0
+            first_row = 0
             with table.naming():
                 for batch in table.read(list(dict.fromkeys(self._names.values()))):
-                    columns = columns_of(batch, self._names, self._words, at)
-                    self._refuse_empty(columns["input_ids"][0], at, table.name if len(self._tables) > 1 else "source")
-                    columns = self._sequences(columns, at)
+                    columns = columns_of(batch, self._names, self._words, first_row)
+                    self._refuse_empty(
+                        columns["input_ids"][0], first_row, table.name if len(self._tables) > 1 else "source"
+                    )
+                    columns = self._sequences(columns, first_row)
                     sizes, ids = columns["input_ids"]
                     trained = self._trained(columns, total)
                     pieces = None if rule is None else CUTS[rule](sizes, max_length)
-                    lengths, chunk = self._chunk(sizes, ids, trained, pieces, max_length, total, kept)
-                    found.append(lengths)
-                    if kept and chunk is not None:
+                    lengths, chunk = self._chunk(sizes, ids, trained, pieces, max_length, total, keep_contents)
+                    lengths_by_batch.append(lengths)
+                    if keep_contents and chunk is not None:
                         chunks.append(chunk)
-                    at += batch.num_rows
-        lengths = np.concatenate(found)
+                    first_row += batch.num_rows
+        lengths = np.concatenate(lengths_by_batch)
         cut = None
         if rule is not None:
             with_labels = bool(self.trained)
@@ -180,43 +182,43 @@ class OpenSource:
                 total.labels - total.labels_kept if with_labels else None, total.unlabeled if with_labels else None,
             )  # fmt: skip
         histogram = LengthHistogram.from_lengths(lengths)
-        contents = Contents(chunks) if kept else None
+        contents = Contents(chunks) if keep_contents else None
         return ReadSource(
             total.sequences, total.tokens, histogram, contents, cut, total.in_place, total.ahead, total.counts
         )
 
-    def _refuse_empty(self, sizes: np.ndarray, at: int, name: str) -> None:
-        as_lengths(sizes, lambda i: f"row {at + i} of {name}")
+    def _refuse_empty(self, sizes: np.ndarray, first_row: int, name: str) -> None:
+        as_lengths(sizes, lambda i: f"row {first_row + i} of {name}")
 
-    def _sequences(self, columns: Columns, at: int) -> Columns:
+    def _sequences(self, columns: Columns, first_row: int) -> Columns:
         """Return the columns by token, without padding; rows are taken apart where they hold several sequences."""
         sizes, _ = columns["input_ids"]
         by_token = [name for name in columns if name != "seq_lengths"]
         for name in by_token:
-            if (odd := columns[name][0] != sizes).any():
-                row = int(odd.argmax())
+            if (differs := columns[name][0] != sizes).any():
+                row = int(differs.argmax())
                 raise ValueError(
-                    f"row {at + row} has {columns[name][0][row]} numbers in {name}, and {sizes[row]} tokens."
+                    f"row {first_row + row} has {columns[name][0][row]} numbers in {name}, and {sizes[row]} tokens."
                 )
         if "attention_mask" in columns and not (real := columns["attention_mask"][1] != 0).all():
             sizes = sums(real, sizes)
             columns = columns | {name: (sizes, columns[name][1][real]) for name in by_token}
         if "seq_lengths" in columns:
             depths, lengths = columns["seq_lengths"]
-            if (odd := sums(lengths, depths) != sizes).any():
-                raise ValueError(f"row {at + int(odd.argmax())} has other tokens than its seq_lengths say.")
+            if (differs := sums(lengths, depths) != sizes).any():
+                raise ValueError(f"row {first_row + int(differs.argmax())} has other tokens than its seq_lengths say.")
             columns = columns | {name: (lengths.astype(np.int64), columns[name][1]) for name in by_token}
         return columns
 
     def _trained(self, columns: Columns, total: "_Totals") -> dict[str, np.ndarray]:
         """Mark the tokens that are trained on, by column."""
         sizes, _ = columns["input_ids"]
-        begins, trained = np.cumsum(sizes) - sizes, dict[str, np.ndarray]()
+        starts, trained = np.cumsum(sizes) - sizes, dict[str, np.ndarray]()
         if "labels" in columns:
-            trained["labels"], numbers, _ = labels_trained(asked_labels(columns), columns, begins, begins + sizes - 1)
+            trained["labels"], numbers, _ = labels_trained(asked_labels(columns), columns, starts, starts + sizes - 1)
             total.in_place += numbers["in place"]
             total.ahead += numbers["ahead"]
-        return trained | trained_by_masks(columns, self._words, begins)
+        return trained | trained_by_masks(columns, self._words, starts)
 
     def _chunk(
         self,
@@ -226,39 +228,39 @@ class OpenSource:
         pieces: Pieces | None,
         max_length: int,
         total: "_Totals",
-        kept: bool,
+        keep_contents: bool,
     ) -> tuple[np.ndarray, Chunk | None]:
         """Return the lengths and the contents of what packs should hold of some sequences."""
-        first, begins = total.sequences, np.cumsum(sizes) - sizes
+        first_sequence, starts = total.sequences, np.cumsum(sizes) - sizes
         total.sequences += len(sizes)
         total.tokens += int(sizes.sum())
         longer = sizes > max_length
         if pieces is None or not longer.any():
             chunk = (
                 _chunk_with_ends(ids, sizes, trained, total.counts)
-                if kept or (trained and pieces is not None)
+                if keep_contents or (trained and pieces is not None)
                 else None
             )
             if chunk is not None and pieces is not None:
                 labels = Contents([chunk]).trained().sum(dtype=np.int64) if trained else 0
                 total.labels += int(labels)
                 total.labels_kept += int(labels)
-                chunk = chunk._replace(documents=np.arange(first, first + len(sizes)))
+                chunk = chunk._replace(documents=np.arange(first_sequence, first_sequence + len(sizes)))
             return sizes, chunk
-        documents, before, lengths = pieces
-        slots = ranges(begins[documents] + before, lengths)
+        documents, offsets, lengths = pieces
+        slots = ranges(starts[documents] + offsets, lengths)
         of_pieces = {name: bits[slots] for name, bits in trained.items()}
         chunk = _chunk_with_ends(ids[slots], lengths, of_pieces, total.counts)
         total.longer += int(longer.sum())
         if trained:
-            had = Contents([chunk_of(ids, sizes, trained)]).trained()
-            has = Contents([chunk]).trained()
-            of_documents = np.bincount(documents, has, len(sizes))
-            total.labels += int(had.sum(dtype=np.int64))
-            total.labels_kept += int(has.sum(dtype=np.int64))
+            labels_of_source = Contents([chunk_of(ids, sizes, trained)]).trained()
+            labels_of_pieces = Contents([chunk]).trained()
+            of_documents = np.bincount(documents, labels_of_pieces, len(sizes))
+            total.labels += int(labels_of_source.sum(dtype=np.int64))
+            total.labels_kept += int(labels_of_pieces.sum(dtype=np.int64))
             is_there = np.bincount(documents, minlength=len(sizes)) > 0
-            total.unlabeled += int(np.count_nonzero(is_there & (had > 0) & (of_documents == 0)))
-        return lengths, chunk._replace(documents=first + documents)
+            total.unlabeled += int(np.count_nonzero(is_there & (labels_of_source > 0) & (of_documents == 0)))
+        return lengths, chunk._replace(documents=first_sequence + documents)
 
     def _lengths(self) -> LengthHistogram:
         """Return the lengths of a source without tokens."""
@@ -280,28 +282,28 @@ class OpenSource:
 
     def _lengths_of_table(self, table: Table) -> np.ndarray:
         name = self._names["input_ids"]
-        found = [np.empty(0, np.int64)]
-        at = 0
+        lengths_by_batch = [np.empty(0, np.int64)]
+        first_row = 0
         with table.naming():
             for batch in table.read([name]):
                 values = batch.column(name)
                 if is_list(values.type):
-                    found.append(lengths_of(name, values, at))
+                    lengths_by_batch.append(lengths_of(name, values, first_row))
                 elif pa.types.is_integer(values.type):
-                    refuse_gaps(f"The column {shown(name)}", values, at)
-                    found.append(values.to_numpy(zero_copy_only=False).astype(np.int64))
+                    refuse_gaps(f"The column {shown(name)}", values, first_row)
+                    lengths_by_batch.append(values.to_numpy(zero_copy_only=False).astype(np.int64))
                 else:
                     raise TypeError(f"The column {shown(name)} holds {values.type}; tokens or lengths are needed.")
-                at += batch.num_rows
-        return np.concatenate(found)
+                first_row += batch.num_rows
+        return np.concatenate(lengths_by_batch)
 
 
 def _chunk_with_ends(
     ids: np.ndarray, lengths: np.ndarray, trained: Mapping[str, np.ndarray], counts: TokenCounts | None
 ) -> Chunk:
     """Keep the contents and the last token of each sequence; with `counts`, also what finds it in bare rows."""
-    ends = ids[np.cumsum(lengths) - 1] if len(ids) else np.zeros(0, np.int64)
-    chunk = chunk_of(ids, lengths, trained)._replace(ends=ends)
+    last_tokens = ids[np.cumsum(lengths) - 1] if len(ids) else np.zeros(0, np.int64)
+    chunk = chunk_of(ids, lengths, trained)._replace(ends=last_tokens)
     if counts is None:
         return chunk
     counts.add(ids, lengths, trained)
@@ -333,7 +335,9 @@ def _tables(source: Any) -> list[Table]:
             return tables_of(source, _SEQUENCES) or []
         return []
     several = (
-        isinstance(source, list | tuple) and bool(source) and all(isinstance(one, str | os.PathLike) for one in source)
+        isinstance(source, list | tuple)
+        and bool(source)
+        and all(isinstance(part, str | os.PathLike) for part in source)
     )
     return (tables_of(source, _SEQUENCES) or []) if several or hasattr(source, "with_format") else []
 
@@ -355,9 +359,9 @@ def _by_lengths(source: LengthHistogram, rule: CutRule | None, max_length: int) 
     if rule is None:
         return ReadSource(source.num_sequences, source.num_tokens, source)
     lengths = np.flatnonzero(source.counts)
-    documents, _, kept = CUTS[rule](lengths, max_length)
-    counts = np.zeros(max(int(kept.max(initial=0)), 1) + 1, np.int64)
-    np.add.at(counts, kept, source.counts[lengths[documents]])
+    documents, _, piece_lengths = CUTS[rule](lengths, max_length)
+    counts = np.zeros(max(int(piece_lengths.max(initial=0)), 1) + 1, np.int64)
+    np.add.at(counts, piece_lengths, source.counts[lengths[documents]])
     lengths_left = LengthHistogram(counts)
     longer = int(source.counts[max_length + 1 :].sum())
     cut = Cut(rule, max_length, longer, source.num_tokens - lengths_left.num_tokens, None, None)

@@ -13,7 +13,7 @@ from packlib.arguments import depth_limit, listed, number, one_of, percent, show
 from packlib.bars import progress_bar, wanted
 from packlib.lengths import LengthHistogram
 from packlib.lengths.counting import INT64_MAX, MAX_LENGTH, count_lengths
-from packlib.lengths.overlong import OVERLONG, Overlong
+from packlib.lengths.overlong import OVERLONG, CutRule, Overlong
 from packlib.packing import plan
 from packlib.packing.search.sums import direct_bound
 from packlib.tools.auditing.audit_waits import waiting_of
@@ -100,72 +100,57 @@ def audit(
     _check_setting(batch_size, gradient_accumulation_steps, ranks, steps, work, tolerance)
     _check_source(source, column, overlong)
     rule = None if overlong == "error" else overlong
-    asked = columns_asked(columns)
+    column_names = columns_asked(columns)
     words = mask_words(masks)
 
-    packed = open_packed(data, asked, words)
+    packed = open_packed(data, column_names, words)
     joined = packed.kind == MEGATRON
     if joined and top is None:
         raise ValueError("max_length must be given for Megatron's .idx, which is cut when it is loaded, not left out.")
     second = None if second_budget is None else second_budget_of(data, *column_and_budget(second_budget))
     if second is not None:
         packed = packed._replace(unread=tuple(name for name in packed.unread if name != second.column))
-    opened = None if source is None else OpenSource(source, column, asked, words, packed.columns)
+    opened = None if source is None else OpenSource(source, column, column_names, words, packed.columns)
     _refuse_unknown_masks(words, packed, opened)
 
-    kept = opened is not None and opened.has_tokens and packed.tokens
+    keep_contents = opened is not None and opened.has_tokens and packed.tokens
     cost = (work or Work.decoder()) if ranks > 1 and not joined else None
-    seen = _Seen(packed, None if joined else top, wanted(progress), cost, kept, {**MASKS, **words})
-    longest = seen.longest if top is None or seen.longest == top + 1 else top
-    read = None if opened is None else opened.read(kept, rule, longest, seen.token_counts is not None)
-    if read is not None and packed.kind == NEMO:
-        read = replace(read, lengths=_without_one(read.lengths))
-    slots = top or seen.widest
-    packs, tokens = seen.packs, seen.tokens
-    if joined and seen.tokens:
-        packs = (seen.tokens - 1) // slots
-        tokens = packs * slots
-    if packs < 1 or not seen.tokens:
-        raise ValueError(f"{packed.name} must fill a pack, not hold {seen.packs:,} rows with {seen.tokens:,} tokens.")
+    totals = _PackTotals(packed, None if joined else top, wanted(progress), cost, keep_contents, {**MASKS, **words})
+    read_source = _read_source(opened, totals, keep_contents, rule, top)
+    slots = top or totals.widest
+    packs, tokens = _packs_and_tokens(totals, slots)
 
-    packed_sequences = None if opened is None or read is None else seen.sequences_beside(opened, read)
-    lengths = None if read is None else read.lengths
-    if lengths is not None and packed_sequences and packed_sequences.last_labels:
-        lengths = _without_one(lengths)
-    findings = _Findings(
-        seen.problems(slots),
-        seen.unknown(packed_sequences is not None and packed_sequences.contents is not None),
-        seen.notes(lengths),
-    )
+    packed_sequences = None if opened is None or read_source is None else totals.sequences_beside(opened, read_source)
+    findings = _findings_of_packs(totals, slots, read_source, packed_sequences)
     if joined:
         findings.notes.append(
             f"Megatron joins the sequences in an order of its own and cuts that every {slots:,} tokens, which leaves "
-            f"{seen.tokens - tokens:,} tokens out. The file does not say which sequences are cut."
+            f"{totals.tokens - tokens:,} tokens out. The file does not say which sequences are cut."
         )
     bound, lpfhp = -(-tokens // slots), None
-    if seen.counts is not None and not joined:
-        bound, lpfhp = _packs_needed(seen, packs, slots, depth, second, tolerance, findings)
-    if opened is None or read is None or packed_sequences is None:
+    if totals.counts is not None and not joined:
+        bound, lpfhp = _packs_needed(totals, packs, slots, depth, second, tolerance, findings)
+    if opened is None or read_source is None or packed_sequences is None:
         against = None
         findings.notes.append("What was lost, cut or repeated before packing is unknown without a source.")
     else:
-        against = _beside_the_source(opened, read, seen, packed_sequences, findings)
+        against = _beside_the_source(opened, read_source, totals, packed_sequences, findings)
     updates = waiting = balanced = None
     if batch_size is not None:
         rows = batch_size * ranks * gradient_accumulation_steps
         loaded_at_once = batch_size * ranks if ranks > 1 else 0
-        updates = PlannedUpdates.of(packs, seen.sequences, rows, loaded_at_once, steps)
+        updates = PlannedUpdates.of(packs, totals.sequences, rows, loaded_at_once, steps)
         findings.problems += updates.problems
         if ranks > 1:
-            waiting, balanced, sentence = _waits(seen, cost, ranks, rows // ranks)
+            waiting, balanced, sentence = _waits(totals, cost, ranks, rows // ranks)
             findings.notes.append(sentence)
     return PackingAudit(
         name=packed.name,
         borders=packed.kind,
         packs=packs,
-        sequences=seen.sequences,
+        sequences=totals.sequences,
         tokens=tokens,
-        deepest=None if joined else seen.deepest,
+        deepest=None if joined else totals.deepest,
         max_length=slots,
         given=top is not None,
         lower_bound=bound,
@@ -214,6 +199,40 @@ def _check_source(source: Any, column: str | None, overlong: Overlong) -> None:
         raise ValueError(f"overlong must be left out without a source, not {shown(overlong)}.")
 
 
+def _read_source(
+    opened: OpenSource | None, totals: "_PackTotals", keep_contents: bool, rule: CutRule | None, top: int | None
+) -> ReadSource | None:
+    """Read the source as packs should hold it: cut by the rule that was meant, and as NeMo counts its sequences.
+
+    Args:
+        top: slots of a pack, as the caller gives them.
+    """
+    if opened is None:
+        return None
+    longest = totals.longest if top is None or totals.longest == top + 1 else top
+    read_source = opened.read(keep_contents, rule, longest, totals.token_counts is not None)
+    if totals.packed.kind == NEMO:
+        return replace(read_source, lengths=_without_one(read_source.lengths))
+    return read_source
+
+
+def _packs_and_tokens(totals: "_PackTotals", slots: int) -> tuple[int, int]:
+    """Return how many packs there are, and their tokens; of Megatron's index, those that a loader will make.
+
+    Raises:
+        ValueError: if there is no whole pack.
+    """
+    packs, tokens = totals.packs, totals.tokens
+    if totals.packed.kind == MEGATRON and totals.tokens:
+        packs = (totals.tokens - 1) // slots
+        tokens = packs * slots
+    if packs < 1 or not totals.tokens:
+        raise ValueError(
+            f"{totals.packed.name} must fill a pack, not hold {totals.packs:,} rows with {totals.tokens:,} tokens."
+        )
+    return packs, tokens
+
+
 @dataclass
 class _Findings:
     """Sentences about the packs, as an audit returns them."""
@@ -223,22 +242,33 @@ class _Findings:
     notes: list[str]
 
 
+def _findings_of_packs(
+    totals: "_PackTotals", slots: int, read_source: ReadSource | None, packed_sequences: PackedSequences | None
+) -> _Findings:
+    """Say what the packs show by themselves, and which notes the lengths of the source answer."""
+    lengths = None if read_source is None else read_source.lengths
+    if lengths is not None and packed_sequences and packed_sequences.last_labels:
+        lengths = _without_one(lengths)
+    are_found = packed_sequences is not None and packed_sequences.contents is not None
+    return _Findings(totals.problems(slots), totals.unknown(are_found), totals.notes(lengths))
+
+
 def _refuse_unknown_masks(words: Mapping[str, MaskWord], packed: PackedData, source: OpenSource | None) -> None:
     """Refuse a mask whose column neither the packs nor their source have."""
     columns = {*packed.columns.values(), *packed.unread}
     if not columns:
         return
-    where = packed.name
+    place = packed.name
     if source is not None:
         columns |= source.there
-        where = f"{packed.name} and of its source"
+        place = f"{packed.name} and of its source"
     for name, word in words.items():
         if name not in columns:
-            raise unknown_column(name, word, where, sorted(columns))
+            raise unknown_column(name, word, place, sorted(columns))
 
 
 def _packs_needed(
-    seen: "_Seen",
+    totals: "_PackTotals",
     packs: int,
     max_length: int,
     depth: int | None,
@@ -247,8 +277,8 @@ def _packs_needed(
     findings: _Findings,
 ) -> tuple[int, int]:
     """Return how many packs the sequences need at least, and how many `lpfhp` makes; say if there are far more."""
-    assert seen.counts is not None
-    histogram = LengthHistogram(seen.counts, max_length=max(max_length, len(seen.counts) - 1))
+    assert totals.counts is not None
+    histogram = LengthHistogram(totals.counts, max_length=max(max_length, len(totals.counts) - 1))
     histogram = histogram.with_max_length(max_length, "truncate")
     bound = direct_bound(histogram.counts, depth)
     lpfhp = plan(histogram, method="lpfhp", max_sequences_per_pack=depth).num_packs
@@ -259,35 +289,41 @@ def _packs_needed(
         if second.lpfhp_packs > lpfhp:
             lpfhp, baseline = second.lpfhp_packs, f"that lpfhp makes where {shown(second.column)} is the only budget"
     if packs > lpfhp * (1 + tolerance):
-        alone = " Nothing is packed: each pack holds one sequence." * (seen.deepest == 1)
-        more = f"{percent(packs / lpfhp - 1)} more than the {lpfhp:,} {baseline}"
-        findings.problems.append(f"There are {packs:,} packs, {more}.{alone}")
+        nothing_packed = " Nothing is packed: each pack holds one sequence." * (totals.deepest == 1)
+        excess = f"{percent(packs / lpfhp - 1)} more than the {lpfhp:,} {baseline}"
+        findings.problems.append(f"There are {packs:,} packs, {excess}.{nothing_packed}")
     return bound, lpfhp
 
 
 def _beside_the_source(
-    opened: OpenSource, read: ReadSource, seen: "_Seen", packed_sequences: PackedSequences, findings: _Findings
+    opened: OpenSource,
+    read_source: ReadSource,
+    totals: "_PackTotals",
+    packed_sequences: PackedSequences,
+    findings: _Findings,
 ) -> SourceComparison:
     """Compare sequences and labels with those of the source."""
-    against = compare(read, packed_sequences)
-    shifted, one_sided, not_compared = _labels_beside(opened, read, seen, packed_sequences, against.labels is not None)
+    against = compare(read_source, packed_sequences)
+    shifted, one_sided, not_compared = _labels_beside(
+        opened, read_source, totals, packed_sequences, against.labels is not None
+    )
     findings.problems += against.problems + shifted
     findings.unknown += against.unknown + one_sided
-    findings.notes += against.notes + _of_rows(packed_sequences, seen) + not_compared
+    findings.notes += against.notes + _of_rows(packed_sequences, totals) + not_compared
     if opened.unread:
         findings.notes.append(f"Not looked at: the columns {listed(opened.unread)} of the source.")
     return against
 
 
 def _waits(
-    seen: "_Seen", work: Work | None, ranks: int, packs_of_a_rank: int
+    totals: "_PackTotals", work: Work | None, ranks: int, packs_of_a_rank: int
 ) -> tuple[Waiting | None, float | None, str]:
     """Return how long ranks wait, as the packs come and balanced, and a sentence about that."""
-    waits = waiting_of(np.concatenate(seen.work), ranks, packs_of_a_rank, work) if seen.work and work else None
+    waits = waiting_of(np.concatenate(totals.work), ranks, packs_of_a_rank, work) if totals.work and work else None
     return waits or (None, None, _NO_WAITS)
 
 
-class _Seen:
+class _PackTotals:
     """Running counts of one pass over the rows; with `work`, that of each pack is kept."""
 
     def __init__(
@@ -296,31 +332,34 @@ class _Seen:
         max_length: int | None,
         progress: bool | None,
         work: Work | None,
-        kept: bool,
+        keep_contents: bool,
         masks: Mapping[str, str],
     ):
         self.packed = packed
         self.max_length = max_length
         self._masks = masks
         self.contents, self.work = list[Chunk](), list[np.ndarray]()
-        self.token_counts = TokenCounts() if kept and packed.kind == "input_ids" else None
+        self.token_counts = TokenCounts() if keep_contents and packed.kind == "input_ids" else None
         self.wrong: dict[str, tuple[int, str]] = {}  # how many rows, and the first
         self.packs = self.empty = self.tokens = self.stored = self.widest = self.over = self.depths = self.depth = 0
         self.marked = Counter[str]()  # `MeasuredRows.counts`
         self.starts = Counter[int]()  # positions that sequences start at
-        chunks = self._lengths(progress, work, kept)
-        first = next(chunks, None)  # where no lengths are known, this goes through all rows
-        self.counts = None if first is None else count_lengths(chain([first], chunks), None, "error")[0]
-        known = packed.kind != "input_ids"
-        self.sequences: int | None = self.depths if known else None
-        self.deepest: int | None = self.depth if known else None
+        chunks = self._lengths(progress, work, keep_contents)
+        first_lengths = next(chunks, None)  # where no lengths are known, this goes through all rows
+        self.counts = (
+            None if first_lengths is None else count_lengths(chain([first_lengths], chunks), None, "error")[0]
+        )
+        has_borders = packed.kind != "input_ids"
+        self.sequences: int | None = self.depths if has_borders else None
+        self.deepest: int | None = self.depth if has_borders else None
         other_labels, _ = self.wrong.get(OTHER_LABELS, (0, ""))
-        most = other_labels > self.marked["labeled"] / 2
-        self.masked = most and self.marked["masked"] > self.marked["others"] / 2  # they stand where one token does
+        most_are_other = other_labels > self.marked["labeled"] / 2
+        stand_at_one_token = self.marked["masked"] > self.marked["others"] / 2
+        self.masked = most_are_other and stand_at_one_token
         if self.masked:
             del self.wrong[OTHER_LABELS]
 
-    def _lengths(self, progress: bool | None, work: Work | None, kept: bool) -> Iterator[np.ndarray]:
+    def _lengths(self, progress: bool | None, work: Work | None, keep_contents: bool) -> Iterator[np.ndarray]:
         # each chunk is drawn, the last too, after which the bar is taken away
         options: dict[str, Any] = {
             "leave": False,
@@ -328,13 +367,11 @@ class _Seen:
             "mininterval": 0,
             "miniters": 1,
         }
-        with progress_bar(
-            progress=progress, total=self.packed.num_rows, desc="audit", unit=" rows", **options
-        ) as seen:
-            for rows in self.packed.rows(kept):
-                for sentence, at in rows.wrong.items():
-                    count, first = self.wrong.get(sentence, (0, f"{at[0]}{rows.file}"))
-                    self.wrong[sentence] = count + len(at), first
+        with progress_bar(progress=progress, total=self.packed.num_rows, desc="audit", unit=" rows", **options) as bar:
+            for rows in self.packed.rows(keep_contents):
+                for sentence, numbers in rows.wrong.items():
+                    count, first_place = self.wrong.get(sentence, (0, f"{numbers[0]}{rows.file}"))
+                    self.wrong[sentence] = count + len(numbers), first_place
                 self.marked.update(rows.counts)
                 self.contents += [] if rows.contents is None else [rows.contents]
                 if rows.bare is not None and self.token_counts is not None:
@@ -351,7 +388,7 @@ class _Seen:
                     positions, times = np.unique(rows.firsts, return_counts=True)
                     self.starts.update(dict(zip(positions.tolist(), times.tolist(), strict=True)))
                 self.over += 0 if self.max_length is None else int(np.count_nonzero(rows.widths > self.max_length))
-                seen.update(len(rows.used))
+                bar.update(len(rows.used))
                 if rows.lengths is not None and len(rows.lengths):
                     if work:
                         squares = sums(rows.lengths.astype(np.int64) ** 2, rows.depths)
@@ -368,46 +405,49 @@ class _Seen:
             return self.stored
         return min(max(source.num_tokens, self.stored - spare), self.tokens) if spare else self.tokens
 
-    def sequences_beside(self, source: OpenSource, read: ReadSource) -> PackedSequences:
+    def sequences_beside(self, source: OpenSource, read_source: ReadSource) -> PackedSequences:
         """Return the sequences and tokens of the packs, to be compared with a source."""
-        tokens = self.tokens_beside(read.lengths)
-        if read.contents is None:
-            return self._lengths_beside(read, tokens)
-        if self.token_counts is not None and read.token_counts is not None:
-            return self._found_in_rows(source, read, self.token_counts, read.token_counts)
-        contents, more = Contents(self.contents), 0
+        tokens = self.tokens_beside(read_source.lengths)
+        if read_source.contents is None:
+            return self._lengths_beside(read_source, tokens)
+        if self.token_counts is not None and read_source.token_counts is not None:
+            return self._found_in_rows(source, read_source, self.token_counts, read_source.token_counts)
+        contents, last_labels = Contents(self.contents), 0
         if self.ahead:
-            contents, more = with_last_tokens(contents, read.contents)
-        return PackedSequences.of(contents, tokens + more, last_labels=more)
+            contents, last_labels = with_last_tokens(contents, read_source.contents)
+        return PackedSequences.of(contents, tokens + last_labels, last_labels=last_labels)
 
-    def _lengths_beside(self, read: ReadSource, tokens: int) -> PackedSequences:
+    def _lengths_beside(self, read_source: ReadSource, tokens: int) -> PackedSequences:
         """Return the lengths of the packs, a token more each if labels are the next tokens and the source has these."""
-        found = PackedSequences(tokens, self.sequences, self.counts)
+        packed = PackedSequences(tokens, self.sequences, self.counts)
         if self.counts is None or not (self.ahead and self.marked["open ends"]):
-            return found
+            return packed
         longer = np.concatenate([[0], self.counts])
-        size = max(len(longer), len(read.lengths.counts))
-        source, one, other = (np.pad(its, (0, size - len(its))) for its in (read.lengths.counts, self.counts, longer))
-        if np.minimum(source, other).sum() <= np.minimum(source, one).sum():
-            return found
-        return found._replace(tokens=tokens + self.depths, counts=longer, last_labels=self.depths)
+        size = max(len(longer), len(read_source.lengths.counts))
+        of_source, of_packs, of_longer = (
+            np.pad(counts, (0, size - len(counts))) for counts in (read_source.lengths.counts, self.counts, longer)
+        )
+        if np.minimum(of_source, of_longer).sum() <= np.minimum(of_source, of_packs).sum():
+            return packed
+        return packed._replace(tokens=tokens + self.depths, counts=longer, last_labels=self.depths)
 
     def _found_in_rows(
-        self, source: OpenSource, read: ReadSource, counts: TokenCounts, of_source: TokenCounts
+        self, source: OpenSource, read_source: ReadSource, counts: TokenCounts, of_source: TokenCounts
     ) -> PackedSequences:
         """Return the sequences of the source that are found in rows that do not tell where any begins."""
-        beside = tokens_beside(of_source, counts, bool(source.trained and self.trained))
-        contents, (padding, ends) = read.contents or Contents([]), fits(read.lengths.num_tokens, counts)
+        by_token = tokens_beside(of_source, counts, bool(source.trained and self.trained))
+        contents = read_source.contents or Contents([])
+        padding, row_ends = fits(read_source.lengths.num_tokens, counts)
 
         def rows() -> Iterator[BareRows]:
-            return (some.bare for some in self.packed.rows(True) if some.bare is not None)
+            return (part.bare for part in self.packed.rows(True) if part.bare is not None)
 
-        found = read_again(rows, contents, padding, ends, self.ahead)
-        tokens = self.tokens_beside(read.lengths)
-        more = {"none": 0, "last": 1, "each": counts.last_labels.total()}[ends]
-        if found.contents is None or (beside.may_be_hidden and found.whole < len(contents)):
-            return PackedSequences(tokens, None, None, None, more, beside, found.first_other)
-        return PackedSequences.of(found.contents, tokens, last_labels=more, by_token=beside)
+        search = read_again(rows, contents, padding, row_ends, self.ahead)
+        tokens = self.tokens_beside(read_source.lengths)
+        last_labels = {"none": 0, "last": 1, "each": counts.last_labels.total()}[row_ends]
+        if search.contents is None or (by_token.may_be_hidden and search.whole < len(contents)):
+            return PackedSequences(tokens, None, None, None, last_labels, by_token, search.first_other)
+        return PackedSequences.of(search.contents, tokens, last_labels=last_labels, by_token=by_token)
 
     @property
     def ahead(self) -> bool:
@@ -427,13 +467,14 @@ class _Seen:
         return len(self.counts) - 1 + (self.packed.kind == NEMO or (self.ahead and self.marked["open ends"] > 0))
 
     def problems(self, top: int) -> list[str]:
-        first = min(self.starts, default=0)
-        resumed = self.starts.total() - self.starts[first]
-        later = f"Sequences that do not start at position {first}, as what goes on after a cut: {resumed:,}."
+        first_position = min(self.starts, default=0)
+        resumed = self.starts.total() - self.starts[first_position]
+        later = f"Sequences that do not start at position {first_position}, as what goes on after a cut: {resumed:,}."
+        starts_late = first_position not in (0, 2)
         sentences = {
             f"Packs with more than {top:,} slots: {self.over:,}.": self.over,
             later: resumed,
-            f"Sequences start at position {first}: models number from 0 (RoBERTa from 2).": first not in (0, 2),
+            f"Sequences start at position {first_position}: models number from 0 (RoBERTa from 2).": starts_late,
             "All labels are -100: nothing would be trained on.": self.marked.get("labeled", 1) == 0,
         }
         untrained = {name: UNTRAINED[word] for name, word in self._masks.items() if self.marked.get(name, 1) == 0}
@@ -443,13 +484,14 @@ class _Seen:
         }
         problems = [sentence for sentence, true in sentences.items() if true]
         return problems + [
-            f"{what}, in {count:,} rows, the first of which is {at}." for what, (count, at) in self.wrong.items()
+            f"{sentence}, in {count:,} rows, the first of which is {place}."
+            for sentence, (count, place) in self.wrong.items()
         ]
 
-    def unknown(self, found: bool) -> list[str]:
-        """Say what the file cannot tell; `found` is True if its sequences were found by their tokens all the same."""
+    def unknown(self, are_found: bool) -> list[str]:
+        """Say what the file cannot tell; `are_found` says whether its sequences were found by their tokens."""
         begin = "Where sequences begin is unknown: the file has no column that says so."
-        begin += " This comparison found them by the tokens of the source; a trainer cannot." * found
+        begin += " This comparison found them by the tokens of the source; a trainer cannot." * are_found
         never = "The positions never start again: each pack holds one sequence, or hides where the others begin."
         never_again = self.packed.kind == "position_ids" and self.deepest == 1
         return [begin] * (self.packed.kind == "input_ids") + [never] * never_again
@@ -461,7 +503,8 @@ class _Seen:
             cut = cut if cut > source.counts[len(self.counts) - 1] else 0
         label = "A sequence of n tokens counts as n - 1: as NeMo has it, the last one is a label only."
         as_if = "as if longer ones had been cut or split there. What was cut is not in the file."
-        empty = 0 if self.packed.kind in (NEMO, MEGATRON) else self.empty  # these have sequences of no counted token
+        has_uncounted_tokens = self.packed.kind in (NEMO, MEGATRON)  # sequences of one token seem empty
+        empty_rows = 0 if has_uncounted_tokens else self.empty
         borders = 0 if self.masked else self.marked["over borders"]
         unless = ", unless a collator masks it, as that of transformers for padding-free batches does" * (
             not self.ahead
@@ -469,14 +512,14 @@ class _Seen:
         rows, sequences = self.marked["rows"], self.marked["sequences"]
         idle_rows, idle_sequences = self.marked["idle rows"], self.marked["idle sequences"]
         ahead = self.marked["ahead"] if self.ahead else 0
-        alone = self.marked["tokens of paths"]
-        trees = f"The rows hold trees: {self.depths:,} paths, which alone have {alone:,} tokens, "
-        trees += f"{alone / max(1, self.tokens):.2f} times as many."
+        tokens_alone = self.marked["tokens of paths"]
+        trees = f"The rows hold trees: {self.depths:,} paths, which alone have {tokens_alone:,} tokens, "
+        trees += f"{tokens_alone / max(1, self.tokens):.2f} times as many."
         sentences = {
             label: self.packed.kind == NEMO,
-            trees: alone,
+            trees: tokens_alone,
             f"The rows themselves hold {padding:,} tokens of padding.": padding,
-            f"Rows of padding alone: {empty:,} of {self.packs:,}.": empty,
+            f"Rows of padding alone: {empty_rows:,} of {self.packs:,}.": empty_rows,
             f"Sequences of exactly the longest length: {cut:,}, {as_if}": cut,
             "Labels are those of a masked model.": self.masked,
             f"Labels are the next tokens in {ahead:,} rows, for a model that does not shift them itself.": ahead,
@@ -490,10 +533,10 @@ class _Seen:
 
     def _at_the_longest(self) -> int:
         """Return the number of sequences of the longest length, if far more than have one nearby; else 0."""
-        if self.counts is None or len(near := self.counts[len(self.counts) * 9 // 10 : -1]) == 0:
+        if self.counts is None or len(nearby_counts := self.counts[len(self.counts) * 9 // 10 : -1]) == 0:
             return 0
         number_longest = int(self.counts[-1])
-        return number_longest if number_longest >= max(2, 0.005 * self.depths, 10 * near.mean()) else 0
+        return number_longest if number_longest >= max(2, 0.005 * self.depths, 10 * nearby_counts.mean()) else 0
 
 
 def _without_one(lengths: LengthHistogram) -> LengthHistogram:
@@ -501,32 +544,32 @@ def _without_one(lengths: LengthHistogram) -> LengthHistogram:
     return LengthHistogram(np.concatenate([[0], lengths.counts[2:]]))
 
 
-def _of_rows(packed_sequences: PackedSequences, seen: _Seen) -> list[str]:
+def _of_rows(packed_sequences: PackedSequences, totals: _PackTotals) -> list[str]:
     """Return notes about tokens that only labels have, and about sequences that go on in a further row."""
-    more = packed_sequences.last_labels
+    last_labels = packed_sequences.last_labels
     further = 0 if packed_sequences.contents is None else packed_sequences.contents.in_further_rows()
-    of = "sequences" if seen.packed.kind != "input_ids" else "rows"
+    noun = "sequences" if totals.packed.kind != "input_ids" else "rows"
     sentences = {
-        f"The last token of {more:,} {of} is a label only, as where input_ids are ids[:-1] and labels ids[1:]: it "
-        "counts as there.": more,
+        f"The last token of {last_labels:,} {noun} is a label only, as where input_ids are ids[:-1] and labels "
+        "ids[1:]: it counts as there.": last_labels,
         f"Sequences that go on in a further row: {further:,}.": further,
     }
     return [sentence for sentence, true in sentences.items() if true]
 
 
 def _labels_beside(
-    source: OpenSource, read: ReadSource, seen: _Seen, packed_sequences: PackedSequences, compared: bool
+    source: OpenSource, read_source: ReadSource, totals: _PackTotals, packed_sequences: PackedSequences, compared: bool
 ) -> tuple[list[str], list[str], list[str]]:
     """Return problems, unknowns and notes about labels: where one side has none, or has shifted its own."""
-    packs = seen.trained
+    packs = totals.trained
     if compared or packed_sequences.by_token:
-        return [] if packed_sequences.last_labels else _shifted(read, seen), [], []
+        return [] if packed_sequences.last_labels else _shifted(read_source, totals), [], []
     if not packs and not source.trained:
         note = "Labels were not asked about: neither side has labels or a mask of the loss."
         return [], [], [note] * source.has_tokens
-    what = "Which tokens are trained on is inconclusive: "
+    inconclusive = "Which tokens are trained on is inconclusive: "
     if packs and source.trained:
-        return [], [what + "the packs do not tell it of each token of each sequence."], []
+        return [], [inconclusive + "the packs do not tell it of each token of each sequence."], []
     drop = ", ".join(f"{name!r}: 'drop'" for name in packs or source.trained)
     in_shell = " ".join(mask_option(name, "drop") for name in packs or source.trained)
     leave_out = f"leave {'it' if len(packs or source.trained) == 1 else 'them'} out by masks={{{drop}}} ({in_shell})"
@@ -544,7 +587,7 @@ def _labels_beside(
         sentence += "nothing says whether the trainer still trains on the same tokens."
         cure = " If labels are made during training, ask its loader (packlib check --loader), and here "
         cure += f"{leave_out}."
-        unread = list(seen.packed.unread)
+        unread = list(totals.packed.unread)
     if packs and not source.has_tokens:
         cure = " Give the tokens with their labels as source, not their lengths."
     elif unread:
@@ -552,20 +595,20 @@ def _labels_beside(
             f" Not looked at there: {listed(unread)}; a mask of the loss is named by masks (--mask COLUMN WORD)."
             + cure
         )
-    return [], [f"{what}{sentence}{cure}"], []
+    return [], [f"{inconclusive}{sentence}{cure}"], []
 
 
-def _shifted(read: ReadSource, seen: _Seen) -> list[str]:
+def _shifted(read_source: ReadSource, totals: _PackTotals) -> list[str]:
     """Say if the labels of all packs are at other tokens than those of the source."""
-    if (seen.packed.columns.get("labels"), seen.packed.columns.get("input_ids")) != ("labels", "input_ids"):
+    if (totals.packed.columns.get("labels"), totals.packed.columns.get("input_ids")) != ("labels", "input_ids"):
         return []  # targets are the next tokens by their name, and the labels of torchtune are
-    ahead, in_place = seen.marked["ahead"], seen.marked["in place"]
-    where = f"labels of the source are the tokens {{}}, those of the packs {{}}, in {max(ahead, in_place):,} rows"
-    if read.in_place > read.ahead and ahead > in_place:
-        sentence = where.format("themselves", "the next ones")
+    ahead, in_place = totals.marked["ahead"], totals.marked["in place"]
+    template = f"labels of the source are the tokens {{}}, those of the packs {{}}, in {max(ahead, in_place):,} rows"
+    if read_source.in_place > read_source.ahead and ahead > in_place:
+        sentence = template.format("themselves", "the next ones")
         return [f"Labels were shifted: {sentence}. A model that shifts labels itself would shift them once too often."]
-    if read.ahead > read.in_place and in_place > ahead:
-        sentence = where.format("that follow", "themselves")
+    if read_source.ahead > read_source.in_place and in_place > ahead:
+        sentence = template.format("that follow", "themselves")
         return [
             f"Labels were shifted back: {sentence}. A model that does not shift labels would not predict the next "
             "token."

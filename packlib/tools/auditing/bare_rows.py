@@ -41,21 +41,22 @@ class BareRows(NamedTuple):
     first_row: int = 0
     file: str = ""
 
-    def kept(self, padding: bool, more: np.ndarray) -> "BareRows":
+    def kept(self, padding: bool, has_last_token: np.ndarray) -> "BareRows":
         """Keep rows with or without what may be padding, and with the token that only the last label of a row has.
 
         Args:
             padding: whether to keep it.
-            more: rows that get the token of their last label, if they have one.
+            has_last_token: rows that get the token of their last label, if they have one.
         """
         sizes = self.sizes if padding else self.used
         slots = ranges(np.cumsum(self.sizes) - self.sizes, sizes)
         ids, trained = self.ids[slots], {name: bits[slots] for name, bits in self.trained.items()}
-        last, behind = self.last_labels(padding), np.cumsum(sizes)
-        more = more & (last != IGNORED)
-        ids = np.insert(ids, behind[more], last[more])
-        trained = {name: np.insert(bits, behind[more], True) for name, bits in trained.items()}
-        sizes = sizes + more
+        labels_at_ends = self.last_labels(padding)
+        row_ends = np.cumsum(sizes)
+        has_last_token = has_last_token & (labels_at_ends != IGNORED)
+        ids = np.insert(ids, row_ends[has_last_token], labels_at_ends[has_last_token])
+        trained = {name: np.insert(bits, row_ends[has_last_token], True) for name, bits in trained.items()}
+        sizes = sizes + has_last_token
         return self._replace(ids=ids, sizes=sizes, used=sizes, trained=trained, labels=None)
 
     def last_labels(self, padding: bool) -> np.ndarray:
@@ -69,20 +70,20 @@ class BareRows(NamedTuple):
 
     def blocks(self) -> Iterator["BareRows"]:
         """Yield the rows, some at a time, without their labels."""
-        ends, at = np.cumsum(self.sizes), 0
-        while at < len(ends):
-            done = int(ends[at - 1]) if at else 0
-            end = max(at + 1, int(np.searchsorted(ends, done + _SLOTS, side="right")))
-            slots = slice(done, int(ends[end - 1]))
+        row_ends, row = np.cumsum(self.sizes), 0
+        while row < len(row_ends):
+            slots_before = int(row_ends[row - 1]) if row else 0
+            next_row = max(row + 1, int(np.searchsorted(row_ends, slots_before + _SLOTS, side="right")))
+            slots = slice(slots_before, int(row_ends[next_row - 1]))
             yield self._replace(
                 ids=self.ids[slots],
-                sizes=self.sizes[at:end],
-                used=self.used[at:end],
+                sizes=self.sizes[row:next_row],
+                used=self.used[row:next_row],
                 trained={name: bits[slots] for name, bits in self.trained.items()},
                 labels=None,
-                first_row=self.first_row + at,
+                first_row=self.first_row + row,
             )
-            at = end
+            row = next_row
 
 
 class TokenCounts:
@@ -108,11 +109,11 @@ class TokenCounts:
         """Count sequences, or rows."""
         _count(self.tokens, ids)
         if trained:
-            together = np.logical_and.reduce(list(trained.values()))
-            begins = (np.cumsum(sizes) - sizes)[sizes > 0]
-            _count(self.firsts, ids[begins][together[begins]])
-            together[begins] = False
-            _count(self.trained, ids[together])
+            is_trained = np.logical_and.reduce(list(trained.values()))
+            starts = (np.cumsum(sizes) - sizes)[sizes > 0]
+            _count(self.firsts, ids[starts][is_trained[starts]])
+            is_trained[starts] = False
+            _count(self.trained, ids[is_trained])
 
     def add_ends(self, rows: BareRows) -> None:
         """Count what may be padding at the ends of rows, and their last labels."""
@@ -123,8 +124,8 @@ class TokenCounts:
             labels = rows.last_labels(False)
             _count(self.last_labels, labels[labels != IGNORED])
             self.hidden += int(np.count_nonzero(labels == IGNORED))
-            begins = (np.cumsum(rows.sizes) - rows.sizes)[rows.sizes > 0]
-            _count(self.firsts, rows.ids[begins])  # their labels are in the rows before, if anywhere
+            row_starts = (np.cumsum(rows.sizes) - rows.sizes)[rows.sizes > 0]
+            _count(self.firsts, rows.ids[row_starts])  # their labels are in the rows before, if anywhere
 
 
 def _count(counts: Counter[int], values: np.ndarray) -> None:
@@ -178,17 +179,23 @@ class TokensBeside(NamedTuple):
 
 def tokens_beside(source: TokenCounts, packs: TokenCounts, labels: bool) -> TokensBeside:
     """Compare how often each token is there; with `labels`, also how often it is trained on."""
-    lost = source.tokens - packs.tokens - packs.last_labels
-    added = packs.tokens - packs.padding - source.tokens
+    lost_tokens = source.tokens - packs.tokens - packs.last_labels
+    added_tokens = packs.tokens - packs.padding - source.tokens
     labels_lost = labels_added = Counter[int]()
     if labels:
         labels_lost = source.trained - packs.trained - packs.firsts - packs.last_labels
         labels_added = packs.trained - source.trained - source.firsts
     may_be_hidden = packs.hidden if packs.last_labels or packs.hidden == 1 else 0
-    hidden = min(may_be_hidden, lost.total())
+    hidden = min(may_be_hidden, lost_tokens.total())
     trained = source.trained.total() if labels else 0
     return TokensBeside(
-        Often.of(lost), Often.of(added), may_be_hidden, hidden, Often.of(labels_lost), Often.of(labels_added), trained
+        Often.of(lost_tokens),
+        Often.of(added_tokens),
+        may_be_hidden,
+        hidden,
+        Often.of(labels_lost),
+        Often.of(labels_added),
+        trained,
     )
 
 
@@ -284,19 +291,22 @@ def _with_first_labels(
     Args:
         starts, lengths: of sequences, the first of which is sequence `number` of the source.
     """
-    begins = (np.cumsum(rows.sizes) - rows.sizes)[rows.sizes > 0]
-    of = np.searchsorted(starts, begins, side="right") - 1
-    inner = (of >= 0) & (begins > starts[of]) & (begins < starts[of] + lengths[of]) if len(starts) else of > 0
-    begins, of = begins[inner], of[inner]
-    if not len(begins) or not source.columns:
+    if not len(starts):
         return rows
-    sequences, place_of = np.unique(of, return_inverse=True)
-    at = (np.cumsum(lengths[sequences]) - lengths[sequences])[place_of] + begins - starts[of]
+    row_starts = (np.cumsum(rows.sizes) - rows.sizes)[rows.sizes > 0]
+    sequence_of = np.searchsorted(starts, row_starts, side="right") - 1
+    begins_before = (sequence_of >= 0) & (row_starts > starts[sequence_of])
+    inner = begins_before & (row_starts < starts[sequence_of] + lengths[sequence_of])
+    row_starts, sequence_of = row_starts[inner], sequence_of[inner]
+    if not len(row_starts) or not source.columns:
+        return rows
+    sequences, place_of = np.unique(sequence_of, return_inverse=True)
+    places = (np.cumsum(lengths[sequences]) - lengths[sequences])[place_of] + row_starts - starts[sequence_of]
     trained = {}
     for name, bits in rows.trained.items():
         trained[name] = bits.copy()
         column = name if name in source.columns else TOGETHER
-        trained[name][begins] = source.bits(column, number + sequences)[at]
+        trained[name][row_starts] = source.bits(column, number + sequences)[places]
     return rows._replace(trained=trained)
 
 
@@ -305,10 +315,10 @@ def _has_more(rows: BareRows, slot: int) -> bool:
     return bool((rows.ids[slot:] != rows.padding[0]).any())
 
 
-def _joined(first: BareRows, second: BareRows) -> BareRows:
-    trained = {name: np.concatenate([bits, second.trained[name]]) for name, bits in first.trained.items()}
-    ids, sizes = np.concatenate([first.ids, second.ids]), np.concatenate([first.sizes, second.sizes])
-    return first._replace(ids=ids, sizes=sizes, used=sizes, trained=trained)
+def _joined(rows: BareRows, next_rows: BareRows) -> BareRows:
+    trained = {name: np.concatenate([bits, next_rows.trained[name]]) for name, bits in rows.trained.items()}
+    ids, sizes = np.concatenate([rows.ids, next_rows.ids]), np.concatenate([rows.sizes, next_rows.sizes])
+    return rows._replace(ids=ids, sizes=sizes, used=sizes, trained=trained)
 
 
 def _with_one_more(rows: BareRows, token: int) -> BareRows:
@@ -321,9 +331,9 @@ def _with_one_more(rows: BareRows, token: int) -> BareRows:
 
 def _from_row_of(rows: BareRows, slot: int) -> tuple[BareRows, int]:
     """Return the rows from that with a slot on, and the slot there."""
-    ends = np.cumsum(rows.sizes)
-    row = int(np.searchsorted(ends, slot, side="right"))
-    begin = int(ends[row - 1]) if row else 0
+    row_ends = np.cumsum(rows.sizes)
+    row = int(np.searchsorted(row_ends, slot, side="right"))
+    begin = int(row_ends[row - 1]) if row else 0
     trained = {name: bits[begin:] for name, bits in rows.trained.items()}
     sizes = rows.sizes[row:]
     rows_from_there = rows._replace(ids=rows.ids[begin:], sizes=sizes, used=sizes, trained=trained)
@@ -334,10 +344,10 @@ def _cut(rows: BareRows, starts: np.ndarray, lengths: np.ndarray) -> Chunk:
     """Return the sequences that begin at some slots; they may go on in further rows."""
     slots = ranges(starts, lengths)
     chunk = chunk_of(rows.ids[slots], lengths, {name: bits[slots] for name, bits in rows.trained.items()})
-    ends = np.cumsum(rows.sizes)
-    row = np.searchsorted(ends, starts, side="right")
+    row_ends = np.cumsum(rows.sizes)
+    row = np.searchsorted(row_ends, starts, side="right")
     return chunk._replace(
-        starts=starts - (ends - rows.sizes)[row],
+        starts=starts - (row_ends - rows.sizes)[row],
         depths=np.bincount(row, minlength=len(rows.sizes)),
         widths=rows.sizes,
         first_row=rows.first_row,
@@ -349,29 +359,31 @@ class Sequences:
     """The sequences of a source, by their first tokens."""
 
     def __init__(self, source: Contents) -> None:
-        lengths, begins = source.lengths(), source.begins()
-        kinds, first = np.unique(source.tokens, return_index=True)  # equal sequences are one
-        lengths, begins = lengths[first], begins[first]
+        lengths, first_hashes = source.lengths(), source.begins()
+        kinds, first_places = np.unique(source.tokens, return_index=True)  # equal sequences are one
+        lengths, first_hashes = lengths[first_places], first_hashes[first_places]
         levels = _levels(np.maximum(lengths, 1))
         self._levels = []  # the longest first: how many tokens begin the sequences, and the sequences
         for level in np.unique(levels[lengths > 0])[::-1]:
             of_level = np.flatnonzero((levels == level) & (lengths > 0))
-            order = of_level[np.lexsort((-lengths[of_level], begins[of_level]))]
-            self._levels.append((1 << int(level), begins[order], lengths[order], kinds[order]))
+            order = of_level[np.lexsort((-lengths[of_level], first_hashes[of_level]))]
+            self._levels.append((1 << int(level), first_hashes[order], lengths[order], kinds[order]))
 
     def longest_at(self, parts: Parts, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
         """Find the longest sequence that begins at each slot and ends at `ends` at the latest; 0 for none."""
         longest = np.zeros(len(starts), np.int64)
-        for size, begins, lengths, kinds in self._levels:
+        for size, first_hashes, lengths, kinds in self._levels:
             open_slots = np.flatnonzero((longest == 0) & (starts + size <= ends))
             if not len(open_slots):
                 continue
             hashes_there = parts.hashes(starts[open_slots], np.full(len(open_slots), size))
-            candidate = np.searchsorted(begins, hashes_there)
+            candidate = np.searchsorted(first_hashes, hashes_there)
             while len(open_slots):
-                has_hash = candidate < len(begins)
-                has_hash[has_hash] = begins[candidate[has_hash]] == hashes_there[has_hash]
-                open_slots, candidate, hashes_there = open_slots[has_hash], candidate[has_hash], hashes_there[has_hash]
+                has_hash = candidate < len(first_hashes)
+                has_hash[has_hash] = first_hashes[candidate[has_hash]] == hashes_there[has_hash]
+                open_slots = open_slots[has_hash]
+                candidate = candidate[has_hash]
+                hashes_there = hashes_there[has_hash]
                 fits = np.flatnonzero(starts[open_slots] + lengths[candidate] <= ends[open_slots])
                 is_equal = parts.hashes(starts[open_slots[fits]], lengths[candidate[fits]]) == kinds[candidate[fits]]
                 longest[open_slots[fits[is_equal]]] = lengths[candidate[fits[is_equal]]]
@@ -391,23 +403,26 @@ def in_rows(rows: Iterable[BareRows], source: Contents) -> Found:
     than in the source, and one of those that were found begins with another one: that may be there in its place.
     """
     sequences, chunks = Sequences(source), list[Chunk]()
-    read = seen = in_others = whole_sequences = 0
-    for some in rows:
-        for block in some.blocks():
-            parts, ends = Parts(block.ids), np.cumsum(block.sizes)
-            at, pieces = ends - block.sizes, list[np.ndarray]()
+    rows_read = rows_seen = in_others = whole_sequences = 0
+    for part in rows:
+        for block in part.blocks():
+            parts = Parts(block.ids)
+            row_ends = np.cumsum(block.sizes)
+            reached = row_ends - block.sizes  # the slot up to which each row is read
+            pieces = list[np.ndarray]()
             padding = _padding_from(block)
-            reading = np.arange(len(at))
-            while len(reading := reading[at[reading] < ends[reading]]):
-                lengths = sequences.longest_at(parts, at[reading], ends[reading])
+            reading = np.arange(len(reached))
+            while len(reading := reading[reached[reading] < row_ends[reading]]):
+                lengths = sequences.longest_at(parts, reached[reading], row_ends[reading])
                 reading, lengths = reading[lengths > 0], lengths[lengths > 0]
-                pieces.append(np.stack([at[reading], lengths]))
-                at[reading] += lengths
-            stuck = np.flatnonzero(at < padding)
-            read, seen = read + int(np.count_nonzero(block.sizes)) - len(stuck), seen + len(block.sizes)
-            if 2 * read < seen:
+                pieces.append(np.stack([reached[reading], lengths]))
+                reached[reading] += lengths
+            stuck = np.flatnonzero(reached < padding)
+            rows_read += int(np.count_nonzero(block.sizes)) - len(stuck)
+            rows_seen += len(block.sizes)
+            if 2 * rows_read < rows_seen:
                 return Found(None)
-            pieces += _past_changes(sequences, parts, at[stuck], ends[stuck], padding[stuck])
+            pieces += _past_changes(sequences, parts, reached[stuck], row_ends[stuck], padding[stuck])
             starts, lengths = np.concatenate(pieces, axis=1) if pieces else np.empty((2, 0), np.int64)
             in_others += int(np.count_nonzero(sequences.longest_at(parts, starts, starts + lengths - 1)))
             order = np.argsort(starts)
@@ -418,35 +433,35 @@ def in_rows(rows: Iterable[BareRows], source: Contents) -> Found:
 
 
 def _past_changes(
-    sequences: Sequences, parts: Parts, at: np.ndarray, ends: np.ndarray, padding: np.ndarray
+    sequences: Sequences, parts: Parts, reached: np.ndarray, row_ends: np.ndarray, padding: np.ndarray
 ) -> list[np.ndarray]:
     """Return the sequences behind slots at which none begins, and what lies between as pieces."""
-    pieces, begin_of_piece = list[np.ndarray](), at.copy()  # where a piece that is no sequence begins
-    reading = np.arange(len(at))
-    while len(reading := reading[at[reading] < ends[reading]]):
-        lengths = sequences.longest_at(parts, at[reading], ends[reading])
+    pieces, begin_of_piece = list[np.ndarray](), reached.copy()  # where a piece that is no sequence begins
+    reading = np.arange(len(reached))
+    while len(reading := reading[reached[reading] < row_ends[reading]]):
+        lengths = sequences.longest_at(parts, reached[reading], row_ends[reading])
         is_known = lengths > 0
-        known, lengths = reading[is_known], lengths[is_known]
-        piece = known[begin_of_piece[known] < at[known]]
+        rows_with_sequence, lengths = reading[is_known], lengths[is_known]
+        piece = rows_with_sequence[begin_of_piece[rows_with_sequence] < reached[rows_with_sequence]]
         pieces += [
-            np.stack([begin_of_piece[piece], at[piece] - begin_of_piece[piece]]),
-            np.stack([at[known], lengths]),
+            np.stack([begin_of_piece[piece], reached[piece] - begin_of_piece[piece]]),
+            np.stack([reached[rows_with_sequence], lengths]),
         ]
-        at[known] += lengths
-        begin_of_piece[known] = at[known]
-        at[reading[~is_known]] += 1
+        reached[rows_with_sequence] += lengths
+        begin_of_piece[rows_with_sequence] = reached[rows_with_sequence]
+        reached[reading[~is_known]] += 1
     piece = np.flatnonzero(begin_of_piece < padding)
     return [*pieces, np.stack([begin_of_piece[piece], padding[piece] - begin_of_piece[piece]])]
 
 
 def _padding_from(rows: BareRows) -> np.ndarray:
     """Return the slot from which on each row has nothing but the token that may be padding."""
-    ends = np.cumsum(rows.sizes)
+    row_ends = np.cumsum(rows.sizes)
     last_other = np.where(rows.ids != rows.padding[0], np.arange(len(rows.ids)), -1)
-    has_slots, padding_from = rows.sizes > 0, ends.copy()
+    has_slots, padding_from = rows.sizes > 0, row_ends.copy()
     if has_slots.any():
-        begins = (ends - rows.sizes)[has_slots]
-        padding_from[has_slots] = np.maximum(np.maximum.reduceat(last_other, begins), begins - 1) + 1
+        row_starts = (row_ends - rows.sizes)[has_slots]
+        padding_from[has_slots] = np.maximum(np.maximum.reduceat(last_other, row_starts), row_starts - 1) + 1
     return padding_from
 
 
@@ -464,21 +479,21 @@ def read_again(
 
     def kept() -> Iterator[BareRows]:
         trained_next = False  # whether the row before has the label of the next row's first token
-        before: BareRows | None = None
-        for some in chain(rows(), [None]):
-            if before is not None:
-                more = np.full(len(before.sizes), ends == "each")
-                more[-1:] |= ends == "last" and some is None
-                found = before.kept(padding, more)
+        part: BareRows | None = None
+        for next_part in chain(rows(), [None]):
+            if part is not None:
+                has_last_token = np.full(len(part.sizes), ends == "each")
+                has_last_token[-1:] |= ends == "last" and next_part is None
+                kept_rows = part.kept(padding, has_last_token)
                 if ends != "each":
-                    labeled = before.last_labels(padding) != IGNORED
-                    begins = np.cumsum(found.sizes) - found.sizes
-                    known = np.append(trained_next, labeled[:-1]) & (found.sizes > 0)
-                    for its in found.trained.values():
-                        its[begins[known]] = True
+                    labeled = part.last_labels(padding) != IGNORED
+                    row_starts = np.cumsum(kept_rows.sizes) - kept_rows.sizes
+                    is_labeled = np.append(trained_next, labeled[:-1]) & (kept_rows.sizes > 0)
+                    for bits in kept_rows.trained.values():
+                        bits[row_starts[is_labeled]] = True
                     trained_next = bool(labeled[-1]) if len(labeled) else trained_next
-                yield found
-            before = some
+                yield kept_rows
+            part = next_part
 
     in_their_order = in_order(kept(), source, ends, ahead)
     if in_their_order.contents is not None and in_their_order.whole == len(source):
@@ -496,7 +511,11 @@ def fits(source: int, packs: TokenCounts) -> tuple[bool, Ends]:
         `padding` and `ends` as `read_again` takes them.
     """
     stored, spare = packs.tokens.total(), packs.spare
-    more: dict[Ends, int] = {"none": 0, "last": min(1, packs.last_labels.total()), "each": packs.last_labels.total()}
-    tokens = {(padding, ends): stored - (0 if padding else spare) + more[ends] for padding in (False, True) for ends in
-              more}  # fmt: skip
+    last_tokens: dict[Ends, int] = {
+        "none": 0,
+        "last": min(1, packs.last_labels.total()),
+        "each": packs.last_labels.total(),
+    }
+    tokens = {(padding, ends): stored - (0 if padding else spare) + last_tokens[ends]
+              for padding in (False, True) for ends in last_tokens}  # fmt: skip
     return min(tokens, key=lambda choice: abs(tokens[choice] - source))

@@ -55,18 +55,20 @@ class _Sequences(NamedTuple):
     firsts: np.ndarray | None = None
 
 
-def read_rows(kinds: list[str], columns: Columns, at: int, masks: Mapping[str, str], kept: bool) -> MeasuredRows:
-    """Return the sequences of some rows, the first of which is row `at` of the file, by the first of `kinds`.
+def read_rows(
+    kinds: list[str], columns: Columns, first_row: int, masks: Mapping[str, str], keep_contents: bool
+) -> MeasuredRows:
+    """Return the sequences of some rows, the first of which is row `first_row` of the file, by the first of `kinds`.
 
     Args:
         masks: the columns that are masks of the loss, with the word for what each means.
-        kept: whether to return the contents of the sequences.
+        keep_contents: whether to return the contents of the sequences.
 
     Raises:
         ValueError: naming a row in which a column of bounds cannot be right.
     """
-    rows = _RowReader(kinds[0], columns, at, masks)
-    return rows.bare(kept) if kinds[0] == "input_ids" else rows.divided(kinds, kept)
+    rows = _RowReader(kinds[0], columns, first_row, masks)
+    return rows.bare(keep_contents) if kinds[0] == "input_ids" else rows.divided(kinds, keep_contents)
 
 
 class _RowReader:
@@ -74,20 +76,20 @@ class _RowReader:
 
     Attributes:
         kind: the column that tells where sequences begin.
-        at: the number of the first row in its file.
+        first_row: the number of the first row in its file.
         sizes: slots of each row, shape (rows,); None where no column has a number for each slot.
         ids: the tokens of all rows.
         short: columns that have not as many numbers as `input_ids`; they are not read.
         real: which slots the attention mask says are no padding; None where it does not say.
-        asked: which labels are trained on; None without labels.
+        has_label: which slots have a label that is trained on; None without labels.
         surely_real: which slots are no padding, since they have a label or are trained on; None where nothing says so.
         counts, wrong: of `MeasuredRows`, as they are found.
     """
 
-    def __init__(self, kind: str, columns: Columns, at: int, masks: Mapping[str, str]) -> None:
+    def __init__(self, kind: str, columns: Columns, first_row: int, masks: Mapping[str, str]) -> None:
         self.kind = kind
         self.columns = columns
-        self.at = at
+        self.first_row = first_row
         self.masks = {name: word for name, word in masks.items() if name in columns}
         self.wrong = dict[str, np.ndarray]()
         self.ids = columns["input_ids"][1] if "input_ids" in columns else np.empty(0)
@@ -100,16 +102,16 @@ class _RowReader:
         }
         has_ids = self.sizes is not None and len(self.ids) == self.sizes.sum()
         has_labels = "labels" in columns and "labels" not in self.short
-        self.asked = asked_labels(columns, self.short) if has_ids and has_labels else None
+        self.has_label = asked_labels(columns, self.short) if has_ids and has_labels else None
         self.surely_real = self._surely_real() if has_ids else None
 
     def say(self, sentence: str, rows: np.ndarray) -> None:
         """Keep a sentence that is true of these rows."""
         if rows.any():
-            self.wrong[sentence] = self.at + np.flatnonzero(rows)
+            self.wrong[sentence] = self.first_row + np.flatnonzero(rows)
 
-    def refuse(self, rows: Any, what: str) -> None:
-        _refuse(rows, self.at, what)
+    def refuse(self, rows: Any, fault: str) -> None:
+        _refuse(rows, self.first_row, fault)
 
     def _sizes(self) -> np.ndarray | None:
         sizes = self.columns["input_ids"][0] if "input_ids" in self.columns else None
@@ -138,7 +140,7 @@ class _RowReader:
         return None if (sizes != self.sizes).any() else mask != 0
 
     def _surely_real(self) -> np.ndarray | None:
-        by_labels = [] if self.asked is None else [self.asked]
+        by_labels = [] if self.has_label is None else [self.has_label]
         by_masks = [
             self.columns[name][1] != 0
             for name, word in self.masks.items()
@@ -146,7 +148,7 @@ class _RowReader:
         ]
         return np.logical_or.reduce(by_labels + by_masks) if by_labels or by_masks else None
 
-    def bare(self, kept: bool) -> MeasuredRows:
+    def bare(self, keep_contents: bool) -> MeasuredRows:
         """Read rows in which nothing tells where sequences begin."""
         widths = self.columns["input_ids"][0]
         if self.real is None:
@@ -162,15 +164,15 @@ class _RowReader:
             of_rows = _untrained(trained, whole_rows)
             self.counts |= {name: of_rows[name] for name in ("rows", "idle rows")}
         bare = None
-        if kept:
+        if keep_contents:
             next_labels = None
-            if self.asked is not None and self.counts["ahead"] > self.counts["in place"]:
-                next_labels = np.where(self.asked, self.columns["labels"][1], IGNORED)
+            if self.has_label is not None and self.counts["ahead"] > self.counts["in place"]:
+                next_labels = np.where(self.has_label, self.columns["labels"][1], IGNORED)
             bare = _bare(self.ids, widths, used, trained, next_labels, self.real)
-            bare = bare._replace(padding=(padding, may_be_padding), first_row=self.at)
+            bare = bare._replace(padding=(padding, may_be_padding), first_row=self.first_row)
         return MeasuredRows(None, np.zeros_like(used), used, widths, wrong=self.wrong, bare=bare, counts=self.counts)
 
-    def divided(self, kinds: list[str], kept: bool) -> MeasuredRows:
+    def divided(self, kinds: list[str], keep_contents: bool) -> MeasuredRows:
         """Read rows whose sequences are told by the first of `kinds`, and see whether the others tell the same."""
         kind, sizes = self.kind, self.sizes
         sequences = self.sequences(kind, self.real)
@@ -182,18 +184,20 @@ class _RowReader:
         slots = ranges(with_ends.starts, with_ends.lengths) if gaps else None
 
         by_column = {kind: sequences} | self._compare_columns(kinds, sequences, slots)
-        for name, told in by_column.items():
+        for name, sequences_told in by_column.items():
             if name in SEGMENTS or name == "attention_mask":
-                twice = _again(told, self.columns[name][1])
+                twice = _again(sequences_told, self.columns[name][1])
                 self.say(f"{name} give two sequences of the row the same number", twice)
         if self.real is not None and kind != NEMO:
             self.say(f"attention_mask has not as many tokens as {kind}", sums(self.real, widths) != used)
 
         trained = self.trained(with_ends)
-        ends = None if kind == NEMO else _labels_at_ends(self.columns, self.asked, sequences, self.counts)
+        labels_at_ends = (
+            None if kind == NEMO else _labels_at_ends(self.columns, self.has_label, sequences, self.counts)
+        )
         contents = None
-        if sizes is not None and (trained or kept):
-            contents = self._contents(with_ends, slots, trained, ends, kept)
+        if sizes is not None and (trained or keep_contents):
+            contents = self._contents(with_ends, slots, trained, labels_at_ends, keep_contents)
         firsts = by_column["position_ids"].firsts if "position_ids" in by_column else None
         return MeasuredRows(
             sequences.lengths, sequences.depths, used, widths, firsts, self.wrong, contents, counts=self.counts
@@ -211,15 +215,15 @@ class _RowReader:
         for name in kinds:
             if name in (self.kind, "input_ids") or name in self.short:
                 continue
-            told = self.sequences(name, self.real)
+            sequences_told = self.sequences(name, self.real)
             if NEMO not in (name, self.kind):
-                differ = _differ(sequences, told)
+                differ = _differ(sequences, sequences_told)
                 by_slots = self.real is None and name in _BY_SLOT and len(self.ids) > 0 and differ.any()
                 if by_slots and self.sizes is not None and slots is not None:  # their padding may look like a sequence
-                    told = self.sequences(name, _all_but_padding(self.sizes, self.ids, slots))
-                    differ = _differ(sequences, told)
+                    sequences_told = self.sequences(name, _all_but_padding(self.sizes, self.ids, slots))
+                    differ = _differ(sequences, sequences_told)
                 self.say(f"{self.kind} and {name} tell other sequences", differ)
-            by_column[name] = told
+            by_column[name] = sequences_told
         return by_column
 
     def _contents(
@@ -227,8 +231,8 @@ class _RowReader:
         sequences: _Sequences,
         slots: np.ndarray | None,
         trained: dict[str, np.ndarray],
-        ends: np.ndarray | None,
-        kept: bool,
+        labels_at_ends: np.ndarray | None,
+        keep_contents: bool,
     ) -> Chunk | None:
         """Count what trains on nothing, and return what the sequences hold, without the gaps between them."""
         ids = self.ids
@@ -238,14 +242,14 @@ class _RowReader:
         if trained:
             without_gaps = np.cumsum(sequences.lengths) - sequences.lengths
             self.counts |= _untrained(trained, sequences._replace(starts=without_gaps))
-        if not kept or self.sizes is None:
+        if not keep_contents or self.sizes is None:
             return None
         row_begins = np.cumsum(self.sizes) - self.sizes
         return chunk_of(ids, sequences.lengths, trained)._replace(
             starts=(sequences.starts - np.repeat(row_begins, sequences.depths)).astype(np.int32),
             depths=sequences.depths.astype(np.int32),
-            first_row=self.at,
-            ends=ends,
+            first_row=self.first_row,
+            ends=labels_at_ends,
         )
 
     def trained(self, sequences: _Sequences) -> dict[str, np.ndarray]:
@@ -254,16 +258,16 @@ class _RowReader:
         if self.sizes is None:
             return trained
         filled = sequences.lengths > 0
-        begins = sequences.starts[filled]
-        if self.asked is not None:
-            ends = (sequences.starts + sequences.lengths - 1)[filled]
-            trained["labels"], numbers, others = labels_trained(self.asked, self.columns, begins, ends)
-            self.counts |= numbers | {"over borders": _over_borders(self.asked, self.sizes, begins, numbers)}
-            self.say(OTHER_LABELS, others)
+        starts = sequences.starts[filled]
+        if self.has_label is not None:
+            last_slots = (sequences.starts + sequences.lengths - 1)[filled]
+            trained["labels"], numbers, is_neither = labels_trained(self.has_label, self.columns, starts, last_slots)
+            self.counts |= numbers | {"over borders": _over_borders(self.has_label, self.sizes, starts, numbers)}
+            self.say(OTHER_LABELS, is_neither)
         masks = self.masks
         if self.kind == NEMO and "loss_mask" in masks:
             masks = {**masks, "loss_mask": "next"}
-        return trained | trained_by_masks(self.columns, masks, begins, self.short)
+        return trained | trained_by_masks(self.columns, masks, starts, self.short)
 
     def sequences(self, name: str, real: np.ndarray | None) -> _Sequences:
         """Return the sequences that one column tells, without padding.
@@ -272,11 +276,11 @@ class _RowReader:
             real: which slots are no padding, if that is known.
         """
         by_runs = name == "position_ids" or _is_numbered(name)
-        told = self._runs(name, real) if by_runs else self._between_bounds(name, real)
-        if name == "position_ids" and real is None and len(self.ids) and len(told.lengths):
-            return self._positions_without_padding(told)
-        keep = self._no_padding(name, real, told)
-        return told if keep is None or keep.all() else _only(told, keep)
+        sequences = self._runs(name, real) if by_runs else self._between_bounds(name, real)
+        if name == "position_ids" and real is None and len(self.ids) and len(sequences.lengths):
+            return self._positions_without_padding(sequences)
+        keep = self._no_padding(name, real, sequences)
+        return sequences if keep is None or keep.all() else _only(sequences, keep)
 
     def _runs(self, name: str, real: np.ndarray | None) -> _Sequences:
         """Return runs of positions that count up by one, or of equal numbers."""
@@ -285,12 +289,14 @@ class _RowReader:
         if real is not None:
             slots = np.flatnonzero(real)
             sizes, values = sums(real, sizes), values[slots]
-        begins = np.ones(len(values), bool)
+        begins_run = np.ones(len(values), bool)
         step = values.dtype.type(name == "position_ids")
-        np.not_equal(values[1:], values[:-1] + step, out=begins[1:])
-        begins[(np.cumsum(sizes) - sizes)[sizes > 0]] = True
-        where = np.flatnonzero(begins)
-        return _Sequences(slots[where], np.diff(where, append=len(values)), sums(begins, sizes), values[where])
+        np.not_equal(values[1:], values[:-1] + step, out=begins_run[1:])
+        begins_run[(np.cumsum(sizes) - sizes)[sizes > 0]] = True
+        run_starts = np.flatnonzero(begins_run)
+        return _Sequences(
+            slots[run_starts], np.diff(run_starts, append=len(values)), sums(begins_run, sizes), values[run_starts]
+        )
 
     def _between_bounds(self, name: str, real: np.ndarray | None) -> _Sequences:
         """Return the sequences of a column of lengths, or of bounds."""
@@ -298,7 +304,7 @@ class _RowReader:
         if name == "seq_lengths":
             lengths, depths = values.astype(np.int64), sizes
         else:
-            lengths, depths = _between(name, sizes, values.astype(np.int64), self.sizes, self.at)
+            lengths, depths = _between(name, sizes, values.astype(np.int64), self.sizes, self.first_row)
         if lengths.min(initial=1) < 1:
             self.refuse(sums(lengths < 0, depths) > 0, f"has a sequence of fewer than 0 tokens by its {name}")
             lengths, depths = lengths[lengths > 0], sums(lengths > 0, depths)
@@ -308,44 +314,44 @@ class _RowReader:
     def _starts(self, name: str, real: np.ndarray | None, lengths: np.ndarray, depths: np.ndarray) -> np.ndarray:
         """Return the first slot of each sequence: they follow one another, unless bounds or a mask tell gaps."""
         assert self.sizes is not None
-        if beside := _padded_beside(name, self.columns):
-            return _padded_starts(beside, self.columns, lengths, depths, self.sizes, self.at)
+        if padded_column := _padded_beside(name, self.columns):
+            return _padded_starts(padded_column, self.columns, lengths, depths, self.sizes, self.first_row)
         if real is not None and name != NEMO and (sums(lengths, depths) == sums(real, self.sizes)).all():
             return np.append(np.flatnonzero(real), len(real))[np.cumsum(lengths) - lengths]
         with_ends = lengths + (name == NEMO)
         free = self.sizes - sums(with_ends, depths)  # slots at the end of each row
         return np.cumsum(with_ends) - with_ends + np.repeat(np.cumsum(free) - free, depths)
 
-    def _no_padding(self, name: str, real: np.ndarray | None, told: _Sequences) -> np.ndarray | None:
+    def _no_padding(self, name: str, real: np.ndarray | None, sequences: _Sequences) -> np.ndarray | None:
         """Return which of the sequences are no padding; None if nothing is said about that."""
         if real is not None:
             if not name.startswith("cu_"):
                 return None
             real_before = np.concatenate([[0], np.cumsum(real)])
-            ends = np.minimum(told.starts + told.lengths, len(real))
-            return real_before[ends] > real_before[np.minimum(told.starts, len(real))]
-        if _is_numbered(name) and told.firsts is not None:
-            return ~_blank(told.firsts, told.depths)
-        if not len(self.ids) or not len(told.lengths) or name == NEMO or _padded_beside(name, self.columns):
+            sequence_ends = np.minimum(sequences.starts + sequences.lengths, len(real))
+            return real_before[sequence_ends] > real_before[np.minimum(sequences.starts, len(real))]
+        if _is_numbered(name) and sequences.firsts is not None:
+            return ~_blank(sequences.firsts, sequences.depths)
+        if not len(self.ids) or not len(sequences.lengths) or name == NEMO or _padded_beside(name, self.columns):
             return None
         row_sizes = self.columns["input_ids"][0]
         of_one_size = bool((row_sizes == row_sizes[0]).all())
-        to_the_end = bool((sums(told.lengths, told.depths) == row_sizes).all())
-        return ~self._padding(told, of_one_size) if of_one_size and to_the_end else None
+        to_the_end = bool((sums(sequences.lengths, sequences.depths) == row_sizes).all())
+        return ~self._padding(sequences, of_one_size) if of_one_size and to_the_end else None
 
-    def _positions_without_padding(self, told: _Sequences) -> _Sequences:
+    def _positions_without_padding(self, sequences: _Sequences) -> _Sequences:
         """Return sequences by positions: those of padding go, and padding that counts on is cut from the last ones."""
         row_sizes = self.columns["input_ids"][0]
-        keep = ~self._padding(told, bool((row_sizes == row_sizes[0]).all()))
-        tails = padding_at_ends(row_sizes, self.ids, self.surely_real, told.starts + told.lengths - 1)
-        row_ends = np.repeat(np.cumsum(row_sizes) - tails, told.depths)
-        cut = told._replace(lengths=np.clip(row_ends - told.starts, 0, told.lengths))
+        keep = ~self._padding(sequences, bool((row_sizes == row_sizes[0]).all()))
+        tails = padding_at_ends(row_sizes, self.ids, self.surely_real, sequences.starts + sequences.lengths - 1)
+        row_ends = np.repeat(np.cumsum(row_sizes) - tails, sequences.depths)
+        cut = sequences._replace(lengths=np.clip(row_ends - sequences.starts, 0, sequences.lengths))
         return _only(cut, keep & (cut.lengths > 0))
 
-    def _padding(self, told: _Sequences, of_one_size: bool) -> np.ndarray:
+    def _padding(self, sequences: _Sequences, of_one_size: bool) -> np.ndarray:
         row_sizes = self.columns["input_ids"][0]
         row_begins = np.cumsum(row_sizes) - row_sizes
-        return _padding(row_begins, told.lengths, told.depths, self.ids, self.surely_real, of_one_size)
+        return _padding(row_begins, sequences.lengths, sequences.depths, self.ids, self.surely_real, of_one_size)
 
 
 def _is_numbered(name: str) -> bool:
@@ -380,29 +386,34 @@ def _bare(
 
 
 def _labels_at_ends(
-    columns: Columns, asked: np.ndarray | None, sequences: _Sequences, counts: dict[str, int]
+    columns: Columns, has_label: np.ndarray | None, sequences: _Sequences, counts: dict[str, int]
 ) -> np.ndarray | None:
     """Return the label in the last slot of each sequence, -100 where nothing is trained on; count those trained on.
 
     None unless labels are the next tokens.
     """
-    if asked is None or counts["in place"] > counts["ahead"]:
+    if has_label is None or counts["in place"] > counts["ahead"]:
         return None
-    last = sequences.starts + sequences.lengths - 1
-    counts["open ends"] = int(np.count_nonzero(asked[last]))
-    return np.where(asked[last], columns["labels"][1][last], IGNORED).astype(np.int64)
+    last_slots = sequences.starts + sequences.lengths - 1
+    counts["open ends"] = int(np.count_nonzero(has_label[last_slots]))
+    return np.where(has_label[last_slots], columns["labels"][1][last_slots], IGNORED).astype(np.int64)
 
 
-def _differ(first: _Sequences, second: _Sequences) -> np.ndarray:
+def _differ(sequences: _Sequences, other_sequences: _Sequences) -> np.ndarray:
     """Mark the rows that have other sequences by one column than by another."""
-    same = hashes(first.lengths, first.depths) == hashes(second.lengths, second.depths)
-    return (first.depths != second.depths) | ~same
+    row_hashes = hashes(sequences.lengths, sequences.depths)
+    other_row_hashes = hashes(other_sequences.lengths, other_sequences.depths)
+    return (sequences.depths != other_sequences.depths) | (row_hashes != other_row_hashes)
 
 
-def _all_but_padding(sizes: np.ndarray, ids: np.ndarray, used: np.ndarray) -> np.ndarray:
-    """Mark the slots that are not padding; slots not `used` are padding if their row has one id in all of them."""
+def _all_but_padding(sizes: np.ndarray, ids: np.ndarray, used_slots: np.ndarray) -> np.ndarray:
+    """Mark the slots that are not padding, in rows that may have padding between their sequences.
+
+    Args:
+        used_slots: the slots of sequences. The others of a row are padding if all of them have one id.
+    """
     unused = np.ones(len(ids), bool)
-    unused[used] = False
+    unused[used_slots] = False
     row = np.repeat(np.arange(len(sizes)), sizes)[unused]
     lowest, highest = np.full(len(sizes), np.iinfo(np.int64).max), np.full(len(sizes), -1, np.int64)
     np.minimum.at(lowest, row, ids[unused])
@@ -410,32 +421,32 @@ def _all_but_padding(sizes: np.ndarray, ids: np.ndarray, used: np.ndarray) -> np
     return ~(unused & np.repeat(lowest == highest, sizes))
 
 
-def _over_borders(asked: np.ndarray, sizes: np.ndarray, begins: np.ndarray, numbers: Mapping[str, int]) -> int:
+def _over_borders(has_label: np.ndarray, sizes: np.ndarray, starts: np.ndarray, numbers: Mapping[str, int]) -> int:
     """Count the sequences, but for the first of each row, whose first token has a label.
 
     The label is at this token or, where labels are the next tokens, at the one before.
     """
-    inner = begins[~np.isin(begins, np.cumsum(sizes) - sizes)]
-    return int(np.count_nonzero(asked[inner - (numbers["ahead"] > numbers["in place"])]))
+    inner_starts = starts[~np.isin(starts, np.cumsum(sizes) - sizes)]
+    return int(np.count_nonzero(has_label[inner_starts - (numbers["ahead"] > numbers["in place"])]))
 
 
 def asked_labels(columns: Columns, left_out: Container[str] = ()) -> np.ndarray:
     """Mark the slots whose label is trained on; bool."""
-    asked = columns["labels"][1] != IGNORED
-    return asked & (columns[TARGETS][1] != 0) if TARGETS in columns and TARGETS not in left_out else asked
+    has_label = columns["labels"][1] != IGNORED
+    return has_label & (columns[TARGETS][1] != 0) if TARGETS in columns and TARGETS not in left_out else has_label
 
 
 def trained_by_masks(
-    columns: Columns, masks: Mapping[str, str], begins: np.ndarray, left_out: Container[str] = ()
+    columns: Columns, masks: Mapping[str, str], starts: np.ndarray, left_out: Container[str] = ()
 ) -> dict[str, np.ndarray]:
     """Mark the slots whose token is trained on, by each mask of the loss.
 
     Args:
-        begins: the first slot of each sequence.
+        starts: the first slot of each sequence.
         left_out: masks that are not read. That of targets is part of the labels, where there are some.
     """
     return {
-        name: trained_tokens(word, columns[name][1], begins)
+        name: trained_tokens(word, columns[name][1], starts)
         for name, word in masks.items()
         if name in columns and name not in left_out and not (name == TARGETS and "labels" in columns)
     }
@@ -447,14 +458,14 @@ def _untrained(trained: Mapping[str, np.ndarray], sequences: _Sequences) -> dict
     Args:
         sequences: that follow one another without a gap.
     """
-    together = np.logical_and.reduce(list(trained.values()))
-    some = sequences.lengths > 0
-    together[sequences.starts[some]] = False
-    trains = _any(together, sequences.lengths)
+    is_trained = np.logical_and.reduce(list(trained.values()))
+    has_tokens = sequences.lengths > 0
+    is_trained[sequences.starts[has_tokens]] = False
+    trains = _any(is_trained, sequences.lengths)
     rows = _any(trains, sequences.depths)
     return {
-        "sequences": int(np.count_nonzero(some)),
-        "idle sequences": int(np.count_nonzero(some & ~trains)),
+        "sequences": int(np.count_nonzero(has_tokens)),
+        "idle sequences": int(np.count_nonzero(has_tokens & ~trains)),
         "rows": int(np.count_nonzero(sequences.depths)),
         "idle rows": int(np.count_nonzero(~rows & (sequences.depths > 0))),
     }
@@ -470,12 +481,12 @@ def _any(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 def _blank(values: np.ndarray, depths: np.ndarray) -> np.ndarray:
     """Mark the runs of segment ids that are padding: -1, or a last 0 where the row does not begin with 0."""
-    ends = np.cumsum(depths)
-    last = np.zeros(len(values), bool)
-    last[ends[depths > 0] - 1] = True
-    begins = np.repeat(values[(ends - depths)[depths > 0]], depths[depths > 0])
-    lonely = np.repeat(depths == 1, depths) & (begins == 0) & (begins != 0).any()  # a row of padding alone
-    return (values == -1) | (last & (values == 0) & (begins != 0)) | lonely
+    run_ends = np.cumsum(depths)
+    is_last = np.zeros(len(values), bool)
+    is_last[run_ends[depths > 0] - 1] = True
+    first_values = np.repeat(values[(run_ends - depths)[depths > 0]], depths[depths > 0])
+    lonely = np.repeat(depths == 1, depths) & (first_values == 0) & (first_values != 0).any()  # a row of padding alone
+    return (values == -1) | (is_last & (values == 0) & (first_values != 0)) | lonely
 
 
 def _padded_beside(kind: str, columns: Columns) -> str:
@@ -484,24 +495,24 @@ def _padded_beside(kind: str, columns: Columns) -> str:
 
 
 def _padded_starts(
-    name: str, columns: Columns, lengths: np.ndarray, depths: np.ndarray, widths: np.ndarray, at: int
+    name: str, columns: Columns, lengths: np.ndarray, depths: np.ndarray, widths: np.ndarray, first_row: int
 ) -> np.ndarray:
     """Return the slots at which sequences begin that are padded one by one, by the bounds of the padded ones."""
     sizes, bounds = columns[name]
-    padded, padded_depths = _between(name, sizes, bounds.astype(np.int64), widths, at)
+    padded, padded_depths = _between(name, sizes, bounds.astype(np.int64), widths, first_row)
     padded, padded_depths = padded[padded > 0], sums(padded > 0, padded_depths)
-    _refuse(padded_depths < depths, at, f"has fewer sequences by its {name} than by its bare bounds")
+    _refuse(padded_depths < depths, first_row, f"has fewer sequences by its {name} than by its bare bounds")
     number = ranges(np.zeros_like(padded_depths), padded_depths)
-    rest = sums(padded * (number >= np.repeat(depths, padded_depths)), padded_depths)  # which may be padding alone
+    surplus = sums(padded * (number >= np.repeat(depths, padded_depths)), padded_depths)  # which may be padding alone
     padded = padded[number < np.repeat(depths, padded_depths)]
-    _refuse(sums(padded < lengths, depths) > 0, at, f"has sequences that are shorter by their {name} than bare")
+    _refuse(sums(padded < lengths, depths) > 0, first_row, f"has sequences that are shorter by their {name} than bare")
     free = widths - sums(padded, depths)
-    _refuse(free < rest, at, f"has more tokens by its {name} than input_ids")
+    _refuse(free < surplus, first_row, f"has more tokens by its {name} than input_ids")
     return np.cumsum(padded) - padded + np.repeat(np.cumsum(free) - free, depths)
 
 
 def padding_at_ends(
-    sizes: np.ndarray, ids: np.ndarray, trains: np.ndarray | None = None, ends: np.ndarray | None = None
+    sizes: np.ndarray, ids: np.ndarray, trains: np.ndarray | None = None, sequence_ends: np.ndarray | None = None
 ) -> np.ndarray:
     """Count the slots at the end of each row that are padding which no mask tells, if all rows have one size.
 
@@ -510,7 +521,8 @@ def padding_at_ends(
 
     Args:
         trains: which slots have a label, or are trained on by a mask; None where nothing says so.
-        ends: the last slot of each sequence, if that is known. Without it, 0 and what comes nowhere else is padding.
+        sequence_ends: the last slot of each sequence, if that is known. Without it, 0 and what comes nowhere else is
+            padding.
     """
     none = np.zeros_like(sizes)
     if not len(ids) or (sizes != sizes[0]).any() or len(ids) != sizes.sum():
@@ -531,7 +543,7 @@ def padding_at_ends(
     elsewhere = int(np.count_nonzero(ids == padding)) - int(run.sum())
     if padding == 0 or not elsewhere:
         return run
-    inner = np.empty(0, int) if ends is None else ends[~np.isin(ends, np.cumsum(sizes) - 1)]
+    inner = np.empty(0, int) if sequence_ends is None else sequence_ends[~np.isin(sequence_ends, np.cumsum(sizes) - 1)]
     if len(inner) and np.count_nonzero(ids[inner] == padding) > len(inner) / 2:
         return np.maximum(run - 1, 0) if trains is None else run
     return none
@@ -547,13 +559,14 @@ def _runs_at_ends(sizes: np.ndarray, ids: np.ndarray) -> tuple[int, int]:
         return 0, 0
     kinds, times = np.unique(ids[row_ends - 1], return_counts=True)
     most_frequent = kinds[times.argmax()]
-    other = np.where(ids != most_frequent, np.arange(len(ids)), -1)
-    last_other = np.maximum(np.maximum.reduceat(other, row_ends - sizes[sizes > 0]), row_ends - sizes[sizes > 0] - 1)
+    other_slots = np.where(ids != most_frequent, np.arange(len(ids)), -1)
+    row_starts = row_ends - sizes[sizes > 0]
+    last_other = np.maximum(np.maximum.reduceat(other_slots, row_starts), row_starts - 1)
     return int(most_frequent), int((row_ends - 1 - last_other).sum())
 
 
 def _padding(
-    begins: np.ndarray,
+    row_starts: np.ndarray,
     lengths: np.ndarray,
     depths: np.ndarray,
     ids: np.ndarray,
@@ -562,34 +575,36 @@ def _padding(
 ) -> np.ndarray:
     """Mark the sequences that are padding which no mask tells: last ones of a row, of the padding's id alone.
 
-    Rows begin at the slots `begins`. The id is that of most rows that end in two such slots or more, or 0 if none does.
-    It is 0 where rows are of several sizes and nothing says what is trained on. The first piece of a row is none, nor
-    is any where the whole row is of one id, nor any with a token that is trained on.
+    Rows begin at the slots `row_starts`. The id is that of most rows that end in two such slots or more, or 0 if none
+    does. It is 0 where rows are of several sizes and nothing says what is trained on. The first piece of a row is none,
+    nor is any where the whole row is of one id, nor any with a token that is trained on.
     """
     padding = np.zeros(len(lengths), bool)
     has_sequences = depths > 0
-    begins, depths = begins[has_sequences], depths[has_sequences]
-    ends = begins + sums(lengths, depths)
-    if ends.max() > len(ids):
+    row_starts, depths = row_starts[has_sequences], depths[has_sequences]
+    row_ends = row_starts + sums(lengths, depths)
+    if row_ends.max() > len(ids):
         return padding  # what tells this is refused
 
     # Rows that may have padding: several sequences, and the last one begins and ends with the same id.
     last_lengths = lengths[np.cumsum(depths) - 1]
-    may_have_some = (depths > 1) & (ids[ends - 1] == ids[ends - last_lengths])
+    may_have_some = (depths > 1) & (ids[row_ends - 1] == ids[row_ends - last_lengths])
     in_these_rows = may_have_some.repeat(depths)
-    begins, ends, depths = begins[may_have_some], ends[may_have_some], depths[may_have_some]
+    row_starts = row_starts[may_have_some]
+    row_ends = row_ends[may_have_some]
+    depths = depths[may_have_some]
     lengths = lengths[in_these_rows]
-    end_ids = ids[ends - 1]
+    end_ids = ids[row_ends - 1]
 
     # Their sequences after the last one that has another id than the end of its row, or a token that is trained on.
-    slots = ranges(begins, ends - begins)
-    is_other_id = ids[slots] != end_ids.repeat(ends - begins)
+    slots = ranges(row_starts, row_ends - row_starts)
+    is_other_id = ids[slots] != end_ids.repeat(row_ends - row_starts)
     is_real = is_other_id if trains is None else is_other_id | trains[slots]
     numbers = np.arange(len(lengths))
     first_numbers = np.cumsum(depths) - depths
     real_numbers = np.where(sums(is_real, lengths) > 0, numbers, first_numbers.repeat(depths))
     last_real = np.maximum.reduceat(real_numbers, first_numbers)
-    has_several_ids = sums(is_other_id, ends - begins) > 0
+    has_several_ids = sums(is_other_id, row_ends - row_starts) > 0
     is_behind = (numbers > last_real.repeat(depths)) & has_several_ids.repeat(depths)
 
     # The id of padding, in which most rows end whose end has two such slots or more.
@@ -600,21 +615,21 @@ def _padding(
     return padding
 
 
-def _between(kind: str, sizes: np.ndarray, values: np.ndarray, widths: np.ndarray | None, at: int) -> tuple:
+def _between(kind: str, sizes: np.ndarray, values: np.ndarray, widths: np.ndarray | None, first_row: int) -> tuple:
     """Return the lengths between bounds: all are given, or where sequences start, and the row's end is the last.
 
     Bounds may be filled up to the same number for each row, by repeating the last, or by -1 as Megatron has it.
     """
     if kind != NEMO and (filled := values == -1).any():
         sizes, values = sums(~filled, sizes), values[~filled]
-    ends = np.cumsum(sizes)
-    _refuse(sizes < 1, at, f"has no {kind}")
-    _refuse(values[ends - sizes] != 0, at, f"has {kind} that do not start at 0")
+    bound_ends = np.cumsum(sizes)
+    _refuse(sizes < 1, first_row, f"has no {kind}")
+    _refuse(values[bound_ends - sizes] != 0, first_row, f"has {kind} that do not start at 0")
     if kind != NEMO:
-        return np.delete(np.diff(values), ends[:-1] - 1), sizes - 1
-    after = np.append(values[1:], 0)
-    after[ends - 1] = widths
-    return after - values - 1, sizes
+        return np.delete(np.diff(values), bound_ends[:-1] - 1), sizes - 1
+    next_bounds = np.append(values[1:], 0)
+    next_bounds[bound_ends - 1] = widths
+    return next_bounds - values - 1, sizes
 
 
 def _again(sequences: _Sequences, values: np.ndarray) -> np.ndarray:
@@ -625,12 +640,12 @@ def _again(sequences: _Sequences, values: np.ndarray) -> np.ndarray:
 
 
 def labels_trained(
-    asked: np.ndarray, columns: Columns, begins: np.ndarray, ends: np.ndarray
+    has_label: np.ndarray, columns: Columns, starts: np.ndarray, ends: np.ndarray
 ) -> tuple[np.ndarray, dict[str, int], np.ndarray]:
     """Mark the slots whose label is trained on, and tell if labels are the tokens or the next ones.
 
     Args:
-        asked: which labels are trained on.
+        has_label: which labels are trained on.
         begins, ends: the first and the last slot of each sequence; the token after the last is another's.
 
     Returns:
@@ -640,22 +655,23 @@ def labels_trained(
         And which rows are neither.
     """
     (sizes, ids), (_, labels) = columns["input_ids"], columns["labels"]
-    is_other, asked_of = asked & (labels != ids), _any(asked, sizes)
+    is_other, asked_of = has_label & (labels != ids), _any(has_label, sizes)
     if not is_other.any():
         labeled, none = int(np.count_nonzero(asked_of)), np.zeros(len(sizes), bool)
-        return asked, {"labeled": labeled, "others": 0, "masked": 0, "in place": labeled, "ahead": 0}, none
-    later = asked & (labels != np.append(ids[1:], -1))
+        return has_label, {"labeled": labeled, "others": 0, "masked": 0, "in place": labeled, "ahead": 0}, none
+    later = has_label & (labels != np.append(ids[1:], -1))
     later[np.cumsum(sizes)[sizes > 0] - 1] = False  # the token after the row is not known
     later[ends] = False
     other_of, later_of = _any(is_other, sizes), _any(later, sizes)
-    off = other_of & later_of
-    at_them = ids[is_other & np.repeat(off, sizes)]
+    is_neither = other_of & later_of
+    at_them = ids[is_other & np.repeat(is_neither, sizes)]
     masked = int(np.unique(at_them, return_counts=True)[1].max(initial=0))
     counts = {"labeled": asked_of, "in place": later_of & ~other_of, "ahead": other_of & ~later_of}
     counts_by_name = {name: int(np.count_nonzero(rows)) for name, rows in counts.items()}
     counts_by_name |= {"others": len(at_them), "masked": masked}
-    trained = trained_tokens("next" if counts_by_name["ahead"] > counts_by_name["in place"] else "loss", asked, begins)
-    return trained, counts_by_name, off
+    labels_are_ahead = counts_by_name["ahead"] > counts_by_name["in place"]
+    trained = trained_tokens("next" if labels_are_ahead else "loss", has_label, starts)
+    return trained, counts_by_name, is_neither
 
 
 def sums(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
@@ -665,6 +681,6 @@ def sums(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return np.diff(np.concatenate([[0], np.cumsum(values, dtype=np.int64)])[np.cumsum(sizes)], prepend=0)
 
 
-def _refuse(wrong: Any, at: int, what: str) -> None:
+def _refuse(wrong: Any, first_row: int, fault: str) -> None:
     if np.any(wrong):
-        raise ValueError(f"row {at + int(np.argmax(wrong))} {what}.")
+        raise ValueError(f"row {first_row + int(np.argmax(wrong))} {fault}.")

@@ -54,13 +54,13 @@ def chunk_of(ids: np.ndarray, lengths: np.ndarray, trained: Mapping[str, np.ndar
         trained: by column, whether each token is trained on. The first token of a sequence is left out of it, since
             nothing predicts it: packlib masks its label, and others let it stand.
     """
-    trained, begins = dict(trained), (np.cumsum(lengths) - lengths)[lengths > 0]
+    trained, starts = dict(trained), (np.cumsum(lengths) - lengths)[lengths > 0]
     if len(trained) > 1:
         trained[TOGETHER] = np.logical_and.reduce(list(trained.values()))
     marked, bits = {}, {}
-    for name, its in trained.items():
-        but_first = its.copy()
-        but_first[begins] = False
+    for name, bits_of_column in trained.items():
+        but_first = bits_of_column.copy()
+        but_first[starts] = False
         marked[name], bits[name] = marks(but_first, lengths), np.packbits(but_first)
     return Chunk(lengths, hashes(ids, lengths), marked, bits)
 
@@ -100,8 +100,8 @@ class Contents:
     def ends(self) -> np.ndarray | None:
         """Return the `ends` of all chunks; None unless all have them. int64."""
         parts = [chunk.ends for chunk in self.chunks]
-        known = [part for part in parts if part is not None]
-        return self._joined(known, np.int64) if len(known) == len(parts) else None
+        of_chunks = [part for part in parts if part is not None]
+        return self._joined(of_chunks, np.int64) if len(of_chunks) == len(parts) else None
 
     def begins(self) -> np.ndarray:
         """Return the `begins` of all chunks, where they were asked for; uint64."""
@@ -111,9 +111,9 @@ class Contents:
         """Count the tokens of each sequence that are trained on; int64."""
         name, counts = self._name(column), []
         for chunk in self.chunks:
-            before = np.concatenate([[0], np.cumsum(np.unpackbits(chunk.bits[name]), dtype=np.int64)])
-            ends = np.cumsum(chunk.lengths)
-            counts.append(before[ends] - before[ends - chunk.lengths])
+            trained_before = np.concatenate([[0], np.cumsum(np.unpackbits(chunk.bits[name]), dtype=np.int64)])
+            sequence_ends = np.cumsum(chunk.lengths)
+            counts.append(trained_before[sequence_ends] - trained_before[sequence_ends - chunk.lengths])
         return self._joined(counts, np.int64)
 
     def total(self, column: str) -> int:

@@ -49,10 +49,12 @@ class LabelDifference:
         """Say what differs, how often, and where first."""
         share = f"lost ({percent(self.lost / max(1, self.labels))} of the {self.labels:,} in the source)"
         counts = {share: self.lost, "added": self.added, "moved to another token": self.moved}
-        parts = [f"{count:,} {what}" for what, count in counts.items() if count]
+        parts = [f"{count:,} {noun}" for noun, count in counts.items() if count]
         shifts = {"earlier": self.early, "later": self.late}
-        for where, count in shifts.items():
-            parts += [f"all labels of {count:,} sequences one token {where} (shifted once too often)"] * (count > 0)
+        for direction, count in shifts.items():
+            parts += [f"all labels of {count:,} sequences one token {direction} (shifted once too often)"] * (
+                count > 0
+            )
         return (
             f"Labels differ from the source in {self.sequences:,} of {self.of:,} sequences ({self.column} beside "
             f"{self.against} of the source): {', '.join(parts)}. The first is at position {self.position} of "
@@ -80,8 +82,8 @@ def differences(source: Contents, packs: Contents, not_whole: np.ndarray, extra:
     for column in packs.columns:
         names = [column] * (column in source.columns) + [TOGETHER]
         pairs = {name: _differing(source, packs, whole, name, column) for name in names}
-        least = min(names, key=lambda name: len(pairs[name][0]))
-        label_differences += _difference(source, packs, least, column, *pairs[least])
+        nearest = min(names, key=lambda name: len(pairs[name][0]))
+        label_differences += _difference(source, packs, nearest, column, *pairs[nearest])
     if not label_differences and (TOGETHER, TOGETHER) in _pairs(source, packs):
         label_differences += _difference(
             source, packs, TOGETHER, TOGETHER, *_differing(source, packs, whole, TOGETHER, TOGETHER)
@@ -92,68 +94,77 @@ def differences(source: Contents, packs: Contents, not_whole: np.ndarray, extra:
 def _pairs(source: Contents, packs: Contents) -> list[tuple[str, str]]:
     """Return the columns of the packs, and of the source, that are compared first."""
     pairs = [(column, column if column in source.columns else TOGETHER) for column in packs.columns]
-    alone = len(pairs) == 1 and pairs[0][1] == TOGETHER  # one column is all that the packs train on together
-    return pairs + [(TOGETHER, TOGETHER)] * bool(set(source.columns) - set(packs.columns) and not alone)
+    is_same_pair = len(pairs) == 1 and pairs[0][1] == TOGETHER  # one column is all that the packs train on together
+    return pairs + [(TOGETHER, TOGETHER)] * bool(set(source.columns) - set(packs.columns) and not is_same_pair)
 
 
-def _equal(before: np.ndarray, after: np.ndarray) -> bool:
-    return len(before) == len(after) and np.array_equal(np.sort(before), np.sort(after))
+def _equal(marks_of_source: np.ndarray, marks_of_packs: np.ndarray) -> bool:
+    return len(marks_of_source) == len(marks_of_packs) and np.array_equal(
+        np.sort(marks_of_source), np.sort(marks_of_packs)
+    )
 
 
 def _differing(
-    source: Contents, packs: Contents, whole: tuple[np.ndarray, np.ndarray], of_source: str, column: str
+    source: Contents, packs: Contents, equal_sequences: tuple[np.ndarray, np.ndarray], of_source: str, column: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the sequences of the source and of the packs with equal tokens and other labels, in pairs.
 
     Args:
-        whole: the sequences of both with equal tokens, as many as there are pairs.
+        equal_sequences: the sequences of both with equal tokens, as many as there are pairs.
     """
-    before, after = source.marked(of_source), packs.marked(column)
-    if _equal(before[whole[0]], after[whole[1]]):
+    marks_of_source, marks_of_packs = source.marked(of_source), packs.marked(column)
+    if _equal(marks_of_source[equal_sequences[0]], marks_of_packs[equal_sequences[1]]):
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    left, right = without_partner(before, after)
-    in_source, in_packs = in_pairs(source.tokens[left], packs.tokens[right])
-    return left[in_source], right[in_packs]
+    source_places, pack_places = without_partner(marks_of_source, marks_of_packs)
+    in_source, in_packs = in_pairs(source.tokens[source_places], packs.tokens[pack_places])
+    return source_places[in_source], pack_places[in_packs]
 
 
 def _difference(
-    source: Contents, packs: Contents, of_source: str, column: str, before: np.ndarray, after: np.ndarray
+    source: Contents,
+    packs: Contents,
+    of_source: str,
+    column: str,
+    source_numbers: np.ndarray,
+    pack_numbers: np.ndarray,
 ) -> list[LabelDifference]:
     """Compare the labels of pairs of sequences; return one difference, or none."""
-    if not len(before):
+    if not len(source_numbers):
         return []
-    order = np.argsort(after)
-    before, after = before[order], after[order]
-    lengths = packs.lengths()[after]
-    lost, added, early, late = (np.zeros(len(after), np.int64) for _ in range(4))
+    order = np.argsort(pack_numbers)
+    source_numbers, pack_numbers = source_numbers[order], pack_numbers[order]
+    lengths = packs.lengths()[pack_numbers]
+    lost_labels, added_labels, early, late = (np.zeros(len(pack_numbers), np.int64) for _ in range(4))
     for part in _parts(lengths):
         sizes = lengths[part]
-        had, has = source.bits(of_source, before[part]), packs.bits(column, after[part])
-        lost[part], added[part] = (np.add.reduceat(some, np.cumsum(sizes) - sizes, dtype=np.int64)
-                                   for some in (had & ~has, has & ~had))  # fmt: skip
-        early[part], late[part] = _shifts(had, has, sizes)
-    shifted = ((early | late) > 0) & (lost > 0) & (added > 0)
-    moved = np.minimum(lost, added)
-    first = slice(0, 1)
-    where = source.bits(of_source, before[first]) != packs.bits(column, after[first])
-    token = int(where.argmax())
-    row, position = packs.place(int(after[0]), token)
-    whole = ~shifted
+        starts = np.cumsum(sizes) - sizes
+        bits_of_source = source.bits(of_source, source_numbers[part])
+        bits_of_packs = packs.bits(column, pack_numbers[part])
+        lost_labels[part] = np.add.reduceat(bits_of_source & ~bits_of_packs, starts, dtype=np.int64)
+        added_labels[part] = np.add.reduceat(bits_of_packs & ~bits_of_source, starts, dtype=np.int64)
+        early[part], late[part] = _shifts(bits_of_source, bits_of_packs, sizes)
+    shifted = ((early | late) > 0) & (lost_labels > 0) & (added_labels > 0)
+    moved = np.minimum(lost_labels, added_labels)
+    first_pair = slice(0, 1)
+    differs = source.bits(of_source, source_numbers[first_pair]) != packs.bits(column, pack_numbers[first_pair])
+    token = int(differs.argmax())
+    row, position = packs.place(int(pack_numbers[0]), token)
+    is_unshifted = ~shifted
     return [
         LabelDifference(
             column=_said(column, packs.columns),
             against=_said(of_source, source.columns),
-            sequences=len(after),
+            sequences=len(pack_numbers),
             of=min(len(source), len(packs)),
-            lost=int((lost - moved)[whole].sum()),
-            added=int((added - moved)[whole].sum()),
-            moved=int(moved[whole].sum()),
+            lost=int((lost_labels - moved)[is_unshifted].sum()),
+            added=int((added_labels - moved)[is_unshifted].sum()),
+            moved=int(moved[is_unshifted].sum()),
             early=int(np.count_nonzero(shifted & (early > 0))),
             late=int(np.count_nonzero(shifted & (late > 0) & (early == 0))),
             labels=source.total(of_source),
             row=row,
             position=position,
-            source_sequence=source.document(int(before[0])),
+            source_sequence=source.document(int(source_numbers[0])),
             token=token,
         )
     ]
@@ -161,29 +172,31 @@ def _difference(
 
 def _parts(lengths: np.ndarray) -> Iterator[slice]:
     """Yield the sequences with about `_TOKENS` tokens at a time, one at least."""
-    ends, at = np.cumsum(lengths), 0
-    while at < len(lengths):
-        done = int(ends[at - 1]) if at else 0
-        end = max(at + 1, int(np.searchsorted(ends, done + _TOKENS, side="right")))
-        yield slice(at, end)
-        at = end
+    token_ends, sequence = np.cumsum(lengths), 0
+    while sequence < len(lengths):
+        tokens_before = int(token_ends[sequence - 1]) if sequence else 0
+        next_sequence = max(sequence + 1, int(np.searchsorted(token_ends, tokens_before + _TOKENS, side="right")))
+        yield slice(sequence, next_sequence)
+        sequence = next_sequence
 
 
-def _shifts(had: np.ndarray, has: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _shifts(bits_of_source: np.ndarray, bits_of_packs: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mark the sequences that have the source's labels one token earlier, and those one token later.
 
     The first token of a sequence has none by definition, and what a shift pushes over the end is not known.
     """
-    ends = np.cumsum(sizes)
-    begins = ends - sizes
-    edge = np.zeros(len(had), bool)
-    edge[begins] = edge[ends - 1] = True
-    earlier = (has != np.append(had[1:], False)) & ~edge
-    edge = np.zeros(len(had), bool)
-    edge[begins] = True
-    edge[np.minimum(begins + 1, ends - 1)] = True
-    later = (has != np.append(False, had[:-1])) & ~edge
-    return tuple((np.add.reduceat(wrong, begins, dtype=np.int64) == 0).astype(np.int64) for wrong in (earlier, later))
+    sequence_ends = np.cumsum(sizes)
+    sequence_starts = sequence_ends - sizes
+    edge = np.zeros(len(bits_of_source), bool)
+    edge[sequence_starts] = edge[sequence_ends - 1] = True
+    earlier = (bits_of_packs != np.append(bits_of_source[1:], False)) & ~edge
+    edge = np.zeros(len(bits_of_source), bool)
+    edge[sequence_starts] = True
+    edge[np.minimum(sequence_starts + 1, sequence_ends - 1)] = True
+    later = (bits_of_packs != np.append(False, bits_of_source[:-1])) & ~edge
+    return tuple(
+        (np.add.reduceat(wrong, sequence_starts, dtype=np.int64) == 0).astype(np.int64) for wrong in (earlier, later)
+    )
 
 
 def _said(column: str, columns: list[str]) -> str:

@@ -37,29 +37,29 @@ def with_last_tokens(packs: Contents, source: Contents) -> tuple[Contents, int]:
         get = lacks & ~is_whole
     if not get.any():
         return packs, 0
-    last = np.where(labeled, of_packs, of_source[candidates])
-    longer = np.where(get, with_one_more(packs.tokens, lengths, last), packs.tokens)
+    last_tokens = np.where(labeled, of_packs, of_source[candidates])
+    longer = np.where(get, with_one_more(packs.tokens, lengths, last_tokens), packs.tokens)
     unlabeled = np.flatnonzero(get & ~labeled)
-    _, left = without_partner(np.delete(longer, unlabeled), source.tokens)
-    in_packs, in_source = in_pairs(packs.tokens[unlabeled], all_but_last[left])
-    last[unlabeled[in_packs]] = of_source[left[in_source]]
+    _, unpaired = without_partner(np.delete(longer, unlabeled), source.tokens)
+    in_packs, in_source = in_pairs(packs.tokens[unlabeled], all_but_last[unpaired])
+    last_tokens[unlabeled[in_packs]] = of_source[unpaired[in_source]]
     sizes = lengths + get
-    at = 0
+    begin = 0
     chunks = []
     for chunk in packs.chunks:
-        part = slice(at, at + len(chunk.lengths))
-        chunks.append(_longer(chunk, get[part], last[part], labeled[part], sizes[part]))
-        at = part.stop
+        part = slice(begin, begin + len(chunk.lengths))
+        chunks.append(_longer(chunk, get[part], last_tokens[part], labeled[part], sizes[part]))
+        begin = part.stop
     return Contents(chunks), int(np.count_nonzero(get))
 
 
-def _longer(chunk: Chunk, get: np.ndarray, last: np.ndarray, labeled: np.ndarray, sizes: np.ndarray) -> Chunk:
+def _longer(chunk: Chunk, get: np.ndarray, last_tokens: np.ndarray, labeled: np.ndarray, sizes: np.ndarray) -> Chunk:
     """Return a chunk in which the sequences that `get` it have one token more."""
-    behind, count = np.cumsum(chunk.lengths)[get], int(chunk.lengths.sum())
+    sequence_ends, count = np.cumsum(chunk.lengths)[get], int(chunk.lengths.sum())
     marked, bits = {}, {}
-    for name, its in chunk.bits.items():
-        more = marks_with_one_more(chunk.marked[name], chunk.lengths, labeled)
-        marked[name] = np.where(get, more, chunk.marked[name])
-        bits[name] = np.packbits(np.insert(np.unpackbits(its, count=count), behind, labeled[get]))
-    tokens = np.where(get, with_one_more(chunk.tokens, chunk.lengths, last), chunk.tokens)
+    for name, bits_of_column in chunk.bits.items():
+        marks = marks_with_one_more(chunk.marked[name], chunk.lengths, labeled)
+        marked[name] = np.where(get, marks, chunk.marked[name])
+        bits[name] = np.packbits(np.insert(np.unpackbits(bits_of_column, count=count), sequence_ends, labeled[get]))
+    tokens = np.where(get, with_one_more(chunk.tokens, chunk.lengths, last_tokens), chunk.tokens)
     return chunk._replace(lengths=sizes, tokens=tokens, marked=marked, bits=bits)

@@ -3,38 +3,40 @@
 import numpy as np
 
 
-def in_pairs(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def in_pairs(numbers: np.ndarray, other_numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the places of equal numbers in both lists, in pairs; each place is in one pair at most."""
-    had, has, _ = _kinds(first, second)
-    had_rank, has_rank = _ranks(had), _ranks(has)
-    most = int(max(had_rank.max(initial=0), has_rank.max(initial=0))) + 1
-    _, of_one, of_other = np.intersect1d(had * most + had_rank, has * most + has_rank, True, return_indices=True)
+    kinds, other_kinds, _ = _kinds(numbers, other_numbers)
+    ranks, other_ranks = _ranks(kinds), _ranks(other_kinds)
+    rank_count = int(max(ranks.max(initial=0), other_ranks.max(initial=0))) + 1
+    _, of_one, of_other = np.intersect1d(
+        kinds * rank_count + ranks, other_kinds * rank_count + other_ranks, True, return_indices=True
+    )
     return of_one, of_other
 
 
-def without_partner(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def without_partner(numbers: np.ndarray, other_numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the places in each list that are left where as many equal numbers as possible are paired.
 
     The first of equal numbers are paired first.
     """
-    one_order, other_order = (np.argsort(numbers, kind="stable") for numbers in (first, second))
-    one_sorted, other_sorted = first[one_order], second[other_order]
+    one_order, other_order = (np.argsort(values, kind="stable") for values in (numbers, other_numbers))
+    one_sorted, other_sorted = numbers[one_order], other_numbers[other_order]
     one_left = one_order[_beyond(one_sorted, other_sorted)]
     other_left = other_order[_beyond(other_sorted, one_sorted)]
     return np.sort(one_left), np.sort(other_left)
 
 
-def _beyond(numbers: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Mark the sorted `numbers` that come more often, up to their place, than in the sorted `others`."""
+def _beyond(numbers: np.ndarray, other_numbers: np.ndarray) -> np.ndarray:
+    """Mark the sorted `numbers` that come more often, up to their place, than in the sorted `other_numbers`."""
     rank = np.arange(len(numbers)) - np.searchsorted(numbers, numbers)
-    partners = np.searchsorted(others, numbers, side="right") - np.searchsorted(others, numbers)
+    partners = np.searchsorted(other_numbers, numbers, side="right") - np.searchsorted(other_numbers, numbers)
     return rank >= partners
 
 
-def _kinds(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+def _kinds(numbers: np.ndarray, other_numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
     """Return small numbers for the numbers of both lists, the same for equal ones, and how many there are."""
-    kinds, inverse = np.unique(np.concatenate([first, second]), return_inverse=True)
-    return inverse[: len(first)], inverse[len(first) :], len(kinds)
+    kinds, inverse = np.unique(np.concatenate([numbers, other_numbers]), return_inverse=True)
+    return inverse[: len(numbers)], inverse[len(numbers) :], len(kinds)
 
 
 def _ranks(kinds: np.ndarray) -> np.ndarray:

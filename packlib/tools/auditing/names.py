@@ -72,21 +72,21 @@ def columns_asked(columns: Mapping[str, str] | None) -> dict[str, str]:
     return dict(columns)
 
 
-def names_in(columns_there: Iterable[str], asked: Mapping[str, str], masks: Mapping[str, Any]) -> dict[str, str]:
+def names_in(columns_there: Iterable[str], own_names: Mapping[str, str], masks: Mapping[str, Any]) -> dict[str, str]:
     """Return the columns of a file that are read, by the names that they have here.
 
     Args:
-        there: all columns of the file.
-        asked: the columns for some names here; those that the file lacks are passed over.
+        columns_there: all columns of the file.
+        own_names: the columns for some names here; those that the file lacks are passed over.
         masks: other columns that are masks of the loss, or not, by the words of `pack_dataset`.
     """
     columns_there = list(columns_there)
-    names = {name: column for name, column in asked.items() if column in columns_there}
+    names = {name: column for name, column in own_names.items() if column in columns_there}
     if "cu_seqlens_unpadded" in columns_there:  # as Megatron Bridge has them: the others are those of padded sequences
         names = {"cu_seqlens": "cu_seqlens_unpadded", "cu_seqlens_padded": "cu_seqlens"} | names
-    taken = set(names.values())
+    named_columns = set(names.values())
     words = MASKS | dict(masks)
-    names |= {name: name for name in (*READ, *masks) if name in columns_there and name not in {*names, *taken}}
+    names |= {name: name for name in (*READ, *masks) if name in columns_there and name not in {*names, *named_columns}}
     for tell, columns in _PROGRAMS:
         if any(column in columns_there for column in tell):
             names |= {

@@ -124,65 +124,67 @@ def _packed(name: str, tables: list[Table], columns: Mapping[str, str], masks: M
     if all(set(TREES) <= set(table.schema.names) for table in tables):
         return _trees(name, tables)
     of_tables = [names_in(table.schema.names, columns, masks) for table in tables]
-    wanted, words = of_tables[0], {**MASKS, **masks}
-    for table, its in zip(tables, of_tables, strict=True):
-        refuse_doubles(table.name, [column for column in table.schema.names if column in its.values()])
-        if odd := set(its.items()) ^ set(wanted.items()):
+    own_names, words = of_tables[0], {**MASKS, **masks}
+    for table, names_of_table in zip(tables, of_tables, strict=True):
+        refuse_doubles(table.name, [column for column in table.schema.names if column in names_of_table.values()])
+        if odd := set(names_of_table.items()) ^ set(own_names.items()):
             its_name, other = min(odd)
-            has, lacks = (table, tables[0]) if its_name in its else (tables[0], table)
+            has, lacks = (table, tables[0]) if its_name in names_of_table else (tables[0], table)
             raise ValueError(f"{lacks.name} has no column {named(other)}, which {has.name} has: all need the same.")
     if missing := [other for other in columns.values() if other not in tables[0].schema.names]:
-        there = listed(tables[0].schema.names)
-        raise ValueError(f"columns names {shown(missing[0])}, which {tables[0].name} has not; it has {there}.")
-    if "attention_mask" in wanted and not any(kind in wanted for kind in KINDS[: KINDS.index("attention_mask")]):
-        numbered = _is_numbered(tables, wanted["attention_mask"])
+        columns_there = listed(tables[0].schema.names)
+        raise ValueError(f"columns names {shown(missing[0])}, which {tables[0].name} has not; it has {columns_there}.")
+    if "attention_mask" in own_names and not any(kind in own_names for kind in KINDS[: KINDS.index("attention_mask")]):
+        numbered = _is_numbered(tables, own_names["attention_mask"])
     else:
         numbered = False
-    kinds = [kind for kind in KINDS if kind in wanted and (kind != "attention_mask" or numbered)]
-    if not kinds or (kinds[0] == NEMO and "input_ids" not in wanted):
+    kinds = [kind for kind in KINDS if kind in own_names and (kind != "attention_mask" or numbered)]
+    if not kinds or (kinds[0] == NEMO and "input_ids" not in own_names):
         raise without_borders(tables[0].name, tables[0].schema.names)
     names = tables[0].schema.names
-    unread = tuple(dict.fromkeys(other for other in names if other not in wanted.values()))
-    loss = {its: words[its] for its in wanted if its in words}
+    unread = tuple(dict.fromkeys(other for other in names if other not in own_names.values()))
+    loss = {name: words[name] for name in own_names if name in words}
 
-    def rows(kept: bool) -> Iterator[MeasuredRows]:
+    def rows(keep_contents: bool) -> Iterator[MeasuredRows]:
         for table in tables:
-            file, at = f" of {table.name}" * (len(tables) > 1), 0
+            file, first_row = f" of {table.name}" * (len(tables) > 1), 0
             with table.naming():
-                for batch in table.read(list(dict.fromkeys(wanted.values()))):
-                    read = columns_of(batch, wanted, loss, at)
-                    some = read_rows(kinds, read, at, loss, kept)
-                    contents = some.contents and some.contents._replace(file=file)
-                    yield some._replace(file=file, contents=contents, bare=some.bare and some.bare._replace(file=file))
-                    at += batch.num_rows
+                for batch in table.read(list(dict.fromkeys(own_names.values()))):
+                    columns_read = columns_of(batch, own_names, loss, first_row)
+                    measured = read_rows(kinds, columns_read, first_row, loss, keep_contents)
+                    contents = measured.contents and measured.contents._replace(file=file)
+                    bare = measured.bare and measured.bare._replace(file=file)
+                    yield measured._replace(file=file, contents=contents, bare=bare)
+                    first_row += batch.num_rows
 
-    return PackedData(name, kinds[0], _total(tables), rows, "input_ids" in wanted, unread, wanted)
+    return PackedData(name, kinds[0], _total(tables), rows, "input_ids" in own_names, unread, own_names)
 
 
-def _trees(name: str, tables: list[Table]) -> PackedData:
+def _trees(name_of_data: str, tables: list[Table]) -> PackedData:
     """Read rows whose sequences share tokens, as `lay_trees` makes them: the slot of its last token tells each path."""
 
-    def rows(kept: bool) -> Iterator[MeasuredRows]:
+    def rows(keep_contents: bool) -> Iterator[MeasuredRows]:
         for table in tables:
-            file, at = f" of {table.name}" * (len(tables) > 1), 0
+            file, first_row = f" of {table.name}" * (len(tables) > 1), 0
             with table.naming():
                 for batch in table.read(["input_ids", "position_ids", *TREES]):
-                    names = ("input_ids", "position_ids", *TREES)
-                    (sizes, _), (_, positions), (until, _), (paths, last) = (
-                        whole_numbers(one, batch.column(one), at) for one in names
+                    columns = ("input_ids", "position_ids", *TREES)
+                    (sizes, _), (_, positions), (until, _), (paths, last_slots) = (
+                        whole_numbers(column, batch.column(column), first_row) for column in columns
                     )
-                    begins = np.repeat(np.cumsum(sizes) - sizes, paths)
-                    outside = (last < 0) | (last >= np.repeat(sizes, paths))
+                    row_starts = np.repeat(np.cumsum(sizes) - sizes, paths)
+                    outside = (last_slots < 0) | (last_slots >= np.repeat(sizes, paths))
                     if len(positions) != sizes.sum() or (until != sizes).any() or outside.any():
                         raise ValueError(
-                            f"The rows from {at} on must have as many position_ids and {TREES[0]} as input_ids, and "
-                            f"{TREES[1]} among their slots."
+                            f"The rows from {first_row} on must have as many position_ids and {TREES[0]} as "
+                            f"input_ids, and {TREES[1]} among their slots."
                         )
-                    alone = int((positions[begins + last] + 1).sum())
-                    yield MeasuredRows(None, paths, sizes, sizes, counts={"tokens of paths": alone}, file=file)
-                    at += batch.num_rows
+                    tokens_of_paths = int((positions[row_starts + last_slots] + 1).sum())
+                    counts = {"tokens of paths": tokens_of_paths}
+                    yield MeasuredRows(None, paths, sizes, sizes, counts=counts, file=file)
+                    first_row += batch.num_rows
 
-    return PackedData(name, TREES[1], _total(tables), rows)
+    return PackedData(name_of_data, TREES[1], _total(tables), rows)
 
 
 def _total(tables: list[Table]) -> int | None:
@@ -201,11 +203,11 @@ def _is_numbered(tables: list[Table], column: str) -> bool:
     return False
 
 
-def columns_of(batch: pa.RecordBatch, names: Mapping[str, str], masks: Mapping[str, Any], at: int) -> Columns:
+def columns_of(batch: pa.RecordBatch, names: Mapping[str, str], masks: Mapping[str, Any], first_row: int) -> Columns:
     """Return the columns of a batch, by their names here. The weights of a loss may be fractions; all but 0 train.
 
     Args:
-        at: the first row of the batch.
+        first_row: the first row of the batch.
     """
     columns = {}
     for name, column in names.items():
@@ -218,7 +220,7 @@ def columns_of(batch: pa.RecordBatch, names: Mapping[str, str], masks: Mapping[s
             sizes = pc.list_value_length(values).fill_null(0)
             offsets = np.concatenate([[0], np.cumsum(sizes.to_numpy(zero_copy_only=False))]).astype(np.int64)
             values = pa.LargeListArray.from_arrays(pa.array(offsets), ones)
-        columns[name] = whole_numbers(column, values, at)
+        columns[name] = whole_numbers(column, values, first_row)
     return columns
 
 
@@ -288,8 +290,8 @@ def _megatron(path: Path, *_: Any) -> PackedData:
 
 
 def _alone(lengths: np.ndarray) -> Iterator[MeasuredRows]:
-    for at in range(0, len(lengths), _ROWS):
-        part = lengths[at : at + _ROWS].astype(np.int64)
+    for first_row in range(0, len(lengths), _ROWS):
+        part = lengths[first_row : first_row + _ROWS].astype(np.int64)
         yield MeasuredRows(part, np.ones_like(part), part, part)
 
 

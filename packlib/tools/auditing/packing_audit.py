@@ -119,24 +119,24 @@ class PackingAudit:
 
     @cached_property
     def _found(self) -> dict[str, Any]:
-        more = {"padding_slots": self.padding_slots, "gap": self.gap}
-        return asdict(self) | more | {"waiting": self.waiting and self.waiting._asdict()}
+        derived = {"padding_slots": self.padding_slots, "gap": self.gap}
+        return asdict(self) | derived | {"waiting": self.waiting and self.waiting._asdict()}
 
     @cached_property
     def _table(self) -> list[tuple[str, str]]:
-        found = self._found
+        values = self._found
         names = "borders packs max_length sequences deepest tokens padding_slots lower_bound gap lpfhp_packs".split()
-        rows = {name: found[name] for name in names}
-        of_source = found["source"] or {}
+        rows = {name: values[name] for name in names}
+        of_source = values["source"] or {}
         rows |= {f"source: {name}": value for name, value in of_source.items() if name not in _IN_SENTENCES}
-        rows |= found["updates"] or {}
-        empty = self.padding_slots
-        more = {
+        rows |= values["updates"] or {}
+        padding = self.padding_slots
+        remarks = {
             "max_length": "" if self.given else " (that of the widest row)",
-            "padding_slots": "" if empty is None else f" ({percent(empty / (self.packs * self.max_length), 2)})",
+            "padding_slots": "" if padding is None else f" ({percent(padding / (self.packs * self.max_length), 2)})",
             "gap": "" if self.gap is None else f" ({percent(self.gap / self.lower_bound, 2)})",
         }
-        return [(name.replace("_", " "), _said(value) + more.get(name, "")) for name, value in rows.items()]
+        return [(name.replace("_", " "), _said(value) + remarks.get(name, "")) for name, value in rows.items()]
 
     def __repr__(self) -> str:
         width = max(len(name) for name, _ in self._table)

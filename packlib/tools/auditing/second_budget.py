@@ -49,14 +49,16 @@ def second_budget_of(data: Any, column: str, budget: int) -> SecondBudget:
     tables = tables_of(data, "whole file of packs with a second budget")
     if tables is None:
         raise ValueError("second_budget needs packs with columns, in Parquet, JSON lines or Arrow.")
-    over = most = 0
-    taken = [np.zeros(0, np.int64)]
+    over = largest = 0
+    numbers_by_batch = [np.zeros(0, np.int64)]
     for table in tables:
         rows = 0
         with table.naming():
             if column not in table.schema.names:
-                there = listed(table.schema.names)
-                raise ValueError(f"second_budget names {shown(column)}, which {table.name} has not; it has {there}.")
+                columns_there = listed(table.schema.names)
+                raise ValueError(
+                    f"second_budget names {shown(column)}, which {table.name} has not; it has {columns_there}."
+                )
             for batch in table.read([column]):
                 values = batch.column(column)
                 if not is_list(values.type):
@@ -65,19 +67,19 @@ def second_budget_of(data: Any, column: str, budget: int) -> SecondBudget:
                         f"number for each of its sequences, not {values.type}."
                     )
                 refuse_other_numbers(column, values.type.value_type)
-                inside, numbers = whole_numbers(column, values, rows)
+                sizes, numbers = whole_numbers(column, values, rows)
                 if numbers.min(initial=0) < 0:
                     raise ValueError(
                         f"The column {named(column)} of the second budget holds {numbers.min()}, not 0 or more."
                     )
-                pack_of = np.repeat(np.arange(len(inside)), inside)
-                of_packs = np.bincount(pack_of, numbers, len(inside)).astype(np.int64)
+                pack_of = np.repeat(np.arange(len(sizes)), sizes)
+                of_packs = np.bincount(pack_of, numbers, len(sizes)).astype(np.int64)
                 over += int(np.count_nonzero(of_packs > budget))
-                most = max(most, int(of_packs.max(initial=0)))
-                taken.append(numbers[numbers > 0])
-                rows += len(inside)
-    used = np.concatenate(taken)
-    if not len(used):
-        return SecondBudget(column, budget, over, most, 0, 0)
-    alone = plan(np.minimum(used, budget), budget, "lpfhp")
-    return SecondBudget(column, budget, over, most, alone.lower_bound, alone.num_packs)
+                largest = max(largest, int(of_packs.max(initial=0)))
+                numbers_by_batch.append(numbers[numbers > 0])
+                rows += len(sizes)
+    numbers_used = np.concatenate(numbers_by_batch)
+    if not len(numbers_used):
+        return SecondBudget(column, budget, over, largest, 0, 0)
+    plan_alone = plan(np.minimum(numbers_used, budget), budget, "lpfhp")
+    return SecondBudget(column, budget, over, largest, plan_alone.lower_bound, plan_alone.num_packs)

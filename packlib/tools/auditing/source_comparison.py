@@ -85,8 +85,8 @@ class SourceComparison:
             f"{self.labels_lost:,} fewer labels of {self.by_token.labels:,} ({share})": self.by_token.labels_lost,
             f"{self.labels_added:,} more labels than there were": self.by_token.labels_added,
         }
-        said = [f"{what}, {tokens}" for what, tokens in counts.items() if tokens.times]
-        return [f"Labels differ from the source: {'; '.join(said)}."]
+        parts = [f"{phrase}, {tokens}" for phrase, tokens in counts.items() if tokens.times]
+        return [f"Labels differ from the source: {'; '.join(parts)}."]
 
     @property
     def _tokens(self) -> list[str]:
@@ -99,23 +99,23 @@ class SourceComparison:
             f"{least}sequences not whole in any pack": self.sequences_not_whole,
             f"{least}pieces or repeats": self.pieces_or_repeats,
         }
-        said = [f"{count:,} {what}" for what, count in counts.items() if count]
+        parts = [f"{count:,} {phrase}" for phrase, count in counts.items() if count]
         as_if = f" It is as if {self.as_if}." * bool(self.as_if)
         rule = next((rule for words, rule in _AS_IF_CUT.items() if self.as_if.endswith(words)), None)
         if rule is not None and self.cut is None:
             as_if += f" If that was meant, say so by overlong={rule!r} (--overlong {rule})."
-        if self.as_if == _NOTHING and said:
+        if self.as_if == _NOTHING and parts:
             as_if = (
                 " The lengths are all there: other sequences of the same lengths are, or their tokens were changed."
             )
-        first = f" The first that is not whole is sequence {self.first_missing}." * (self.first_missing is not None)
+        places = f" The first that is not whole is sequence {self.first_missing}." * (self.first_missing is not None)
         if self.by_token is not None and self.sequences_not_whole is None:
             kinds = {"Missing": self.by_token.lost, "More than there were": self.by_token.added}
-            first += "".join(f" {what}: {tokens}." for what, tokens in kinds.items() if tokens.times)
+            places += "".join(f" {phrase}: {tokens}." for phrase, tokens in kinds.items() if tokens.times)
             if self.first_other:
-                first += f" In the order of the source, the packs first differ in sequence {self.first_other}."
+                places += f" In the order of the source, the packs first differ in sequence {self.first_other}."
         meant = f", where the longer sequences {_MEANT[self.cut.rule].format(self.cut.max_length)}" if self.cut else ""
-        return [f"Beside the source{meant}: {', '.join(said)}.{as_if}{first}"] if said else []
+        return [f"Beside the source{meant}: {', '.join(parts)}.{as_if}{places}"] if parts else []
 
     @property
     def unknown(self) -> list[str]:
@@ -132,15 +132,15 @@ class SourceComparison:
     @property
     def notes(self) -> list[str]:
         """Say what was meant, and what holds where nothing differs."""
-        said = [] if self.cut is None or not self.cut.sequences else [_of_cut(self.cut, self.tokens)]
+        sentences = [] if self.cut is None or not self.cut.sequences else [_of_cut(self.cut, self.tokens)]
         if self._tokens or self.unknown:
-            return said
+            return sentences
         if self.repeats is not None:
-            whole = " or is cut as was meant" * bool(said)
+            unless_cut = " or is cut as was meant" * bool(sentences)
             labels = ", and the same tokens are trained on" if self.labels == () else ""
-            return [f"Each sequence of the source is there once, with all its tokens{whole}{labels}.", *said]
+            return [f"Each sequence of the source is there once, with all its tokens{unless_cut}{labels}.", *sentences]
         return [
-            *said,
+            *sentences,
             "Each length is there as often as in the source: by the lengths, nothing was lost, cut or repeated. That "
             "these are the same sequences cannot be seen without tokens on both sides.",
         ]
@@ -174,66 +174,92 @@ class PackedSequences(NamedTuple):
 
 def compare(source: ReadSource, packed: PackedSequences) -> SourceComparison:
     """Return the packed sequences beside those of the source."""
-    lengths, packs, by_token = source.lengths, packed.contents, packed.by_token
+    lengths = source.lengths
+    packs = packed.contents
+    by_token = packed.by_token
     counts, sequences = packed.counts, packed.sequences
-    added = packed.tokens - lengths.num_tokens
-    lost_tokens, added_tokens = max(0, -added), max(0, added)
-    if by_token is not None:
-        lost_tokens, added_tokens = by_token.lost.times - by_token.hidden, by_token.added.times
-        if packs is not None:  # what is padding is known then
-            added_tokens = int(packs.lengths().sum()) - lengths.num_tokens + lost_tokens
-    totals = source.sequences, source.tokens, lost_tokens, added_tokens
+    totals = source.sequences, source.tokens, *_lost_and_added(source, packed)
     if counts is None or sequences is None:
         nothing = None, None, None, ""
-        first = packed.first_other
-        return SourceComparison(*totals, *nothing, cut=source.cut, by_token=by_token, first_other=first)
+        return SourceComparison(*totals, *nothing, cut=source.cut, by_token=by_token, first_other=packed.first_other)
+
     size = max(len(lengths.counts), len(counts))
-    before, after = (np.pad(some, (0, size - len(some))) for some in (lengths.counts, counts))
-    lost, as_if = max(0, lengths.num_sequences - sequences), _as_if(before, after, len(counts) - 1)
+    counts_of_source = np.pad(lengths.counts, (0, size - len(lengths.counts)))
+    counts_of_packs = np.pad(counts, (0, size - len(counts)))
+    sequences_lost = max(0, lengths.num_sequences - sequences)
+    as_if = _as_if(counts_of_source, counts_of_packs, len(counts) - 1)
     if packs is None or source.contents is None:
-        number_whole = int(np.minimum(before, after).sum())
-        missing, more = lengths.num_sequences - number_whole, sequences - number_whole
-        return SourceComparison(*totals, lost, missing, more, as_if, cut=source.cut)
-    compared = source.contents.columns and packs.columns
-    same = compared and equal(source.contents, packs)
-    none = np.empty(0, np.int64)
-    not_whole, extra = (none, none) if same else without_partner(source.contents.tokens, packs.tokens)
-    repeated = _repeats(source.contents.tokens, packs.tokens[extra])
-    first = source.contents.document(int(not_whole[0])) if len(not_whole) else None
+        number_whole = int(np.minimum(counts_of_source, counts_of_packs).sum())
+        missing = lengths.num_sequences - number_whole
+        return SourceComparison(*totals, sequences_lost, missing, sequences - number_whole, as_if, cut=source.cut)
+
+    labels: tuple[LabelDifference, ...] | None = None
+    not_whole = extra = np.empty(0, np.int64)
+    if source.contents.columns and packs.columns and equal(source.contents, packs):
+        labels = ()
+    else:
+        not_whole, extra = without_partner(source.contents.tokens, packs.tokens)
+        if source.contents.columns and packs.columns:
+            labels = tuple(differences(source.contents, packs, not_whole, extra))
     return SourceComparison(
-        *totals, lost, len(not_whole), len(extra), as_if, repeated,
-        first_missing=first,
+        *totals,
+        sequences_lost,
+        len(not_whole),
+        len(extra),
+        as_if,
+        repeats=_repeats(source.contents.tokens, packs.tokens[extra]),
+        first_missing=source.contents.document(int(not_whole[0])) if len(not_whole) else None,
         cut=source.cut,
-        labels=None if not compared else () if same else tuple(differences(source.contents, packs, not_whole, extra)),
+        labels=labels,
         by_token=by_token,
-    )  # fmt: skip
+    )
 
 
-def _repeats(before: np.ndarray, more: np.ndarray) -> int:
-    """Count the packed sequences, of those `more` than the source has, that are in the source too."""
-    known = np.sort(before)
-    return int(np.count_nonzero(np.searchsorted(known, more, side="right") > np.searchsorted(known, more)))
+def _lost_and_added(source: ReadSource, packed: PackedSequences) -> tuple[int, int]:
+    """Count the tokens of the source that the packs lack, and those that only the packs have."""
+    by_token = packed.by_token
+    if by_token is None:
+        surplus = packed.tokens - source.lengths.num_tokens
+        return max(0, -surplus), max(0, surplus)
+    lost = by_token.lost.times - by_token.hidden
+    if packed.contents is None:
+        return lost, by_token.added.times
+    return lost, int(packed.contents.lengths().sum()) - source.lengths.num_tokens + lost  # what is padding is known
 
 
-def _as_if(before: np.ndarray, after: np.ndarray, top: int) -> str:
-    """Name the rule that gives exactly the lengths `after` from `before`; `top` is the longest of `after`."""
+def _repeats(source_tokens: np.ndarray, extra_tokens: np.ndarray) -> int:
+    """Count the packed sequences beyond those of the source whose tokens are in the source too."""
+    sorted_source = np.sort(source_tokens)
+    behind = np.searchsorted(sorted_source, extra_tokens, side="right")
+    return int(np.count_nonzero(behind > np.searchsorted(sorted_source, extra_tokens)))
+
+
+def _as_if(counts_of_source: np.ndarray, counts_of_packs: np.ndarray, top: int) -> str:
+    """Name the rule that makes exactly the lengths of the packs of those of the source.
+
+    Args:
+        counts_of_source, counts_of_packs: how many sequences have each length.
+        top: the longest length in the packs.
+    """
     if top < 1:
         return ""
-    lengths = np.arange(len(before))
-    over, kept = before * (lengths > top), before * (lengths <= top)
-    pieces = kept.copy()
+    lengths = np.arange(len(counts_of_source))
+    over = counts_of_source * (lengths > top)
+    short_counts = counts_of_source * (lengths <= top)
+    pieces = short_counts.copy()
     np.add.at(pieces, lengths % top, over)
-    pieces[0], long = 0, int(over.sum())
+    pieces[0] = 0
+    long_count = int(over.sum())
     pieces[top] += int((over * (lengths // top)).sum())
-    times = max(1, int(after.sum()) // int(before.sum()))
+    times = max(1, int(counts_of_packs.sum()) // int(counts_of_source.sum()))
     causes = {
-        _NOTHING: before,
-        f"each sequence came {times} times": before * times,
-        f"the {long:,} longer than {top:,} were cut to it": kept + long * (lengths == top),
-        f"the {long:,} longer than {top:,} were split into pieces of it": pieces,
-        f"the {long:,} longer than {top:,} were left out": kept,
+        _NOTHING: counts_of_source,
+        f"each sequence came {times} times": counts_of_source * times,
+        f"the {long_count:,} longer than {top:,} were cut to it": short_counts + long_count * (lengths == top),
+        f"the {long_count:,} longer than {top:,} were split into pieces of it": pieces,
+        f"the {long_count:,} longer than {top:,} were left out": short_counts,
     }
-    return next((cause for cause, counts in causes.items() if np.array_equal(counts, after)), "")
+    return next((cause for cause, counts in causes.items() if np.array_equal(counts, counts_of_packs)), "")
 
 
 def _of_cut(cut: Cut, tokens: int) -> str:

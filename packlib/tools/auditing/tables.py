@@ -60,7 +60,7 @@ def tables_of(data: Any, needed: str) -> list[Table] | None:
     """
     if isinstance(data, (str, os.PathLike, list, tuple)):
         data = opened(data)
-    if isinstance(data, list) and all(isinstance(one, Path) for one in data):
+    if isinstance(data, list) and all(isinstance(path, Path) for path in data):
         tables = [_table(path, needed) for path in data]
         if len(tables) == 1:
             return None if tables[0] is None else [tables[0]]
@@ -118,11 +118,11 @@ def _arrow(path: Path) -> Table:
     def all_batches() -> Iterator[pa.RecordBatch]:
         with pa.memory_map(os.fspath(path)) as file:
             try:
-                found = pa.ipc.open_file(file)
+                arrow_file = pa.ipc.open_file(file)
             except pa.ArrowInvalid:  # what `datasets` writes is a stream, which does not say how long it is
                 yield from pa.ipc.open_stream(file)
             else:
-                yield from map(found.get_batch, range(found.num_record_batches))
+                yield from map(arrow_file.get_batch, range(arrow_file.num_record_batches))
 
     def read(names: list[str]) -> Iterator[pa.RecordBatch]:
         return (batch.select(names) for batch in all_batches())

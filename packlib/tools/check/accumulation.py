@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from packlib.batches import IGNORED
-from packlib.tools.check.called_model import ranks, some
+from packlib.tools.check.called_model import ranks, sampled_numbers
 from packlib.tools.check.collated_batch import CheckedBatch
 from packlib.tools.check.findings import INCONCLUSIVE, NOT_ASKED, PASSED, Finding
 from packlib.tools.check.order_of_batches import in_two_orders
@@ -72,7 +72,7 @@ _DAMPING = 2.0**-12  # what gradients are multiplied with so that no bound clips
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Trial:
     """A trainer's step, and the micro-batches of which it is to make one update.
 
     Attributes:
@@ -194,21 +194,21 @@ def accumulation(checked: CheckedBatch, weighing: Weighing, step: Callable | Non
     if not parameters:
         yield Finding(question, NOT_ASKED, "No parameter of model requires a gradient.")
         return
-    asked = _Asked(checked, weighing, step, parts, parameters, parted)
-    of_two_sizes = _weigh(asked)
+    trial = _Trial(checked, weighing, step, parts, parameters, parted)
+    of_two_sizes = _weigh(trial)
     if of_two_sizes.verdict != INCONCLUSIVE or not _by_number(checked, weighing):
-        yield from _in_either_order(asked, of_two_sizes)
+        yield from _in_either_order(trial, of_two_sizes)
         return
-    asked = replace(asked, parts=_of_one_size(checked))
-    of_one_size = _weigh(asked)
-    yield from _in_either_order(asked, of_one_size)
+    trial = replace(trial, parts=_of_one_size(checked))
+    of_one_size = _weigh(trial)
+    yield from _in_either_order(trial, of_one_size)
     if of_one_size.verdict == PASSED:
         yield Finding("smaller micro-batches", NOT_ASKED, of_two_sizes.evidence)
 
 
 def _by_number(checked: CheckedBatch, weighing: Weighing) -> bool:
     """Return whether a batch weighs by the number of its sequences, or groups, of which loaders take a fixed number."""
-    one_a_row = len(set(checked.rows.tolist())) == len(checked.pieces)
+    one_a_row = len(set(checked.row_of.tolist())) == len(checked.pieces)
     return one_a_row and weighing.rule is not None and weighing.rule[0] in ("sequence", "group")
 
 
@@ -217,7 +217,10 @@ def _of_one_size(checked: CheckedBatch) -> list[Loss]:
     tokens = {unit: sum(len(row["input_ids"]) for row in checked.of_units([unit])) for unit in set(checked.unit_of)}
     units = sorted(tokens, key=lambda unit: tokens[unit])
     half = len(units) // 2
-    return [Loss(checked, checked.collate(checked.of_units(some))) for some in (units[half : 2 * half], units[:half])]
+    return [
+        Loss(checked, checked.collate(checked.of_units(chosen_units)))
+        for chosen_units in (units[half : 2 * half], units[:half])
+    ]
 
 
 def _given_the_count(checked: CheckedBatch, weighing: Weighing, parts: Sequence[Loss]) -> Finding:
@@ -226,7 +229,7 @@ def _given_the_count(checked: CheckedBatch, weighing: Weighing, parts: Sequence[
     evidence, shares = _sizes(weighing, parts), weighing.shares(parts)
     takes = inspect.signature(getattr(checked.called.model, "forward", checked.called.model)).parameters
     counted = [checked.called.runs({**part.batch, "num_items_in_batch": count}) for part in parts]
-    values = [None if seen is None or seen.loss is None else float(seen.loss.detach()) for seen in counted]
+    values = [None if call is None or call.loss is None else float(call.loss.detach()) for call in counted]
     if None not in values and weighing.rule == ("token", False):
         got = [(value or 0.0) / (part.value or np.inf) for value, part in zip(values, parts, strict=True)]
         if np.allclose(got, shares, rtol=0.02):
@@ -238,58 +241,58 @@ def _given_the_count(checked: CheckedBatch, weighing: Weighing, parts: Sequence[
 
 def _sizes(weighing: Weighing, parts: Sequence[Loss]) -> str:
     name, by_labels = weighing.rule or ("token", False)
-    what = {"sequence": "sequences", "group": "groups"}.get(name, "tokens")
-    counts = [str(amounts(part, by_labels)[what]) for part in parts]
-    return f"Micro-batches hold {' and '.join(counts)} {what.replace('tokens', 'labels')}."
+    noun = {"sequence": "sequences", "group": "groups"}.get(name, "tokens")
+    counts = [str(amounts(part, by_labels)[noun]) for part in parts]
+    return f"Micro-batches hold {' and '.join(counts)} {noun.replace('tokens', 'labels')}."
 
 
-def _weigh(asked: _Asked) -> Finding:
+def _weigh(trial: _Trial) -> Finding:
     """Find what each micro-batch weighs in the update that the step applies, and answer by the first that can."""
-    evidence = _sizes(asked.weighing, asked.parts)
-    gradients = asked.gradients()
-    update = asked.update()
-    if not update.steps and asked.steps_with_more():
+    evidence = _sizes(trial.weighing, trial.parts)
+    gradients = trial.gradients()
+    update = trial.update()
+    if not update.steps and trial.steps_with_more():
         return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_TOO_FEW}")
     if update.searches:
-        why = "An optimizer computes gradients more than once in a step (a closure), each of other weights."
-        return Finding("accumulation", INCONCLUSIVE, f"{evidence} {why}")
+        reason = "An optimizer computes gradients more than once in a step (a closure), each of other weights."
+        return Finding("accumulation", INCONCLUSIVE, f"{evidence} {reason}")
     if not update.is_finite():
         return _failed(evidence, "nan update")
     if min(float(gradient.norm()) for gradient in gradients) == 0:
         return Finding("accumulation", INCONCLUSIVE, _NO_GRADIENT_ALONE)
-    measured = _measure(asked, gradients, update, evidence)
+    measured = _measure(trial, gradients, update, evidence)
     return (
-        _fault_of_the_update(asked, measured)
-        or _lost_gradients(asked, measured)
-        or _beside_the_scores(asked, measured)
-        or _noise_of_the_step(asked, measured)
-        or _noise(asked, measured)
-        or _changed_after_the_sum(asked, measured)
-        or _right_weights(asked, measured)
-        or _changed_before_the_step(asked, measured)
-        or _other_weights(asked, measured)
+        _fault_of_the_update(trial, measured)
+        or _lost_gradients(trial, measured)
+        or _beside_the_scores(trial, measured)
+        or _noise_of_the_step(trial, measured)
+        or _noise(trial, measured)
+        or _changed_after_the_sum(trial, measured)
+        or _right_weights(trial, measured)
+        or _changed_before_the_step(trial, measured)
+        or _other_weights(trial, measured)
     )
 
 
-def _in_either_order(asked: _Asked, finding: Finding) -> Iterator[Finding]:
+def _in_either_order(trial: _Trial, finding: Finding) -> Iterator[Finding]:
     """Let an update pass if it is the same one where its micro-batches change places."""
     if finding.verdict != PASSED or ranks() > 1:
         yield finding
         return
-    seen = in_two_orders(asked.checked, asked.parameters, asked.own_batches, asked.step)
-    if seen.changed:
-        yield _failed(f"{finding.evidence} {seen.changed}", "order")
+    orders = in_two_orders(trial.checked, trial.parameters, trial.own_batches, trial.step)
+    if orders.changed:
+        yield _failed(f"{finding.evidence} {orders.changed}", "order")
         return
-    if seen.rate_moves:
+    if orders.rate_moves:
         yield Finding("accumulation", INCONCLUSIVE, f"{finding.evidence} {_RATE_MOVES}")
     else:
         yield finding
-    if seen.unknown:
-        yield Finding("order of micro-batches", NOT_ASKED, seen.unknown)
+    if orders.unknown:
+        yield Finding("order of micro-batches", NOT_ASKED, orders.unknown)
 
 
-def _measure(asked: _Asked, gradients: list[Tensor], update: RecordedUpdate, evidence: str) -> _Measured:
-    shares = asked.weighing.shares(asked.parts)
+def _measure(trial: _Trial, gradients: list[Tensor], update: RecordedUpdate, evidence: str) -> _Measured:
+    shares = trial.weighing.shares(trial.parts)
     largest = update.applied.abs().max()
     clipped = torch.allclose(update.applied, update.delivered.clamp(-largest, largest), rtol=1e-4, atol=0)
     # the sum is right or wrong before it is clipped
@@ -303,62 +306,66 @@ def _measure(asked: _Asked, gradients: list[Tensor], update: RecordedUpdate, evi
     return _Measured(update, gradients, shares, weights_in(update.delivered, gradients), applied, weights, evidence)
 
 
-def _fault_of_the_update(asked: _Asked, measured: _Measured) -> Finding | None:
+def _fault_of_the_update(trial: _Trial, measured: _Measured) -> Finding | None:
     """Answer if the update is wrong whatever micro-batches weigh in it."""
     update, evidence = measured.update, measured.evidence
     if not update.alike:
         return _failed(evidence, "ranks")
     if update.steps > 1:
         return _failed(f"{evidence} The optimizer steps {update.steps} times.", "each updates")
+    if update.idle_copies and not update.steps and not update.unseen:
+        evidence += f" It steps {update.idle_copies} copies of parameters, of which none has a gradient."
+        return _failed(evidence, "copy")
     if not update.applied.any() and not update.steps and update.unseen:
         unseen = f"{update.unseen} {'tensor' if update.unseen == 1 else 'tensors'}"
         return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_UNSEEN.format(unseen=unseen)}")
     if not update.applied.any():
-        in_other_order = replace(asked, parts=asked.parts[::-1])
+        in_other_order = replace(trial, parts=trial.parts[::-1])
         skipped = ranks() == 1 and bool(in_other_order.update().applied.any())
         return _failed(evidence, "order" if skipped else "nothing")
     if update.moved:
-        return _failed(f"{evidence} Other values had {update.moved} of {len(asked.parameters)} parameters.", "moved")
+        return _failed(f"{evidence} Other values had {update.moved} of {len(trial.parameters)} parameters.", "moved")
     if update.drifted:
-        of_all = len(frozen_parameters(asked.checked.called.module, asked.parameters))
+        of_all = len(frozen_parameters(trial.checked.called.module, trial.parameters))
         evidence += f" Other values had {update.drifted} of {of_all} frozen parameters in a later micro-batch."
         return _failed(evidence, "moved")
     return None
 
 
-def _lost_gradients(asked: _Asked, measured: _Measured) -> Finding | None:
+def _lost_gradients(trial: _Trial, measured: _Measured) -> Finding | None:
     """Answer if parameters got gradients of which nothing is applied."""
-    update, count = measured.update, len(asked.parameters)
+    update, count = measured.update, len(trial.parameters)
     if not update.steps:
         return None
     least = 1e-6 * float(update.delivered.norm())
-    arrived = np.array([float(part.norm()) > least for part in _by_parameter(update.delivered, asked.parameters)])
-    lost = arrived & ~_applied_to(update.applied, asked.parameters)
+    arrived = np.array([float(part.norm()) > least for part in _by_parameter(update.delivered, trial.parameters)])
+    lost = arrived & ~_applied_to(update.applied, trial.parameters)
     if (lost & update.held).any():
         return _failed(measured.evidence, "lost gradients", count=int((lost & update.held).sum()), of_all=count)
     if not lost.any():
         return None
-    kept = [p for p, is_lost in zip(asked.parameters, lost, strict=True) if not is_lost]
-    of_kept = _weigh(replace(asked, parameters=kept))  # what the optimizers have is asked about all the same
+    kept_parameters = [p for p, is_lost in zip(trial.parameters, lost, strict=True) if not is_lost]
+    # what the optimizers have is asked about all the same
+    of_kept = _weigh(replace(trial, parameters=kept_parameters))
     if of_kept.verdict != PASSED:
         return of_kept
     unheld = f"No optimizer that steps has {lost.sum()} of {count} parameters that get gradients: {_UNHELD}"
     return Finding("accumulation", INCONCLUSIVE, f"{of_kept.evidence} {unheld}")
 
 
-def _beside_the_scores(asked: _Asked, measured: _Measured) -> Finding | None:
+def _beside_the_scores(trial: _Trial, measured: _Measured) -> Finding | None:
     """Answer by what micro-batches weigh through their scores and besides them, as by a router's loss."""
-    aside, pull = asked.weighing.whole.loss.aside, asked.weighing.whole.loss.pull
+    aside, pull = trial.weighing.whole.loss.aside, trial.weighing.whole.loss.pull
     if aside is None or pull is None or float(aside.norm()) < 1e-3 * float(pull.norm()):
         return None
-    called = asked.checked.called
+    called = trial.checked.called
     if called.share_rows:
         return None
-    through = [called.parameter_slope(part.batch, asked.parameters, through=True) for part in asked.parts]
-    besides = [whole - scores for whole, scores in zip(measured.gradients, through, strict=True)]
+    through = [called.parameter_slope(part.batch, trial.parameters, through=True) for part in trial.parts]
+    besides = [gradient - scores_part for gradient, scores_part in zip(measured.gradients, through, strict=True)]
     weights = weights_in(measured.update.delivered, [*through, *besides])
     explained = torch.stack([*through, *besides], 1) @ torch.from_numpy(weights)
-    if float((measured.update.delivered - explained).norm()) > 10 * asked.weighing.limit * float(explained.norm()):
+    if float((measured.update.delivered - explained).norm()) > 10 * trial.weighing.limit * float(explained.norm()):
         return None
     of_scores, of_besides = weights[:2], weights[2:]
     measured.evidence += f" What does not pass through the scores weighs {of_besides[0]:.3g} and {of_besides[1]:.3g}."
@@ -369,51 +376,53 @@ def _beside_the_scores(asked: _Asked, measured: _Measured) -> Finding | None:
     return None
 
 
-def _noise_of_the_step(asked: _Asked, measured: _Measured) -> Finding | None:
+def _noise_of_the_step(trial: _Trial, measured: _Measured) -> Finding | None:
     """If the step draws noise, answer that it hides the rest, or go on with the sum that it is added to.
 
     What two calls with other random numbers have in common besides the sum is no noise.
     """
     if measured.relative_rest <= NEAR or ranks() > 1:
         return None
-    still = replace(asked, still=True)  # the noise of a model that trains is asked about next
-    first, second = still.update(), replace(still, step=_with_other_numbers(asked)).update()
-    share = measured.relative(first.applied - second.applied)
-    if share <= NEAR or not (first.is_finite() and second.is_finite()):
+    still = replace(trial, still=True)  # the noise of a model that trains is asked about next
+    first_update = still.update()
+    second_update = replace(still, step=_with_other_numbers(trial)).update()
+    share = measured.relative(first_update.applied - second_update.applied)
+    if share <= NEAR or not (first_update.is_finite() and second_update.is_finite()):
         return None
-    parts = first.applied - first.delivered, second.applied - second.delivered
-    by_chance = 2 * float(parts[0].norm() * parts[1].norm()) / len(parts[0]) ** 0.5
-    if float(parts[0] @ parts[1]) + by_chance > (NEAR * float(first.delivered.norm())) ** 2:
+    first_rest = first_update.applied - first_update.delivered
+    second_rest = second_update.applied - second_update.delivered
+    by_chance = 2 * float(first_rest.norm() * second_rest.norm()) / len(first_rest) ** 0.5
+    if float(first_rest @ second_rest) + by_chance > (NEAR * float(first_update.delivered.norm())) ** 2:
         return Finding("accumulation", INCONCLUSIVE, f"{measured.evidence} {_DRAWS.format(share=share)}")
     measured.evidence += f" {_ADDS_NOISE.format(share=share)}"
-    measured.set_applied(first.delivered, weights_in(first.delivered, measured.gradients))
+    measured.set_applied(first_update.delivered, weights_in(first_update.delivered, measured.gradients))
     return None
 
 
-def _with_other_numbers(asked: _Asked) -> Callable:
+def _with_other_numbers(trial: _Trial) -> Callable:
     """Return the step with other random numbers, so that noise which it draws is another one."""
 
     def step(model: nn.Module, batches: list[dict]) -> None:
-        asked.checked.called.reseed(1)
-        asked.step(model, batches)
+        trial.checked.called.reseed(1)
+        trial.step(model, batches)
 
     return step
 
 
-def _noise(asked: _Asked, measured: _Measured) -> Finding | None:
+def _noise(trial: _Trial, measured: _Measured) -> Finding | None:
     """Answer with the model kept from training if noise drawn in training may be why the update is another one."""
-    if asked.still or (measured.relative_rest <= NEAR and measured.are_right()):
+    if trial.still or (measured.relative_rest <= NEAR and measured.are_right()):
         return None
-    quiet = replace(asked, still=True).update().applied
+    quiet = replace(trial, still=True).update().applied
     if torch.equal(quiet, measured.update.applied):
         return None
     if not np.allclose(measured.weights, weights_in(quiet, measured.gradients), rtol=_NOISY):
         return None
-    of_still = _weigh(replace(asked, still=True))
+    of_still = _weigh(replace(trial, still=True))
     return replace(of_still, evidence=f"{of_still.evidence} The model was kept from training, where it draws noise.")
 
 
-def _changed_after_the_sum(asked: _Asked, measured: _Measured) -> Finding | None:
+def _changed_after_the_sum(trial: _Trial, measured: _Measured) -> Finding | None:
     """Answer if what is applied is no sum of the gradients, but is the same for one micro-batch of all, and for four.
 
     Then it is made of the sum, once, as where parts of a model are clipped apart, or of the sums at two places (SAM).
@@ -422,50 +431,52 @@ def _changed_after_the_sum(asked: _Asked, measured: _Measured) -> Finding | None
     delivered_right = near(measured.delivered, times * np.array(measured.shares))
     if measured.relative_rest <= NEAR or ranks() > 1 or not delivered_right:
         return None
-    units = [unit for of_part in _units(asked) for unit in of_part]
-    whole = Loss(asked.checked, asked.checked.collate(asked.checked.of_units(units)))
+    units = [unit for of_part in _units(trial) for unit in of_part]
+    whole_loss = Loss(trial.checked, trial.checked.collate(trial.checked.of_units(units)))
 
-    ways = [[whole]]
-    halves = _halved(asked)
-    if sum(len(half.pieces) for half in halves) == len(whole.pieces):  # none was left over
+    ways = [[whole_loss]]
+    halves = _halved(trial)
+    if sum(len(half.pieces) for half in halves) == len(whole_loss.pieces):  # none was left over
         ways.append(halves)
     for parts in ways:
         try:
-            update = replace(asked, parts=parts, step=_with_other_numbers(asked)).update()
+            update = replace(trial, parts=parts, step=_with_other_numbers(trial)).update()
         except ValueError:  # it takes two
             return None
         if update.steps != 1:
             return None
         if measured.relative(update.applied - measured.applied) > NEAR:
-            return _amplifying(asked, measured)
-    said = "What is applied is no sum of their gradients, but the same for one micro-batch of all of them: it is made"
-    return Finding("accumulation", PASSED, f"{measured.evidence} {said} of the sum.")
+            return _amplifying(trial, measured)
+    sentence = (
+        "What is applied is no sum of their gradients, but the same for one micro-batch of all of them: it is made"
+    )
+    return Finding("accumulation", PASSED, f"{measured.evidence} {sentence} of the sum.")
 
 
-def _amplifying(asked: _Asked, measured: _Measured) -> Finding | None:
+def _amplifying(trial: _Trial, measured: _Measured) -> Finding | None:
     """Answer if other rounding of gradients changes what is applied, and micro-batches weigh in it as they should."""
-    first, second = measured.weights / measured.delivered
-    change = measured.relative(asked.update(NUDGE).applied - measured.applied)
-    if change <= NEAR or not np.isclose(first, second, rtol=_NOISY):
+    first_ratio, second_ratio = measured.weights / measured.delivered
+    change = measured.relative(trial.update(NUDGE).applied - measured.applied)
+    if change <= NEAR or not np.isclose(first_ratio, second_ratio, rtol=_NOISY):
         return None
     return Finding("accumulation", INCONCLUSIVE, f"{measured.evidence} {_AMPLIFIES.format(change=change)}")
 
 
-def _right_weights(asked: _Asked, measured: _Measured) -> Finding | None:
+def _right_weights(trial: _Trial, measured: _Measured) -> Finding | None:
     """Answer if each micro-batch weighs what it should."""
     if not measured.are_right():
         return None
-    applied_to = _applied_to(measured.applied, asked.parameters)
-    count = len(asked.parameters) - int(applied_to.sum())
+    applied_to = _applied_to(measured.applied, trial.parameters)
+    count = len(trial.parameters) - int(applied_to.sum())
     if count:
-        measured.evidence += f" The optimizer applied nothing to {count} of {len(asked.parameters)} parameters."
-    numbers = np.repeat(applied_to, [some(p, None).numel() for p in asked.parameters])
+        measured.evidence += f" The optimizer applied nothing to {count} of {len(trial.parameters)} parameters."
+    numbers = np.repeat(applied_to, [sampled_numbers(p, None).numel() for p in trial.parameters])
     if measured.relative(measured.rest[torch.from_numpy(numbers)]) > NEAR:
-        return _no_gradient_of_theirs(asked, measured)
-    return _of_four(asked, measured.evidence)
+        return _no_gradient_of_theirs(trial, measured)
+    return _of_four(trial, measured.evidence)
 
 
-def _changed_before_the_step(asked: _Asked, measured: _Measured) -> Finding | None:
+def _changed_before_the_step(trial: _Trial, measured: _Measured) -> Finding | None:
     """Answer if gradients were changed between backward passes and the optimizer, but for one clipping of all.
 
     Clipping is told by gradients so small that no bound clips them; what micro-batches weigh then is what counts.
@@ -478,56 +489,58 @@ def _changed_before_the_step(asked: _Asked, measured: _Measured) -> Finding | No
         return _failed(measured.evidence, "cleared")
     if measured.relative_rest > NEAR or not near(*(weights / delivered)):
         return _failed(measured.evidence, "between")
-    unclipped = asked.update(_DAMPING)
+    unclipped = trial.update(_DAMPING)
     ratio, unclipped_ratio = (
         float(update.applied.norm() / update.delivered.norm().clamp(min=1e-300))
         for update in (measured.update, unclipped)
     )
-    if near(ratio, unclipped_ratio) and not (asked.constant and _divided_by_a_count(asked, weights / delivered)):
+    if near(ratio, unclipped_ratio) and not (trial.constant and _divided_by_a_count(trial, weights / delivered)):
         return _failed(measured.evidence, "scaled after", how=f"{ratio:.3g}")
     measured.weights = weights_in(unclipped.applied, measured.gradients) / _DAMPING
     measured.evidence += f" They are clipped to a norm of {measured.update.applied.norm():.3g}."
     return None
 
 
-def _divided_by_a_count(asked: _Asked, scale: np.ndarray) -> bool:
+def _divided_by_a_count(trial: _Trial, scale: np.ndarray) -> bool:
     """Return whether a trainer divides the gradients of a sum by the tokens, or the sequences, of the update."""
-    counts = [sum(amounts(part, False)[name] for part in asked.parts) for name in ("tokens", "sequences")]
+    counts = [sum(amounts(part, False)[name] for part in trial.parts) for name in ("tokens", "sequences")]
     return any(near(scale * count, 1) for count in counts)
 
 
-def _other_weights(asked: _Asked, measured: _Measured) -> Finding:
+def _other_weights(trial: _Trial, measured: _Measured) -> Finding:
     """Answer by what micro-batches weigh, after all else was asked."""
-    weights, shares, evidence = measured.weights, measured.shares, measured.evidence
+    weights = measured.weights
+    shares = measured.shares
+    evidence = measured.evidence
     if measured.relative_rest > NEAR:
-        return _no_gradient_of_theirs(asked, measured)
-    if measured.are_right() or (asked.constant and near(*weights)):
-        return _of_four(asked, evidence)
-    if _counts_all_labels(asked, measured):
-        return _of_four(asked, f"{evidence} {_ALL_LABELS}")
-    if near(weights / np.array(shares), [weights[0] / shares[0]] * 2) and not asked.constant:
-        if measured.relative_rest > asked.weighing.limit:  # more than a scale is other than it should be
+        return _no_gradient_of_theirs(trial, measured)
+    if measured.are_right() or (trial.constant and near(*weights)):
+        return _of_four(trial, evidence)
+    if _counts_all_labels(trial, measured):
+        return _of_four(trial, f"{evidence} {_ALL_LABELS}")
+    if near(weights / np.array(shares), [weights[0] / shares[0]] * 2) and not trial.constant:
+        if measured.relative_rest > trial.weighing.limit:  # more than a scale is other than it should be
             return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_NO_GRADIENT}")
         return _failed(evidence, "times", how=f"{weights[0] / shares[0]:.3g}")
-    name = _named_by(weights, asked.constant, asked.tokens)
-    if name == "mean of means" and _by_number(asked.checked, asked.weighing):
+    name = _named_by(weights, trial.constant, trial.tokens)
+    if name == "mean of means" and _by_number(trial.checked, trial.weighing):
         return Finding("accumulation", INCONCLUSIVE, f"{evidence} {_FIXED_SIZE}")
     return _failed(evidence, name)
 
 
-def _of_four(asked: _Asked, evidence: str) -> Finding:
+def _of_four(trial: _Trial, evidence: str) -> Finding:
     """Let two micro-batches pass, if those in two parts each, four in all, do not weigh otherwise.
 
     A step that takes no four, steps after two of them, or divides by 2 is one for two micro-batches: nothing is said.
     """
     passed = Finding("accumulation", PASSED, evidence)
-    four = _halved(asked)
+    four = _halved(trial)
     if not four or not all(part.predicted.any() for part in four):
         return passed
-    asked = replace(asked, parts=four)
-    gradients = asked.gradients()
+    trial = replace(trial, parts=four)
+    gradients = trial.gradients()
     try:
-        update = asked.update()
+        update = trial.update()
     except ValueError:  # it takes two
         return passed
     if update.steps != 1 or not update.applied.any():
@@ -535,24 +548,24 @@ def _of_four(asked: _Asked, evidence: str) -> Finding:
     weights, delivered = weights_in(update.applied, gradients), weights_in(update.delivered, gradients)
     explained = torch.stack(gradients, 1) @ torch.from_numpy(weights)
     relative_rest = float((update.applied - explained).norm() / update.applied.norm())
-    shares = np.array(asked.weighing.shares(four))
-    if relative_rest > NEAR or all_near(weights / (np.ones(4) if asked.constant else shares)):
+    shares = np.array(trial.weighing.shares(four))
+    if relative_rest > NEAR or all_near(weights / (np.ones(4) if trial.constant else shares)):
         return passed
     weigh, right = (", ".join(f"{x:.3g}" for x in values) for values in (weights, shares))
     evidence += f" Of four micro-batches each weighs {weigh}; right is {right}."
     survives = np.abs(weights / delivered)
     if bool((survives[:2] < NEAR * survives[-1]).any()):
         return _failed(evidence, "cleared")
-    return _failed(evidence, _named_by(weights, asked.constant, asked.tokens))
+    return _failed(evidence, _named_by(weights, trial.constant, trial.tokens))
 
 
-def _halved(asked: _Asked) -> list[Loss]:
+def _halved(trial: _Trial) -> list[Loss]:
     """Cut each of two micro-batches in two; none if there is nothing to cut, or each rank has its own."""
-    checked = asked.checked
-    units = _units(asked)
+    checked = trial.checked
+    units = _units(trial)
     if ranks() > 1 or min(map(len, units)) < 2:
         return []
-    if _by_number(checked, asked.weighing) and len(units[0]) == len(units[1]):  # four of one size, as the two are
+    if _by_number(checked, trial.weighing) and len(units[0]) == len(units[1]):  # four of one size, as the two are
         cut = len(units[0]) // 2
         units = [of_part[: 2 * cut] for of_part in units]
     else:
@@ -561,15 +574,15 @@ def _halved(asked: _Asked) -> list[Loss]:
     return [Loss(checked, checked.collate(checked.of_units(half))) for half in halves]
 
 
-def _units(asked: _Asked) -> list[list[int]]:
+def _units(trial: _Trial) -> list[list[int]]:
     """Return the sequences, or groups of them, of each micro-batch."""
-    unit_of = asked.checked.unit_of
-    return [list(dict.fromkeys(unit_of[piece.sequence] for piece in part.pieces)) for part in asked.parts]
+    unit_of = trial.checked.unit_of
+    return [list(dict.fromkeys(unit_of[piece.sequence] for piece in part.pieces)) for part in trial.parts]
 
 
 def _by_parameter(update: Tensor, parameters: list[nn.Parameter]) -> tuple[Tensor, ...]:
     """Split an update into the numbers of each parameter."""
-    return update.split([some(p, None).numel() for p in parameters])
+    return update.split([sampled_numbers(p, None).numel() for p in parameters])
 
 
 def _applied_to(applied: Tensor, parameters: list[nn.Parameter]) -> np.ndarray:
@@ -577,18 +590,18 @@ def _applied_to(applied: Tensor, parameters: list[nn.Parameter]) -> np.ndarray:
     return np.array([bool(part.any()) for part in _by_parameter(applied, parameters)])
 
 
-def _counts_all_labels(asked: _Asked, measured: _Measured) -> bool:
+def _counts_all_labels(trial: _Trial, measured: _Measured) -> bool:
     """Return whether what a trainer divides by has the labels of first tokens, too, as transformers' Trainer counts.
 
     That scales the update by up to a twentieth, as a slightly other rate would; more of it is a fault.
     """
-    given = [part.batch.get("labels") for part in asked.parts]
-    all_labels = sum(int((labels != IGNORED).sum()) for labels in given if isinstance(labels, Tensor))
-    ratio = sum(asked.tokens) / max(1, all_labels)
+    batch_labels = [part.batch.get("labels") for part in trial.parts]
+    all_labels = sum(int((labels != IGNORED).sum()) for labels in batch_labels if isinstance(labels, Tensor))
+    ratio = sum(trial.tokens) / max(1, all_labels)
     return 1 - NEAR <= ratio < 1 and np.allclose(measured.weights, ratio * np.array(measured.shares), rtol=_CLOSE)
 
 
-def _no_gradient_of_theirs(asked: _Asked, measured: _Measured) -> Finding:
+def _no_gradient_of_theirs(trial: _Trial, measured: _Measured) -> Finding:
     """Answer where the update holds more than gradients of micro-batches: failed if that of one micro-batch does not.
 
     Then a part of the loss is divided by what each micro-batch has, as where label smoothing stays a mean of its own.
@@ -596,18 +609,18 @@ def _no_gradient_of_theirs(asked: _Asked, measured: _Measured) -> Finding:
     inconclusive = Finding("accumulation", INCONCLUSIVE, f"{measured.evidence} {_NO_GRADIENT}")
     if ranks() > 1:
         return inconclusive
-    units = [unit for of_part in _units(asked) for unit in of_part]
-    one = replace(asked, parts=[Loss(asked.checked, asked.checked.collate(asked.checked.of_units(units)))])
+    units = [unit for of_part in _units(trial) for unit in of_part]
+    single_trial = replace(trial, parts=[Loss(trial.checked, trial.checked.collate(trial.checked.of_units(units)))])
     try:
-        update = one.update()
+        update = single_trial.update()
     except ValueError:  # it takes two
         return inconclusive
-    gradient = one.gradients()[0]
+    gradient = single_trial.gradients()[0]
     is_its_gradient = float((update.applied - gradient).norm()) < _CLOSE * float(gradient.norm())
     if update.steps != 1 or not is_its_gradient or measured.relative(update.applied - measured.applied) <= NEAR:
         return inconclusive
-    said = "The update of one micro-batch of all sequences is its gradient, and that of the two is another one."
-    return _failed(f"{measured.evidence} {said}", "part alike")
+    sentence = "The update of one micro-batch of all sequences is its gradient, and that of the two is another one."
+    return _failed(f"{measured.evidence} {sentence}", "part alike")
 
 
 def _named_by(weights: np.ndarray, constant: bool, tokens: Sequence[int]) -> str:

@@ -34,40 +34,42 @@ def _frozen_part_apart(checked: CheckedBatch) -> str:
     frozen = list[tuple[str, nn.Module]]()
     for name, part in module.named_modules():
         parameters = list(part.parameters())
-        within = any(name.startswith(f"{outer}.") for outer, _ in frozen)
-        if name and not within and parameters and not any(p.requires_grad for p in parameters):
+        is_inside = any(name.startswith(f"{outer}.") for outer, _ in frozen)
+        if name and not is_inside and parameters and not any(p.requires_grad for p in parameters):
             frozen.append((name, part))
     if not frozen:
         return ""
-    together = _outputs(checked, frozen, checked.batch)
-    for piece, alone in zip(checked.pieces, checked.alone, strict=True):
-        if alone is None:
+    packed_outputs = _outputs(checked, frozen, checked.batch)
+    for piece, unpacked in zip(checked.pieces, checked.unpacked, strict=True):
+        if unpacked is None:
             continue
-        single = _outputs(checked, frozen, alone.batch)
-        for name in together.keys() & single.keys():
-            mine, its = together[name][piece.slots], single[name][alone.slots]
-            if mine.shape == its.shape and float((mine - its).norm()) > checked.limit * float(its.norm()):
+        unpacked_outputs = _outputs(checked, frozen, unpacked.batch)
+        for name in packed_outputs.keys() & unpacked_outputs.keys():
+            packed_part, unpacked_part = packed_outputs[name][piece.slots], unpacked_outputs[name][unpacked.slots]
+            if packed_part.shape == unpacked_part.shape and float(
+                (packed_part - unpacked_part).norm()
+            ) > checked.limit * float(unpacked_part.norm()):
                 return name
     return ""
 
 
 def _outputs(checked: CheckedBatch, parts: list[tuple[str, nn.Module]], batch: dict) -> dict[str, Tensor]:
     """Call the model, and return the outputs of some parts by slot."""
-    found = dict[str, Tensor]()
-    with _watched(parts, batch, found):
+    outputs_by_part = dict[str, Tensor]()
+    with _watched(parts, batch, outputs_by_part):
         checked.called.runs(batch)
-    return found
+    return outputs_by_part
 
 
 @contextmanager
-def _watched(parts: list[tuple[str, nn.Module]], batch: dict, found: dict[str, Tensor]) -> Iterator[None]:
+def _watched(parts: list[tuple[str, nn.Module]], batch: dict, outputs_by_part: dict[str, Tensor]) -> Iterator[None]:
     """In here the outputs of parts are written down: of each the first tensor that has numbers for each slot."""
 
     def write_down(name: str, output: Any) -> None:
         for value in tensors(output).values():
             by_token = by_slot(value, batch["input_ids"])
             if by_token is not None:
-                found.setdefault(name, by_token.detach().double())
+                outputs_by_part.setdefault(name, by_token.detach().double())
 
     handles = [part.register_forward_hook(lambda _, __, output, name=name: write_down(name, output))
                for name, part in parts]  # fmt: skip
@@ -97,12 +99,12 @@ def misplaced_column(checked: CheckedBatch) -> dict[str, object] | None:
 def _lies(values: np.ndarray, checked: CheckedBatch, name: str, slots: int) -> Iterator[bool]:
     """Say of each piece whether the values of its column lie so many slots behind its tokens, but for its ends."""
     for piece in checked.pieces:
-        row = checked.few[piece.sequence]
+        row = checked.sequences[piece.sequence]
         if name not in row or np.shape(row[name]) != np.shape(row["input_ids"]):
             yield False
             continue
-        own = np.asarray(row[name], dtype=float)[piece.offsets]
-        there = values[piece.slots]
+        column = np.asarray(row[name], dtype=float)[piece.offsets]
+        values_there = values[piece.slots]
         if slots:
-            own, there = (own[:-1], there[1:]) if slots > 0 else (own[1:], there[:-1])
-        yield bool(np.allclose(own, there, rtol=1e-4))
+            column, values_there = (column[:-1], values_there[1:]) if slots > 0 else (column[1:], values_there[:-1])
+        yield bool(np.allclose(column, values_there, rtol=1e-4))

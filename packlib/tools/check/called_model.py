@@ -18,7 +18,7 @@ from packlib.arguments import listed, one_line, shown
 from packlib.tools.check.places import place_of
 
 _PLACEHOLDER = re.compile(r"(image|video|vision|audio|boi|eoi|boa|eoa).*token_(id|index)$")
-_MOST = 1 << 14  # numbers of each parameter that are looked at
+_SAMPLED = 1 << 14  # numbers of each parameter that are looked at
 _WINDOWS = "sliding_window", "local_attention", "attention_chunk_size", "window_size"  # of transformers' configs
 _DISTURBED = 3.0  # the size of noise that lets a model say something else, relative to what it says
 EXACT = 1e-6  # a token that is masked has a gradient of exactly 0 in every precision; Fourier transforms leave 1e-7
@@ -27,10 +27,10 @@ EXACT = 1e-6  # a token that is masked has a gradient of exactly 0 in every prec
 class Refused(ValueError):
     """Error that says what failed, where, and what to do; what was raised comes after it, as a detail."""
 
-    def __init__(self, said: str, error: Exception) -> None:
+    def __init__(self, sentence: str, error: Exception) -> None:
         place, detail = place_of(error), one_line(str(error), 200).rstrip(".")
         detail = ": ".join(filter(None, [type(error).__name__, detail]))
-        super().__init__(f"{said}{f' ({place})' * bool(place)}. Detail: {detail}.")
+        super().__init__(f"{sentence}{f' ({place})' * bool(place)}. Detail: {detail}.")
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class ModelCall:
     Attributes:
         outputs: shape (N, width), one row a slot: logits, or hidden states.
         loss: scalar, or None.
-        scores: shape (M, vocabulary), the logits that the loss is made of, and `at`, shape (M,), their slots.
+        scores: shape (M, vocabulary), the logits that the loss is made of, and `score_slots`, shape (M,), their slots.
         embeddings: what the tokens became before anything else happened to them.
         rounding: the largest relative error of a number, of the formats that parts of the model computed in.
         parts: (part of the model, its input, its output), as they ended, of those that have numbers for each slot.
@@ -49,7 +49,7 @@ class ModelCall:
     outputs: Tensor
     loss: Tensor | None
     scores: Tensor
-    at: Tensor
+    score_slots: Tensor
     embeddings: list[Tensor]
     rounding: float
     parts: list[tuple[nn.Module, Tensor, Tensor]]
@@ -61,12 +61,15 @@ class ModelCall:
         """
         if self.loss is None or not self.loss.requires_grad:
             return None
-        copied, made = self.scores.flatten(), [output for _, _, output in reversed(self.parts)]
-        same = (x for x in made if x.numel() == copied.numel() and torch.equal(x.flatten(), copied))
-        for scores in (x for x in (self.scores, *same) if x.requires_grad):
-            (found,) = torch.autograd.grad(self.loss, scores, retain_graph=True, allow_unused=True)
-            if found is not None:
-                return scores, found
+        flat_scores = self.scores.flatten()
+        part_outputs = [output for _, _, output in reversed(self.parts)]
+        originals = (
+            x for x in part_outputs if x.numel() == flat_scores.numel() and torch.equal(x.flatten(), flat_scores)
+        )
+        for scores in (x for x in (self.scores, *originals) if x.requires_grad):
+            (gradient,) = torch.autograd.grad(self.loss, scores, retain_graph=True, allow_unused=True)
+            if gradient is not None:
+                return scores, gradient
         return None
 
 
@@ -86,7 +89,7 @@ class CalledModel:
                 raise TypeError(f"{name} must be a {name}, not the class {function.__name__}: make one of it.")
             if not callable(function) and (name == "model" or function is not None):
                 raise TypeError(f"{name} must be callable, not {shown(function)}.")
-        self.taken: dict[str, Any] | None = None  # the first batch
+        self.first_batch: dict[str, Any] | None = None  # that the model took
         self.share_rows = share_rows and ranks() > 1
         self.outer = model  # for a step, which needs what adds up the gradients of ranks
         model = model.module if isinstance(model, nn.parallel.DistributedDataParallel) else model
@@ -132,17 +135,17 @@ class CalledModel:
     @property
     def window(self) -> int:
         """Return the tokens of the widest window of an attention, by the model's config; 0 without windows."""
-        config = getattr(self.module, "config", None)
-        configs = (config, getattr(config, "text_config", None))
-        found = (getattr(one, name, None) for one in configs for name in _WINDOWS)
-        return max((size for size in found if isinstance(size, int)), default=0)
+        whole_config = getattr(self.module, "config", None)
+        configs = (whole_config, getattr(whole_config, "text_config", None))
+        sizes = (getattr(config, name, None) for config in configs for name in _WINDOWS)
+        return max((size for size in sizes if isinstance(size, int)), default=0)
 
     def kinds(self, ids: Tensor) -> Tensor:
         """Mark placeholders of images with 1, of videos with 2, all else with 0, as processors of transformers do."""
-        config, found = getattr(self.module, "config", None), torch.zeros_like(ids)
+        config, marks = getattr(self.module, "config", None), torch.zeros_like(ids)
         for kind, name in enumerate(("image_token_id", "video_token_id"), start=1):
-            found[ids == getattr(config, name, -1)] = kind
-        return found
+            marks[ids == getattr(config, name, -1)] = kind
+        return marks
 
     def runs(self, batch: Mapping[str, Any], reseed: bool = True) -> ModelCall | None:
         """Call the model as `__call__` does; None if it refuses such a batch."""
@@ -159,21 +162,21 @@ class CalledModel:
         Args:
             through: of the part alone that passes through the scores.
         """
-        seen = self(batch, as_it_is=True)
-        loss = seen.loss
-        if through and (found := seen.slope()) is not None:
-            loss = (found[0] * found[1].detach()).sum()
+        call = self(batch, as_it_is=True)
+        loss = call.loss
+        if through and (slope_of_scores := call.slope()) is not None:
+            loss = (slope_of_scores[0] * slope_of_scores[1].detach()).sum()
         if any(isinstance(p, DTensor) for p in parameters):  # of a sharded model, whose gradients arrive at the end
-            before = [(p, p.grad) for p in parameters]
+            kept_gradients = [(p, p.grad) for p in parameters]
             for p in parameters:
                 p.grad = None
             loss.backward()  # type: ignore[union-attr]
-            found = torch.cat([some(p, p.grad) for p in parameters])
-            for p, gradient in before:
+            gradient_sums = torch.cat([sampled_numbers(p, p.grad) for p in parameters])
+            for p, gradient in kept_gradients:
                 p.grad = gradient
-            return found
+            return gradient_sums
         slopes = torch.autograd.grad(loss, parameters, allow_unused=True)  # type: ignore[arg-type]
-        return torch.cat([some(*pair) for pair in zip(parameters, slopes, strict=True)])
+        return torch.cat([sampled_numbers(*pair) for pair in zip(parameters, slopes, strict=True)])
 
     def summed(self, gradient: Tensor) -> Tensor:
         """Sum a gradient over the ranks, if each of them has the gradient of its part of the rows."""
@@ -202,10 +205,10 @@ class CalledModel:
         def disturb(module: nn.Module, arguments: tuple, named: dict, output: Any) -> Tensor | None:
             if any(module.children()) or not isinstance(output, Tensor):
                 return None
-            given = [value for value in (*arguments, *named.values()) if isinstance(value, Tensor)]
+            inputs = [value for value in (*arguments, *named.values()) if isinstance(value, Tensor)]
             by_token = by_slot(output, batch["input_ids"])
             scores = by_token is not None and by_token.shape[1] == width
-            if not scores and not _reads(batch["input_ids"], given):
+            if not scores and not _reads(batch["input_ids"], inputs):
                 return None
             noise = output.detach().std() * torch.randn(output.shape, generator=draw).to(output)
             return (output + _DISTURBED * noise, noise - output, 0.1 * (output + noise))[seed % 3]
@@ -229,99 +232,104 @@ class CalledModel:
         batch = {
             name: x.clone().to(self.device or x.device) if isinstance(x, Tensor) else x for name, x in batch.items()
         }
-        ids, embeddings, parts = batch["input_ids"], list[Tensor](), list[tuple[nn.Module, Tensor, Tensor]]()
+        ids = batch["input_ids"]
+        embeddings = list[Tensor]()
+        parts = list[tuple[nn.Module, Tensor, Tensor]]()
         kinds = set[torch.dtype]()
 
         def watch(module: nn.Module, arguments: tuple, named: dict, output: Any) -> Tensor | None:
-            given = [value for value in (*arguments, *named.values()) if isinstance(value, Tensor)]
-            made = output[0] if isinstance(output, tuple | list) and output else output
-            if not isinstance(made, Tensor) or not made.is_floating_point():
+            inputs = [value for value in (*arguments, *named.values()) if isinstance(value, Tensor)]
+            first_output = output[0] if isinstance(output, tuple | list) and output else output
+            if not isinstance(first_output, Tensor) or not first_output.is_floating_point():
                 return None
-            kinds.add(made.dtype)
-            if _reads(ids, given) and made is output and not any(module.children()) and not as_it_is:
-                embeddings.append(made.detach().requires_grad_())  # frozen weights have gradients here too
+            kinds.add(first_output.dtype)
+            if _reads(ids, inputs) and first_output is output and not any(module.children()) and not as_it_is:
+                embeddings.append(first_output.detach().requires_grad_())  # frozen weights have gradients here too
                 return embeddings[-1]
-            if width and made is output and not any(module.children()):
-                by_token = by_slot(made, ids)
+            if width and first_output is output and not any(module.children()):
+                by_token = by_slot(first_output, ids)
                 if by_token is not None and by_token.shape[1] == width:
-                    return made.detach().requires_grad_()
-            taken = next((x for x in given if x.requires_grad and by_slot(x, ids) is not None), None)
-            if taken is not None and taken is not made and by_slot(made, ids) is not None:
-                parts.append((module, taken, made))
+                    return first_output.detach().requires_grad_()
+            slot_input = next((x for x in inputs if x.requires_grad and by_slot(x, ids) is not None), None)
+            has_slot_output = by_slot(first_output, ids) is not None
+            if slot_input is not None and slot_input is not first_output and has_slot_output:
+                parts.append((module, slot_input, first_output))
             return None
 
         handle = nn.modules.module.register_module_forward_hook(watch, with_kwargs=True)
         try:
             output = self.model(**batch)
         except Exception as error:
-            raise Refused(self._refused(batch), error) from error
+            raise Refused(self._why_refused(batch), error) from error
         finally:
             handle.remove()
-        self.taken = self.taken or batch
-        outputs, loss, scores, at = self._read(output, batch)
+        self.first_batch = self.first_batch or batch
+        outputs, loss, scores, score_slots = self._read(output, batch)
         rounding = max(torch.finfo(kind).eps for kind in (*kinds, outputs.dtype))
-        return ModelCall(outputs, loss, scores, at, embeddings, rounding, parts)
+        return ModelCall(outputs, loss, scores, score_slots, embeddings, rounding, parts)
 
-    def _refused(self, batch: dict[str, Any]) -> str:
+    def _why_refused(self, batch: dict[str, Any]) -> str:
         """Say what the model does not take, and what to do."""
         ids, shape = batch["input_ids"], tuple(batch["input_ids"].shape)
         size = getattr(getattr(self.module, "config", None), "vocab_size", None)
         if isinstance(size, int) and int(ids.max()) >= size:
             return f"input_ids hold the token {int(ids.max())}, and the model's vocabulary has {size}"
-        if self.taken is None:
+        if self.first_batch is None:
             fields = listed(batch)
             return (
                 f"model failed when it was called as model(**batch) with the batch that collate makes, of tokens of "
                 f"the shape {shape} and the fields {fields}: see that it takes this batch before it is checked"
             )
-        first = self.taken["input_ids"]
-        if first.shape == ids.shape and not torch.equal(first, ids):
-            count = int((first != ids).sum())
+        first_ids = self.first_batch["input_ids"]
+        if first_ids.shape == ids.shape and not torch.equal(first_ids, ids):
+            count = int((first_ids != ids).sum())
             return (
                 f"model took the batch of collate, and failed when {count} of its tokens were exchanged for others of "
                 "the batch: name those that must stay, such as placeholders of images, in keep (--keep)"
             )
-        fewer = sorted(self.taken.keys() - batch.keys())
-        without = f" without {listed(fewer)}" if fewer else ""
+        missing = sorted(self.first_batch.keys() - batch.keys())
+        without = f" without {listed(missing)}" if missing else ""
         return (
-            f"model took a batch of tokens of the shape {tuple(first.shape)}, and failed with another of {shape}"
+            f"model took a batch of tokens of the shape {tuple(first_ids.shape)}, and failed with another of {shape}"
             f"{without}: it must take batches of other sequences too, and of one alone"
         )
 
-    def refuse_parts(self, seen: ModelCall) -> None:
+    def refuse_parts(self, call: ModelCall) -> None:
         """Raise a ValueError if ranks that share rows saw other things: what is asked next must be the same on all."""
         if not self.share_rows:
             return
-        for what, value in (("outputs", seen.outputs), ("loss", seen.loss)):
-            mine = torch.zeros(()) if value is None else value.detach().double().norm().cpu()
-            every: list[Any] = [None] * ranks()
-            dist.all_gather_object(every, float(mine))
-            if not np.allclose(every, every[0], rtol=1e-6, equal_nan=True):
+        for name, value in (("outputs", call.outputs), ("loss", call.loss)):
+            norm = torch.zeros(()) if value is None else value.detach().double().norm().cpu()
+            norms: list[Any] = [None] * ranks()
+            dist.all_gather_object(norms, float(norm))
+            if not np.allclose(norms, norms[0], rtol=1e-6, equal_nan=True):
                 raise ValueError(
-                    f"model must give each rank the {what} of whole rows, gathered or summed over ranks, where "
-                    f'ranks_share is "rows", and not each its own (of norm {" and ".join(f"{x:.4g}" for x in every)}).'
+                    f"model must give each rank the {name} of whole rows, gathered or summed over ranks, where "
+                    f'ranks_share is "rows", and not each its own (of norm {" and ".join(f"{x:.4g}" for x in norms)}).'
                 )
 
     def _read(self, output: Any, batch: dict) -> tuple[Tensor, Tensor | None, Tensor, Tensor]:
-        ids, found = batch["input_ids"], tensors(output)
-        floats = {name: value for name, value in found.items() if value.is_floating_point()}
+        ids, fields = batch["input_ids"], tensors(output)
+        floats = {name: value for name, value in fields.items() if value.is_floating_point()}
         rows = {name: x for name, x in floats.items() if x.dim() > ids.dim() and x.shape[: ids.dim()] == ids.shape}
         if not rows:
-            given = ", ".join(f"{name} {tuple(value.shape)}" for name, value in found.items()) or _kinds(output)
-            wanted = f".logits of the shape ({', '.join(map(str, ids.shape))}, width)"
+            returned = ", ".join(f"{name} {tuple(value.shape)}" for name, value in fields.items()) or _kinds(output)
+            expected = f".logits of the shape ({', '.join(map(str, ids.shape))}, width)"
             longer = [x.shape[ids.dim() - 1] - ids.shape[-1] for x in floats.values()
                       if x.dim() > ids.dim() and x.shape[: ids.dim() - 1] == ids.shape[:-1]]  # fmt: skip
             prompt = "slots more, as a soft prompt (prompt tuning) puts before each row, and not before each sequence"
-            more = f": {longer[0]} {prompt}" if longer and longer[0] > 0 else ""
-            raise ValueError(f"model must return numbers for each token, such as {wanted}, not {given}{more}.")
+            surplus = f": {longer[0]} {prompt}" if longer and longer[0] > 0 else ""
+            raise ValueError(f"model must return numbers for each token, such as {expected}, not {returned}{surplus}.")
         name = "logits" if "logits" in rows else max(rows, key=lambda name: rows[name].shape[-1])
         loss = floats.get("loss", next((x for x in floats.values() if x.dim() == 0), None))
         if self.loss is not None:
             try:
                 loss = self.loss(output, batch)
             except Exception as error:
-                said = "loss failed when it was called as loss(output, batch): see that it takes what model returns"
-                raise Refused(said, error) from error
+                sentence = (
+                    "loss failed when it was called as loss(output, batch): see that it takes what model returns"
+                )
+                raise Refused(sentence, error) from error
             if loss is not None and not isinstance(loss, Tensor):
                 raise TypeError(
                     f"loss must return a tensor of one number, which gradients pass through, not {shown(loss)}."
@@ -332,8 +340,8 @@ class CalledModel:
             )
         loss = None if loss is None else loss.reshape(())
         outputs = rows[name].flatten(0, ids.dim() - 1).flatten(1)
-        if {"token_positions", "token_logits"} <= set(found):  # logits of the predicted tokens alone
-            return outputs, loss, found["token_logits"], found["token_positions"]
+        if {"token_positions", "token_logits"} <= set(fields):  # logits of the predicted tokens alone
+            return outputs, loss, fields["token_logits"], fields["token_positions"]
         return outputs, loss, rows[name], torch.arange(len(outputs))
 
 
@@ -354,13 +362,13 @@ def tensors(output: Any) -> dict[str, Tensor]:
         output = dict(zip(getattr(output, "_fields", map(str, range(len(output)))), output, strict=True))
     elif isinstance(output, Tensor):
         output = {"logits": output}
-    found = dict(output) if isinstance(output, Mapping) else getattr(output, "__dict__", {})
-    return {name: value for name, value in found.items() if isinstance(value, Tensor)}
+    fields = dict(output) if isinstance(output, Mapping) else getattr(output, "__dict__", {})
+    return {name: value for name, value in fields.items() if isinstance(value, Tensor)}
 
 
-def _reads(ids: Tensor, given: Sequence[Tensor]) -> bool:
+def _reads(ids: Tensor, inputs: Sequence[Tensor]) -> bool:
     """Return whether a part of a model is given these tokens."""
-    return any(x.numel() == ids.numel() and torch.equal(x.flatten(), ids.flatten()) for x in given)
+    return any(x.numel() == ids.numel() and torch.equal(x.flatten(), ids.flatten()) for x in inputs)
 
 
 def _kinds(output: Any) -> str:
@@ -384,11 +392,11 @@ def ranks() -> int:
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
-def some(parameter: Tensor, gradient: Tensor | None) -> Tensor:
+def sampled_numbers(parameter: Tensor, gradient: Tensor | None) -> Tensor:
     """Copy some numbers of a parameter's gradient, spread over it; zeros if there is no gradient."""
-    whole = torch.zeros_like(parameter) if gradient is None else gradient.detach()
-    flat = (whole.full_tensor() if isinstance(whole, DTensor) else whole).flatten()
-    return flat[:: max(1, flat.numel() // _MOST)].to("cpu", torch.float64, copy=True)
+    values = torch.zeros_like(parameter) if gradient is None else gradient.detach()
+    flat = (values.full_tensor() if isinstance(values, DTensor) else values).flatten()
+    return flat[:: max(1, flat.numel() // _SAMPLED)].to("cpu", torch.float64, copy=True)
 
 
 def by_slot(values: Tensor, ids: Tensor) -> Tensor | None:
@@ -416,21 +424,21 @@ def gradients(
         return None
     weights = torch.randn(outputs.shape, generator=torch.Generator().manual_seed(1)).to(outputs.device)
     weighted = outputs.to(torch.promote_types(outputs.dtype, torch.float32)) * weights
-    found = []
+    by_target = []
     for slots in targets:
         slopes = torch.autograd.grad(weighted[slots].sum(), inputs, retain_graph=True, allow_unused=True)
         rows = [by_slot(slope, ids) for slope in slopes if slope is not None]
         zero = torch.zeros(ids.numel(), dtype=torch.float64)
-        found.append(sum((called.summed(row.double()).norm(dim=1).cpu() for row in rows if row is not None), zero))
-    return torch.stack(found)
+        by_target.append(sum((called.summed(row.double()).norm(dim=1).cpu() for row in rows if row is not None), zero))
+    return torch.stack(by_target)
 
 
 def meeting(called: CalledModel, batch: dict, targets: Sequence[np.ndarray], owner: np.ndarray) -> tuple[str, int]:
     """Find the innermost part of the model that lets one sequence into another, and how many slots back it reaches.
 
-    The parts are asked in the order in which they end, so what is inside a part comes before it. The first in which a
-    sequence depends on another is the answer, unless a part around it lets in half as much again: a convolution inside
-    a layer with a state is not all that leaks there.
+    The parts are asked in the order in which they end, so what is inside a part comes before it. The first part in
+    which a sequence depends on another is the answer. A part around it takes its place if 1.5 times as many pairs of a
+    sequence and a slot depend on each other there: a convolution inside a layer with a state is not all that leaks.
 
     Args:
         targets: the slots of each sequence.
@@ -440,7 +448,9 @@ def meeting(called: CalledModel, batch: dict, targets: Sequence[np.ndarray], own
         The path of the part, and the reach; an empty path and 0 if no part shows it.
     """
     paths, ids = {part: path for path, part in called.module.named_modules()}, batch["input_ids"]
-    innermost, most_met, reach = "", 0.0, 0
+    innermost = ""
+    most_met = 0.0
+    reach = 0
     foreign = (np.arange(len(targets))[:, None] != owner.ravel()) & (owner.ravel() >= 0)
     for part, part_input, part_output in called(batch).parts:
         path, outputs = paths.get(part, ""), by_slot(part_output, ids)

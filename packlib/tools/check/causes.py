@@ -1,7 +1,8 @@
-"""Why a sequence sees another one: what is thought to be wrong is put right, and the leak is gone or it is not.
+"""Why a sequence sees another one: something is put right, and the leak stops or it does not.
 
-First by force, in the operations: if the leak is gone when every softmax over keys (or every convolution) stops at the
-borders, it was that; if it stays, a state carries it. Then, for attention, in the batch, which says how to mend it.
+First the operations of the model are changed: every softmax over keys, or every convolution, is cut at the borders of
+sequences (`Cut`). If the leak stops, it came by these operations; if it stays, a state carries it. A leak by attention
+is then looked for in the batch, of which one field after another is put right (`_cures`): that says how to mend it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,25 +24,26 @@ _NO_MASK = "none", "run on", "ones", "mask", "attention"
 
 
 class Cut(TorchDispatchMode):
-    """In here attention, or convolutions, keep sequences apart whatever the model does.
+    """A context in which attention, or convolutions, keep sequences apart whatever the model does.
 
     Used with `SDPBackend.MATH`, which computes every attention of torch with a softmax.
 
     Args:
         owner: shape (rows, T), the number of the sequence in each slot, below 0 for none.
-        what: "attention", "convolution", or both.
+        operations: "attention", "convolution", or both.
 
     Attributes:
         kernel: how many slots a convolution that was cut reaches back.
-        seen: pairs (slot that looks, slot of another sequence that it sees), from the first attention that has any.
+        seen_pairs: pairs (slot that looks, slot of another sequence that it sees), from the first attention that has
+            any.
     """
 
-    def __init__(self, owner: np.ndarray, what: str) -> None:
+    def __init__(self, owner: np.ndarray, operations: str) -> None:
         super().__init__()
-        self.owner, self.what = torch.from_numpy(owner), what
+        self.owner, self.operations = torch.from_numpy(owner), operations
         self.foreign = self.owner[:, :, None] != self.owner[:, None, :]
         self.tokens = (self.owner[:, :, None] >= 0) & (self.owner[:, None, :] >= 0)
-        self.seen, self.kernel = np.empty((0, 2), int), 0
+        self.seen_pairs, self.kernel = np.empty((0, 2), int), 0
 
     def __torch_dispatch__(self, function: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         """Run an operation of torch; cut its output if it is attention's weights, or that of a convolution over slots.
@@ -54,9 +56,9 @@ class Cut(TorchDispatchMode):
             row_axes = self._axes_of_rows(output)
             if row_axes:
                 self._look(output, row_axes[0])
-                if "attention" in self.what:
+                if "attention" in self.operations:
                     return self._cut_weights(output, row_axes, is_exp=name == "exp")
-        if name == "convolution" and "convolution" in self.what:
+        if name == "convolution" and "convolution" in self.operations:
             slots = self.owner.shape[1]
             if output.dim() == 3 and min(output.shape[2], args[0].shape[2]) >= slots:
                 return self._cut_convolution(function, args, output)
@@ -75,48 +77,50 @@ class Cut(TorchDispatchMode):
             args: of torch's operation: the input, shape (rows, channels, slots and more), the weight, whose last axis
                 is the kernel, and sixth the dilation.
         """
-        inputs, weight, dilation = args[0], args[1], args[5][0]
+        inputs = args[0]
+        weight = args[1]
+        dilation = args[5][0]
         self.kernel = max(self.kernel, (weight.shape[2] - 1) * dilation)
         slots = self.owner.shape[1]
-        before = inputs.shape[2] - slots  # slots of padding in front
-        after = output.shape[2] - slots
+        padding_before = inputs.shape[2] - slots  # slots of padding in front
+        padding_after = output.shape[2] - slots
         for number in range(int(self.owner.max()) + 1):
             of_sequence = (self.owner == number)[:, None].to(output.device)
-            alone = convolution(inputs * nn.functional.pad(of_sequence, (before, 0)), *args[1:])
-            output = torch.where(nn.functional.pad(of_sequence, (0, after)), alone, output)
+            output_alone = convolution(inputs * nn.functional.pad(of_sequence, (padding_before, 0)), *args[1:])
+            output = torch.where(nn.functional.pad(of_sequence, (0, padding_after)), output_alone, output)
         return output
 
-    def _axes_of_rows(self, made: Tensor) -> list[int]:
+    def _axes_of_rows(self, weights: Tensor) -> list[int]:
         """Return the axes of attention's weights that may be the rows, or rows times heads; [] if not of pairs.
 
         If heads have an axis of the same size, both are cut: a leak that does not come by attention stays all the same.
         """
         rows, slots = self.owner.shape
-        if made.dim() < 3 or made.shape[-2] != slots or not slots <= made.shape[-1] <= 2 * slots:
+        if weights.dim() < 3 or weights.shape[-2] != slots or not slots <= weights.shape[-1] <= 2 * slots:
             return []
-        sizes = list(enumerate(made.shape[:-2]))
+        sizes = list(enumerate(weights.shape[:-2]))
         return [axis for axis, size in sizes if size == rows] or [axis for axis, size in sizes if size % rows == 0][:1]
 
-    def _look(self, made: Tensor, axis: int) -> None:
+    def _look(self, weights: Tensor, axis: int) -> None:
         """Note which slots see those of another sequence, if no attention before did."""
         rows, slots = self.owner.shape
-        by_row = made.movedim(axis, 0).reshape(rows, -1, *made.shape[-2:])
+        by_row = weights.movedim(axis, 0).reshape(rows, -1, *weights.shape[-2:])
         looked = self._of_slots(by_row.amax(1)) > 0
         pairs = (looked.cpu() & self.foreign & self.tokens).nonzero().numpy()
-        if len(pairs) and not len(self.seen):
-            self.seen = pairs[:, :1] * slots + pairs[:, 1:]
+        if len(pairs) and not len(self.seen_pairs):
+            self.seen_pairs = pairs[:, :1] * slots + pairs[:, 1:]
 
-    def _of_slots(self, made: Tensor) -> Tensor:
+    def _of_slots(self, weights: Tensor) -> Tensor:
         """Return the columns of the slots; one more after them is a sink, several more before them a learned prefix."""
         slots = self.owner.shape[1]
-        return made[..., :slots] if made.shape[-1] <= slots + 1 else made[..., -slots:]
+        return weights[..., :slots] if weights.shape[-1] <= slots + 1 else weights[..., -slots:]
 
-    def _within(self, made: Tensor, axis: int) -> Tensor:
+    def _within(self, weights: Tensor, axis: int) -> Tensor:
         """Set attention's weights to other sequences' slots to 0; sinks and prefixes stay."""
-        (rows, slots), by_row = self.owner.shape, made.movedim(axis, 0)
-        more = made.shape[-1] - slots
-        foreign = nn.functional.pad(self.foreign, (0, more) if more <= 1 else (more, 0)).to(made.device)
-        hidden = by_row.reshape(rows, -1, *made.shape[-2:]).masked_fill(foreign[:, None], 0)
+        (rows, slots), by_row = self.owner.shape, weights.movedim(axis, 0)
+        extra = weights.shape[-1] - slots
+        foreign = nn.functional.pad(self.foreign, (0, extra) if extra <= 1 else (extra, 0)).to(weights.device)
+        hidden = by_row.reshape(rows, -1, *weights.shape[-2:]).masked_fill(foreign[:, None], 0)
         return hidden.view_as(by_row).movedim(0, axis)
 
 
@@ -132,16 +136,23 @@ def additive(allowed: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.zeros(allowed.shape, dtype=dtype, device=allowed.device).masked_fill(~allowed, torch.finfo(dtype).min)
 
 
-class Why(NamedTuple):
-    """Names in causes.csv, where in the model, and the batch that is changed so that nothing leaks, if there is one."""
+class Diagnosis(NamedTuple):
+    """Why sequences of a batch see others.
+
+    Attributes:
+        causes: names of rows of causes.csv, which has their sentences.
+        place: the part of the model in which sequences meet first; empty if no part shows it.
+        cured: the batch, changed so that nothing leaks; None if no change is known.
+        name: the field of the batch that is to blame, if it is a field of the collator's own.
+    """
 
     causes: list[str]
     place: str
     cured: dict | None = None
-    name: str = ""  # of the field of the batch that is to blame
+    name: str = ""
 
 
-def why_leaks(checked: CheckedBatch) -> Why:
+def diagnose_leak(checked: CheckedBatch) -> Diagnosis:
     """Find why pieces of a batch see others, if one does.
 
     Each step tries one kind of cause, and the first that explains the leak is the answer:
@@ -154,56 +165,106 @@ def why_leaks(checked: CheckedBatch) -> Why:
     5. For attention, the batch is put right in one way after another (`_cures`). The first that stops the leak says
        what is wrong with the batch.
     """
-    called, batch, owner = checked.called, checked.batch, checked.owner
-    place, reach = meeting(called, batch, [piece.slots for piece in checked.pieces], owner)
-
-    def leaks(batch: dict, cut: Cut | None = None) -> bool:
-        if cut is None:
-            return called.runs(batch) is None or checked.leak(checked.moves(batch), checked.slopes(batch)) is not None
-        limit = max(10 * checked.noise[0], 2e-6)  # what is cut moves nothing, not even by rounding
-        with sdpa_kernel(SDPBackend.MATH), cut:
-            return bool((checked.moves(batch)[~np.eye(len(checked.pieces), dtype=bool)] > limit).any())
-
-    by_gradient = checked.leak(None, checked.slopes(batch))  # of evaluation alone
-    if by_gradient and not checked.leak(checked.own_moves, None):
-        if by_gradient.strength > 1e3 * checked.least:
-            return Why(["backward"], place)
-        if checked.seen.outputs.element_size() == 2:
-            return Why(["faint"], place)  # which is less than what half precision rounds off
-
-    if checked.own_leak("another row"):
-        return Why(["rows"], place)
-
-    if not leaks(batch):
-        with called.mode(train=True):
-            stops = leaks(batch) and not leaks(batch, Cut(owner, "attention and convolution"))
-        return Why(["training" if stops else "rows"], place)
-
-    cuts = {name: Cut(owner, name) for name in ("attention", "convolution", "attention and convolution")}
-    leak_stops_with = next((name for name, cut in cuts.items() if not leaks(batch, cut)), "state")
-    if leak_stops_with == "convolution" and reach > cuts["convolution"].kernel:
-        leak_stops_with = "state and convolution"  # the state faded to less than rounding
-    causes = [name for name in ("state", "convolution") if name in leak_stops_with]
-
-    if "attention" in leak_stops_with:
-        cures_that_work = (cure for cure in _cures(checked) if not leaks(cure[1]))
-        cause, cured, field = next(cures_that_work, ("attention", None, ""))
-        cause = _of_attention(checked, cuts["attention"].seen, cause, not causes)
-        return Why([cause, *causes], place, cured, field)
-    if causes == ["state"]:
-        if checked.own_slopes is not None and not checked.leak(None, checked.own_slopes):
-            causes = ["ids before" if _reads_ids_before(checked) else "counted"]  # a state would pass gradients on
-            if checked.own_leak("later"):
-                causes.append("rows")
-        elif called.share_rows:  # which may be an attention: no rank has all of it to be cut
-            causes = ["shared rows"]
-        elif checked.own_leak("later"):
-            causes = ["state", "rows"]
-    return Why(causes, place)
+    slots = [piece.slots for piece in checked.pieces]
+    place, reach = meeting(checked.called, checked.batch, slots, checked.owner)
+    cause = _of_gradients_alone(checked)
+    if cause is None and checked.own_leak("another row"):
+        cause = "rows"
+    if cause is None and not _leaks(checked, checked.batch):  # `own_leak` asks in training as well
+        cause = _of_training(checked)
+    return Diagnosis([cause], place) if cause is not None else _by_cuts(checked, place, reach)
 
 
-def _cures(checked: CheckedBatch) -> Iterator[tuple[str, dict, str]]:
-    """Yield ways to put the batch right: the cause that each would prove, the cured batch, and the field to blame.
+def _leaks(checked: CheckedBatch, batch: dict, cut: Cut | None = None) -> bool:
+    """Return whether a sequence of a batch sees another one, as the model is set; True if the model refuses the batch.
+
+    Args:
+        cut: what keeps sequences apart while the model is called.
+    """
+    if cut is None:
+        refuses = checked.called.runs(batch) is None
+        return refuses or checked.leak(checked.moves(batch), checked.slopes(batch)) is not None
+    limit = max(10 * checked.noise[0], 2e-6)  # what is cut moves nothing, not even by rounding
+    with sdpa_kernel(SDPBackend.MATH), cut:
+        moves_of_others = checked.moves(batch)[~np.eye(len(checked.pieces), dtype=bool)]
+    return bool((moves_of_others > limit).any())
+
+
+def _of_gradients_alone(checked: CheckedBatch) -> str | None:
+    """Name the cause if gradients leak and outputs do not; None if outputs leak, too."""
+    by_gradient = checked.leak(None, checked.slopes(checked.batch))  # of evaluation alone
+    if by_gradient is None or checked.leak(checked.own_moves, None):
+        return None
+    if by_gradient.strength > 1e3 * checked.least:
+        return "backward"
+    is_half = checked.call.outputs.element_size() == 2
+    return "faint" if is_half else None  # which is less than what half precision rounds off
+
+
+def _of_training(checked: CheckedBatch) -> str:
+    """Name the cause of a leak that only training has: what attention or convolutions see, or statistics of a batch."""
+    with checked.called.mode(train=True):
+        by_operations = _leaks(checked, checked.batch) and not _leaks(
+            checked, checked.batch, Cut(checked.owner, "attention and convolution")
+        )
+    return "training" if by_operations else "rows"
+
+
+def _by_cuts(checked: CheckedBatch, place: str, reach: int) -> Diagnosis:
+    """Cut operations of the model at the borders, one kind after another, to see which of them the leak comes by.
+
+    Args:
+        place, reach: as `meeting` finds them.
+    """
+    cuts = {name: Cut(checked.owner, name) for name in ("attention", "convolution", "attention and convolution")}
+    stopping = next((name for name, cut in cuts.items() if not _leaks(checked, checked.batch, cut)), None)
+    by_attention = stopping is not None and "attention" in stopping
+    causes = []
+    if stopping is None:
+        causes = ["state"]
+    elif stopping == "convolution" and reach > cuts["convolution"].kernel:
+        causes = ["state", "convolution"]  # the state faded to less than rounding
+    elif "convolution" in stopping:
+        causes = ["convolution"]
+
+    if by_attention:
+        working = (cure for cure in _cures(checked) if not _leaks(checked, cure.batch))
+        cure = next(working, None)
+        proven = "attention" if cure is None else cure.cause
+        cause = _of_attention(checked, cuts["attention"].seen_pairs, proven, only_attention=not causes)
+        if cure is None:
+            return Diagnosis([cause, *causes], place)
+        return Diagnosis([cause, *causes], place, cure.batch, cure.field)
+    return Diagnosis(_of_state(checked) if causes == ["state"] else causes, place)
+
+
+def _of_state(checked: CheckedBatch) -> list[str]:
+    """Name the causes of a leak that stays where every attention and every convolution is cut."""
+    gradients_leak = checked.own_slopes is None or checked.leak(None, checked.own_slopes)
+    if not gradients_leak:  # a state would pass gradients on
+        causes = ["ids before" if _reads_ids_before(checked) else "counted"]
+        return [*causes, "rows"] if checked.own_leak("later") else causes
+    if checked.called.share_rows:  # which may be an attention: no rank has all of it to be cut
+        return ["shared rows"]
+    return ["mixed" if checked.own_leak("later") else "state"]
+
+
+class Cure(NamedTuple):
+    """A way to put a batch right.
+
+    Attributes:
+        cause: what it proves if the leak stops: the name of a row of causes.csv.
+        batch: the batch that is put right.
+        field: the field of the collator's own that is to blame; else empty.
+    """
+
+    cause: str
+    batch: dict
+    field: str = ""
+
+
+def _cures(checked: CheckedBatch) -> Iterator[Cure]:
+    """Yield ways to put the batch right.
 
     The order is part of the diagnosis, for only the first that stops the leak counts: what changes the batch least
     comes first. That is
@@ -213,54 +274,74 @@ def _cures(checked: CheckedBatch) -> Iterator[tuple[str, dict, str]]:
     3. a field of the collator's own, such as ids of documents, numbers the sequences;
     4. a mask of pairs keeps the sequences apart, additive or boolean.
     """
-    batch, ids, pieces, dtype = checked.batch, checked.ids, checked.pieces, checked.seen.outputs.dtype
+    batch = checked.batch
+    ids = checked.ids
+    dtype = checked.call.outputs.dtype
     masks = [name for name, value in batch.items() if is_mask(value, ids)]
     for name in masks:
         if batch[name].dtype == torch.bool:
-            yield "boolean", {**batch, name: additive(batch[name], dtype)}, ""
+            yield Cure("boolean", {**batch, name: additive(batch[name], dtype)})
 
-    wrong = "mask" if masks else "ones" if MASK in batch else "none"
+    cause = _fault_of_borders(checked, masks)
     if not masks:
-        positions = restarting(ids, pieces)
-        if wrong == "none" and POSITIONS in batch:
-            ahead = (batch[POSITIONS] - positions).flatten()[np.concatenate([piece.slots for piece in pieces])]
-            wrong = "run on" if bool((ahead != ahead[0]).any()) else wrong
         cache_off = {"use_cache": False}
         unmasked = {name: value for name, value in batch.items() if name != MASK}
-        restarted = {**unmasked, POSITIONS: positions}
-        yield "cache", {**batch, **cache_off}, ""
+        restarted = {**unmasked, POSITIONS: restarting(ids, checked.pieces)}
+        yield Cure("cache", {**batch, **cache_off})
         for cured in (unmasked, {**unmasked, **cache_off}, restarted, {**restarted, **cache_off}):
-            yield wrong, cured, ""
+            yield Cure(cause, cured)
 
-    known = ("input_ids", "labels", MASK, POSITIONS)
+    standard_fields = ("input_ids", "labels", MASK, POSITIONS)
     for name, value in batch.items():
-        if name not in known and has_slots(value, ids) and not value.is_floating_point() and len(value.unique()) > 1:
-            yield "again", {**batch, name: torch.from_numpy(checked.owner + 1).to(value).view_as(value)}, name
+        if name in standard_fields or not has_slots(value, ids):
+            continue
+        if not value.is_floating_point() and len(value.unique()) > 1:
+            numbers = torch.from_numpy(checked.owner + 1).to(value).view_as(value)
+            yield Cure("again", {**batch, name: numbers}, name)
 
-    allowed = document_mask(ids, pieces, checked.causal)
+    allowed = document_mask(ids, checked.pieces, checked.causal)
     for name in masks or [MASK]:
-        yield wrong, {**batch, name: additive(allowed, dtype)}, ""
-        yield wrong, {**batch, name: allowed}, ""
+        yield Cure(cause, {**batch, name: additive(allowed, dtype)})
+        yield Cure(cause, {**batch, name: allowed})
 
 
-def _of_attention(checked: CheckedBatch, seen: np.ndarray, cured: str, alone: bool) -> str:
+def _fault_of_borders(checked: CheckedBatch, masks: list[str]) -> str:
+    """Name what is wrong with the borders in a batch, as far as its fields show it.
+
+    Args:
+        masks: the fields that are masks of pairs.
+    """
+    batch, pieces = checked.batch, checked.pieces
+    if masks:
+        return "mask"
+    if MASK in batch:
+        return "ones"
+    if POSITIONS in batch:
+        ahead = (batch[POSITIONS] - restarting(checked.ids, pieces)).flatten()
+        ahead = ahead[np.concatenate([piece.slots for piece in pieces])]
+        if bool((ahead != ahead[0]).any()):
+            return "run on"
+    return "none"
+
+
+def _of_attention(checked: CheckedBatch, seen_pairs: np.ndarray, cured: str, only_attention: bool) -> str:
     """Name the row of causes.csv for what lets sequences in through attention.
 
     Args:
-        seen: pairs of slots, as a `Cut` has them.
-        cured: the cause that a cure of the batch proves; "attention" if there is none.
-        alone: whether nothing but attention lets them in.
+        seen_pairs: pairs of slots, as a `Cut` has them.
+        cured: the cause that the first working cure proves; "attention" if no cure works.
+        only_attention: whether nothing but attention lets them in.
     """
-    looks, sees = (set(slots.tolist()) for slots in seen.T)
-    starts, ends = ({int(piece.slots[at]) for piece in checked.pieces} for at in (0, -1))
+    looks, sees = (set(slots.tolist()) for slots in seen_pairs.T)
+    first_slots, last_slots = ({int(piece.slots[place]) for piece in checked.pieces} for place in (0, -1))
     hooks = [hook for part in checked.called.module.modules() for hook in part._forward_pre_hooks.values()]
     if looks and _begin_a_row(checked, sees):
         return "sink"
-    if looks and _as_in_the_short_batch(checked, seen):
+    if looks and _as_in_the_short_batch(checked, seen_pairs):
         return "kept mask"
-    if looks and (looks <= starts or sees <= ends) and cured in ("none", "mask", "attention"):
+    if looks and (looks <= first_slots or sees <= last_slots) and cured in ("none", "mask", "attention"):
         return "border"
-    if cured == "attention" and alone and _partly(checked):
+    if cured == "attention" and only_attention and _partly(checked):
         return "some"
     if cured in _NO_MASK and any("context_parallel" in getattr(hook, "__qualname__", "") for hook in hooks):
         return "context parallel"
@@ -270,28 +351,28 @@ def _of_attention(checked: CheckedBatch, seen: np.ndarray, cured: str, alone: bo
     return cured
 
 
-def _begin_a_row(checked: CheckedBatch, seen: set[int]) -> bool:
+def _begin_a_row(checked: CheckedBatch, seen_slots: set[int]) -> bool:
     """Return True if others see the first slots of rows alone, and not all of a sequence."""
-    width, firsts = checked.ids.shape[-1], np.unique(checked.rows, return_index=True)[1]
-    within = (slot % width for slot in seen)
-    return max(within) < min(max(1, len(checked.pieces[first].slots) - 1) for first in firsts)
+    width, firsts = checked.ids.shape[-1], np.unique(checked.row_of, return_index=True)[1]
+    columns = (slot % width for slot in seen_slots)
+    return max(columns) < min(max(1, len(checked.pieces[number].slots) - 1) for number in firsts)
 
 
-def _as_in_the_short_batch(checked: CheckedBatch, seen: np.ndarray) -> bool:
+def _as_in_the_short_batch(checked: CheckedBatch, seen_pairs: np.ndarray) -> bool:
     """Return True if in the first row just those see each other that do so in the batch that the model had before."""
     owner = checked.owner[0]
-    before = owners(checked.short["input_ids"], found_in(checked.short, checked.few))[0]
-    width = min(len(owner), len(before))
-    owner, before = owner[:width], before[:width]
+    owner_before = owners(checked.short["input_ids"], found_in(checked.short, checked.sequences))[0]
+    width = min(len(owner), len(owner_before))
+    owner, owner_before = owner[:width], owner_before[:width]
     tokens = (owner[:, None] >= 0) & (owner >= 0)
-    expected = tokens & (owner[:, None] != owner) & (before[:, None] == before)
+    expected = tokens & (owner[:, None] != owner) & (owner_before[:, None] == owner_before)
     if checked.causal:
         expected &= np.tri(width, dtype=bool)
-    found = np.zeros_like(expected)
-    for looks, sees in seen:
+    found_pairs = np.zeros_like(expected)
+    for looks, sees in seen_pairs:
         if looks < width and sees < width:
-            found[looks, sees] = True
-    return bool(expected.any()) and np.array_equal(expected, found)
+            found_pairs[looks, sees] = True
+    return bool(expected.any()) and np.array_equal(expected, found_pairs)
 
 
 def _reads_ids_before(checked: CheckedBatch) -> bool:
@@ -301,12 +382,12 @@ def _reads_ids_before(checked: CheckedBatch) -> bool:
         return False
     looks, sees = checked.pieces[leak.looks].slots, checked.pieces[leak.sees].slots
     moved = checked.called(checked.moved(checked.batch, sees[:-_GRAM]))
-    change = checked.apart(moved.outputs, checked.seen.outputs)[looks]
+    change = checked.distance(moved.outputs, checked.call.outputs)[looks]
     return leak.sees + 1 == leak.looks and len(sees) > _GRAM and not bool((change > checked.least).any())
 
 
 def _partly(checked: CheckedBatch) -> bool:
     """Return True if some pieces of a row are kept apart, and others are not."""
     order = np.arange(len(checked.pieces))
-    moves = checked.own_moves[(checked.rows[:, None] == checked.rows) & (order < order[:, None])]
+    moves = checked.own_moves[(checked.row_of[:, None] == checked.row_of) & (order < order[:, None])]
     return bool((moves > checked.least).any() and (moves <= checked.least).any())

@@ -35,48 +35,50 @@ def check_target(
     Raises:
         ValueError, OSError: in one sentence, whatever stopped the check: a `SystemExit` of the code under check too.
     """
-    before, is_folder = sys.path[:], Path(target).is_dir()
-    functions = [one for one in ("" if is_folder else target, collate) if one]
-    files = [Path(one.rpartition(":")[0]) for one in functions]
+    search_path, is_folder = sys.path[:], Path(target).is_dir()
+    functions = [name for name in ("" if is_folder else target, collate) if name]
+    files = [Path(name.rpartition(":")[0]) for name in functions]
     # Modules are found in this folder, and beside each file that is named, as with `python file.py`. A model alone
     # needs none, and nothing that lies beside it may be taken for a package.
     sys.path[:0] = [str(file.resolve().parent) for file in files if file.suffix == ".py"]
     sys.path[:0] = [os.getcwd()] * bool(functions)
     try:
-        made = _of_folder(Path(target)) if is_folder else _of_function(target)
+        arguments = _of_folder(Path(target)) if is_folder else _of_function(target)
         if collate is not None:
-            made = {**made, "collate": function_of(collate)}
+            arguments = {**arguments, "collate": function_of(collate)}
         from packlib.tools.check.checking import check_packing  # loads torch, which a refusal does not need
 
         with _in_one_sentence(target):
-            return check_packing(**{"progress": progress} | made | asked)
+            return check_packing(**{"progress": progress} | arguments | asked)
     finally:
-        sys.path[:] = before
+        sys.path[:] = search_path
 
 
 def _of_function(target: str) -> dict[str, Any]:
     """Call a function, and return what it gives to be checked, by names."""
     function = function_of(target)
     with _in_one_sentence(target):
-        made = function()
-    if isinstance(made, tuple | list) and len(made) == len(_PARTS):
-        return dict(zip(_PARTS, made, strict=True))
-    if not isinstance(made, dict) or not set(_PARTS) <= made.keys():
-        raise ValueError(f"{named(target)} must return model, collate and sequences, not {shown(made)}.")
-    return made
+        arguments = function()
+    if isinstance(arguments, tuple | list) and len(arguments) == len(_PARTS):
+        return dict(zip(_PARTS, arguments, strict=True))
+    if not isinstance(arguments, dict) or not set(_PARTS) <= arguments.keys():
+        raise ValueError(f"{named(target)} must return model, collate and sequences, not {shown(arguments)}.")
+    return arguments
 
 
 def function_of(target: str) -> Callable:
     """Return the function that "module:name" or "file.py:name" names."""
-    where, _, name = target.rpartition(":")
-    if not where:
+    module, _, name = target.rpartition(":")
+    if not module:
         raise ValueError(f"What to check must be module:function or a folder with a model, not {target!r}.")
-    path = regular_file(where, "a Python file") if where.endswith(".py") else None
+    path = regular_file(module, "a Python file") if module.endswith(".py") else None
     with _in_one_sentence(target):
-        found = vars(importlib.import_module(where)) if path is None else runpy.run_path(str(path), run_name=path.stem)
-    if name not in found:
-        raise ValueError(f"There is no function {target!r}: {where} has no {name!r}.")
-    return found[name]
+        functions = (
+            vars(importlib.import_module(module)) if path is None else runpy.run_path(str(path), run_name=path.stem)
+        )
+    if name not in functions:
+        raise ValueError(f"There is no function {target!r}: {module} has no {name!r}.")
+    return functions[name]
 
 
 @contextmanager
@@ -93,11 +95,11 @@ def _in_one_sentence(target: str | Path) -> Iterator[None]:
 
 
 def _cause(error: BaseException) -> str:
-    said = one_line(str(error), 400)
+    sentence = one_line(str(error), 400)
     if is_own(error):
-        return said
-    place = f" ({where})" if (where := place_of(error)) else ""
-    return f"{': '.join(filter(None, [type(error).__name__, said.rstrip('.')]))}{place}."
+        return sentence
+    place = f" ({line})" if (line := place_of(error)) else ""
+    return f"{': '.join(filter(None, [type(error).__name__, sentence.rstrip('.')]))}{place}."
 
 
 def _of_folder(folder: Path) -> dict[str, Any]:
@@ -109,12 +111,12 @@ def _of_folder(folder: Path) -> dict[str, Any]:
     if not (folder / "config.json").exists() or not list(folder.glob("*.safetensors")):
         raise ValueError(f"{named(folder)} must hold config.json and safetensors of a model of transformers.")
     names = read_json(folder / "config.json", "model's configuration", constants=True).get("architectures")
-    first = names[0] if isinstance(names, list) and names else names
+    architecture = names[0] if isinstance(names, list) and names else names
     causal, masked = (
         set(names.values())
         for names in (auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES)
     )
-    name = one_of(f"The architecture in {named(folder / 'config.json')}", first, sorted(causal | masked))
+    name = one_of(f"The architecture in {named(folder / 'config.json')}", architecture, sorted(causal | masked))
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     with _in_one_sentence(folder), warnings.catch_warnings(action="ignore"):
@@ -147,6 +149,6 @@ def _check_weights(model: Any, missing_keys: set, mismatched_keys: set, **_: Any
         "weights have another shape than config.json says": {name for name, *_ in mismatched_keys},
         "weights are not finite": {name for name, value in model.named_parameters() if not value.isfinite().all()},
     }
-    for what, found in wrong.items():
-        if found:
-            raise ValueError(f"{what}: {listed(sorted(found))}.")
+    for fault, names in wrong.items():
+        if names:
+            raise ValueError(f"{fault}: {listed(sorted(names))}.")

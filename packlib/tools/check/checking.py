@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal
 
@@ -13,8 +13,8 @@ from packlib.bars import progress_bar, wanted
 from packlib.collectives import lost_ranks_named
 from packlib.tools.check.accumulation import accumulation
 from packlib.tools.check.called_model import CalledModel, Refused, ranks
-from packlib.tools.check.causes import why_leaks
-from packlib.tools.check.choosing import choose
+from packlib.tools.check.causes import diagnose_leak
+from packlib.tools.check.choosing import Chosen, choose
 from packlib.tools.check.collated_batch import CheckedBatch, collated
 from packlib.tools.check.findings import FAILED, Finding, PackingCheck
 from packlib.tools.check.group_questions import shared_prompt_findings
@@ -27,7 +27,7 @@ from packlib.tools.check.tree_questions import tree_findings
 from packlib.tools.check.weighing import REDUCTIONS, Weighing
 from packlib.tools.check.whole_sequences import whole_sequences
 
-_MOST = 32  # sequences of max_tokens that a failure of cut sequences is worth to be asked again with whole ones
+_MOST_UNCUT = 32  # times max_tokens: cut sequences that failed are asked again uncut if these have no more tokens
 
 
 @lost_ranks_named()
@@ -106,6 +106,31 @@ def check_packing(
     >>> check_packing(model, DataCollatorWithFlattening(), sequences).exact
     True
     """
+    _refuse_options(reduction, ranks_share, keep, collate, step)
+    called = CalledModel(model, loss, share_rows=ranks_share == "rows", keep=keep)
+    whole_number("max_tokens", max_tokens, 2)
+    if group is not None:
+        text("group", group)
+    progress = wanted(progress)
+    no_frame("sequences", sequences)
+    rows, kind = _read(sequences)
+    if kind != "sequences":
+        options = {"reduction": reduction, "group": group, "step": step}
+        if options_given := [name for name, value in options.items() if value is not None]:
+            data = "sequences are trees" if kind == "trees" else "answers share prompts"
+            raise ValueError(f"{options_given[0]} must be left out where {data}.")
+        findings_of = tree_findings if kind == "trees" else shared_prompt_findings
+        return PackingCheck(tuple(findings_of(called, collate, rows)))
+    _refuse_packed_rows(rows)
+    rows = _without_equal_ones(rows, group)
+    questions = _Questions(called, collate, rows, group, reduction, step, progress)
+    with called.mode(train=False):
+        chosen = choose(lambda some_rows: collated(called, collate, some_rows), rows, group, max_tokens)
+    return PackingCheck(tuple(_findings_of(questions, chosen, max_tokens)))
+
+
+def _refuse_options(reduction: Any, ranks_share: Any, keep: Any, collate: Any, step: Any) -> None:
+    """Raise an error that names the first option whose value is not allowed."""
     if reduction is not None:
         one_of("reduction", reduction, REDUCTIONS)
     one_of("ranks_share", ranks_share, ("batches", "rows"))
@@ -113,63 +138,85 @@ def check_packing(
         isinstance(token, int | np.integer) and not isinstance(token, bool) for token in keep
     ):
         raise TypeError(f"keep must be whole numbers, the ids of tokens, not {shown(keep)}.")
-    if not callable(collate) or not (step is None or callable(step)):
-        name, given = ("step", step) if callable(collate) else ("collate", collate)
-        raise TypeError(f"{name} must be callable, not {shown(given)}.")
-    called = CalledModel(model, loss, share_rows=ranks_share == "rows", keep=keep)
-    whole_number("max_tokens", max_tokens, 2)
-    if group is not None:
-        text("group", group)
-    progress = wanted(progress)
-    no_frame("sequences", sequences)
+    if not callable(collate):
+        raise TypeError(f"collate must be callable, not {shown(collate)}.")
+    if step is not None and not callable(step):
+        raise TypeError(f"step must be callable, not {shown(step)}.")
+
+
+def _read(sequences: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], str]:
+    """Return the first 64 of the data, and their kind: "sequences", "prompts" with answers, or "trees"."""
     try:
         rows = [dict(row) for row in islice(sequences, 64)]
-        shared = bool(rows) and all({"prompt", "answers"} <= row.keys() for row in rows)
-        trees = bool(rows) and all("paths" in row for row in rows)
-        ids = [] if shared or trees else [np.asarray(row["input_ids"]) for row in rows]
+        if rows and all({"prompt", "answers"} <= row.keys() for row in rows):
+            return rows, "prompts"
+        if rows and all("paths" in row for row in rows):
+            return rows, "trees"
+        for row in rows:
+            np.asarray(row["input_ids"])
     except (TypeError, ValueError, KeyError):
         raise TypeError(f"sequences must be mappings with input_ids, not {shown(sequences)}.") from None
-    if shared or trees:
-        options = {"reduction": reduction, "group": group, "step": step}
-        if left := [name for name, value in options.items() if value is not None]:
-            what = "sequences are trees" if trees else "answers share prompts"
-            raise ValueError(f"{left[0]} must be left out where {what}.")
-        findings = tree_findings if trees else shared_prompt_findings
-        return PackingCheck(tuple(findings(called, collate, rows)))
-    _refuse_packed_rows(rows)
-    rows = _different(rows, ids, group)
-    with called.mode(train=False):
-        few, whole, note = choose(lambda some: collated(called, collate, some), rows, group, max_tokens)
+    return rows, "sequences"
 
-    def asked(some: list[dict]) -> tuple[list[Finding], Weighing]:
-        with called.mode(train=False), _finished():
-            return _findings(CheckedBatch(called, collate, rows, some, group), reduction, step, progress)
 
-    def ask(some: list[dict]) -> list[Finding]:
-        return asked(some)[0]
+@dataclass(frozen=True)
+class _Questions:
+    """All that the questions need but the sequences with which the model is called; see `check_packing`.
 
+    Attributes:
+        rows: all sequences.
+    """
+
+    called: CalledModel
+    collate: Callable
+    rows: list[dict]
+    group: str | None
+    reduction: str | None
+    step: Callable | None
+    progress: bool | None
+
+    def ask(self, sequences: list[dict]) -> tuple[list[Finding], Weighing]:
+        """Call the model with these sequences; return the findings, and what each sequence weighs in the loss."""
+        with self.called.mode(train=False), _finished():
+            checked = CheckedBatch(self.called, self.collate, self.rows, sequences, self.group)
+            return _ask(checked, self.reduction, self.step, self.progress)
+
+
+def _findings_of(questions: _Questions, chosen: Chosen, max_tokens: int) -> list[Finding]:
+    """Ask the questions of the chosen sequences, uncut if cutting may be at fault; then compare all of them whole."""
+    is_cut = any(sequence is not row for sequence, row in zip(chosen.sequences, chosen.uncut, strict=True))
     try:
-        found, weighing = asked(few)
+        findings, weighing = questions.ask(chosen.sequences)
     except ValueError as error:
-        if few == whole:
+        if not is_cut:
             raise
         with suppress(ValueError):
-            return PackingCheck(tuple(ask(whole)))
-        raise ValueError(f"{error} {note}") from error
-    failed = any(one.verdict == FAILED for one in found)
-    if failed and few != whole and ranks() == 1 and sum(len(row["input_ids"]) for row in whole) <= _MOST * max_tokens:
+            return questions.ask(chosen.uncut)[0]
+        raise ValueError(f"{error} {chosen.note}") from error
+    uncut_tokens = sum(len(row["input_ids"]) for row in chosen.uncut)
+    if _has_failed(findings) and is_cut and ranks() == 1 and uncut_tokens <= _MOST_UNCUT * max_tokens:
         with suppress(ValueError):  # the cut may be at fault, as where a column counts the tokens of a prompt
-            again = ask(whole)
-            if not any(one.verdict == FAILED for one in again):
-                return PackingCheck(tuple(again))
-    if note:
-        found = [replace(one, evidence=f"{one.evidence} {note}") if one.verdict == FAILED or one.question == "tokens"
-                 else one for one in found]  # fmt: skip
-    if not failed:
-        with called.mode(train=False), _finished():
-            more = {one.question: one for one in whole_sequences(weighing, group, max_tokens, ask)}
-        found = [more.pop(one.question, one) for one in found] + [*more.values()]
-    return PackingCheck(tuple(found))
+            findings_of_uncut, _ = questions.ask(chosen.uncut)
+            if not _has_failed(findings_of_uncut):
+                return findings_of_uncut
+    findings_with_note = [_with_note(finding, chosen.note) for finding in findings]
+    if _has_failed(findings):
+        return findings_with_note
+    with questions.called.mode(train=False), _finished():
+        of_whole = whole_sequences(weighing, questions.group, max_tokens, lambda rows: questions.ask(rows)[0])
+    replacements = {finding.question: finding for finding in of_whole}
+    return [replacements.pop(finding.question, finding) for finding in findings_with_note] + [*replacements.values()]
+
+
+def _has_failed(findings: Iterable[Finding]) -> bool:
+    return any(finding.verdict == FAILED for finding in findings)
+
+
+def _with_note(finding: Finding, note: str) -> Finding:
+    """Add to a finding that failed, or that counts tokens, which sequences were cut or left out."""
+    if note and (finding.verdict == FAILED or finding.question == "tokens"):
+        return replace(finding, evidence=f"{finding.evidence} {note}")
+    return finding
 
 
 @contextmanager
@@ -180,27 +227,30 @@ def _finished() -> Iterator[None]:
     except Exception as error:
         if is_own(error):
             raise
-        said = "The check stopped half way, so nothing is said of your packing: it cannot handle this model or batch"
-        raise Refused(said, error) from error
+        sentence = (
+            "The check stopped half way, so nothing is said of your packing: it cannot handle this model or batch"
+        )
+        raise Refused(sentence, error) from error
 
 
-def _findings(
+def _ask(
     checked: CheckedBatch, reduction: str | None, step: Callable | None, progress: bool | None
 ) -> tuple[list[Finding], Weighing]:
+    """Ask all questions of a batch, one after the other."""
     if checked.without_numbers:
         return [_of_nan(checked)], Weighing(checked, reduction)
     weighing = Weighing(checked, reduction)
-    why = why_leaks(checked) if checked.own_leak() else None
+    diagnosis = diagnose_leak(checked) if checked.own_leak() else None
     questions: list[Callable[[], Iterable[Finding]]] = [
         lambda: [determinism(checked), tokens(checked, weighing.whole.loss.concerned)],
-        lambda: isolation(checked, why),
-        lambda: [padding(checked), positions(checked, why), sameness(checked, why)],
-        lambda: loss_questions(checked, weighing, why is not None),
+        lambda: isolation(checked, diagnosis),
+        lambda: [padding(checked, diagnosis), positions(checked, diagnosis), sameness(checked, diagnosis)],
+        lambda: loss_questions(checked, weighing, diagnosis is not None),
         lambda: [*accumulation(checked, weighing, step), *next_update(checked, weighing, step)],
         lambda: [*without_labels(checked, step), *training(checked), *lacking(checked)],
     ]
-    asked = progress_bar(questions, progress=progress, desc="check", unit="question", leave=False)
-    return [finding for question in asked for finding in question()], weighing
+    with_bar = progress_bar(questions, progress=progress, desc="check", unit="question", leave=False)
+    return [finding for question in with_bar for finding in question()], weighing
 
 
 def _of_nan(checked: CheckedBatch) -> Finding:
@@ -210,40 +260,44 @@ def _of_nan(checked: CheckedBatch) -> Finding:
         ValueError: if it does so for a sequence alone too.
     """
     count, tokens = checked.without_numbers, int((checked.owner >= 0).sum())
-    said = f"model returned NaN or infinity for {count} of {tokens} tokens"
-    if any(alone is None or not bool(alone.outputs.isfinite().all()) for alone in checked.alone):
-        raise ValueError(f"{said}, and for a sequence alone too: see that it is right before it is checked.")
-    return Finding.failed("same as alone", f"The {said} of a batch of packs, and for none alone.", "nan tokens")
+    sentence = f"model returned NaN or infinity for {count} of {tokens} tokens"
+    if any(unpacked is None or not bool(unpacked.outputs.isfinite().all()) for unpacked in checked.unpacked):
+        raise ValueError(f"{sentence}, and for a sequence alone too: see that it is right before it is checked.")
+    return Finding.failed("same as alone", f"The {sentence} of a batch of packs, and for none alone.", "nan tokens")
 
 
 def _refuse_packed_rows(rows: list[dict[str, Any]]) -> None:
     """Refuse rows that hold several sequences: alone, such a row would be compared as one sequence."""
-    for at, row in enumerate(rows):
+    for number, row in enumerate(rows):
         positions = np.asarray(row.get("position_ids", ()))
-        begins = np.count_nonzero(positions == 0) if positions.ndim == 1 else 0
-        if (several := max(np.size(row.get("seq_lengths", ())), begins)) > 1:
+        starts = np.count_nonzero(positions == 0) if positions.ndim == 1 else 0
+        count = max(np.size(row.get("seq_lengths", ())), starts)
+        if count > 1:
             raise ValueError(
-                f"Row {at} of sequences holds {several} sequences, as its seq_lengths or position_ids say: give single "
-                "sequences, and let collate pack them, as lambda rows: collate(list(pack_dataset(rows, 128))) does."
+                f"Row {number} of sequences holds {count} sequences, as its seq_lengths or position_ids say: give "
+                "single sequences, and let collate pack them, as lambda rows: collate(list(pack_dataset(rows, 128))) "
+                "does."
             )
 
 
-def _different(rows: list[dict], tokens: list[np.ndarray], group: str | None) -> list[dict]:
+def _without_equal_ones(rows: list[dict], group: str | None) -> list[dict]:
     """Keep only the first of sequences with equal tokens, since nothing tells them apart in a batch."""
-    for at, ids in enumerate(tokens):
+    for number, row in enumerate(rows):
+        ids = np.asarray(row["input_ids"])
         if ids.ndim != 1 or ids.dtype.kind not in "iu" or not len(ids):
-            given = shown(rows[at]["input_ids"])
-            raise ValueError(f"input_ids of sequence {at} must be whole numbers in one row, not {given}.")
-        if ids.min() < 0:
-            raise ValueError(f"input_ids of sequence {at} must be at least 0, not {ids.min()}.")
-        if group is not None and group not in rows[at]:
             raise ValueError(
-                f"group must be a column of all sequences, not {group!r}, which sequence {at} does not have."
+                f"input_ids of sequence {number} must be whole numbers in one row, not {shown(row['input_ids'])}."
             )
-        if group is not None and not isinstance(rows[at][group], Hashable):
-            raise TypeError(f"group must name a column of numbers or names, not of {shown(rows[at][group])}.")
-    names = [tuple(ids.tolist()) for ids in tokens]
-    different = [row for at, row in enumerate(rows) if names.index(names[at]) == at]
+        if ids.min() < 0:
+            raise ValueError(f"input_ids of sequence {number} must be at least 0, not {ids.min()}.")
+        if group is not None and group not in row:
+            raise ValueError(
+                f"group must be a column of all sequences, not {group!r}, which sequence {number} does not have."
+            )
+        if group is not None and not isinstance(row[group], Hashable):
+            raise TypeError(f"group must name a column of numbers or names, not of {shown(row[group])}.")
+    contents = [tuple(np.asarray(row["input_ids"]).tolist()) for row in rows]
+    different = [row for number, row in enumerate(rows) if contents.index(contents[number]) == number]
     if len(different) < 2:
         raise ValueError(f"sequences must be at least 2 different ones, not {len(different)} of {len(rows)}.")
     return different

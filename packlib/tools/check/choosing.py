@@ -16,26 +16,34 @@ class Shape(NamedTuple):
 
     Attributes:
         rows, padding: how many rows, and how many slots of padding.
-        together: the most sequences of a row.
-        again: the fields that give two sequences of a row the same number, as segment ids that come again.
+        most_in_a_row: the most sequences of a row.
+        repeated_fields: the fields that give two sequences of a row the same number, as segment ids that come again.
     """
 
     rows: int
     padding: int
-    together: int
-    again: frozenset[str]
+    most_in_a_row: int
+    repeated_fields: frozenset[str]
 
-    def has_all_of(self, other: "Shape") -> bool:
-        """Return True if it has several rows, padding and several sequences in a row wherever `other` does."""
-        pairs = ((self.rows, other.rows, 1), (self.padding, other.padding, 0), (self.together, other.together, 1))
-        return self.again >= other.again and all(mine > least or its <= least for mine, its, least in pairs)
+    def has_all_of(self, shape: "Shape") -> bool:
+        """Return True if it has several rows, padding and several sequences in a row wherever `shape` does."""
+        has_rows = self.rows > 1 or shape.rows <= 1
+        has_padding = self.padding > 0 or shape.padding <= 0
+        shares_rows = self.most_in_a_row > 1 or shape.most_in_a_row <= 1
+        return has_rows and has_padding and shares_rows and self.repeated_fields >= shape.repeated_fields
 
 
 class Chosen(NamedTuple):
-    """Some sequences as the model gets them, and as they are given, and what is to be said of those left out."""
+    """The few sequences that are chosen.
 
-    few: list[dict]
-    whole: list[dict]
+    Attributes:
+        sequences: as the model gets them; long ones are cut.
+        uncut: the same as they are given.
+        note: a sentence on those that are cut or left out; empty if none is.
+    """
+
+    sequences: list[dict]
+    uncut: list[dict]
     note: str
 
 
@@ -44,108 +52,114 @@ def shape_of(batch: dict, rows: list[dict]) -> Shape:
     ids = batch["input_ids"].cpu().numpy()
     pieces = locate(ids, [np.asarray(row["input_ids"]) for row in rows])
     row_of = np.array([piece.slots[0] // ids.shape[-1] for piece in pieces], int)
-    held = sum(len(piece.slots) for piece in pieces)
-    again = set()
+    token_count = sum(len(piece.slots) for piece in pieces)
+    repeated_fields = set()
     for name, value in batch.items():
         if name in ("input_ids", "labels", POSITIONS) or not has_slots(value, batch["input_ids"]):
             continue
         numbers = value.flatten()[[int(piece.slots[0]) for piece in pieces]].cpu().numpy()
         if len(set(zip(row_of.tolist(), numbers.tolist(), strict=True))) < len(pieces):
-            again.add(name)
-    together = int(np.bincount(row_of, minlength=1).max())
-    return Shape(ids.size // ids.shape[-1], ids.size - held, together, frozenset(again))
+            repeated_fields.add(name)
+    most_in_a_row = int(np.bincount(row_of, minlength=1).max())
+    return Shape(ids.size // ids.shape[-1], ids.size - token_count, most_in_a_row, frozenset(repeated_fields))
 
 
-def choose(collate: Callable[[list[dict]], dict], rows: list[dict], group: str | None, most: int) -> Chosen:
+def choose(collate: Callable[[list[dict]], dict], rows: list[dict], group: str | None, max_tokens: int) -> Chosen:
     """Choose few sequences, the longest among them, whose batch has rows and padding if the batch of all has.
 
     Args:
         group: the column of those that are never parted, or None.
-        most: tokens of the longest; a longer one is cut. A batch of 8 such sequences is the largest that is tried.
+        max_tokens: tokens of the longest; a longer one is cut. A batch of 8 such sequences is the largest
+            that is tried.
     """
-    wanted, best = shape_of(collate(rows), rows), None
-    for some in _candidates(rows, group, most):
-        few, tail = cut_apart(some, most)
-        if best is not None and sum(len(row["input_ids"]) for row in few) > _SEQUENCES * most:
+    shape_of_all, best = shape_of(collate(rows), rows), None
+    for candidate in _candidates(rows, group, max_tokens):
+        sequences, tail = cut_apart(candidate, max_tokens)
+        if best is not None and sum(len(row["input_ids"]) for row in sequences) > _SEQUENCES * max_tokens:
             continue
         try:
-            enough = shape_of(collate(few), few).has_all_of(wanted)
+            enough = shape_of(collate(sequences), sequences).has_all_of(shape_of_all)
         except ValueError:  # it refuses what is cut: the check says so, or takes the sequences whole
             enough = best is None
         if best is None or enough:
-            best = few, some, tail
+            best = sequences, candidate, tail
         if enough:
             break
-    few, whole, tail = best  # type: ignore[misc]
-    return Chosen(few, whole, _said(rows, whole, most, tail))
+    sequences, uncut, tail = best  # type: ignore[misc]
+    return Chosen(sequences, uncut, _note(rows, uncut, max_tokens, tail))
 
 
-def _candidates(rows: list[dict], group: str | None, most: int) -> Iterator[list[dict]]:
+def _candidates(rows: list[dict], group: str | None, max_tokens: int) -> Iterator[list[dict]]:
     """Yield whole groups: some of all lengths, then the longest ones, then more and more."""
     names = list(range(len(rows))) if group is None else [row[group] for row in rows]
     units = list(dict.fromkeys(names))
     longest = {unit: max(len(row["input_ids"]) for row, name in zip(rows, names, strict=True) if name == unit)
                for unit in units}  # fmt: skip
     by_length = sorted(units, key=lambda unit: longest[unit])
-    short = [unit for unit in by_length if longest[unit] <= most]
-    pool = by_length[: len(short) + 2] if len(short) >= 4 else by_length  # of those to be cut the two longest
-    pool[len(short) :] = by_length[len(by_length) - (len(pool) - len(short)) :]
+    short_units = [unit for unit in by_length if longest[unit] <= max_tokens]
+    pool = by_length
+    if len(short_units) >= 4:
+        long_units = by_length[len(short_units) :]
+        pool = short_units + long_units[-2:]  # of those to be cut the two longest
 
-    def of(some: list) -> list[dict]:
-        return [row for row, name in zip(rows, names, strict=True) if name in some]
+    def rows_of(chosen_units: list) -> list[dict]:
+        return [row for row, name in zip(rows, names, strict=True) if name in chosen_units]
 
-    def held(some: list) -> int:
-        return sum(name in some for name in names)
+    def row_count(chosen_units: list) -> int:
+        return sum(name in chosen_units for name in names)
 
     def spread(units: list, count: int) -> list:
-        return [units[at] for at in np.linspace(0, len(units) - 1, min(count, len(units))).round().astype(int)]
+        return [units[index] for index in np.linspace(0, len(units) - 1, min(count, len(units))).round().astype(int)]
 
-    count = max(count for count in range(1, _SEQUENCES + 1) if count <= 2 or held(spread(pool, count)) <= _SEQUENCES)
-    yield of(spread(pool, count))
-    yield of(pool[-count:])
-    for more in _COUNTS:
-        if count < more and len(pool) > count:
-            yield of(spread(pool, more * count // _SEQUENCES))
+    counts = range(1, _SEQUENCES + 1)
+    count = max(count for count in counts if count <= 2 or row_count(spread(pool, count)) <= _SEQUENCES)
+    yield rows_of(spread(pool, count))
+    yield rows_of(pool[-count:])
+    for larger_count in _COUNTS:
+        if count < larger_count and len(pool) > count:
+            yield rows_of(spread(pool, larger_count * count // _SEQUENCES))
     yield rows
 
 
-def cut_apart(rows: list[dict], most: int) -> tuple[list[dict], int]:
+def cut_apart(rows: list[dict], max_tokens: int) -> tuple[list[dict], int]:
     """Cut longer sequences so that no two become equal; return all, and how many last tokens the cut ones keep.
 
     One, or half of what is kept where a long prompt is shared; if that does not tell them apart, none is cut.
     """
-    for tail in (1, most // 2):
-        few = [_cut(row, most, tail) for row in rows]
-        if len({tuple(row["input_ids"]) for row in few}) == len(few):
-            return few, tail
+    for tail in (1, max_tokens // 2):
+        cut_rows = [_cut(row, max_tokens, tail) for row in rows]
+        if len({tuple(row["input_ids"]) for row in cut_rows}) == len(cut_rows):
+            return cut_rows, tail
     return rows, 0
 
 
-def _cut(row: dict, most: int, tail: int) -> dict:
-    """Cut a sequence of more than `most` tokens to its first ones and its last `tail`."""
-    if (length := len(row["input_ids"])) <= most:
+def _cut(row: dict, max_tokens: int, tail: int) -> dict:
+    """Cut a sequence of more than `max_tokens` tokens to its first ones and its last `tail`."""
+    if (length := len(row["input_ids"])) <= max_tokens:
         return row
-    kept = np.r_[: most - tail, length - tail : length]
+    places = np.r_[: max_tokens - tail, length - tail : length]
     by_token = {name: np.asarray(x) for name, x in row.items() if np.ndim(x) == 1 and len(x) == length}
-    return row | {name: x[kept].tolist() for name, x in by_token.items()}
+    return row | {name: x[places].tolist() for name, x in by_token.items()}
 
 
-def _said(rows: list[dict], whole: list[dict], most: int, tail: int) -> str:
+def _note(rows: list[dict], uncut: list[dict], max_tokens: int, tail: int) -> str:
     """Say which sequences are left out, and which are cut, by number."""
-    lengths, taken = [len(row["input_ids"]) for row in rows], {id(row) for row in whole}
-    left = sorted(length for row, length in zip(rows, lengths, strict=True) if id(row) not in taken)
-    long = sum(len(row["input_ids"]) > most for row in whole)
-    said = [
-        f"The model got {len(whole)} of {len(rows)} sequences, the longest among them; "
-        f"{len(left)} of {_span(left)} tokens {'was' if len(left) == 1 else 'were'} left out."
-    ] if left else []  # fmt: skip
-    if long and tail:
-        last = "the last" if tail == 1 else f"the last {tail}"
-        said.append(
-            f"Of {len(whole)} sequences {long} were cut to {most} tokens, the first {most - tail} and {last}: "
-            "see max_tokens."
-        )  # fmt: skip
-    return " ".join(said)
+    used = {id(row) for row in uncut}
+    left_out = sorted(len(row["input_ids"]) for row in rows if id(row) not in used)
+    cut_count = sum(len(row["input_ids"]) > max_tokens for row in uncut)
+    sentences = []
+    if left_out:
+        sentences.append(
+            f"The model got {len(uncut)} of {len(rows)} sequences, the longest among them; "
+            f"{len(left_out)} of {_span(left_out)} tokens {'was' if len(left_out) == 1 else 'were'} left out."
+        )
+    if cut_count and tail:
+        kept_end = "the last" if tail == 1 else f"the last {tail}"
+        sentences.append(
+            f"Of {len(uncut)} sequences {cut_count} were cut to {max_tokens} tokens, "
+            f"the first {max_tokens - tail} and {kept_end}: see max_tokens."
+        )
+    return " ".join(sentences)
 
 
 def _span(lengths: list[int]) -> str:

@@ -47,8 +47,8 @@ class Finding:
         return cls(question, FAILED, evidence, cause, f"{remedy}.")
 
     def __str__(self) -> str:
-        more = [f"\n    {name}: {text}" for name, text in (("cause", self.cause), ("remedy", self.remedy)) if text]
-        return f"{self.question}: {self.verdict}. {self.evidence}{''.join(more)}"
+        details = [f"\n    {name}: {text}" for name, text in (("cause", self.cause), ("remedy", self.remedy)) if text]
+        return f"{self.question}: {self.verdict}. {self.evidence}{''.join(details)}"
 
 
 @cache
@@ -95,16 +95,16 @@ class PackingCheck:
     @property
     def _summary(self) -> str:
         counts = Counter(finding.verdict for finding in self.findings)
-        said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in (PASSED, FAILED, INCONCLUSIVE)) + "."
+        summary = ", ".join(f"{counts[verdict]} {verdict}" for verdict in (PASSED, FAILED, INCONCLUSIVE)) + "."
         for verdict in (INCONCLUSIVE, NOT_ASKED):
             names = [finding.question for finding in self.findings if finding.verdict == verdict]
-            said += f" {verdict.capitalize()}: {', '.join(names)}." * bool(names)
-        return said
+            summary += f" {verdict.capitalize()}: {', '.join(names)}." * bool(names)
+        return summary
 
     def to_json(self) -> str:
         """Return the findings as JSON text."""
-        found = {"exact": self.exact, "not_asked": self.not_asked, "findings": list(map(asdict, self.findings))}
-        return json.dumps(found, indent=2, ensure_ascii=False)
+        record = {"exact": self.exact, "not_asked": self.not_asked, "findings": list(map(asdict, self.findings))}
+        return json.dumps(record, indent=2, ensure_ascii=False)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the JSON to a file, whole or not at all."""

@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy
 from packlib.tools.check.called_model import CalledModel
 from packlib.tools.check.collated_batch import CalledBatch, collated
 from packlib.tools.check.findings import INCONCLUSIVE, PASSED, Finding
-from packlib.tools.check.locating import POSITIONS, locate
+from packlib.tools.check.locating import POSITIONS, has_slots, locate
 
 _ANSWERS = 16  # that the model is called with
 
@@ -30,17 +30,17 @@ class Groups(CalledBatch):
     """
 
     def __init__(self, called: CalledModel, collate: Callable, groups: Sequence[Mapping[str, Any]]) -> None:
-        few = _few(groups)
-        self.behind = [([*group["prompt"]], [*answer]) for group in few for answer in group["answers"]]
-        batch = collated(called, collate, [dict(group) for group in few])
-        shared = [group["prompt"][:-1] for group in few if len(group["prompt"]) > 2]
-        wanted = [np.asarray(tokens) for tokens in ([answer for _, answer in self.behind] + shared)]
-        found = locate(batch["input_ids"].cpu().numpy(), wanted)
-        super().__init__(called, batch, [p for p in found if len(p.slots) == len(wanted[p.sequence])])
+        chosen_groups = _few(groups)
+        self.behind = [([*group["prompt"]], [*answer]) for group in chosen_groups for answer in group["answers"]]
+        batch = collated(called, collate, [dict(group) for group in chosen_groups])
+        shared = [group["prompt"][:-1] for group in chosen_groups if len(group["prompt"]) > 2]
+        contents = [np.asarray(tokens) for tokens in ([answer for _, answer in self.behind] + shared)]
+        pieces = locate(batch["input_ids"].cpu().numpy(), contents)
+        super().__init__(called, batch, [p for p in pieces if len(p.slots) == len(contents[p.sequence])])
         self.answers = {piece.sequence: piece for piece in self.pieces if piece.sequence < len(self.behind)}
         self.limit = max(10 * self.noise[0], 256 * self.rounding)
 
-    def alone(self, number: int) -> Tensor:
+    def unpacked_outputs(self, number: int) -> Tensor:
         """Compute the outputs of prompt and answer in a row of their own; shape (tokens, width)."""
         prompt, answer = self.behind[number]
         return self.called({"input_ids": torch.tensor([[*prompt, *answer]])}).outputs
@@ -59,32 +59,34 @@ def shared_prompt_findings(
         else:
             yield Finding("tokens", PASSED, f"All {len(checked.behind)} answers are there.")
         moves = checked.moves(checked.batch)
-        asked = [number for number, piece in enumerate(checked.pieces) if piece.sequence in checked.answers]
-        foreign = np.where(np.eye(len(moves), dtype=bool), 0, moves)[:, asked]
+        answer_numbers = [number for number, piece in enumerate(checked.pieces) if piece.sequence in checked.answers]
+        foreign = np.where(np.eye(len(moves), dtype=bool), 0, moves)[:, answer_numbers]
         leak = foreign.max(initial=0)
         if leak > checked.limit:
             looks, sees = np.argwhere(foreign == leak)[0]
-            answer, other = checked.pieces[asked[sees]].sequence, checked.pieces[looks].sequence
-            what = f"answer {other}" if other in checked.answers else "a prompt"
-            evidence = f"Answer {answer} moves {what} by {leak:.2g}."
+            answer, moved_sequence = checked.pieces[answer_numbers[sees]].sequence, checked.pieces[looks].sequence
+            moved_part = f"answer {moved_sequence}" if moved_sequence in checked.answers else "a prompt"
+            evidence = f"Answer {answer} moves {moved_part} by {leak:.2g}."
             yield Finding.failed("isolation of answers", evidence, "branch")
         else:
-            said = f"{len(checked.answers)} answers do not move one another, nor a prompt, by changed tokens."
-            yield Finding("isolation of answers", PASSED, said)
-        outputs = {number: checked.alone(number) for number in checked.answers}
+            evidence = f"{len(checked.answers)} answers do not move one another, nor a prompt, by changed tokens."
+            yield Finding("isolation of answers", PASSED, evidence)
+        outputs = {number: checked.unpacked_outputs(number) for number in checked.answers}
         yield _same_as_alone(checked, outputs, moves, leak > checked.limit)
         yield _loss(checked, outputs)
 
 
-def _same_as_alone(checked: Groups, alone: dict[int, Tensor], moves: np.ndarray, leaks: bool) -> Finding:
+def _same_as_alone(checked: Groups, unpacked_outputs: dict[int, Tensor], moves: np.ndarray, leaks: bool) -> Finding:
     distances, misplaced = dict[int, float](), 0
+    positions = checked.batch.get(POSITIONS)
     for number, piece in checked.answers.items():
-        begins = len(checked.behind[number][0])
-        distances[number] = checked.apart(checked.seen.outputs[piece.slots], alone[number][begins:]).max().item()
-        given = checked.batch.get(POSITIONS)
-        if isinstance(given, Tensor) and given.shape == checked.batch["input_ids"].shape:
-            misplaced += bool((given.flatten()[piece.slots].cpu() != begins + torch.arange(len(piece.slots))).any())
-    differing = sum(one > checked.limit for one in distances.values())
+        answer_start = len(checked.behind[number][0])
+        outputs_alone = unpacked_outputs[number][answer_start:]
+        distances[number] = checked.distance(checked.call.outputs[piece.slots], outputs_alone).max().item()
+        if has_slots(positions, checked.ids):
+            expected = answer_start + torch.arange(len(piece.slots))
+            misplaced += bool((positions.flatten()[piece.slots].cpu() != expected).any())  # type: ignore[union-attr]
+    differing = sum(distance > checked.limit for distance in distances.values())
     evidence = f"{differing} of {len(distances)} answers differ from what they are behind their prompt alone, by "
     evidence += (
         f"{max(distances.values(), default=0.0):.2g} of the outputs; what is below {checked.limit:.2g} is rounding."
@@ -98,18 +100,21 @@ def _same_as_alone(checked: Groups, alone: dict[int, Tensor], moves: np.ndarray,
     return Finding.failed("same as alone", evidence, names)
 
 
-def _loss(checked: Groups, alone: dict[int, Tensor]) -> Finding:
+def _loss(checked: Groups, unpacked_outputs: dict[int, Tensor]) -> Finding:
     """Find out if the loss is that of all tokens of the answers, or leaves the first ones out."""
-    if checked.seen.loss is None:
+    if checked.call.loss is None:
         return Finding("loss", INCONCLUSIVE, "The model returns no loss.")
-    each = []
-    for number, outputs in alone.items():
+    losses_by_answer = []
+    for number, outputs in unpacked_outputs.items():
         prompt, answer = checked.behind[number]
-        each.append(
+        losses_by_answer.append(
             cross_entropy(outputs[len(prompt) - 1 : -1], torch.tensor(answer).to(outputs.device), reduction="none")
         )
-    loss, later = checked.seen.loss.item(), [losses[1:] for losses in each if len(losses) > 1]
-    means = {"a mean over all tokens of answers": torch.cat(each).mean(), "a mean over answers": _mean_of_means(each)}
+    loss, later = checked.call.loss.item(), [losses[1:] for losses in losses_by_answer if len(losses) > 1]
+    means = {
+        "a mean over all tokens of answers": torch.cat(losses_by_answer).mean(),
+        "a mean over answers": _mean_of_means(losses_by_answer),
+    }
     for name, mean in means.items():
         if abs(mean.item() - loss) < 1e-4 * max(1.0, abs(loss)):
             return Finding("loss", PASSED, f"The loss is {loss:.6g}: {name}, each behind its prompt alone.")
@@ -125,15 +130,16 @@ def _loss(checked: Groups, alone: dict[int, Tensor]) -> Finding:
 
 
 def _mean_of_means(losses: list[Tensor]) -> Tensor:
-    return torch.stack([one.mean() for one in losses]).mean()
+    return torch.stack([of_answer.mean() for of_answer in losses]).mean()
 
 
 def _few(groups: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Take the first groups that hold few answers in all, at least 2."""
-    for at, group in enumerate(groups):
-        if not len(group["prompt"]) or not len(group["answers"]) or not all(len(own) for own in group["answers"]):
-            raise ValueError(f"Group {at} must have a prompt and answers of at least 1 token each.")
+    for index, group in enumerate(groups):
+        has_answers = len(group["answers"]) and all(len(answer) for answer in group["answers"])
+        if not len(group["prompt"]) or not has_answers:
+            raise ValueError(f"Group {index} must have a prompt and answers of at least 1 token each.")
     if len(groups) < 2:
         raise ValueError(f"sequences must be at least 2 groups, not {len(groups)}.")
-    held = np.cumsum([len(group["answers"]) for group in groups])
-    return list(groups[: max(2, int((held <= _ANSWERS).sum()))])
+    answer_counts = np.cumsum([len(group["answers"]) for group in groups])
+    return list(groups[: max(2, int((answer_counts <= _ANSWERS).sum()))])

@@ -22,7 +22,7 @@ class LeftOut(NamedTuple):
     """A reason why labels are left out: the verdict on the question of labels, and a sentence."""
 
     verdict: str
-    said: str
+    sentence: str
 
 
 def why_left_out(loss: Loss, missing: np.ndarray, labeled: np.ndarray) -> LeftOut | None:
@@ -49,11 +49,11 @@ def _have_a_weight_of_zero(loss: Loss, missing: np.ndarray, labeled: np.ndarray)
 
     It has a number for each token, which may stand at a label or at the token before it, or one for a sequence.
     """
-    known = {"input_ids", "labels", "attention_mask", "token_type_ids", "position_ids", *LOSS_MASKS}
-    for name in loss.checked.few[0].keys() - known:
+    standard_fields = {"input_ids", "labels", "attention_mask", "token_type_ids", "position_ids", *LOSS_MASKS}
+    for name in loss.checked.sequences[0].keys() - standard_fields:
         values = np.ones(len(loss.owner))
         for piece in loss.pieces:
-            row = loss.checked.few[piece.sequence]
+            row = loss.checked.sequences[piece.sequence]
             try:
                 of_row = np.asarray(row.get(name, "none"))
             except (TypeError, ValueError):  # lists of several lengths, or what is no array
@@ -74,10 +74,10 @@ def _times_asked(loss: Loss, missing: np.ndarray) -> np.ndarray:
     A model that chooses tokens by their loss, alone or beside that of a reference, chooses others then.
     """
     checked, times = loss.checked, np.zeros(len(missing), int)
-    width = checked.seen.scores.shape[-1]
+    width = checked.call.scores.shape[-1]
     for seed in range(_DRAWS):
-        seen = checked.called.disturbed(loss.batch, width, seed)
-        times += missing & Loss(checked, loss.batch, loss.pieces, seen).predicted
+        call = checked.called.disturbed(loss.batch, width, seed)
+        times += missing & Loss(checked, loss.batch, loss.pieces, call).predicted
     return times
 
 
@@ -92,11 +92,11 @@ def _by_scores(missing: int, chosen: int, times: float) -> LeftOut | None:
     if times >= _OFTEN:
         return None
     never = missing - chosen
-    said = (
+    sentence = (
         f"with other scores {chosen} of them have one, so the loss chooses tokens by what the model says; {never} have "
         f"none in {_DRAWS} calls, and whether they are lost is not known. Check once with a loss that takes all labels"
     )
-    return LeftOut(INCONCLUSIVE, said)
+    return LeftOut(INCONCLUSIVE, sentence)
 
 
 def _by_length(loss: Loss, missing: np.ndarray, labeled: np.ndarray) -> LeftOut | None:
@@ -105,37 +105,39 @@ def _by_length(loss: Loss, missing: np.ndarray, labeled: np.ndarray) -> LeftOut 
     With the length of the nearest sequence that is not left out, they have labels then.
     """
     checked = loss.checked
-    left_out, kept = set[int](), set[int]()
+    left_out, used = set[int](), set[int]()
     for piece in loss.pieces:
         without = missing[piece.slots]
         if without.any() and not np.array_equal(without, labeled[piece.slots]):
             return None
         if labeled[piece.slots].any():
-            (left_out if without.any() else kept).add(piece.sequence)
-    lengths = {number: len(checked.few[number]["input_ids"]) for number in left_out | kept}
-    if not left_out or not kept or left_out & kept:
+            (left_out if without.any() else used).add(piece.sequence)
+    lengths = {number: len(checked.sequences[number]["input_ids"]) for number in left_out | used}
+    if not left_out or not used or left_out & used:
         return None
-    nearest = {number: min((lengths[one] for one in kept), key=lambda length: abs(length - lengths[number]))
-               for number in left_out}  # fmt: skip
-    rows = [_of_length(row, nearest[number]) if number in left_out else row for number, row in enumerate(checked.few)]
+    used_lengths = [lengths[number] for number in used]
+    nearest = {number: min(used_lengths, key=lambda length: abs(length - lengths[number])) for number in left_out}
+    rows = [
+        _of_length(row, nearest[number]) if number in left_out else row for number, row in enumerate(checked.sequences)
+    ]
     with suppress(ValueError):  # a collator may refuse what is cut
-        other = CheckedBatch(checked.called, checked.collate, checked.given, rows, None, like=checked)
-        asked = Loss(other, other.batch, other.pieces, other.seen).predicted
-        back = {piece.sequence for piece in other.pieces if asked[piece.slots].any()}
+        other_batch = CheckedBatch(checked.called, checked.collate, checked.all_sequences, rows, None, like=checked)
+        predicted = Loss(other_batch, other_batch.batch, other_batch.pieces, other_batch.call).predicted
+        back = {piece.sequence for piece in other_batch.pieces if predicted[piece.slots].any()}
         if left_out <= back:
-            said = (
+            sentence = (
                 f"these are all labels of {len(left_out)} of {len(lengths)} sequences, of {_listed(lengths, left_out)} "
                 f"tokens, which have some if they are cut or lengthened to {_listed(nearest, left_out)}: a rule leaves "
                 f"out sequences by their length. {_MEANT}"
             )
-            return LeftOut(INCONCLUSIVE, said)
+            return LeftOut(INCONCLUSIVE, sentence)
     return None
 
 
 def _of_length(row: dict, length: int) -> dict:
     """Return a sequence of this length: cut to its last tokens, or with its tokens repeated."""
-    own = len(row["input_ids"])
-    by_token = {name: np.asarray(x) for name, x in row.items() if np.ndim(x) == 1 and len(x) == own}
+    own_length = len(row["input_ids"])
+    by_token = {name: np.asarray(x) for name, x in row.items() if np.ndim(x) == 1 and len(x) == own_length}
     return row | {name: np.resize(x[::-1], length)[::-1].tolist() for name, x in by_token.items()}
 
 

@@ -51,56 +51,98 @@ def locate(ids: np.ndarray, sequences: Sequence[np.ndarray]) -> list[Piece]:
 
     Tokens that were replaced, as masking does, are found by their neighbors.
     """
-    width, flat = ids.shape[-1], ids.ravel()
-    order = np.argsort(flat, kind="stable")
-    free, pieces = np.ones(len(flat), bool), list[Piece]()
+    search = _Search(ids, sequences)
+    longest_first = sorted(range(len(sequences)), key=lambda index: -len(sequences[index]))
+    for index in longest_first:  # as they are, before another that begins with the same prompt is taken for them
+        search.claim(index, search.missing[index], len(sequences[index]))
+    for index in longest_first:  # that were cut, before one of them is taken to go on in the next by an equal token
+        if search.missing[index].all():
+            search.claim(index, search.missing[index], (len(sequences[index]) + 1) // 2, unbroken=True)
+    for index in longest_first:
+        if search.missing[index].all():
+            search.claim(index, search.missing[index], (len(sequences[index]) + 1) // 2)
+    for index in longest_first:  # of which most tokens were replaced
+        if search.missing[index].all():
+            search.claim(index, search.missing[index], min(2, len(sequences[index])))
+    search.claim_replaced_ends()
+    for index in longest_first:  # what was cut off
+        while search.missing[index].sum() > 1 and search.claim(index, search.missing[index], 2):
+            pass
+    for index in longest_first:  # copies
+        length = len(sequences[index])
+        while length > 2 and search.claim(index, np.ones(length, bool), 0.7 * length):
+            pass
+    return sorted(search.pieces, key=lambda piece: piece.slots[0])
 
-    def claim(index: int, wanted: np.ndarray, least: float) -> bool:
-        """Take the longest line of free slots that hold the `wanted` places of a sequence, if it has `least`."""
-        offsets, content = np.flatnonzero(wanted), sequences[index]
-        low, high = (np.searchsorted(flat, content[offsets], side, sorter=order) for side in ("left", "right"))
-        slots = np.concatenate([order[a:b] for a, b in zip(low, high, strict=True)] or [order[:0]])
-        offsets = np.repeat(offsets, high - low)
-        slots, offsets = slots[free[slots]], offsets[free[slots]]
+
+class _Search:
+    """A search for sequences in a batch: the pieces that were found, and what is left.
+
+    Attributes:
+        free: the slots that are in no piece.
+        missing: for each sequence, which of its tokens are in no piece.
+    """
+
+    def __init__(self, ids: np.ndarray, sequences: Sequence[np.ndarray]) -> None:
+        self.sequences = sequences
+        self.width = ids.shape[-1]
+        self.flat = ids.ravel()
+        self.order = np.argsort(self.flat, kind="stable")
+        self.free = np.ones(len(self.flat), bool)
+        self.missing = [np.ones(len(content), bool) for content in sequences]
+        self.pieces = list[Piece]()
+
+    def claim(self, index: int, unclaimed: np.ndarray, minimum: float, unbroken: bool = False) -> bool:
+        """Make a piece of the longest line of free slots that hold tokens of a sequence, if it has `minimum` slots.
+
+        Args:
+            unclaimed: which tokens of the sequence the piece may have; those that it gets are set to False.
+            unbroken: whether none of the tokens between may be replaced.
+
+        Returns:
+            Whether there is such a line.
+        """
+        slots, offsets = self._free_slots_with(self.sequences[index], np.flatnonzero(unclaimed))
         if not len(slots):
             return False
-        lines, of, counts = np.unique(
-            np.stack([slots // width, slots - offsets]), axis=1, return_inverse=True, return_counts=True
+        # slots are in one line if they are in one row, and the sequence would begin at one slot by all of them
+        lines, line_of, counts = np.unique(
+            np.stack([slots // self.width, slots - offsets]), axis=1, return_inverse=True, return_counts=True
         )
-        slots_in_line = slots[of.ravel() == counts.argmax()]
-        start = lines[1, counts.argmax()]
-        line = np.arange(slots_in_line.min(), slots_in_line.max() + 1)
-        line = line[free[line] & wanted[line - start]]
-        if len(slots_in_line) < least:
+        longest = counts.argmax()
+        slots_in_line = slots[line_of.ravel() == longest]
+        if unbroken:
+            slots_in_line = max(np.split(slots_in_line, np.flatnonzero(np.diff(slots_in_line) != 1) + 1), key=len)
+        if len(slots_in_line) < minimum:
             return False
-        free[line], wanted[line - start] = False, False
-        pieces.append(Piece(index, line, line - start))
+        start = lines[1, longest]
+        line = np.arange(slots_in_line.min(), slots_in_line.max() + 1)  # with tokens between that were replaced
+        line = line[self.free[line] & unclaimed[line - start]]
+        self.free[line] = False
+        unclaimed[line - start] = False
+        self.pieces.append(Piece(index, line, line - start))
         return True
 
-    missing = [np.ones(len(content), bool) for content in sequences]
-    by_length = sorted(range(len(sequences)), key=lambda index: -len(sequences[index]))
-    for index in by_length:  # as they are, before another that begins with the same prompt is taken for them
-        claim(index, missing[index], len(sequences[index]))
-    for index in by_length:
-        if missing[index].all():
-            claim(index, missing[index], (len(sequences[index]) + 1) // 2)
-    for index in by_length:  # of which most tokens were replaced
-        if missing[index].all():
-            claim(index, missing[index], min(2, len(sequences[index])))
-    for at, piece in enumerate(pieces):  # ends that were replaced: free, and not the padding at the end of the row
-        start, row = piece.slots[0] - piece.offsets[0], piece.slots[0] // width
-        line = np.arange(max(start, row * width), min(start + len(missing[piece.sequence]), (row + 1) * width))
-        last = (row + 1) * width - 1
-        more = line[free[line] & ~(free[last] & (flat[line] == flat[last]))]
-        slots = np.sort(np.concatenate([piece.slots, more]))
-        free[more], missing[piece.sequence][more - start] = False, False
-        pieces[at] = Piece(piece.sequence, slots, slots - start)
-    for index in by_length:
-        while missing[index].sum() > 1 and claim(index, missing[index], 2):
-            pass
-    for index in by_length:
-        while len(sequences[index]) > 2 and claim(
-            index, np.ones(len(sequences[index]), bool), 0.7 * len(sequences[index])
-        ):
-            pass
-    return sorted(pieces, key=lambda piece: piece.slots[0])
+    def _free_slots_with(self, content: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Find the free slots that hold the tokens at some offsets of a sequence; the slots, and the offset of each."""
+        low, high = (np.searchsorted(self.flat, content[offsets], side, sorter=self.order)
+                     for side in ("left", "right"))  # fmt: skip
+        slots = np.concatenate([self.order[:0], *(self.order[a:b] for a, b in zip(low, high, strict=True))])
+        offsets = np.repeat(offsets, high - low)
+        is_free = self.free[slots]
+        return slots[is_free], offsets[is_free]
+
+    def claim_replaced_ends(self) -> None:
+        """Add to each piece the ends that were replaced: free slots, and not the padding at the end of the row."""
+        for number, piece in enumerate(self.pieces):
+            start = piece.slots[0] - piece.offsets[0]
+            row_begin = piece.slots[0] // self.width * self.width
+            row_end = row_begin + self.width
+            length = len(self.missing[piece.sequence])
+            line = np.arange(max(start, row_begin), min(start + length, row_end))
+            is_padding = self.free[row_end - 1] & (self.flat[line] == self.flat[row_end - 1])
+            replaced_ends = line[self.free[line] & ~is_padding]
+            slots = np.sort(np.concatenate([piece.slots, replaced_ends]))
+            self.free[replaced_ends] = False
+            self.missing[piece.sequence][replaced_ends - start] = False
+            self.pieces[number] = Piece(piece.sequence, slots, slots - start)

@@ -1,6 +1,7 @@
 """The questions about a loss: which slots it asks for which targets, and whether what a sequence weighs is its own."""
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -36,30 +37,32 @@ def loss_questions(checked: CheckedBatch, weighing: Weighing, leaks: bool) -> It
     """
     loss = weighing.whole.loss
     if loss.value is None:
-        why = "The model returns no loss: give labels, or pass loss."
-        yield from (Finding(question, INCONCLUSIVE, why) for question in ("targets at borders", "labels", "mean"))
+        evidence = "The model returns no loss: give labels, or pass loss."
+        yield from (Finding(question, INCONCLUSIVE, evidence) for question in ("targets at borders", "labels", "mean"))
         return
     if not np.isfinite(loss.value):
-        said = f"The loss of a batch of {len(weighing.checked.few)} sequences is {loss.value}"
-        yield from (Finding(question, INCONCLUSIVE, f"{said}.") for question in ("targets at borders", "labels"))
-        yield Finding.failed("mean", f"{said}.", "nan loss")
+        evidence = f"The loss of a batch of {len(weighing.checked.sequences)} sequences is {loss.value}"
+        yield from (Finding(question, INCONCLUSIVE, f"{evidence}.") for question in ("targets at borders", "labels"))
+        yield Finding.failed("mean", f"{evidence}.", "nan loss")
         return
     if weighing.is_silent:
         yield from (Finding(question, INCONCLUSIVE, _SILENT) for question in ("targets at borders", "labels", "mean"))
         return
     steep = loss.steepest * loss.touched.sum()  # a mean divides what rounding leaves, too
     if loss.touched.any() and max(abs(loss.value), steep) <= 4 * weighing.checked.rounding:
-        why = f"The loss is 0 to rounding ({loss.value:.2g}), and so are its gradients: none shows what it asks for, "
-        why += "as where a teacher or a reference equals the model. Give another one."
-        yield from (Finding(question, INCONCLUSIVE, why) for question in ("targets at borders", "labels", "mean"))
+        evidence = (
+            f"The loss is 0 to rounding ({loss.value:.2g}), and so are its gradients: none shows what it asks for, "
+        )
+        evidence += "as where a teacher or a reference equals the model. Give another one."
+        yield from (Finding(question, INCONCLUSIVE, evidence) for question in ("targets at borders", "labels", "mean"))
         return
     if loss.touched.any():
-        found = [_borders(weighing), _labels(weighing)]
+        findings = [_borders(weighing), _labels(weighing)]
     else:
-        why = "The loss has no gradient with respect to the scores that the model returns."
-        found = [Finding(question, INCONCLUSIVE, why) for question in ("targets at borders", "labels")]
-    yield from found
-    spoiled = any(finding.verdict == FAILED for finding in found)
+        evidence = "The loss has no gradient with respect to the scores that the model returns."
+        findings = [Finding(question, INCONCLUSIVE, evidence) for question in ("targets at borders", "labels")]
+    yield from findings
+    spoiled = any(finding.verdict == FAILED for finding in findings)
     of_heads = [further_heads(weighing)] if loss.further else []
     yield from of_heads
     yield _mean(weighing, spoiled, leaks, any(finding.verdict == FAILED for finding in of_heads))
@@ -68,37 +71,44 @@ def loss_questions(checked: CheckedBatch, weighing: Weighing, leaks: bool) -> It
 def _borders(weighing: Weighing) -> Finding:
     """Find slots before a border that must predict the first token of the next sequence."""
     loss, ids = weighing.whole.loss, weighing.checked.ids
-    owner, width, slots = loss.owner, ids.shape[-1], np.arange(ids.numel())
+    owner = loss.owner
+    width = ids.shape[-1]
+    slots = np.arange(ids.numel())
     shift = max(loss.shift, 0) if loss.known else 1
     to = slots + shift
     to -= width * (to // width != slots // width)  # the head of the row again, where labels are rolled
-    beyond = (owner >= 0) & (owner[to] >= 0) & (loss.ahead(loss.token, shift) == IGNORED)
+    beyond_border = (owner >= 0) & (owner[to] >= 0) & (loss.ahead(loss.token, shift) == IGNORED)
     if loss.known:
-        leaked = np.flatnonzero(beyond & loss.predicted & (loss.target == ids.flatten().cpu().numpy()[to]))
+        leaked = np.flatnonzero(beyond_border & loss.predicted & (loss.target == ids.flatten().cpu().numpy()[to]))
     else:
-        alone = np.concatenate([loss.key[:0], *(its.key[its.touched] for its in weighing.whole.alone.values())])
-        leaked = np.flatnonzero(beyond & (to > slots) & loss.touched & ~np.isin(loss.key, alone))
+        unpacked_losses = weighing.whole.unpacked_losses.values()
+        unpacked_keys = np.concatenate(
+            [loss.key[:0], *(unpacked.key[unpacked.touched] for unpacked in unpacked_losses)]
+        )
+        leaked = np.flatnonzero(beyond_border & (to > slots) & loss.touched & ~np.isin(loss.key, unpacked_keys))
     evidence = f"{len(leaked)} tokens before a border of {len(loss.pieces)} sequences are to predict one of the next"
     if not len(leaked):
         return Finding("targets at borders", PASSED, f"{evidence}.")
     share = np.abs(loss.factor[leaked]).sum() / max(np.abs(loss.factor).sum(), 1e-300)
-    names = (
-        ["rolled"] if (to < slots)[leaked].all() else ["leaked", "shifted twice"] if loss.shift == 2 else ["leaked"]
-    )
-    return Finding.failed("targets at borders", f"{evidence}: {share:.2g} of the loss.", names)
+    causes = ["leaked"]
+    if (to < slots)[leaked].all():
+        causes = ["rolled"]
+    elif loss.shift == 2:
+        causes = ["leaked", "shifted twice"]
+    return Finding.failed("targets at borders", f"{evidence}: {share:.2g} of the loss.", causes)
 
 
 def _of_two_parts(weighing: Weighing, evidence: str) -> Finding | None:
     """Answer if the loss is made of two parts, each of which is a mean, or one a mean and the other a sum."""
     if weighing.two_parts is None:
         return None
-    first, second = (_WORDS[name] for name in weighing.two_parts)
-    evidence += f", as of two parts: {first}, and {second}"
-    if "constant" not in weighing.two_parts or weighing.wanted == "constant":
+    first_rule, second_rule = (_WORDS[name] for name in weighing.two_parts)
+    evidence += f", as of two parts: {first_rule}, and {second_rule}"
+    if "constant" not in weighing.two_parts or weighing.reduction == "constant":
         return Finding("mean", PASSED, f"{evidence}.")
-    if weighing.wanted is not None:
-        found = f"{_WORDS['constant']}, in a part of the loss"
-        return Finding.failed("mean", f"{evidence}.", "other mean", found=found, wanted=weighing.wanted)
+    if weighing.reduction is not None:
+        actual = f"{_WORDS['constant']}, in a part of the loss"
+        return Finding.failed("mean", f"{evidence}.", "other mean", found=actual, wanted=weighing.reduction)
     evidence += (
         ". So what one part weighs beside the other depends on what a batch holds: right if a sum is meant, as where "
         "it is divided by a fixed number, and wrong if a mean is. Say by reduction which is meant"
@@ -118,17 +128,17 @@ def _mean_of_heads(evidence: str, rules: dict[int, str]) -> Finding:
     count = len(rules)
     wrong = [rule for rule in rules.values() if rule == "" or rule in FAULTS]
     if wrong:
-        how = f"a {wrong[0]}" if wrong[0] else "none of the known means"
-        evidence += f": of {count} further heads {len(wrong)} fit {how}"
-        return Finding.failed("mean", f"{evidence}.", "head mean", how=how)
-    said = " and ".join(dict.fromkeys(_WORDS.get(rule, "weighed as the scores are") for rule in rules.values()))
-    return Finding("mean", PASSED, f"{evidence}: {count} further heads, each by its own targets, are {said}.")
+        fault = f"a {wrong[0]}" if wrong[0] else "none of the known means"
+        evidence += f": of {count} further heads {len(wrong)} fit {fault}"
+        return Finding.failed("mean", f"{evidence}.", "head mean", how=fault)
+    means = " and ".join(dict.fromkeys(_WORDS.get(rule, "weighed as the scores are") for rule in rules.values()))
+    return Finding("mean", PASSED, f"{evidence}: {count} further heads, each by its own targets, are {means}.")
 
 
 def _labels(weighing: Weighing) -> Finding:
     loss = weighing.whole.loss
-    elsewhere = [other.key[other.predicted] for batch in weighing.batches
-                 for other in (batch.loss, *batch.alone.values()) if other is not loss]  # fmt: skip
+    elsewhere = [other_loss.key[other_loss.predicted] for batch in weighing.batches
+                 for other_loss in (batch.loss, *batch.unpacked_losses.values()) if other_loss is not loss]  # fmt: skip
     return labels_of(loss, np.concatenate([loss.key[:0], *elsewhere]))
 
 
@@ -138,50 +148,120 @@ def labels_of(loss: Loss, elsewhere: np.ndarray) -> Finding:
     Args:
         elsewhere: the keys of slots that are asked in other batches.
     """
-    checked, shift, asked, labeled = loss.checked, loss.shift, loss.predicted, loss.wanted != IGNORED
-    missing, inside = labeled & ~asked, loss.ahead(loss.token, shift) != IGNORED
-    count, lost, padding = int(labeled.sum()), int(missing.sum()), int(asked[checked.padding].sum())
-    wrong = int((asked & labeled & (loss.wanted != loss.target)).sum()) * loss.known
-    prompts = int((asked & inside & ~labeled).sum())
-    picked = int((missing & loss.carried & np.isin(loss.key, elsewhere)).sum())
-    aside = int((loss.touched & ~asked & ~labeled).sum())
-    lasts = [piece.slots[labeled[piece.slots]][-1] for piece in loss.pieces if labeled[piece.slots].any()]
-    evidence = (
-        f"Of {count} labels {lost} are lost and {wrong} are others; {prompts} tokens without a label and {padding} "
-        f"slots of padding are predicted. "
-    )
-    evidence += f"A token is asked for {SHIFTS[shift]}." if loss.known else "What a token is asked for is unknown."
-    evidence += f" Of those that are lost {picked} are there in other batches of the same sequences." * bool(picked)
-    evidence += f" The loss depends on the scores of {aside} slots without a label besides." * bool(aside)
-    misplaced = misplaced_column(checked) if picked else None
-    crosses = loss.certain and bool((loss.factor[asked] > 0).all())  # else an advantage or a clip may be the reason
-    by_place = {
-        "ahead": shift == 1 and not checked.causal and loss.known,
-        "shifted twice": shift == 2,
-        "not shifted": shift == 0 and checked.causal and loss.known,
-        "shifted back": shift == -1,
-        "last label": lost and missing[lasts].sum() == lost == len(loss.pieces),
-        "misplaced column": picked and misplaced is not None,
-        "picked": picked,
-        "labels": wrong,
-    }
-    besides = {
-        "prompts": prompts and loss.known,
-        "trained padding": padding > len(loss.pieces),  # one after each sequence is an end token
-        "prompts besides": prompts and loss.given and not loss.known,
-        "aside": aside,
-    }
-    name = _first(by_place)
-    why: LeftOut | None = LeftOut(PASSED, "as with a clipped ratio, or an advantage of 0")
-    if name is None and lost and crosses and loss.given:
-        why = why_left_out(loss, missing, labeled)
-    name = name or ("labels" if why is None else _first(besides))
+    labeled = loss.expected_target != IGNORED
+    missing = labeled & ~loss.predicted
+    counts = _count_labels(loss, labeled, elsewhere)
+    misplaced = misplaced_column(loss.checked) if counts.picked else None
+    # else an advantage or a clip may be the reason why labels are left out
+    has_positive_factors = bool((loss.factor[loss.predicted] > 0).all())
+    name = _wrong_place(loss, labeled, counts, misplaced is not None)
+    reason: LeftOut | None = LeftOut(PASSED, "as with a clipped ratio, or an advantage of 0")
+    if name is None and counts.lost and loss.certain and has_positive_factors and loss.data_has_labels:
+        reason = why_left_out(loss, missing, labeled)
+    if name is None:
+        name = "labels" if reason is None else _asked_besides(loss, counts)
     if name is not None:
-        return Finding.failed("labels", evidence, name, **(misplaced or {}))
-    if prompts or not lost:
-        return Finding("labels", INCONCLUSIVE if prompts else PASSED, evidence)
-    evidence = f"{count - lost} of {count} labels have a gradient; the other {lost} have none in any batch"
-    return Finding("labels", why.verdict, f"{evidence}: {why.said}.")  # type: ignore[union-attr]
+        return Finding.failed("labels", _labels_in_words(loss, counts), name, **(misplaced or {}))
+    if counts.prompts or not counts.lost:
+        return Finding("labels", INCONCLUSIVE if counts.prompts else PASSED, _labels_in_words(loss, counts))
+    evidence = f"{counts.labels - counts.lost} of {counts.labels} labels have a gradient; the other {counts.lost} "
+    evidence += "have none in any batch"
+    return Finding("labels", reason.verdict, f"{evidence}: {reason.sentence}.")  # type: ignore[union-attr]
+
+
+class _LabelCounts(NamedTuple):
+    """What a loss does with labels, in slots.
+
+    Attributes:
+        labels: slots that have a label.
+        lost: those of them that are asked for nothing.
+        wrong: those that are asked for another target.
+        prompts: tokens without a label that are asked for one.
+        padding: slots of padding that are asked for a target.
+        picked: lost ones that are asked in another batch.
+        aside: slots without a label that the loss depends on, and that are asked for nothing.
+    """
+
+    labels: int
+    lost: int
+    wrong: int
+    prompts: int
+    padding: int
+    picked: int
+    aside: int
+
+
+def _count_labels(loss: Loss, labeled: np.ndarray, elsewhere: np.ndarray) -> _LabelCounts:
+    """Count what a loss does with labels.
+
+    Args:
+        labeled: the slots that have a label.
+        elsewhere: the keys of slots that are asked in other batches.
+    """
+    predicted = loss.predicted
+    missing = labeled & ~predicted
+    has_token_ahead = loss.ahead(loss.token, loss.shift) != IGNORED
+    is_other_target = predicted & labeled & (loss.expected_target != loss.target)
+    return _LabelCounts(
+        labels=int(labeled.sum()),
+        lost=int(missing.sum()),
+        wrong=int(is_other_target.sum()) if loss.known else 0,
+        prompts=int((predicted & has_token_ahead & ~labeled).sum()),
+        padding=int(predicted[loss.checked.padding].sum()),
+        picked=int((missing & loss.carried & np.isin(loss.key, elsewhere)).sum()),
+        aside=int((loss.touched & ~predicted & ~labeled).sum()),
+    )
+
+
+def _labels_in_words(loss: Loss, counts: _LabelCounts) -> str:
+    """Say what a loss does with labels."""
+    evidence = (
+        f"Of {counts.labels} labels {counts.lost} are lost and {counts.wrong} are others; {counts.prompts} tokens "
+        f"without a label and {counts.padding} slots of padding are predicted. "
+    )
+    evidence += (
+        f"A token is asked for {SHIFTS[loss.shift]}." if loss.known else "What a token is asked for is unknown."
+    )
+    if counts.picked:
+        evidence += f" Of those that are lost {counts.picked} are there in other batches of the same sequences."
+    if counts.aside:
+        evidence += f" The loss depends on the scores of {counts.aside} slots without a label besides."
+    return evidence
+
+
+def _wrong_place(loss: Loss, labeled: np.ndarray, counts: _LabelCounts, is_misplaced: bool) -> str | None:
+    """Name the first cause for which labels are asked for at a wrong slot, or at none; None if there is none.
+
+    Args:
+        is_misplaced: whether a column of the data lies beside its tokens.
+    """
+    shift = loss.shift
+    lasts = [piece.slots[labeled[piece.slots]][-1] for piece in loss.pieces if labeled[piece.slots].any()]
+    lost_lasts = int((~loss.predicted[lasts]).sum())
+    return _first(
+        {
+            "ahead": shift == 1 and not loss.checked.causal and loss.known,
+            "shifted twice": shift == 2,
+            "not shifted": shift == 0 and loss.checked.causal and loss.known,
+            "shifted back": shift == -1,
+            "last label": counts.lost and lost_lasts == counts.lost == len(loss.pieces),
+            "misplaced column": counts.picked and is_misplaced,
+            "picked": counts.picked,
+            "labels": counts.wrong,
+        }
+    )
+
+
+def _asked_besides(loss: Loss, counts: _LabelCounts) -> str | None:
+    """Name the first cause for which slots without a label are asked; None if there is none."""
+    return _first(
+        {
+            "prompts": counts.prompts and loss.known,
+            "trained padding": counts.padding > len(loss.pieces),  # one after each sequence is an end token
+            "prompts besides": counts.prompts and loss.data_has_labels and not loss.known,
+            "aside": counts.aside,
+        }
+    )
 
 
 def _first(names: Mapping[str, object]) -> str | None:
@@ -197,11 +277,14 @@ def _learns_from_others(weighing: Weighing) -> bool:
         return False
     for piece in loss.pieces:
         flat = labels.flatten().clone()
-        asked = piece.slots[(flat[piece.slots] != IGNORED).cpu().numpy()]
-        flat[asked] = flat[asked].roll(1)
+        label_slots = piece.slots[(flat[piece.slots] != IGNORED).cpu().numpy()]
+        flat[label_slots] = flat[label_slots].roll(1)
         pull = Loss(checked, {**checked.batch, "labels": flat.view_as(labels)}, loss.pieces).pull
-        others = np.delete(np.arange(labels.numel()), piece.slots)
-        if pull is not None and (pull - loss.pull)[others].norm() > weighing.limit * loss.pull[others].norm():
+        other_slots = np.delete(np.arange(labels.numel()), piece.slots)
+        if (
+            pull is not None
+            and (pull - loss.pull)[other_slots].norm() > weighing.limit * loss.pull[other_slots].norm()
+        ):
             return True
     return False
 
@@ -209,18 +292,19 @@ def _learns_from_others(weighing: Weighing) -> bool:
 def _within_rows(weighing: Weighing) -> bool:
     """Return True if what bypasses the scores depends on other sequences of its row, and on no other row."""
     checked, loss = weighing.checked, weighing.whole.loss
-    rows, depends = checked.rows, {True: False, False: False}
+    rows, depends = checked.row_of, {True: False, False: False}
     if len(checked.owner) == 1:
         return _within_one_row(weighing)
     if len(set(rows.tolist())) < 2 or loss.aside is None:
         return False
     for piece, row in zip(checked.pieces, rows, strict=True):
         moved = Loss(checked, checked.moved(checked.batch, piece.slots), checked.pieces).aside
-        for other, its in zip(checked.pieces, rows, strict=True):
-            if other is piece or moved is None:
+        for other_piece, other_row in zip(checked.pieces, rows, strict=True):
+            if other_piece is piece or moved is None:
                 continue
-            mine, before = moved[other.slots], loss.aside[other.slots]
-            depends[bool(its == row)] |= bool((mine - before).norm() > 10 * weighing.limit * before.norm())
+            gradients = loss.aside[other_piece.slots]
+            change = (moved[other_piece.slots] - gradients).norm()
+            depends[bool(other_row == row)] |= bool(change > 10 * weighing.limit * gradients.norm())
     return depends[True] and not depends[False]
 
 
@@ -229,37 +313,40 @@ def _within_one_row(weighing: Weighing) -> bool:
     checked, loss = weighing.checked, weighing.whole.loss
     slots = np.arange(checked.ids.numel())
     moved = checked.moved(checked.batch, slots)
-    below = [checked.called.runs(_stacked(checked.batch, other)) for other in (checked.batch, moved)]
-    if loss.aside is None or None in below or moved["input_ids"].equal(checked.ids):
+    doubled = _stacked(checked.batch, checked.batch)
+    above_moved = _stacked(checked.batch, moved)
+    calls = [checked.called.runs(batch) for batch in (doubled, above_moved)]
+    if loss.aside is None or None in calls or moved["input_ids"].equal(checked.ids):
         return False
-    first, second = (Loss(checked, _stacked(checked.batch, other), checked.pieces).aside
-                     for other in (checked.batch, moved))  # fmt: skip
-    if first is None or second is None:
+    in_doubled = Loss(checked, doubled, checked.pieces).aside
+    in_above_moved = Loss(checked, above_moved, checked.pieces).aside
+    if in_doubled is None or in_above_moved is None:
         return False
-    first, second = first[slots], second[slots]  # of the upper row
-    return bool((second - first).norm() <= 10 * weighing.limit * first.norm())
+    gradients = in_doubled[slots]  # of the upper row
+    change = in_above_moved[slots] - gradients
+    return bool(change.norm() <= 10 * weighing.limit * gradients.norm())
 
 
-def _stacked(batch: dict, other: dict) -> dict:
+def _stacked(batch: dict, lower_batch: dict) -> dict:
     """Join two batches of one row to one of two; fields without rows are taken from the first."""
     ids = batch["input_ids"]
     by_row = [name for name, value in batch.items() if has_slots(value, ids) or is_mask(value, ids)]
-    return batch | {name: torch.cat([batch[name], other[name]]) for name in by_row if batch[name].dim() > 1}
+    return batch | {name: torch.cat([batch[name], lower_batch[name]]) for name in by_row if batch[name].dim() > 1}
 
 
-def _parameters_apart(weighing: Weighing) -> float:
+def _parameter_distance(weighing: Weighing) -> float:
     """Compare the gradient of the parameters with the sequences' own, weighted; relative to its size."""
     checked, whole = weighing.checked, weighing.whole
     parameters = [p for p in checked.called.module.parameters() if p.requires_grad]
     units = {checked.unit_of[piece.sequence] for piece in whole.loss.pieces}
-    if len(whole.loss.pieces) != len(checked.few):  # a sequence is there twice, or in pieces
+    if len(whole.loss.pieces) != len(checked.sequences):  # a sequence is there twice, or in pieces
         return 0.0
     if not parameters or checked.called.share_rows or checked.changes_tokens or units != whole.weight.keys():
         return 0.0
-    together = checked.called.parameter_slope(checked.batch, parameters)
-    made = sum(weight * checked.called.parameter_slope(whole.alone[unit].batch, parameters)
+    packed_gradient = checked.called.parameter_slope(checked.batch, parameters)
+    sum_of_unpacked = sum(weight * checked.called.parameter_slope(whole.unpacked_losses[unit].batch, parameters)
                for unit, weight in whole.weight.items())  # fmt: skip
-    return float((together - made).norm() / together.norm().clamp(min=1e-300))
+    return float((packed_gradient - sum_of_unpacked).norm() / packed_gradient.norm().clamp(min=1e-300))
 
 
 def _mean(weighing: Weighing, spoiled: bool, leaks: bool, spoiled_heads: bool) -> Finding:
@@ -270,70 +357,106 @@ def _mean(weighing: Weighing, spoiled: bool, leaks: bool, spoiled_heads: bool) -
         leaks: whether sequences see others.
         spoiled_heads: whether targets of further heads are wrong.
     """
-    checked, wanted = weighing.checked, weighing.wanted
-    fitting = list(dict.fromkeys(name for name, _ in weighing.fitting))
+    checked = weighing.checked
     if max(checked.loss_noise) > 256 * checked.rounding:
         return Finding("mean", INCONCLUSIVE, "The loss of one batch is another one each time: see determinism.")
-    same = not checked.differing() and not checked.differing_elsewhere
-    clean = not leaks and same and max(checked.noise) <= 256 * checked.rounding
-    certain = all(batch.loss.certain for batch in weighing.batches)
-    by = "gradients" if weighing.by_gradient else "losses"
-    evidence = f"In {len(weighing.batches)} batches of {len(checked.few)} sequences {by} fit "
-    evidence += f"{' or '.join(_WORDS.get(name, f'a {name}') for name in fitting) or 'none of the known means'}"
-    if weighing.by_gradient:
-        weights = list(weighing.whole.weight.values())
-        evidence += f"; together sequences weigh {min(weights):.3g} to {max(weights):.3g} of what they weigh alone"
-    off = max((distance for batch in weighing.batches for distance in batch.off.values()), default=0.0)
+    outputs_agree = not checked.differing() and not checked.differing_elsewhere
+    clean = not leaks and outputs_agree and max(checked.noise) <= 256 * checked.rounding
+    fitting = list(dict.fromkeys(name for name, _ in weighing.fitting))
+    deviation = max((distance for batch in weighing.batches for distance in batch.deviation.values()), default=0.0)
+    evidence = _rules_that_fit(weighing, fitting)
     weightless = [unit for unit, weight in weighing.whole.weight.items() if abs(weight) < 1e-6]
     if weightless and clean:
         count, of_all = len(weightless), len(weighing.whole.weight)
         return Finding.failed("mean", f"{evidence}.", "weightless", count=count, of_all=of_all)
     if not fitting or fitting[0] in FAULTS:
-        if not clean and not (weighing.by_gradient and certain):
-            return Finding("mean", INCONCLUSIVE, f"{evidence}; the outputs of sequences differ too.")
-        if spoiled and not fitting:
-            return Finding("mean", INCONCLUSIVE, f"{evidence}; other slots are asked than there are labels for.")
-        name = next(iter(fitting), "company")
-        if name == "company" and clean and off > _OTHERWISE and not checked.called.share_rows:
-            evidence += f". Their gradients change by {off:.2g} besides their size"
-            return _of_two_parts(weighing, evidence) or _asked_otherwise(weighing, evidence)
-        names = name if name in ("pack mean", "slot mean", "company") else "scaled"
-        names = "parts" if names == "company" and checked.called.share_rows else names
-        return Finding.failed("mean", f"{evidence}.", names, how=name)
-    if clean and not spoiled and off > weighing.limit:
-        evidence += f". Their gradients differ by {off:.2g} besides"
-        through = weighing.whole.off_through
-        if _learns_from_others(weighing):
-            return Finding.failed("mean", f"{evidence}, and with the labels of another sequence.", "other labels")
-        if any(checked.differing_in(alone.batch) for alone in weighing.whole.alone.values()):
-            evidence += ": a sequence has other outputs in a later batch of its own"
-            return Finding.failed("mean", f"{evidence}.", "later batch")
-        loss = weighing.whole.loss
-        if loss.certain and loss.value and loss.beside < 3e-6:
-            return Finding.failed("mean", f"{evidence}: the loss agrees and its gradients do not.", "gradients alone")
-        if through is None or through <= weighing.limit:
-            if spoiled_heads:
-                return Finding("mean", INCONCLUSIVE, f"{evidence}: see further heads.")
-            if rules := rules_of_heads(weighing):
-                return _mean_of_heads(evidence, rules)
-            rule = weighing.aside_rule
-            if rule in FAULTS:
-                evidence += f": a part of the loss that does not pass through the scores is a {rule}"
-                return Finding.failed("mean", f"{evidence}.", "aside mean", how=rule)
-            if rule is not None:
-                by = _WORDS[rule] + " of its own" * (rule != "own")
-                evidence += f": a part of the loss that does not pass through the scores is {by}"
-                return Finding("mean", PASSED, f"{evidence}.")
-            if _within_rows(weighing):
-                return Finding.failed("mean", f"{evidence}.", "row balance")
-            share = f"{loss.beside:.2g} of the loss" if loss.certain and loss.value else "a part of the loss"
-            evidence += f": {share} does not pass through the scores and depends on what shares a batch, as a loss "
-            return Finding("mean", INCONCLUSIVE, f"{evidence}that balances experts does by design.")
+        return _no_right_mean(weighing, evidence, fitting, deviation, spoiled, clean)
+    if clean and not spoiled and deviation > weighing.limit:
+        return _more_than_size(
+            weighing, f"{evidence}. Their gradients differ by {deviation:.2g} besides", spoiled_heads
+        )
+    if weighing.reduction is not None and weighing.reduction not in fitting:
+        actual = _WORDS[fitting[0]]
+        return Finding.failed("mean", f"{evidence}.", "other mean", found=actual, wanted=weighing.reduction)
+    if clean and not spoiled and weighing.by_gradient:
+        distance = _parameter_distance(weighing)
+        if distance > 10 * weighing.limit:
+            evidence += f". The loss agrees and its gradients do not: those of parameters differ by {distance:.2g}"
+            return Finding.failed("mean", f"{evidence}.", "gradients alone")
+    both_fit = weighing.reduction is not None and {"token", "sequence"} <= set(fitting)
+    return Finding("mean", INCONCLUSIVE if both_fit else PASSED, f"{evidence}.")
+
+
+def _rules_that_fit(weighing: Weighing, fitting: list[str]) -> str:
+    """Say which means fit the gradients, or the losses, and what sequences weigh."""
+    kind = "gradients" if weighing.by_gradient else "losses"
+    means = " or ".join(_WORDS.get(name, f"a {name}") for name in fitting) or "none of the known means"
+    evidence = f"In {len(weighing.batches)} batches of {len(weighing.checked.sequences)} sequences {kind} fit {means}"
+    if weighing.by_gradient:
+        weights = list(weighing.whole.weight.values())
+        evidence += f"; together sequences weigh {min(weights):.3g} to {max(weights):.3g} of what they weigh alone"
+    return evidence
+
+
+def _no_right_mean(
+    weighing: Weighing, evidence: str, fitting: list[str], deviation: float, spoiled: bool, clean: bool
+) -> Finding:
+    """Answer where no rule fits what sequences weigh, or only the rule of a fault.
+
+    Args:
+        deviation: how far the gradient of a sequence in a batch is from a multiple of that alone.
+        clean: whether sequences have the same outputs in a pack as alone.
+    """
+    share_rows = weighing.checked.called.share_rows
+    certain = all(batch.loss.certain for batch in weighing.batches)
+    if not clean and not (weighing.by_gradient and certain):
+        return Finding("mean", INCONCLUSIVE, f"{evidence}; the outputs of sequences differ too.")
+    if spoiled and not fitting:
+        return Finding("mean", INCONCLUSIVE, f"{evidence}; other slots are asked than there are labels for.")
+    if fitting:
+        name = fitting[0]
+        cause = name if name in ("pack mean", "slot mean") else "scaled"
+        return Finding.failed("mean", f"{evidence}.", cause, how=name)
+    if clean and deviation > _OTHERWISE and not share_rows:
+        evidence += f". Their gradients change by {deviation:.2g} besides their size"
+        return _of_two_parts(weighing, evidence) or _asked_otherwise(weighing, evidence)
+    return Finding.failed("mean", f"{evidence}.", "parts" if share_rows else "company", how="company")
+
+
+def _more_than_size(weighing: Weighing, evidence: str, spoiled_heads: bool) -> Finding:
+    """Answer where a rule fits what sequences weigh, and their gradients change in more than their size."""
+    checked, loss = weighing.checked, weighing.whole.loss
+    through_scores = weighing.whole.deviation_through_scores
+    if any(checked.differing_in(unpacked_loss.batch) for unpacked_loss in weighing.whole.unpacked_losses.values()):
+        evidence += ": a sequence has other outputs in a later batch of its own"
+        return Finding.failed("mean", f"{evidence}.", "later batch")
+    if loss.certain and loss.value and loss.beside < 3e-6:
+        return Finding.failed("mean", f"{evidence}: the loss agrees and its gradients do not.", "gradients alone")
+    if _learns_from_others(weighing):
+        return Finding.failed("mean", f"{evidence}, and with the labels of another sequence.", "other labels")
+    if through_scores is not None and through_scores > weighing.limit:
         return _asked_otherwise(weighing, evidence)
-    if wanted is not None and wanted not in fitting:
-        return Finding.failed("mean", f"{evidence}.", "other mean", found=_WORDS[fitting[0]], wanted=wanted)
-    if clean and not spoiled and weighing.by_gradient and (apart := _parameters_apart(weighing)) > 10 * weighing.limit:
-        evidence += f". The loss agrees and its gradients do not: those of parameters differ by {apart:.2g}"
-        return Finding.failed("mean", f"{evidence}.", "gradients alone")
-    alike = wanted is not None and {"token", "sequence"} <= set(fitting)
-    return Finding("mean", INCONCLUSIVE if alike else PASSED, f"{evidence}.")
+    return _besides_the_scores(weighing, evidence, spoiled_heads)
+
+
+def _besides_the_scores(weighing: Weighing, evidence: str, spoiled_heads: bool) -> Finding:
+    """Answer where only what does not pass through the scores changes in more than its size."""
+    loss = weighing.whole.loss
+    if spoiled_heads:
+        return Finding("mean", INCONCLUSIVE, f"{evidence}: see further heads.")
+    if rules := rules_of_heads(weighing):
+        return _mean_of_heads(evidence, rules)
+    rule = weighing.aside_rule
+    if rule in FAULTS:
+        evidence += f": a part of the loss that does not pass through the scores is a {rule}"
+        return Finding.failed("mean", f"{evidence}.", "aside mean", how=rule)
+    if rule is not None:
+        mean = _WORDS[rule] + " of its own" * (rule != "own")
+        return Finding(
+            "mean", PASSED, f"{evidence}: a part of the loss that does not pass through the scores is {mean}."
+        )
+    if _within_rows(weighing):
+        return Finding.failed("mean", f"{evidence}.", "row balance")
+    share = f"{loss.beside:.2g} of the loss" if loss.certain and loss.value else "a part of the loss"
+    evidence += f": {share} does not pass through the scores and depends on what shares a batch, as a loss that "
+    return Finding("mean", INCONCLUSIVE, f"{evidence}balances experts does by design.")

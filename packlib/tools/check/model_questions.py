@@ -6,176 +6,218 @@ import numpy as np
 import torch
 
 from packlib.tools.check.called_model import EXACT
-from packlib.tools.check.causes import Why, additive, document_mask
+from packlib.tools.check.causes import Diagnosis, additive, document_mask
 from packlib.tools.check.collated_batch import CheckedBatch, found_in
 from packlib.tools.check.findings import FAILED, INCONCLUSIVE, NOT_ASKED, PASSED, Finding
 from packlib.tools.check.locating import MASK, POSITIONS, Piece, has_slots, is_mask, restarting
 
+_MIXING = {"rows", "mixed", "state", "convolution", "counted", "ids before"}  # causes that may take in padding as well
+
 
 def determinism(checked: CheckedBatch) -> Finding:
-    (same, other), (loss, other_loss) = checked.noise, checked.loss_noise
+    """Find out if two calls with one batch give the same, with one seed and with another."""
+    rounding = 256 * checked.rounding
+    same_seed, other_seed = checked.noise
+    loss_same_seed, loss_other_seed = checked.loss_noise
     evidence = (
-        f"Two calls with one batch differ by {same:.2g} of the outputs with one seed, by {other:.2g} with another."
+        f"Two calls with one batch differ by {same_seed:.2g} of the outputs with one seed, "
+        f"by {other_seed:.2g} with another."
     )
-    if max(loss, other_loss) > max(same, other, 256 * checked.rounding):
-        evidence += f" Their losses differ by {loss:.2g} and {other_loss:.2g}."
-    if max(same, other, loss, other_loss) <= 256 * checked.rounding:
-        if checked.moved_by_calls > checked.limit:
-            apart = f"{checked.moved_by_calls:.2g}"
-            evidence += f" A short batch gets other outputs after a longer one than before it, by {apart}."
-            return Finding.failed("determinism", evidence, "kept from another")
-        return Finding("determinism", PASSED, evidence)
-    return Finding.failed("determinism", evidence, "kept" if max(same, loss) > 256 * checked.rounding else "dropout")
+    if max(loss_same_seed, loss_other_seed) > max(same_seed, other_seed, rounding):
+        evidence += f" Their losses differ by {loss_same_seed:.2g} and {loss_other_seed:.2g}."
+    if max(same_seed, loss_same_seed) > rounding:
+        return Finding.failed("determinism", evidence, "kept")
+    if max(other_seed, loss_other_seed) > rounding:
+        return Finding.failed("determinism", evidence, "dropout")
+    if checked.moved_by_calls > checked.limit:
+        change = f"{checked.moved_by_calls:.2g}"
+        evidence += f" A short batch gets other outputs after a longer one than before it, by {change}."
+        return Finding.failed("determinism", evidence, "kept from another")
+    return Finding("determinism", PASSED, evidence)
 
 
-def tokens(checked: CheckedBatch, asked: np.ndarray) -> Finding:
+def tokens(checked: CheckedBatch, concerned: np.ndarray) -> Finding:
     """Find out if the collator keeps the tokens of all sequences, and of few.
 
     Args:
-        asked: shape (N,), the slots that the loss asks for, or asks.
+        concerned: shape (N,), the slots that the loss asks for, or asks.
     """
-    said, last = dict[str, str](), False
-    for rows in (checked.given, checked.few):
+    faults = dict[str, str]()  # what is said of the first sequence with each fault, by the name of the cause
+    last_is_lost = False
+    for rows in (checked.all_sequences, checked.sequences):
         batch = checked.collate(rows)
         pieces = found_in(batch, rows)
-        aims = batch.get("labels") if has_slots(batch.get("labels"), batch["input_ids"]) else None
-        for index, row in enumerate(rows):
-            mine = [piece.offsets for piece in pieces if piece.sequence == index]
-            held = np.bincount(np.concatenate([np.empty(0, int), *mine]), minlength=len(row["input_ids"]))
-            whole = next((piece for piece in pieces if piece.sequence == index and len(mine) == 1), None)
-            if whole is not None and aims is not None and held[:-1].all() and not held[-1]:
-                # labels that are shifted beforehand: the last token is a target alone
-                aim = int(aims.flatten()[int(whole.slots[-1])])
-                held[-1] = aim in (row["input_ids"][-1], row.get("labels", row["input_ids"])[-1])
-            kind = "lost" if not mine else "short" if not held.all() else "twice" if held.max() > 1 else "cut"
-            if kind != "cut" or len(mine) > 1:
-                text = (
-                    f"of {len(rows)} sequences, number {index} with {len(held)} tokens has {(held == 0).sum()} in no "
-                )
-                said.setdefault(kind, text + f"pack and {(held > 1).sum()} twice, in {len(mine)} pieces")
-                last |= kind == "lost" and index == len(rows) - 1
+        for number, row in enumerate(rows):
+            pieces_of_row = [piece for piece in pieces if piece.sequence == number]
+            times_held = _times_held(batch, row, pieces_of_row)
+            fault = _fault_of(times_held, len(pieces_of_row))
+            if fault is not None:
+                evidence = f"of {len(rows)} sequences, number {number} with {len(times_held)} tokens has "
+                evidence += f"{(times_held == 0).sum()} in no pack and {(times_held > 1).sum()} twice, "
+                evidence += f"in {len(pieces_of_row)} pieces"
+                faults.setdefault(fault, evidence)
+                last_is_lost |= fault == "lost" and number == len(rows) - 1
     if stale := _not_given(checked):
-        said["stale"] = f"the batch of {len(checked.parts[1])} sequences holds {stale} others"
-    count, token, where = _added(checked, asked)
+        faults["stale"] = f"the batch of {len(checked.parts[1])} sequences holds {stale} others"
+    count, token, place = _added(checked, concerned)
     if count:
-        said["added"] = f"{count} slots hold the token {token} {where} of a sequence, and no sequence has it there"
-    if said:
-        evidence = f"{'; '.join(said.values()).capitalize()}."
-        which = "the last one" if last else "in no batch"
-        return Finding.failed("tokens", evidence, said, which=which, count=count, token=token, where=where)
-    count = sum(len(row["input_ids"]) for row in checked.given)
-    return Finding("tokens", PASSED, f"All {count} tokens of {len(checked.given)} sequences are there once.")
+        faults["added"] = f"{count} slots hold the token {token} {place} of a sequence, and no sequence has it there"
+    if faults:
+        evidence = f"{'; '.join(faults.values()).capitalize()}."
+        which = "the last one" if last_is_lost else "in no batch"
+        return Finding.failed("tokens", evidence, faults, which=which, count=count, token=token, where=place)
+    count = sum(len(row["input_ids"]) for row in checked.all_sequences)
+    return Finding("tokens", PASSED, f"All {count} tokens of {len(checked.all_sequences)} sequences are there once.")
+
+
+def _times_held(batch: dict, row: dict, pieces: list[Piece]) -> np.ndarray:
+    """Count how many times a batch has each token of a sequence, in these pieces of it; shape (tokens,)."""
+    offsets = [np.empty(0, int), *(piece.offsets for piece in pieces)]
+    times_held = np.bincount(np.concatenate(offsets), minlength=len(row["input_ids"]))
+    has_labels = has_slots(batch.get("labels"), batch["input_ids"])
+    if len(pieces) == 1 and has_labels and times_held[:-1].all() and not times_held[-1]:
+        # labels that are shifted beforehand: the last token is a target alone
+        label = int(batch["labels"].flatten()[int(pieces[0].slots[-1])])
+        times_held[-1] = label in (row["input_ids"][-1], row.get("labels", row["input_ids"])[-1])
+    return times_held
+
+
+def _fault_of(times_held: np.ndarray, piece_count: int) -> str | None:
+    """Name what is wrong with a sequence whose tokens a batch has so many times, in so many pieces; None if nothing."""
+    if piece_count == 0:
+        return "lost"
+    if not times_held.all():
+        return "short"
+    if times_held.max() > 1:
+        return "twice"
+    return "cut" if piece_count > 1 else None
 
 
 def _not_given(checked: CheckedBatch) -> int:
     """Count the sequences of a batch that are not among those that it was asked for."""
-    few = checked.parts[1]
-    found = found_in(checked.collate(few), checked.few)
-    whole = [checked.few[piece.sequence] for piece in found if len(piece.slots) >= 4]
-    return sum(not any(row is one for one in few) for row in whole)
+    sequences = checked.parts[1]
+    pieces = found_in(checked.collate(sequences), checked.sequences)
+    rows = [checked.sequences[piece.sequence] for piece in pieces if len(piece.slots) >= 4]
+    return sum(not any(row is sequence for sequence in sequences) for row in rows)
 
 
-def _added(checked: CheckedBatch, asked: np.ndarray) -> tuple[int, int, str]:
+def _added(checked: CheckedBatch, concerned: np.ndarray) -> tuple[int, int, str]:
     """Find tokens of no sequence next to each sequence that count for something: how many, which, and where."""
-    owner, ids, width = checked.owner.ravel(), checked.ids.flatten().cpu().numpy(), checked.ids.shape[-1]
-    used = asked if checked.own_slopes is None else asked | (checked.own_slopes > EXACT).any(0)
-    for where, beside in (("before the first", -1), ("after the last", 1)):
-        slots = np.array([piece.slots[0 if beside < 0 else -1] for piece in checked.pieces]) + beside
-        if (slots // width != (slots - beside) // width).any() or (owner[slots] >= 0).any() or not used[slots].any():
+    owner = checked.owner.ravel()
+    ids = checked.ids.flatten().cpu().numpy()
+    width = checked.ids.shape[-1]
+    has_effect = concerned if checked.own_slopes is None else concerned | (checked.own_slopes > EXACT).any(0)
+    for place, direction in (("before the first", -1), ("after the last", 1)):
+        slots = np.array([piece.slots[0 if direction < 0 else -1] for piece in checked.pieces]) + direction
+        is_in_another_row = slots // width != (slots - direction) // width
+        if is_in_another_row.any() or (owner[slots] >= 0).any() or not has_effect[slots].any():
             continue
-        beyond = slots + beside  # padding goes on
-        more = (beyond // width == slots // width) & (np.take(ids, beyond, mode="clip") == ids[slots])
-        if len(set(ids[slots].tolist())) == 1 and more.mean() < 0.5:
-            return len(slots), int(ids[slots[0]]), where
+        slots_beyond = slots + direction  # padding goes on
+        goes_on = (slots_beyond // width == slots // width) & (np.take(ids, slots_beyond, mode="clip") == ids[slots])
+        if len(set(ids[slots].tolist())) == 1 and goes_on.mean() < 0.5:
+            return len(slots), int(ids[slots[0]]), place
     return 0, 0, ""
 
 
-def isolation(checked: CheckedBatch, why: Why | None) -> Iterator[Finding]:
+def isolation(checked: CheckedBatch, diagnosis: Diagnosis | None) -> Iterator[Finding]:
     """Yield a finding on isolation from earlier sequences, and one on later sequences."""
-    shared = len(set(checked.rows.tolist())) < len(checked.pieces)
-    how = "changed tokens" if checked.own_slopes is None else "gradients and changed tokens"
-    for where in ("earlier", "later"):
-        question, leak = f"isolation from {where} sequences", checked.own_leak(where)
-        if leak is not None and why is not None:
+    shared = len(set(checked.row_of.tolist())) < len(checked.pieces)
+    method = "changed tokens" if checked.own_slopes is None else "gradients and changed tokens"
+    for relation in ("earlier", "later"):
+        question, leak = f"isolation from {relation} sequences", checked.own_leak(relation)
+        if leak is not None and diagnosis is not None:
             looks, sees = (checked.pieces[number].sequence for number in (leak.looks, leak.sees))
             evidence = f"Sequence {looks} depends on sequence {sees}, by a {leak.by} of {leak.strength:.2g}"
-            met = f"; they meet first in {why.place}" * bool(why.place)
-            yield Finding.failed(question, f"{evidence}{met}.", why.causes, name=why.name)
+            met = f"; they meet first in {diagnosis.place}" * bool(diagnosis.place)
+            yield Finding.failed(question, f"{evidence}{met}.", diagnosis.causes, name=diagnosis.name)
         elif shared:
-            yield Finding(question, PASSED, f"{len(checked.pieces)} sequences do not depend on one another, by {how}.")
+            yield Finding(
+                question, PASSED, f"{len(checked.pieces)} sequences do not depend on one another, by {method}."
+            )
         else:
-            count, few = len(checked.given), len(checked.few)
+            count, used_count = len(checked.all_sequences), len(checked.sequences)
             unasked = (
-                f"Your {count} sequences share rows, the {few} that were used do not: give shorter ones."
-                if checked.shape_of_all.together > 1
+                f"Your {count} sequences share rows, the {used_count} that were used do not: give shorter ones."
+                if checked.shape_of_all.most_in_a_row > 1
                 else f"No row holds two of your {count} sequences: give more, or shorter ones."
             )
             yield Finding(question, NOT_ASKED, unasked)
 
 
-def _lacks(checked: CheckedBatch, of_all: bool, what: str) -> str:
-    """Say why a question is not asked: a batch has no `what`.
+def _lacks(checked: CheckedBatch, of_all: bool, feature: str) -> str:
+    """Say why a question is not asked: a batch has no `feature`.
 
     Args:
         of_all: whether the batch of all sequences has it.
     """
     if of_all:
-        return f"Your {len(checked.given)} sequences make {what}, the {len(checked.few)} that were used make none."
-    return f"The batch of your {len(checked.given)} sequences has no {what}."
+        used_count = len(checked.sequences)
+        return (
+            f"Your {len(checked.all_sequences)} sequences make {feature}, the {used_count} that were used make none."
+        )
+    return f"The batch of your {len(checked.all_sequences)} sequences has no {feature}."
 
 
 def lacking(checked: CheckedBatch) -> Iterator[Finding]:
     """Yield a finding for each feature that faults need and the batch lacks: several rows, long sequences."""
     if len(checked.owner) < 2:
         yield Finding("several rows", NOT_ASKED, _lacks(checked, checked.shape_of_all.rows > 1, "second row"))
-    longest = max(len(row["input_ids"]) for row in checked.few)
+    longest = max(len(row["input_ids"]) for row in checked.sequences)
     if (window := checked.called.window) >= longest:
         evidence = f"The longest sequence that was used has {longest} tokens, and the model's window {window}"
-        more = ": raise max_tokens" if max(len(row["input_ids"]) for row in checked.given) > window else ""
-        yield Finding("windows", NOT_ASKED, f"{evidence}{more}.")
+        advice = ": raise max_tokens" if max(len(row["input_ids"]) for row in checked.all_sequences) > window else ""
+        yield Finding("windows", NOT_ASKED, f"{evidence}{advice}.")
 
 
-def padding(checked: CheckedBatch) -> Finding:
+def padding(checked: CheckedBatch, diagnosis: Diagnosis | None) -> Finding:
+    """Find out if tokens depend on padding."""
     slopes, slots = checked.own_slopes, checked.padding
     if not len(slots):
         return Finding("padding", NOT_ASKED, _lacks(checked, checked.shape_of_all.padding > 0, "padding"))
     if slopes is None:
-        change = checked.apart(checked.called(checked.moved(checked.batch, slots)).outputs, checked.seen.outputs)
-        by, strength, limit = "move", float(change[checked.owner.ravel() >= 0].max()), checked.limit
+        change = checked.distance(checked.called(checked.moved(checked.batch, slots)).outputs, checked.call.outputs)
+        kind = "move"
+        strength = float(change[checked.owner.ravel() >= 0].max())
+        limit = checked.limit
     else:
-        by, strength, limit = "gradient", float(slopes[:, slots].max()), EXACT
-    evidence = f"Tokens depend on the {len(slots)} slots of padding by a {by} of {strength:.2g}."
+        kind = "gradient"
+        strength = float(slopes[:, slots].max())
+        limit = EXACT
+    evidence = f"Tokens depend on the {len(slots)} slots of padding by a {kind} of {strength:.2g}."
     if strength <= limit:
         return Finding("padding", PASSED, evidence)
-    return Finding.failed("padding", evidence, "nan" if np.isnan(strength) else "padding")
+    if np.isnan(strength):
+        return Finding.failed("padding", evidence, "nan")
+    is_mixed = diagnosis is not None and not _MIXING.isdisjoint(diagnosis.causes)
+    return Finding.failed("padding", evidence, "padding mixed" if is_mixed else "padding")
 
 
-def positions(checked: CheckedBatch, why: Why | None) -> Finding:
+def positions(checked: CheckedBatch, diagnosis: Diagnosis | None) -> Finding:
     if max(checked.noise) > 0.1:
         evidence = f"Calls that should be the same differ by {max(checked.noise):.2g}."
         return Finding("positions", INCONCLUSIVE, evidence)
     if (worst := _of_images(checked)) > checked.limit:
         evidence = f"With the positions that the model makes for its images, a sequence alone differs by {worst:.2g}."
         return Finding.failed("positions", evidence, "image positions")
-    if checked.illustrated and not why and (differing := checked.differing()):
+    if checked.illustrated and not diagnosis and (differing := checked.differing()):
         return _beside_images(checked, differing)
     if POSITIONS in checked.blamed or (not checked.bare and _uneven(checked)):
         return _wrong_positions(checked)
-    batch = why.cured if why else checked.batch
+    batch = diagnosis.cured if diagnosis else checked.batch
     if batch is None:
         return Finding("positions", INCONCLUSIVE, "Sequences see others, and no change of the batch stops it.")
-    if checked.bare and POSITIONS in checked.batch and (why or not checked.late_alone):
+    if checked.bare and POSITIONS in checked.batch and (diagnosis or not checked.only_later_pieces_differ):
         return Finding("positions", PASSED, "Each sequence alone is the same with the position_ids of the batch.")
-    given = {name: value for name, value in batch.items() if name != POSITIONS or name in checked.batch}
-    differing = checked.differing(given)
+    fields = {name: value for name, value in batch.items() if name != POSITIONS or name in checked.batch}
+    differing = checked.differing(fields)
     evidence = f"{len(differing)} of {len(checked.pieces)} sequences differ from what they are alone"
     if not differing:
         unknown = "; where they begin is unknown, as the model takes no tokens by themselves"
         return Finding("positions", PASSED, f"{evidence}{unknown * (not checked.bare)}.")
-    if not checked.differing({**given, POSITIONS: restarting(checked.ids, checked.pieces, checked.start or 0)}):
+    if not checked.differing({**fields, POSITIONS: restarting(checked.ids, checked.pieces, checked.start or 0)}):
         evidence += f", by {max(differing.values()):.2g}, and none with position_ids that restart."
         return Finding.failed("positions", evidence, "positions run on")
-    if checked.late_alone:
+    if checked.only_later_pieces_differ:
         return Finding.failed("positions", f"{evidence}, and none that begins a row.", "own positions")
     return Finding("positions", INCONCLUSIVE, f"{evidence}, whatever position_ids they get.")
 
@@ -183,14 +225,17 @@ def positions(checked: CheckedBatch, why: Why | None) -> Finding:
 def _of_images(checked: CheckedBatch) -> float:
     """Compare a sequence with images, alone, with itself and the model's own positions; 0 if it makes none."""
     worst = 0.0
-    for alone in checked.alone if checked.illustrated else []:
-        if alone is None or POSITIONS not in alone.batch or alone.batch["input_ids"].numel() != len(alone.slots):
+    for unpacked in checked.unpacked if checked.illustrated else []:
+        if unpacked is None or POSITIONS not in unpacked.batch:
             continue
-        marks = checked.called.kinds(alone.batch["input_ids"])
-        rest = {name: value for name, value in alone.batch.items() if name not in (POSITIONS, MASK)}
-        for batch in ({**rest, "mm_token_type_ids": marks}, rest):  # which some models read to make positions
-            if (seen := checked.called.runs(batch)) is not None:
-                worst = max(worst, checked.apart(seen.outputs[alone.slots], alone.outputs).max().item())
+        if unpacked.batch["input_ids"].numel() != len(unpacked.slots):
+            continue
+        marks = checked.called.kinds(unpacked.batch["input_ids"])
+        other_fields = {name: value for name, value in unpacked.batch.items() if name not in (POSITIONS, MASK)}
+        with_marks = {**other_fields, "mm_token_type_ids": marks}  # which some models read to make positions
+        for batch in (with_marks, other_fields):
+            if (call := checked.called.runs(batch)) is not None:
+                worst = max(worst, checked.distance(call.outputs[unpacked.slots], unpacked.outputs).max().item())
                 break
     return worst
 
@@ -198,74 +243,81 @@ def _of_images(checked: CheckedBatch) -> float:
 def _beside_images(checked: CheckedBatch, differing: dict[int, float]) -> Finding:
     """Blame the positions of a pack with images if none differs with those that sequences have alone."""
     evidence = f"{len(differing)} of {len(checked.pieces)} sequences differ from what they are alone"
-    given = checked.batch.get(POSITIONS)
-    if isinstance(given, torch.Tensor) and given.shape[-1] == checked.ids.shape[-1]:
-        own = given.clone(memory_format=torch.contiguous_format)
-        flat = own.view(*own.shape[: own.dim() - checked.ids.dim()], -1)
-        for piece, alone in zip(checked.pieces, checked.alone, strict=True):
-            if alone is not None and POSITIONS in alone.batch:
-                places = alone.batch[POSITIONS]
-                flat[..., piece.slots] = places.reshape(*flat.shape[:-1], -1)[..., alone.slots]
-        if not checked.differing({**checked.batch, POSITIONS: own}):
+    positions = checked.batch.get(POSITIONS)
+    if isinstance(positions, torch.Tensor) and positions.shape[-1] == checked.ids.shape[-1]:
+        own_positions = positions.clone(memory_format=torch.contiguous_format)
+        flat = own_positions.view(*own_positions.shape[: own_positions.dim() - checked.ids.dim()], -1)
+        for piece, unpacked in zip(checked.pieces, checked.unpacked, strict=True):
+            if unpacked is not None and POSITIONS in unpacked.batch:
+                positions_alone = unpacked.batch[POSITIONS]
+                flat[..., piece.slots] = positions_alone.reshape(*flat.shape[:-1], -1)[..., unpacked.slots]
+        if not checked.differing({**checked.batch, POSITIONS: own_positions}):
             evidence += ", and none with the position_ids that the collator gives it alone."
             return Finding.failed("positions", evidence, "image positions")
     return Finding("positions", INCONCLUSIVE, f"{evidence}, whatever position_ids they get: see same as alone.")
 
 
-def _given(checked: CheckedBatch) -> list[np.ndarray]:
+def _positions_by_piece(checked: CheckedBatch) -> list[np.ndarray]:
     """Return the position_ids that the batch has for each piece; none if it has no one for each slot."""
-    given = checked.batch.get(POSITIONS)
-    if given is None or given.shape != checked.ids.shape:
+    positions = checked.batch.get(POSITIONS)
+    if positions is None or positions.shape != checked.ids.shape:
         return []
-    return [given.flatten()[piece.slots].cpu().numpy() for piece in checked.pieces]
+    return [positions.flatten()[piece.slots].cpu().numpy() for piece in checked.pieces]
 
 
 def _uneven(checked: CheckedBatch) -> bool:
     """Return True if positions do not go up by 1 in a sequence, and the model reads them."""
-    given = _given(checked)
-    if not any((np.diff(values) != 1).any() for values in given):
+    positions = _positions_by_piece(checked)
+    if not any((np.diff(values) != 1).any() for values in positions):
         return False
-    begin = int(given[0][0])
-    seen = checked.called.runs({**checked.batch, POSITIONS: restarting(checked.ids, checked.pieces, begin)})
-    return seen is None or not bool(checked.apart(seen.outputs, checked.seen.outputs).max() <= checked.limit)
+    begin = int(positions[0][0])
+    call = checked.called.runs({**checked.batch, POSITIONS: restarting(checked.ids, checked.pieces, begin)})
+    return call is None or not bool(checked.distance(call.outputs, checked.call.outputs).max() <= checked.limit)
 
 
 def _wrong_positions(checked: CheckedBatch) -> Finding:
-    given, own = _given(checked), checked.start
-    starts = np.array([values[0] for values in given])
+    positions = _positions_by_piece(checked)
+    own_start = checked.start
+    starts = np.array([values[0] for values in positions])
     columns = np.array([piece.slots[0] for piece in checked.pieces]) % checked.ids.shape[-1]
     evidence = f"They begin at {', '.join(map(str, starts))}"
     if POSITIONS in checked.blamed:
         number, distance = checked.blamed[POSITIONS]
-        evidence += f", and the model's own at {own}" * (own is not None) + ". With them, "
+        evidence += f", and the model's own at {own_start}" * (own_start is not None) + ". With them, "
         evidence += f"sequence {checked.pieces[number].sequence} alone differs by {distance:.2g}"
-    uneven = [(at, int(place)) for at, values in enumerate(given) for place in np.flatnonzero(np.diff(values) != 1)]
+    uneven = [
+        (number, int(place))
+        for number, values in enumerate(positions)
+        for place in np.flatnonzero(np.diff(values) != 1)
+    ]
     name = "first position"
     if uneven:
-        name, (at, place) = "uneven positions", uneven[0]
-        before, after = given[at][place : place + 2]
-        evidence += f". In sequence {checked.pieces[at].sequence} {after} comes after {before}"
-        again = [int(given[at][place]) + 1 for at, place in uneven if given[at][place + 1] == starts[at]]
-        if all((values == values[0]).all() for values in given):
+        name, (number, place) = "uneven positions", uneven[0]
+        position, next_position = positions[number][place : place + 2]
+        evidence += f". In sequence {checked.pieces[number].sequence} {next_position} comes after {position}"
+        restarts = [(number, place) for number, place in uneven if positions[number][place + 1] == starts[number]]
+        lengths = [int(positions[number][place]) + 1 for number, place in restarts]  # before positions begin again
+        overflows = not any(length & (length - 1) for length in lengths)  # small integers do at a power of 2
+        if all((values == values[0]).all() for values in positions):
             name = "constant positions"
-        elif len(again) == len(uneven) and any(length & (length - 1) for length in again):  # no integers that overflow
+        elif len(restarts) == len(uneven) and not overflows:
             name = "border inside"
     elif columns.any() and (starts - starts[0] == columns).all():
         name = "positions run on"
-    elif own is None or (starts == own).all():
+    elif own_start is None or (starts == own_start).all():
         name = "changed positions"
-    wrong = next((start for start in starts if start != own), starts[0])
-    return Finding.failed("positions", f"{evidence}.", name, given=wrong, own=own or 0)
+    wrong = next((start for start in starts if start != own_start), starts[0])
+    return Finding.failed("positions", f"{evidence}.", name, given=wrong, own=own_start or 0)
 
 
-def sameness(checked: CheckedBatch, why: Why | None) -> Finding:
+def sameness(checked: CheckedBatch, diagnosis: Diagnosis | None) -> Finding:
     """Find out if each sequence gets in the pack what it gets alone, for whatever reason."""
     question, differing = "same as alone", checked.differing()
-    if max(checked.noise) > 0.1 or None in checked.alone:
+    if max(checked.noise) > 0.1 or None in checked.unpacked:
         evidence = "The model takes no sequence alone, or gives it other outputs each time."
         return Finding(question, INCONCLUSIVE, evidence)
-    most = max(differing.values(), default=0.0)
-    evidence = f"{len(differing)} of {len(checked.pieces)} sequences differ, by {most:.2g} of the outputs; "
+    farthest = max(differing.values(), default=0.0)
+    evidence = f"{len(differing)} of {len(checked.pieces)} sequences differ, by {farthest:.2g} of the outputs; "
     evidence += f"what is below {checked.limit:.2g} is noise or rounding."
     if name := next((name for name in checked.blamed if name != POSITIONS), ""):
         about_mask = checked.bare and (name == MASK or is_mask(checked.batch[name], checked.ids))
@@ -273,29 +325,33 @@ def sameness(checked: CheckedBatch, why: Why | None) -> Finding:
         return Finding.failed(question, evidence, cause, name=name, window=window)
     if not differing:
         return _in_later_batches(checked, evidence)
-    if checked.illustrated and not why and _from_images_on(checked, differing):
+    if checked.illustrated and not diagnosis and _from_images_on(checked, differing):
         if _beside_images(checked, differing).verdict == FAILED:
             return Finding.failed(question, evidence, "above")
         return Finding.failed(question, evidence, "images")
     padded = checked.own_slopes is not None and checked.own_slopes[:, checked.padding].max(initial=0) > EXACT
-    above = why or padded or checked.late_alone or POSITIONS in checked.blamed
-    if above:
+    if diagnosis or padded or checked.only_later_pieces_differ or POSITIONS in checked.blamed:
         return Finding.failed(question, evidence, "above")
     if checked.exchanged:
         return Finding.failed(question, evidence, "exchanged", name=checked.exchanged)
     number = min(differing, key=lambda number: -len(checked.pieces[number].slots))
-    within = checked.seen_within(number)
-    if within is not None:
-        here, alone = within
-        hidden_here = bool(((here == 0) & (alone > EXACT)).any())  # a sharper softmax leaves more than 0
-        hidden_alone = bool(((alone == 0) & (here > EXACT)).any())
-        if hidden_here != hidden_alone:
-            in_pack, on_its_own = (f"{(own[0] > 0).sum()} and {(own[1] > 0).sum()}" for own in within)
+    dependence = checked.dependence_within(number)
+    if dependence is not None:
+        packed, unpacked = dependence
+        hidden_in_pack = bool(((packed == 0) & (unpacked > EXACT)).any())  # a sharper softmax leaves more than 0
+        hidden_alone = bool(((unpacked == 0) & (packed > EXACT)).any())
+        if hidden_in_pack != hidden_alone:
             tokens = len(checked.pieces[number].slots)
-            evidence += f" In the pack the first and the last of {tokens} tokens depend on {in_pack} of them, "
-            evidence += f"alone on {on_its_own}."
-            return Finding.failed(question, evidence, "sees less" if hidden_here else "sees more")
+            evidence += f" In the pack the first and the last of {tokens} tokens depend on {_counts(packed)} of them, "
+            evidence += f"alone on {_counts(unpacked)}."
+            return Finding.failed(question, evidence, "sees less" if hidden_in_pack else "sees more")
     return Finding.failed(question, evidence, "otherwise")
+
+
+def _counts(dependence: np.ndarray) -> str:
+    """Say on how many tokens the first and the last one depend."""
+    of_first, of_last = (dependence > 0).sum(1)
+    return f"{of_first} and {of_last}"
 
 
 def _in_later_batches(checked: CheckedBatch, evidence: str) -> Finding:
@@ -311,29 +367,34 @@ def _in_later_batches(checked: CheckedBatch, evidence: str) -> Finding:
 def _from_images_on(checked: CheckedBatch, differing: dict[int, float]) -> bool:
     """Return True if sequences differ from what they are alone at an image and behind it, and not before."""
     for number in differing:
-        piece, alone = checked.pieces[number], checked.alone[number]
-        held = np.isin(checked.ids.flatten()[piece.slots].cpu().numpy(), checked.called.keep)
-        apart = checked.apart(checked.seen.outputs[piece.slots], alone.outputs) > checked.limit  # type: ignore[union-attr]
-        if not held.any() or (checked.causal and apart[: int(held.argmax())].any()):
+        piece, unpacked = checked.pieces[number], checked.unpacked[number]
+        is_image = np.isin(checked.ids.flatten()[piece.slots].cpu().numpy(), checked.called.keep)
+        differs = checked.distance(checked.call.outputs[piece.slots], unpacked.outputs) > checked.limit  # type: ignore[union-attr]
+        if not is_image.any() or (checked.causal and differs[: int(is_image.argmax())].any()):
             return False
     return True
 
 
 def _mask_cause(checked: CheckedBatch, name: str) -> tuple[str, int]:
     """Name the change of its mask that makes a sequence what it is alone; and the window, if it is one."""
-    number, dtype = checked.blamed[name][0], checked.seen.outputs.dtype
-    piece, (alone, _, own) = checked.pieces[number], checked.alone[number]  # type: ignore[misc]
-    mask, length = checked.part_of(checked.batch[name], piece), len(piece.slots)
-    if not is_mask(mask, alone["input_ids"]):
+    dtype = checked.call.outputs.dtype
+    number, _ = checked.blamed[name]
+    piece = checked.pieces[number]
+    unpacked_batch, _, unpacked_outputs = checked.unpacked[number]  # type: ignore[misc]
+    length = len(piece.slots)
+    mask = checked.part_of(checked.batch[name], piece)
+    if not is_mask(mask, unpacked_batch["input_ids"]):
         return "hides", 0
-    whole = document_mask(alone["input_ids"], [Piece(0, np.arange(length), np.arange(length))], checked.causal)
-    back = (torch.arange(length)[:, None] - torch.arange(length)).abs().to(whole.device)
-    tried = [("transposed", 0, mask.transpose(-1, -2)), ("inside", 0, additive(whole, dtype))]
+    allowed = document_mask(
+        unpacked_batch["input_ids"], [Piece(0, np.arange(length), np.arange(length))], checked.causal
+    )
+    back = (torch.arange(length)[:, None] - torch.arange(length)).abs().to(allowed.device)
+    tried = [("transposed", 0, mask.transpose(-1, -2)), ("inside", 0, additive(allowed, dtype))]
     if mask.dtype == torch.bool:
         tried.insert(1, ("boolean", 0, additive(mask, dtype)))
-    tried += [("window", width, additive(whole & (back < width), dtype)) for width in range(1, length)]
-    for cause, width, other in tried:
-        seen = checked.called.runs({**alone, name: other})
-        if seen is not None and bool(checked.apart(seen.outputs, own).max() <= checked.limit):
+    tried += [("window", width, additive(allowed & (back < width), dtype)) for width in range(1, length)]
+    for cause, width, other_mask in tried:
+        call = checked.called.runs({**unpacked_batch, name: other_mask})
+        if call is not None and bool(checked.distance(call.outputs, unpacked_outputs).max() <= checked.limit):
             return cause, width
     return "windows", 0

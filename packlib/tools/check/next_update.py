@@ -10,10 +10,18 @@ from torch import Tensor, nn
 from packlib.tools.check.called_model import ranks, tensors
 from packlib.tools.check.collated_batch import CheckedBatch
 from packlib.tools.check.findings import INCONCLUSIVE, NOT_ASKED, PASSED, Finding
-from packlib.tools.check.recorded_updates import NEAR, all_near, record_update, record_updates, weights_in
+from packlib.tools.check.recorded_updates import (
+    NEAR,
+    RecordedUpdate,
+    all_near,
+    record_update,
+    record_updates,
+    weights_in,
+)
 from packlib.tools.check.slot_gradients import labeled
 from packlib.tools.check.weighing import Weighing
 
+_QUESTION = "next update"
 _UPDATES = 3  # in a row
 
 
@@ -21,7 +29,6 @@ def next_update(checked: CheckedBatch, weighing: Weighing, step: Callable | None
     """Ask whether an update right after another one has nothing of it: its gradients were cleared."""
     if step is None or weighing.whole.loss.value is None or weighing.is_silent:
         return
-    question = "next update"
     batches = [batch.loss.batch for batch in weighing.batches[2:]]
     parted = ranks() > 1 and not checked.called.share_rows
     if parted and ranks() > 2:
@@ -29,60 +36,80 @@ def next_update(checked: CheckedBatch, weighing: Weighing, step: Callable | None
     parameters = [p for p in checked.called.module.parameters() if p.requires_grad]
     if not parameters:
         return
-    own = [batches[dist.get_rank()]] if parted else batches
-    first, *later = record_updates(checked, parameters, [own] * _UPDATES, step)
-    if any(update.searches or not bool(update.applied.isfinite().all()) for update in (first, *later)):
-        yield Finding(question, NOT_ASKED, "What step applies is not known: see accumulation.")
+    own_batches = [batches[dist.get_rank()]] if parted else batches
+    first, *later = record_updates(checked, parameters, [own_batches] * _UPDATES, step)
+    has_idle_copies = any(update.idle_copies for update in (first, *later))
+    if has_idle_copies or any(
+        update.searches or not bool(update.applied.isfinite().all()) for update in (first, *later)
+    ):
+        yield Finding(_QUESTION, NOT_ASKED, "What step applies is not known: see accumulation.")
         return
     if not first.steps or not all(update.steps for update in later):
-        yield Finding(question, NOT_ASKED, "No optimizer steps in step, so what follows an update is not known.")
+        yield Finding(_QUESTION, NOT_ASKED, "No optimizer steps in step, so what follows an update is not known.")
         return
     evidence = f"step made {_UPDATES} updates of the same weights and micro-batches, one right after the other"
-    for update in later:
-        if not update.stale:
-            continue
-        evidence += f"; {update.stale} of {update.reached} parameters still had the gradient of the one before"
-        new_optimizer = not any(one is other for one in first.optimizers for other in update.optimizers)
-        if new_optimizer and update.stale == update.reached:
-            why = "step makes a new optimizer in each call, and does not say what clears gradients between updates."
-            yield Finding(
-                question, NOT_ASKED, f"{evidence}, but {why} Make the optimizer once, and let step clear them."
-            )
-        else:
-            yield Finding.failed(question, f"{evidence}.", "stay")
+    with_stale = next((update for update in later if update.stale), None)
+    if with_stale is not None:
+        yield _of_stale_gradients(first, with_stale, evidence)
         return
-    size = first.applied.norm().clamp(min=1e-300)
-    apart = max(float((update.applied - first.applied).norm() / size) for update in later)
-    evidence += (
-        f"; the gradients that its optimizer applied differ from those of the first by {apart:.2g} of their size"
-    )
-    if apart <= NEAR:
-        yield Finding(question, PASSED, f"{evidence}.")
+    farthest = max(later, key=lambda update: _distance(update, first))
+    evidence += "; the gradients that its optimizer applied differ from those of the first by "
+    evidence += f"{_distance(farthest, first):.2g} of their size"
+    if _distance(farthest, first) <= NEAR:
+        yield Finding(_QUESTION, PASSED, f"{evidence}.")
         return
     if not parted and not checked.called.share_rows:
         gradients = [checked.called.parameter_slope(batch, parameters) for batch in batches]
-        farthest = max(later, key=lambda update: float((update.applied - first.applied).norm()))
-        weights, first_weights = (weights_in(update.applied, gradients) for update in (farthest, first))
-        explained = torch.stack(gradients, 1) @ torch.from_numpy(weights)
-        if float((farthest.applied - explained).norm()) <= NEAR * float(size) and not all_near(
-            weights / first_weights
-        ):
-            evidence += f": micro-batches weigh {weights[0]:.3g} and {weights[1]:.3g}, and "
-            evidence += f"{first_weights[0]:.3g} and {first_weights[1]:.3g} in the first."
-            yield Finding.failed(question, evidence, "other update")
+        finding = _of_other_weights(first, farthest, gradients, evidence)
+        if finding is not None:
+            yield finding
             return
-    yield Finding(
-        question, INCONCLUSIVE, f"{evidence}: step keeps a count or a state besides the gradients, or draws noise."
-    )
+    cause = "step keeps a count or a state besides the gradients, or draws noise."
+    yield Finding(_QUESTION, INCONCLUSIVE, f"{evidence}: {cause}")
+
+
+def _distance(update: RecordedUpdate, first: RecordedUpdate) -> float:
+    """Return how far an update is from the first one, relative to that."""
+    return float((update.applied - first.applied).norm() / first.applied.norm().clamp(min=1e-300))
+
+
+def _of_stale_gradients(first: RecordedUpdate, update: RecordedUpdate, evidence: str) -> Finding:
+    """Answer where parameters still had the gradient of the update before."""
+    evidence += f"; {update.stale} of {update.reached} parameters still had the gradient of the one before"
+    has_new_optimizer = not any(optimizer is known for optimizer in first.optimizers for known in update.optimizers)
+    if has_new_optimizer and update.stale == update.reached:
+        evidence += ", but step makes a new optimizer in each call, and does not say what clears gradients between "
+        evidence += "updates. Make the optimizer once, and let step clear them."
+        return Finding(_QUESTION, NOT_ASKED, evidence)
+    return Finding.failed(_QUESTION, f"{evidence}.", "stay")
+
+
+def _of_other_weights(
+    first: RecordedUpdate, update: RecordedUpdate, gradients: list[Tensor], evidence: str
+) -> Finding | None:
+    """Answer if an update is a sum of the same gradients as the first, with other weights.
+
+    Args:
+        gradients: of each micro-batch alone.
+    """
+    first_weights = weights_in(first.applied, gradients)
+    weights = weights_in(update.applied, gradients)
+    explained = torch.stack(gradients, 1) @ torch.from_numpy(weights)
+    rest = float((update.applied - explained).norm())
+    if rest > NEAR * float(first.applied.norm().clamp(min=1e-300)) or all_near(weights / first_weights):
+        return None
+    evidence += f": micro-batches weigh {weights[0]:.3g} and {weights[1]:.3g}, and "
+    evidence += f"{first_weights[0]:.3g} and {first_weights[1]:.3g} in the first."
+    return Finding.failed(_QUESTION, evidence, "other update")
 
 
 def without_labels(checked: CheckedBatch, step: Callable | None) -> Iterator[Finding]:
     """Ask what an update of sequences without any label does, if the data have such."""
     question = "updates without labels"
-    rows = [row for row in checked.given if not labeled(row)]
+    rows = [row for row in checked.all_sequences if not labeled(row)]
     if not rows:
         return
-    evidence = f"{len(rows)} of {len(checked.given)} sequences have no label"
+    evidence = f"{len(rows)} of {len(checked.all_sequences)} sequences have no label"
     if step is None or ranks() > 1:
         yield Finding(question, NOT_ASKED, f"{evidence}; what your trainer does with them is not known: pass step.")
         return

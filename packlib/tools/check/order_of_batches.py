@@ -45,9 +45,9 @@ def in_two_orders(
     """
 
     def updates(*orders: list[dict], damping: float = 1.0, seed: int = 0) -> list[RecordedUpdate]:
-        def seeded(model: nn.Module, given: list[dict]) -> None:
+        def seeded(model: nn.Module, given_batches: list[dict]) -> None:
             checked.called.reseed(seed)
-            step(model, given)
+            step(model, given_batches)
 
         with without_training():
             return record_updates(checked, parameters, orders, seeded, damping)
@@ -66,8 +66,8 @@ def in_two_orders(
         by_order = _least_apart(name, of_forth, of_back)
         between_calls = max(_most_apart(name, calls) for calls in (of_forth, of_back))
         if by_order > max(_LEAST, _CLEARLY * between_calls):
-            said = f"If they change places, {words} is another one by {by_order:.2g} of its size."
-            return InTwoOrders(said, "", rate_moves)
+            sentence = f"If they change places, {words} is another one by {by_order:.2g} of its size."
+            return InTwoOrders(sentence, "", rate_moves)
         if by_order > _LEAST:
             unknown = (
                 f"{words.capitalize()} differs by {by_order:.2g} of its size if micro-batches change places, and by "
@@ -78,22 +78,22 @@ def in_two_orders(
 
 def _least_apart(name: str, of_forth: list[RecordedUpdate], of_back: list[RecordedUpdate]) -> float:
     """Return by how much the orders differ at least; of rates, no more than they lie off a line, as in a warm-up."""
-    least = min(_apart(name, one, other) for one in of_forth for other in of_back)
-    return min(least, _apart_from_a_line(of_forth, of_back)) if name == "rates" else least
+    distance = min(_apart(name, forth, back) for forth in of_forth for back in of_back)
+    return min(distance, _apart_from_a_line(of_forth, of_back)) if name == "rates" else distance
 
 
 def _most_apart(name: str, calls: list[RecordedUpdate]) -> float:
     """Return by how much calls of one order differ at most."""
-    return max(_apart(name, one, other) for one in calls for other in calls)
+    return max(_apart(name, update, other_update) for update in calls for other_update in calls)
 
 
-def _apart(name: str, one: RecordedUpdate, other: RecordedUpdate) -> float:
+def _apart(name: str, update: RecordedUpdate, other_update: RecordedUpdate) -> float:
     """Return how far two updates lie apart, relative to the size of the larger one."""
-    first, second = _values(name, one), _values(name, other)
-    if len(first) != len(second):
+    values, other_values = _values(name, update), _values(name, other_update)
+    if len(values) != len(other_values):
         return 1.0
-    size = max(float(first.norm()), float(second.norm()))
-    return float((first - second).norm()) / size if size else 0.0
+    size = max(float(values.norm()), float(other_values.norm()))
+    return float((values - other_values).norm()) / size if size else 0.0
 
 
 def _apart_from_a_line(of_forth: list[RecordedUpdate], of_back: list[RecordedUpdate]) -> float:

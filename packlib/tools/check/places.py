@@ -12,8 +12,8 @@ _PACKAGES = sysconfig.get_path("purelib"), sysconfig.get_path("platlib")
 
 def is_own(error: BaseException) -> bool:
     """Return True if an error is a sentence of packlib's own, and not of code that it called."""
-    last = list(traceback.extract_tb(error.__traceback__))[-1]
-    return isinstance(error, ValueError | TypeError) and last.filename.startswith(_PACKLIB)
+    innermost = list(traceback.extract_tb(error.__traceback__))[-1]
+    return isinstance(error, ValueError | TypeError) and innermost.filename.startswith(_PACKLIB)
 
 
 def place_of(error: BaseException) -> str:

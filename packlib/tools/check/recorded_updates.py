@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from packlib.tools.check.called_model import keeping_modes, ranks, some
+from packlib.tools.check.called_model import keeping_modes, ranks, sampled_numbers
 from packlib.tools.check.collated_batch import CheckedBatch, in_one_sentence
 from packlib.tools.check.training_noise import WithoutDropout, without_training
 
@@ -22,8 +22,8 @@ NEAR = 0.05  # what two weights may differ by, as a share, and still be called e
 NUDGE = 1 + 2.0**-14  # gradients times this are the same but for their rounding
 
 
-def near(mine: Any, others: Any) -> bool:
-    return np.allclose(mine, others, rtol=NEAR)
+def near(values: Any, expected: Any) -> bool:
+    return np.allclose(values, expected, rtol=NEAR)
 
 
 def all_near(values: np.ndarray) -> bool:
@@ -37,7 +37,7 @@ def weights_in(update: Tensor, gradients: Sequence[Tensor]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class RecordedUpdate:
-    """The record of one call of a step. Of each parameter some numbers are looked at (`some`).
+    """The record of one call of a step. Of each parameter some numbers are looked at (`sampled_numbers`).
 
     Attributes:
         delivered: the sum of what backward passes gave, on average over ranks.
@@ -56,6 +56,7 @@ class RecordedUpdate:
         rate_moved: whether a rate was another one at a later micro-batch than at the first.
         left: what the step made of buffers and frozen parameters after it had called the model for the last time; 0 of
             those that it moves after each micro-batch, as statistics that follow them.
+        idle_copies: how many tensors optimizers stepped that are copies of parameters and have no gradient.
         unseen: how many tensors optimizers stepped that are neither the model's parameters nor copies of them.
     """
 
@@ -74,6 +75,7 @@ class RecordedUpdate:
     rates: tuple[float, ...]
     rate_moved: bool
     left: Tensor
+    idle_copies: int
     unseen: int
 
     def is_finite(self) -> bool:
@@ -118,10 +120,10 @@ def record_updates(
         for batches in updates:
             recorder.begin()
             checked.called.reseed()
-            said = (
+            sentence = (
                 f"step failed when it was called as step(model, batches) with a list of {len(batches)} micro-batches"
             )
-            with in_one_sentence(said), keeping_modes(module), WithoutDropout():
+            with in_one_sentence(sentence), keeping_modes(module), WithoutDropout():
                 step(checked.called.outer, deepcopy(batches))
             recorded.append(recorder.update())
             put_back()
@@ -135,8 +137,8 @@ def frozen_parameters(module: nn.Module, parameters: Sequence[nn.Parameter]) -> 
     Frozen weights below adapters are far more: no step moves these, and copies of them would fill the memory.
     """
     frozen = [p for p in module.parameters() if not p.requires_grad]
-    many = sum(p.numel() for p in frozen) > 3 * sum(p.numel() for p in parameters)
-    return [] if many else frozen
+    are_many = sum(p.numel() for p in frozen) > 3 * sum(p.numel() for p in parameters)
+    return [] if are_many else frozen
 
 
 @contextmanager
@@ -179,14 +181,15 @@ class _Recorder:
 
     def begin(self) -> None:
         """Begin an update: forget the one before, but for the gradients that it left."""
-        self.delivered = {p: some(p, None) for p in self.parameters}
+        self.delivered = {p: sampled_numbers(p, None) for p in self.parameters}
         self.taken: dict[nn.Parameter, list[Tensor]] = {p: [] for p in self.parameters}
-        self.left_before = {p: some(p, p.grad) for p in self.parameters} if self.sharded else {}
+        self.left_before = {p: sampled_numbers(p, p.grad) for p in self.parameters} if self.sharded else {}
         self.reached = set[nn.Parameter]()
         self.stale = set[nn.Parameter]()
         self.moved_of_held = dict[nn.Parameter, bool]()
         self.drifted = set[nn.Parameter]()
         self.optimizers = list[torch.optim.Optimizer]()
+        self.idle_copies = set[Tensor]()
         self.searches = False
         self.rates = list[float]()
         self.rates_at_first: list[float] | None = None
@@ -234,7 +237,7 @@ class _Recorder:
             if self.taken[p]:
                 applied.append(self.taken[p][0])
             else:
-                applied.append(some(p, None if steps else p.grad))
+                applied.append(sampled_numbers(p, None if steps else p.grad))
         return RecordedUpdate(
             delivered=torch.cat([*self.delivered.values()]),
             applied=torch.cat(applied),
@@ -247,44 +250,47 @@ class _Recorder:
             moved=sum(self.moved_of_held.values()),
             drifted=len(self.drifted),
             searches=self.searches,
-            change=torch.cat([some(p, p) - some(p, value) for p, value in self.first_values.items()]),
+            change=torch.cat(
+                [sampled_numbers(p, p) - sampled_numbers(p, value) for p, value in self.first_values.items()]
+            ),
             rates=tuple(self.rates),
             rate_moved=self.rate_moved,
             left=self._left(),
+            idle_copies=len(self.idle_copies),
             unseen=sum(p is None for p in self.original_of.values()),
         )
 
     def _gradient_came(self, p: nn.Parameter, gradient: Tensor) -> None:
         self._reach(p)
-        self.delivered[p].add_(some(p, gradient))
+        self.delivered[p].add_(sampled_numbers(p, gradient))
 
     def _sum_changed(self, p: nn.Parameter) -> None:
         """Write down the gradient of a sharded parameter, of which only the sum with what it still has is seen."""
-        total = some(p, p.grad)
+        total = sampled_numbers(p, p.grad)
         if p not in self.reached:
             first_sum = self.first_sums.setdefault(p, total)
-            left = self.left_before[p]
+            gradient_left = self.left_before[p]
             tolerance = NEAR * float(total.abs().max())
-            if bool(left.any()) and torch.allclose(total, first_sum + left, rtol=0, atol=tolerance):
+            if bool(gradient_left.any()) and torch.allclose(total, first_sum + gradient_left, rtol=0, atol=tolerance):
                 self.stale.add(p)
         self.reached.add(p)
         p.grad.mul_(self.damping)  # type: ignore[union-attr]
-        self.delivered[p].add_(some(p, p.grad))
+        self.delivered[p].add_(sampled_numbers(p, p.grad))
 
     def _reach(self, p: nn.Parameter) -> None:
         """Write down whether a parameter still has a gradient when its first one comes."""
-        if p not in self.reached and p.grad is not None and bool(some(p, p.grad).any()):
+        if p not in self.reached and p.grad is not None and bool(sampled_numbers(p, p.grad).any()):
             self.stale.add(p)
         self.reached.add(p)
 
-    def _compare_frozen(self, module: nn.Module, given: tuple) -> None:
+    def _compare_frozen(self, module: nn.Module, inputs: tuple) -> None:
         """Write down which frozen parameters are other ones as a micro-batch is computed."""
         self.drifted.update(p for p, value in self.first_frozen.items() if not torch.equal(p, value))
 
     def _what_does_not_learn(self) -> list[Tensor]:
         return [*self.first_frozen, *self.module.buffers()]
 
-    def _keep_what_does_not_learn(self, module: nn.Module, given: tuple, output: Any) -> None:
+    def _keep_what_does_not_learn(self, module: nn.Module, inputs: tuple, output: Any) -> None:
         """Keep buffers and frozen parameters as a call leaves them: what it does to them, as to a cache, is its own."""
         self.last_called = [value.detach().clone() for value in self._what_does_not_learn()]
 
@@ -292,18 +298,23 @@ class _Recorder:
         values = self._what_does_not_learn()
         if len(values) != len(self.last_called):  # there was no call, or there is another buffer since
             return []
-        return [some(value, value) - some(value, kept) for value, kept in zip(values, self.last_called, strict=True)]
+        return [
+            sampled_numbers(value, value) - sampled_numbers(value, last_value)
+            for value, last_value in zip(values, self.last_called, strict=True)
+        ]
 
-    def _see_what_follows(self, module: nn.Module, given: tuple) -> None:
+    def _see_what_follows(self, module: nn.Module, inputs: tuple) -> None:
         """Write down which buffers and frozen parameters a step moves between two micro-batches."""
-        self.following.update(at for at, change in enumerate(self._changed_since_the_last_call()) if change.any())
+        self.following.update(
+            index for index, change in enumerate(self._changed_since_the_last_call()) if change.any()
+        )
 
     def _left(self) -> Tensor:
         changes = self._changed_since_the_last_call()
-        by_update = [change * (at not in self.following) for at, change in enumerate(changes)]
+        by_update = [change * (index not in self.following) for index, change in enumerate(changes)]
         return torch.cat([torch.zeros(0, dtype=torch.float64), *by_update])
 
-    def _compare_rates(self, module: nn.Module, given: tuple) -> None:
+    def _compare_rates(self, module: nn.Module, inputs: tuple) -> None:
         """Write down whether a rate has moved since the first micro-batch, before an optimizer steps."""
         rates = [rate for optimizer in self.known_optimizers for rate in _rates(optimizer)]
         if self.rates_at_first is None:
@@ -311,9 +322,11 @@ class _Recorder:
         elif not self.optimizers and len(rates) == len(self.rates_at_first):
             self.rate_moved |= rates != self.rates_at_first
 
-    def _before_step(self, optimizer: torch.optim.Optimizer, given: tuple, named: dict) -> tuple[tuple, dict] | None:
+    def _before_step(
+        self, optimizer: torch.optim.Optimizer, arguments: tuple, named: dict
+    ) -> tuple[tuple, dict] | None:
         """Take what an optimizer applies; if it computes that by a closure, when the closure has returned."""
-        closure = given[1] if len(given) > 1 else named.get("closure")
+        closure = arguments[1] if len(arguments) > 1 else named.get("closure")
         if closure is None:
             self._take(optimizer)
             return None
@@ -329,11 +342,11 @@ class _Recorder:
                 self.searches = True
             return loss
 
-        return given[:1], named | {"closure": watched}
+        return arguments[:1], named | {"closure": watched}
 
     def _take(self, optimizer: torch.optim.Optimizer) -> None:
         self.optimizers.append(optimizer)
-        if not any(one is optimizer for one in self.known_optimizers):
+        if not any(known_optimizer is optimizer for known_optimizer in self.known_optimizers):
             self.known_optimizers.append(optimizer)
             self.first_states.append(_copied(optimizer.state))
         self.rates += _rates(optimizer)
@@ -344,7 +357,9 @@ class _Recorder:
             self.moved_of_held.setdefault(p, _is_moved(p, self.first_values[p]))
             if tensor.grad is not None:
                 self._reach(p)
-                self.taken[p].append(some(p, tensor.grad))
+                self.taken[p].append(sampled_numbers(p, tensor.grad))
+            elif tensor is not p:
+                self.idle_copies.add(tensor)
 
     def _original(self, tensor: Tensor) -> nn.Parameter | None:
         """Return the parameter that an optimizer has a copy of, as in another precision; None if it has no such copy.
@@ -353,8 +368,10 @@ class _Recorder:
         """
         if tensor not in self.first_copies:
             self.first_copies[tensor] = tensor.detach().clone()
-            others = [p for p in self.parameters if not any(p is original for original in self.original_of.values())]
-            self.original_of[tensor] = next((p for p in others if _is_copy(tensor, self.first_values[p])), None)
+            candidates = [
+                p for p in self.parameters if not any(p is original for original in self.original_of.values())
+            ]
+            self.original_of[tensor] = next((p for p in candidates if _is_copy(tensor, self.first_values[p])), None)
         return self.original_of[tensor]
 
 
@@ -364,8 +381,8 @@ def _rates(optimizer: torch.optim.Optimizer) -> list[float]:
 
 def _is_copy(tensor: Tensor, value: Tensor) -> bool:
     """Return whether a tensor has the values of a parameter, perhaps in another precision."""
-    alike = tensor.shape == value.shape and isinstance(tensor, DTensor) == isinstance(value, DTensor)
-    return alike and torch.equal(tensor.detach().to(value), value)
+    same_kind = tensor.shape == value.shape and isinstance(tensor, DTensor) == isinstance(value, DTensor)
+    return same_kind and torch.equal(tensor.detach().to(value), value)
 
 
 def _copied(state: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -374,14 +391,14 @@ def _copied(state: Mapping[Any, Any]) -> dict[Any, Any]:
 
 
 @torch.no_grad()
-def _is_moved(parameter: Tensor, before: Tensor) -> bool:
+def _is_moved(parameter: Tensor, first_value: Tensor) -> bool:
     """Return whether a parameter is another one, by more than what going away and coming back rounds off (SAM)."""
-    if torch.equal(parameter, before):
+    if torch.equal(parameter, first_value):
         return False
     if parameter.dtype not in (torch.float32, torch.float64):
         return True  # a step of an optimizer is no larger than such a rounding
-    rounded = 4 * torch.finfo(parameter.dtype).eps * float(before.abs().max())
-    return float((parameter - before).abs().max()) > rounded
+    rounded = 4 * torch.finfo(parameter.dtype).eps * float(first_value.abs().max())
+    return float((parameter - first_value).abs().max()) > rounded
 
 
 def _over_ranks(update: RecordedUpdate, sharded: bool) -> RecordedUpdate:
@@ -392,7 +409,7 @@ def _over_ranks(update: RecordedUpdate, sharded: bool) -> RecordedUpdate:
         delivered /= ranks()
     applied_by_rank = [torch.empty_like(update.applied) for _ in range(ranks())]
     dist.all_gather(applied_by_rank, update.applied)
-    alike = all(near(applied, applied_by_rank[0]) for applied in applied_by_rank)
+    are_alike = all(near(applied, applied_by_rank[0]) for applied in applied_by_rank)
     stale = torch.tensor(update.stale)
     dist.all_reduce(stale, dist.ReduceOp.MAX)
-    return replace(update, delivered=delivered, alike=alike, stale=int(stale))
+    return replace(update, delivered=delivered, alike=are_alike, stale=int(stale))

@@ -56,23 +56,23 @@ def training(checked: CheckedBatch) -> Iterator[Finding]:
     if not isinstance(called.model, nn.Module):
         return
     if not called.trains:
-        why = "model was given as it evaluates, so noise of training was not looked at: call model.train() first."
-        yield Finding(question, NOT_ASKED, why)
+        reason = "model was given as it evaluates, so noise of training was not looked at: call model.train() first."
+        yield Finding(question, NOT_ASKED, reason)
         return
     with called.mode(train=True):
-        seen = called.runs(checked.batch)
-        again = [called.runs(checked.batch, reseed=reseed) for reseed in (True, False)]
-        if seen is None or None in again:
+        call = called.runs(checked.batch)
+        repeats = [called.runs(checked.batch, reseed=reseed) for reseed in (True, False)]
+        if call is None or None in repeats:
             yield Finding(question, INCONCLUSIVE, "The model does not take the batch while it trains.")
             return
-        same, other = (float(checked.apart(one.outputs, seen.outputs).max()) for one in again)  # type: ignore[union-attr]
+        same_seed, other_seed = (float(checked.distance(repeat.outputs, call.outputs).max()) for repeat in repeats)  # type: ignore[union-attr]
         evidence = (
-            f"While the model trains, two calls with one batch differ by {same:.2g} of the outputs with one seed"
+            f"While the model trains, two calls with one batch differ by {same_seed:.2g} of the outputs with one seed"
         )
-        evidence += f", by {other:.2g} with another"
-        if same > 256 * checked.rounding:
+        evidence += f", by {other_seed:.2g} with another"
+        if same_seed > 256 * checked.rounding:
             yield Finding.failed(question, f"{evidence}.", "moves in training")
-        elif other <= 256 * checked.rounding:
+        elif other_seed <= 256 * checked.rounding:
             yield Finding(question, PASSED, f"{evidence}.")
         else:
             yield _of_noise(checked, evidence)
@@ -80,19 +80,20 @@ def training(checked: CheckedBatch) -> Iterator[Finding]:
 
 def _of_noise(checked: CheckedBatch, evidence: str) -> Finding:
     """Find out if the noise of sequences is as large in the pack as it is alone."""
-    if ranks() > 1 or None in checked.alone:
-        why = (
+    if ranks() > 1 or None in checked.unpacked:
+        reason = (
             "; on several ranks, or where the model takes no sequence alone, how large the noise is was not compared."
         )
-        return Finding("training", NOT_ASKED, f"{evidence}{why}")
-    first = _larger(checked)
-    ratios = [first]
-    if first is not None and abs(first) > _LARGER / 2:  # which may be by chance, as where a layer is skipped at times
+        return Finding("training", NOT_ASKED, f"{evidence}{reason}")
+    first_ratio = _larger(checked)
+    ratios = [first_ratio]
+    # a large ratio may be by chance, as where a layer is skipped at times
+    if first_ratio is not None and abs(first_ratio) > _LARGER / 2:
         ratios += [_larger(checked) for _ in range(_TIMES - 1)]
     reached = [ratio for ratio in ratios if ratio is not None]
     if len(reached) < len(ratios):
-        why = "calls go through other parts of the model, or no part of it has noise at the tokens of both."
-        return Finding("training", NOT_ASKED, f"{evidence}; how large the noise is was not compared: {why}")
+        reason = "calls go through other parts of the model, or no part of it has noise at the tokens of both."
+        return Finding("training", NOT_ASKED, f"{evidence}; how large the noise is was not compared: {reason}")
     ratio = float(np.mean(reached))
     evidence += f"; the noise of a sequence is {np.exp(ratio / 2):.2g} times as large in the pack as alone."
     if abs(ratio) <= _LARGER or min(np.sign(ratio) * np.array(reached)) < _LARGER / 2:
@@ -107,17 +108,20 @@ def _larger(checked: CheckedBatch) -> float | None:
 
     It is looked at where it comes into the model: what follows, such as a normalization, may hide how large it is.
     """
-    together, found = _variances(checked, checked.batch), list[float]()
-    if together is None:
+    ratios = list[float]()
+    packed_variances = _variances(checked, checked.batch)
+    if packed_variances is None:
         return None
-    first = next((at for at, variance in enumerate(together) if bool(variance.any())), -1)
-    for piece, alone in zip(checked.pieces, checked.alone, strict=True):
-        single = _variances(checked, alone.batch)  # type: ignore[union-attr]
-        if single is None or len(single) != len(together):
+    first_noisy = next((index for index, variance in enumerate(packed_variances) if bool(variance.any())), -1)
+    for piece, unpacked in zip(checked.pieces, checked.unpacked, strict=True):
+        unpacked_variances = _variances(checked, unpacked.batch)  # type: ignore[union-attr]
+        if unpacked_variances is None or len(unpacked_variances) != len(packed_variances):
             return None
-        mine, its = together[first][piece.slots].sum(), single[first][alone.slots].sum()  # type: ignore[union-attr]
-        found += [float((mine / its).log())] if mine > 0 and its > 0 else []
-    return float(np.mean(found)) if found else None
+        packed_noise = packed_variances[first_noisy][piece.slots].sum()
+        unpacked_noise = unpacked_variances[first_noisy][unpacked.slots].sum()  # type: ignore[union-attr]
+        if packed_noise > 0 and unpacked_noise > 0:
+            ratios.append(float((packed_noise / unpacked_noise).log()))
+    return float(np.mean(ratios)) if ratios else None
 
 
 def _variances(checked: CheckedBatch, batch: dict) -> list[Tensor] | None:
@@ -125,8 +129,12 @@ def _variances(checked: CheckedBatch, batch: dict) -> list[Tensor] | None:
 
     None if not all calls go through the same parts.
     """
-    ids, seen = batch["input_ids"], [checked.called(batch, reseed=False) for _ in range(_CALLS)]
-    if any([part for part, _, _ in one.parts] != [part for part, _, _ in seen[0].parts] for one in seen):
+    ids = batch["input_ids"]
+    calls = [checked.called(batch, reseed=False) for _ in range(_CALLS)]
+    if any([part for part, _, _ in call.parts] != [part for part, _, _ in calls[0].parts] for call in calls):
         return None
-    values = [[by_slot(given.detach(), ids) for _, given, _ in one.parts] + [one.outputs.detach()] for one in seen]
+    values = [
+        [by_slot(part_input.detach(), ids) for _, part_input, _ in call.parts] + [call.outputs.detach()]
+        for call in calls
+    ]
     return [torch.stack(column).double().var(0).sum(1) for column in zip(*values, strict=True)]  # type: ignore[arg-type]

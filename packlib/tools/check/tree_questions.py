@@ -35,23 +35,27 @@ class Paths(CalledBatch):
     """
 
     def __init__(self, called: CalledModel, collate: Callable, groups: Sequence[Mapping[str, Any]]) -> None:
-        few = _few(groups)
-        named = [(at, path) for at, group in enumerate(few) for path in group["paths"]]
+        chosen_groups = _few(groups)
+        named = [(index, path) for index, group in enumerate(chosen_groups) for path in group["paths"]]
         self.paths = [[*path] for _, path in named]
-        self.labels = [[*own] for group in few for own in group.get("labels", _all_labels(group["paths"]))]
-        self.nodes = shared_trees(self.paths, [at for at, _ in named])
+        self.labels = [
+            [*group_labels]
+            for group in chosen_groups
+            for group_labels in group.get("labels", _all_labels(group["paths"]))
+        ]
+        self.nodes = shared_trees(self.paths, [index for index, _ in named])
         parents = self.nodes.parents.tolist()
         self.begins = [0] * len(parents)
         for node, parent in enumerate(parents):
             if parent != ROOT:
                 self.begins[node] = self.begins[parent] + int(self.nodes.tokens[parent])
         self.is_leaf = [node not in set(parents) for node in range(len(parents))]
-        batch = collated(called, collate, [dict(group) for group in few])
-        found = locate(
+        batch = collated(called, collate, [dict(group) for group in chosen_groups])
+        pieces = locate(
             batch["input_ids"].cpu().numpy(), [np.asarray(self._wanted(node)) for node in range(len(parents))]
         )
-        whole = [piece for piece in found if len(piece.slots) == len(self._wanted(piece.sequence))]
-        super().__init__(called, batch, [piece for piece in whole if len(piece.slots) >= _LEAST])
+        whole_pieces = [piece for piece in pieces if len(piece.slots) == len(self._wanted(piece.sequence))]
+        super().__init__(called, batch, [piece for piece in whole_pieces if len(piece.slots) >= _LEAST])
         self.limit = max(10 * self.noise[0], 256 * self.rounding)
 
     def _wanted(self, node: int) -> list[int]:
@@ -62,17 +66,17 @@ class Paths(CalledBatch):
 
     def sequence_through(self, node: int) -> int:
         """Return the longest sequence that runs through a node."""
-        through = [at for at, leaf in enumerate(self.nodes.leaves.tolist()) if node in self.nodes.path(leaf)]
-        return max(through, key=lambda at: len(self.paths[at]))
+        through = [index for index, leaf in enumerate(self.nodes.leaves.tolist()) if node in self.nodes.path(leaf)]
+        return max(through, key=lambda index: len(self.paths[index]))
 
     def foreign(self) -> np.ndarray:
         """Mark the pieces (column) that must not move another (row): bool, shape (pieces, pieces)."""
-        above = [set(self.nodes.path(node)) for node in range(len(self.nodes.parents))]
+        nodes_above = [set(self.nodes.path(node)) for node in range(len(self.nodes.parents))]
         return np.array(
-            [[sees.sequence not in above[looks.sequence] for sees in self.pieces] for looks in self.pieces]
+            [[sees.sequence not in nodes_above[looks.sequence] for sees in self.pieces] for looks in self.pieces]
         )
 
-    def alone(self, sequence: int) -> Tensor:
+    def unpacked_outputs(self, sequence: int) -> Tensor:
         """Compute the outputs of a path in a row of its own; shape (tokens, width)."""
         return self.called({"input_ids": torch.tensor([self.paths[sequence]])}).outputs
 
@@ -81,14 +85,14 @@ def tree_findings(called: CalledModel, collate: Callable, groups: Sequence[Mappi
     """Yield a finding for each question; see `check_packing`."""
     with called.mode(train=False):
         checked = Paths(called, collate, groups)
-        there = {piece.sequence for piece in checked.pieces}
-        wanted = [node for node, leaf in enumerate(checked.is_leaf) if leaf and checked.nodes.tokens[node] >= _LEAST]
-        if missing := [node for node in wanted if node not in there]:
+        found_nodes = {piece.sequence for piece in checked.pieces}
+        leaves = [node for node, leaf in enumerate(checked.is_leaf) if leaf and checked.nodes.tokens[node] >= _LEAST]
+        if missing := [node for node in leaves if node not in found_nodes]:
             path = checked.sequence_through(missing[0])
             evidence = f"The last {checked.nodes.tokens[missing[0]]} tokens of path {path} are not found in one piece."
             yield Finding.failed("tokens", evidence, "lost", which="a path")
         else:
-            yield Finding("tokens", PASSED, f"The ends of all paths that can be told apart are there, {len(wanted)}.")
+            yield Finding("tokens", PASSED, f"The ends of all paths that can be told apart are there, {len(leaves)}.")
         moves = checked.moves(checked.batch)
         foreign = np.where(checked.foreign(), moves, 0.0)
         leak = foreign.max(initial=0)
@@ -97,11 +101,11 @@ def tree_findings(called: CalledModel, collate: Callable, groups: Sequence[Mappi
             evidence = f"Tokens of {_named(checked, sees)} move {_named(checked, looks)} by {leak:.2g}."
             yield Finding.failed("isolation of branches", evidence, "branch")
         else:
-            said = f"{len(checked.pieces)} pieces are moved by no token but those above them."
-            yield Finding("isolation of branches", PASSED, said)
-        alone = [checked.alone(sequence) for sequence in range(len(checked.paths))]
-        yield _same_as_alone(checked, alone, moves, leak > checked.limit)
-        yield _loss(checked, alone)
+            evidence = f"{len(checked.pieces)} pieces are moved by no token but those above them."
+            yield Finding("isolation of branches", PASSED, evidence)
+        unpacked_outputs = [checked.unpacked_outputs(sequence) for sequence in range(len(checked.paths))]
+        yield _same_as_alone(checked, unpacked_outputs, moves, leak > checked.limit)
+        yield _loss(checked, unpacked_outputs)
 
 
 def _named(checked: Paths, piece: int) -> str:
@@ -109,17 +113,17 @@ def _named(checked: Paths, piece: int) -> str:
     return f"path {checked.sequence_through(node)} from position {checked.begins[node]} on"
 
 
-def _same_as_alone(checked: Paths, alone: list[Tensor], moves: np.ndarray, leaks: bool) -> Finding:
+def _same_as_alone(checked: Paths, unpacked_outputs: list[Tensor], moves: np.ndarray, leaks: bool) -> Finding:
     distances, misplaced = list[float](), 0
-    given = checked.batch.get(POSITIONS)
+    positions = checked.batch.get(POSITIONS)
     for piece in checked.pieces:
         begin, sequence = checked.begins[piece.sequence], checked.sequence_through(piece.sequence)
-        own = alone[sequence][begin : begin + len(piece.slots)]
-        distances.append(checked.apart(checked.seen.outputs[piece.slots], own).max().item())
-        if isinstance(given, Tensor) and given.shape == checked.batch["input_ids"].shape:
+        output_alone = unpacked_outputs[sequence][begin : begin + len(piece.slots)]
+        distances.append(checked.distance(checked.call.outputs[piece.slots], output_alone).max().item())
+        if isinstance(positions, Tensor) and positions.shape == checked.batch["input_ids"].shape:
             places = begin + torch.arange(len(piece.slots))
-            misplaced += bool((given.flatten()[piece.slots].cpu() != places).any())
-    differing = sum(one > checked.limit for one in distances)
+            misplaced += bool((positions.flatten()[piece.slots].cpu() != places).any())
+    differing = sum(distance > checked.limit for distance in distances)
     evidence = f"{differing} of {len(distances)} pieces differ from what they are in their path alone, by "
     evidence += f"{max(distances, default=0.0):.2g} of the outputs; what is below {checked.limit:.2g} is rounding."
     if not differing:
@@ -132,25 +136,25 @@ def _same_as_alone(checked: Paths, alone: list[Tensor], moves: np.ndarray, leaks
     return Finding.failed("same as alone", evidence, names)
 
 
-def _loss(checked: Paths, alone: list[Tensor]) -> Finding:
+def _loss(checked: Paths, unpacked_outputs: list[Tensor]) -> Finding:
     """Find out if the loss is that of all labels of all paths, or counts a label that paths share once."""
-    if checked.seen.loss is None:
+    if checked.call.loss is None:
         return Finding("loss", INCONCLUSIVE, "The model returns no loss.")
-    each, once = list[Tensor](), dict[tuple[int, int], Tensor]()
-    for sequence, outputs in enumerate(alone):
+    losses_by_path, once = list[Tensor](), dict[tuple[int, int], Tensor]()
+    for sequence, outputs in enumerate(unpacked_outputs):
         tokens, labels = torch.tensor(checked.paths[sequence]), torch.tensor(checked.labels[sequence])
         losses = cross_entropy(outputs[:-1], tokens[1:].to(outputs.device), reduction="none")
         places = 1 + torch.nonzero(labels[1:] != IGNORED).flatten()
-        each.append(losses[places - 1])
+        losses_by_path.append(losses[places - 1])
         path = checked.nodes.path(int(checked.nodes.leaves[sequence]))
         for place in places.tolist():
             node = max((node for node in path if checked.begins[node] <= place), key=lambda node: checked.begins[node])
             once[node, place] = losses[place - 1]
     copies = Counter(piece.sequence for piece in checked.pieces)  # a node in two rows has its labels in both
-    labeled = [losses for losses in each if len(losses)]
+    labeled = [losses for losses in losses_by_path if len(losses)]
     if not labeled:
         return Finding("loss", INCONCLUSIVE, "No path has a label.")
-    loss = checked.seen.loss.item()
+    loss = checked.call.loss.item()
 
     def is_it(mean: Tensor) -> bool:
         return abs(mean.item() - loss) < 1e-4 * max(1.0, abs(loss))
@@ -179,13 +183,13 @@ def _all_labels(paths: Sequence[Sequence[int]]) -> list[list[int]]:
 
 def _few(groups: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Take the first groups that hold few paths in all, at least 2."""
-    for at, group in enumerate(groups):
+    for index, group in enumerate(groups):
         if not len(group["paths"]) or not all(len(path) > 1 for path in group["paths"]):
-            raise ValueError(f"Group {at} must have paths of at least 2 tokens each.")
+            raise ValueError(f"Group {index} must have paths of at least 2 tokens each.")
         labels = group.get("labels")
         if labels is not None and [*map(len, labels)] != [*map(len, group["paths"])]:
-            raise ValueError(f"The labels of group {at} must be lists as long as its paths.")
+            raise ValueError(f"The labels of group {index} must be lists as long as its paths.")
     if len(groups) < 2:
         raise ValueError(f"sequences must be at least 2 groups, not {len(groups)}.")
-    held = np.cumsum([len(group["paths"]) for group in groups])
-    return list(groups[: max(2, int((held <= _PATHS).sum()))])
+    path_counts = np.cumsum([len(group["paths"]) for group in groups])
+    return list(groups[: max(2, int((path_counts <= _PATHS).sum()))])

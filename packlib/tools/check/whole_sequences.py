@@ -5,7 +5,7 @@ differs, the usual questions are asked of it and of its neighbors, which finds t
 is asked of the batch alone: whether positions and labels go on as they do in short sequences.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -27,140 +27,185 @@ _SLOTS = 1 << 12  # of the batch of whole sequences, or more if max_tokens is la
 Ask = Callable[[list[dict]], list[Finding]]
 
 
-def whole_sequences(weighing: Weighing, group: str | None, most: int, ask: Ask) -> list[Finding]:
+def whole_sequences(weighing: Weighing, group: str | None, max_tokens: int, ask: Ask) -> list[Finding]:
     """Check the batch of all sequences, whole, if the model has not had it; return the findings, or nothing.
 
     Args:
         weighing: of the batch that the model has had, in which nothing failed.
-        most: of the longest sequence of that batch, in tokens.
+        max_tokens: of the longest sequence of that batch, in tokens.
         ask: the usual questions of some sequences.
 
     Returns:
         Failed findings in place of those that passed, if a sequence differs from what it is alone; and one that says
         which sequences the model has had whole, or why it has not.
     """
-    few, rows = weighing.checked, weighing.checked.given
-    if len(few.few) == len(rows) and all(one is row for one, row in zip(few.few, rows, strict=True)):
+    checked = weighing.checked
+    rows = checked.all_sequences
+    if _are_the_same(checked.sequences, rows):
         return []
-    room = max(_SLOTS, 8 * most, few.ids.numel())
+    max_slots = max(_SLOTS, 8 * max_tokens, checked.ids.numel())
+    whole_batch, evidence = _called_with(checked, rows, group, max_slots)
+    if whole_batch is None:
+        return [Finding(QUESTION, INCONCLUSIVE, evidence)]
+    differing = whole_batch.differing()
+    if differing:
+        return _cause_of_difference(whole_batch, differing, evidence, ask)
+    uncut = [row for row in whole_batch.sequences if any(row is given_row for given_row in rows)]
+    findings = _of_fields(checked, rows)
+    if len(uncut) == len(whole_batch.sequences):
+        findings += _of_loss(weighing, whole_batch)
+    if findings:
+        return [replace(finding, evidence=f"{evidence}. {finding.evidence}") for finding in findings]
+    evidence += (
+        f", each compared with what it is alone: none differs by more than {whole_batch.limit:.2g} of the outputs"
+    )
+    cut_lengths = [len(row["input_ids"]) for row in rows if len(row["input_ids"]) > _longest(uncut)]
+    if not cut_lengths:
+        return [Finding(QUESTION, PASSED, f"{evidence}.")]
+    evidence += (
+        f". {len(cut_lengths)} of your sequences, of up to {max(cut_lengths):,} tokens, were cut to "
+        f"{max_slots // 2:,} for it or left out: with max_tokens {-(-max(cut_lengths) // 4):,} they are taken whole."
+    )
+    return [Finding(QUESTION, NOT_ASKED, evidence)]
+
+
+def _are_the_same(sequences: list[dict], rows: list[dict]) -> bool:
+    """Return whether all rows were used, and none is cut."""
+    return len(sequences) == len(rows) and all(sequence is row for sequence, row in zip(sequences, rows, strict=True))
+
+
+def _called_with(
+    checked: CheckedBatch, rows: list[dict], group: str | None, max_slots: int
+) -> tuple[CheckedBatch | None, str]:
+    """Call the model with the longest sequence cut, or else whole, and with others; the batch, and what is said of it.
+
+    The batch is None if no such batch could be compared.
+    """
     for cut in (True, False):  # a collator may refuse what is cut
-        some = _that_fit(few, rows, group, room, cut)
-        if len(some) < 2:
+        sequences = _that_fit(checked, rows, group, max_slots, cut)
+        if len(sequences) < 2:
             continue
-        said = f"{len(some)} of {len(rows)} sequences, of up to {_longest(some):,} tokens, were in one batch"
+        evidence = (
+            f"{len(sequences)} of {len(rows)} sequences, of up to {_longest(sequences):,} tokens, were in one batch"
+        )
         try:
             with torch.no_grad():
-                whole = CheckedBatch(few.called, few.collate, rows, some, group, like=few)
-                differing = whole.differing()
+                whole_batch = CheckedBatch(checked.called, checked.collate, rows, sequences, group, like=checked)
+                whole_batch.differing()
         except ValueError as error:
-            refused = f"{said}, which could not be compared: {error}"
+            refused = f"{evidence}, which could not be compared: {error}"
             continue
-        break
-    else:
-        return [Finding(QUESTION, INCONCLUSIVE, refused)]
-    said += f" of {whole.ids.numel():,} slots"
-    if differing:
-        return _why(whole, differing, said, ask)
-    short = [row for row in some if any(row is one for one in rows)]
-    found = [*_of_fields(few, rows), *(_of_loss(weighing, whole) if len(short) == len(some) else [])]
-    if found:
-        return [replace(one, evidence=f"{said}. {one.evidence}") for one in found]
-    said += f", each compared with what it is alone: none differs by more than {whole.limit:.2g} of the outputs"
-    long = [len(row["input_ids"]) for row in rows if len(row["input_ids"]) > _longest(short)]
-    if not long:
-        return [Finding(QUESTION, PASSED, f"{said}.")]
-    said += (
-        f". {len(long)} of your sequences, of up to {max(long):,} tokens, were cut to {room // 2:,} for it or left out"
-    )
-    return [Finding(QUESTION, NOT_ASKED, f"{said}: with max_tokens {-(-max(long) // 4):,} they are taken whole.")]
+        return whole_batch, f"{evidence} of {whole_batch.ids.numel():,} slots"
+    return None, refused
 
 
 def _longest(rows: list[dict]) -> int:
     return max((len(row["input_ids"]) for row in rows), default=0)
 
 
-def _that_fit(few: CheckedBatch, rows: list[dict], group: str | None, room: int, cut: bool) -> list[dict]:
-    """Take the longest sequence, cut to half of the room, and others as far as there is room; whole groups."""
+def _that_fit(checked: CheckedBatch, rows: list[dict], group: str | None, max_slots: int, cut: bool) -> list[dict]:
+    """Take the longest sequence, cut to half of the slots, and others as far as there is room; whole groups."""
     names = list(range(len(rows))) if group is None else [row[group] for row in rows]
-    some = cut_apart(rows, room // 2)[0] if cut else rows
+    cut_rows = cut_apart(rows, max_slots // 2)[0] if cut else rows
     units = list(dict.fromkeys(names))
-    tokens = {unit: sum(len(row["input_ids"]) for row, name in zip(some, names, strict=True) if name == unit)
+    tokens = {unit: sum(len(row["input_ids"]) for row, name in zip(cut_rows, names, strict=True) if name == unit)
               for unit in units}  # fmt: skip
-    taken, used = list[object](), 0
-    for unit in [max(units, key=lambda unit: (tokens[unit] <= room, tokens[unit])), *units]:
-        if unit not in taken and used + tokens[unit] <= room:
-            taken.append(unit)
-            used += tokens[unit]
+    longest = max(units, key=lambda unit: (tokens[unit] <= max_slots, tokens[unit]))
+    fitting = list[object]()
+    token_count = 0
+    for unit in [longest, *units]:
+        if unit not in fitting and token_count + tokens[unit] <= max_slots:
+            fitting.append(unit)
+            token_count += tokens[unit]
 
-    def of(taken: list[object]) -> list[dict]:
-        return [row for row, name in zip(some, names, strict=True) if name in taken]
+    def rows_of(units: list[object]) -> list[dict]:
+        return [row for row, name in zip(cut_rows, names, strict=True) if name in units]
 
-    while len(taken) > 2 and few.collate(of(taken))["input_ids"].numel() > 2 * room:
-        taken = taken[: max(2, len(taken) // 2)]
-    return of(taken)
+    while len(fitting) > 2 and checked.collate(rows_of(fitting))["input_ids"].numel() > 2 * max_slots:
+        fitting = fitting[: max(2, len(fitting) // 2)]
+    return rows_of(fitting)
 
 
-def _why(whole: CheckedBatch, differing: dict[int, float], said: str, ask: Ask) -> list[Finding]:
+def _cause_of_difference(
+    whole_batch: CheckedBatch, differing: dict[int, float], beginning: str, ask: Ask
+) -> list[Finding]:
     """Ask the usual questions of the shortest sequence that differs, with some of its row, or with all."""
-    number = min(differing, key=lambda number: len(whole.pieces[number].slots))
-    row = [at for at in range(len(whole.pieces)) if whole.rows[at] == whole.rows[number]]
-    near = sorted(row, key=lambda at: (at != number, abs(at - number) > 1, len(whole.pieces[at].slots)))[:4]
-    tried = [near, range(len(whole.pieces))] if len(whole.pieces) > len(near) else [near]
-    evidence = f"{said}; {len(differing)} of them differ from what they are alone, by {max(differing.values()):.2g}."
-    for some in tried:
-        units = {whole.unit_of[whole.pieces[at].sequence] for at in some}
-        rows = whole.of_units(units)
-        if len(rows) < 2:
-            units |= {min(set(whole.unit_of) - units, key=lambda unit: len(whole.of_units([unit])[0]["input_ids"]))}
-            rows = whole.of_units(units)
+    evidence = (
+        f"{beginning}; {len(differing)} of them differ from what they are alone, by {max(differing.values()):.2g}."
+    )
+    for units in _units_to_ask(whole_batch, differing):
         try:
-            found = ask(rows)
+            findings = ask(whole_batch.of_units(units))
         except ValueError:
             continue
-        if any(one.verdict == FAILED for one in found):
-            return [replace(one, evidence=f"{one.evidence} {evidence}") if one.verdict == FAILED else one
-                    for one in found]  # fmt: skip
+        if any(finding.verdict == FAILED for finding in findings):
+            return [_with_evidence(finding, evidence) for finding in findings]
     return [Finding.failed("same as alone", evidence, "only whole")]
 
 
-def _of_loss(weighing: Weighing, whole: CheckedBatch) -> list[Finding]:
+def _with_evidence(finding: Finding, evidence: str) -> Finding:
+    """Add to a finding that failed what was seen in the batch of whole sequences."""
+    return replace(finding, evidence=f"{finding.evidence} {evidence}") if finding.verdict == FAILED else finding
+
+
+def _units_to_ask(whole_batch: CheckedBatch, differing: dict[int, float]) -> Iterator[set[int]]:
+    """Yield units around the shortest sequence that differs: the nearest of its row first, then all; at least two."""
+    pieces, row_of = whole_batch.pieces, whole_batch.row_of
+    shortest = min(differing, key=lambda number: len(pieces[number].slots))
+    row = [number for number in range(len(pieces)) if row_of[number] == row_of[shortest]]
+
+    def order(number: int) -> tuple[bool, bool, int]:
+        return number != shortest, abs(number - shortest) > 1, len(pieces[number].slots)
+
+    neighbors = sorted(row, key=order)[:4]
+    for numbers in [neighbors, range(len(pieces))] if len(pieces) > len(neighbors) else [neighbors]:
+        units = {whole_batch.unit_of[pieces[number].sequence] for number in numbers}
+        if len(whole_batch.of_units(units)) < 2:
+            other_units = set(whole_batch.unit_of) - units
+            units.add(min(other_units, key=lambda unit: len(whole_batch.of_units([unit])[0]["input_ids"])))
+        yield units
+
+
+def _of_loss(weighing: Weighing, whole_batch: CheckedBatch) -> list[Finding]:
     """Find labels that are lost or changed, and sequences that weigh otherwise, than in the batch of few."""
-    few = weighing.whole.loss
-    if not few.touched.any():
+    loss_of_few = weighing.whole.loss
+    if not loss_of_few.touched.any():
         return []
-    seen = whole.called.from_scores(whole.batch, weighing.checked.seen.scores.shape[-1])
-    loss = Loss(whole, whole.batch, whole.pieces, seen)
+    call = whole_batch.called.from_scores(whole_batch.batch, weighing.checked.call.scores.shape[-1])
+    loss = Loss(whole_batch, whole_batch.batch, whole_batch.pieces, call)
     if not loss.touched.any():
         return []
     labels = labels_of(loss, loss.key[:0])
     if labels.verdict == FAILED:
         return [labels]
-    if not (few.certain and loss.certain):
+    if not (loss_of_few.certain and loss.certain):
         return []
     of_rules = [
-        (_weigh_otherwise(weighing, whole, loss, name, by_labels), name)
+        (_weigh_otherwise(weighing, whole_batch, loss, name, by_labels), name)
         for name, by_labels in weighing.fitting
         if name in RULES
     ]
-    apart, name = min(of_rules, default=(0.0, ""))
-    if apart <= 2 * weighing.near:
+    deviation, name = min(of_rules, default=(0.0, ""))
+    if deviation <= 2 * weighing.tolerance:
         return []
-    evidence = f"There a token weighs up to {apart:.2g} more or less than a mean over each {name} gives it."
+    evidence = f"There a token weighs up to {deviation:.2g} more or less than a mean over each {name} gives it."
     return [Finding.failed("mean", evidence, "company")]
 
 
-def _weigh_otherwise(weighing: Weighing, whole: CheckedBatch, loss: Loss, name: str, by_labels: bool) -> float:
+def _weigh_otherwise(weighing: Weighing, whole_batch: CheckedBatch, loss: Loss, name: str, by_labels: bool) -> float:
     """Return how much more or less a sequence weighs in the whole batch at most than a rule gives it there."""
-    few = weighing.whole.loss
-    wanted = RULES[name](amounts(loss, by_labels)) / RULES[name](amounts(few, by_labels))
-    apart = [0.0]
-    for at, row in enumerate(weighing.checked.few):
-        mine = _factors(loss, next((number for number, one in enumerate(whole.few) if one is row), -1))
-        before = _factors(few, at)
-        both = mine.keys() & before.keys()
-        if size := sum(before[offset] ** 2 for offset in both):
-            apart.append(abs(sum(mine[offset] * before[offset] for offset in both) / size / wanted - 1))
-    return max(apart)
+    loss_of_few = weighing.whole.loss
+    expected = RULES[name](amounts(loss, by_labels)) / RULES[name](amounts(loss_of_few, by_labels))
+    deviations = [0.0]
+    for number, row in enumerate(weighing.checked.sequences):
+        place = next((place for place, whole_row in enumerate(whole_batch.sequences) if whole_row is row), -1)
+        factors_of_whole = _factors(loss, place)
+        factors_of_few = _factors(loss_of_few, number)
+        shared_offsets = factors_of_whole.keys() & factors_of_few.keys()
+        if size := sum(factors_of_few[offset] ** 2 for offset in shared_offsets):
+            product = sum(factors_of_whole[offset] * factors_of_few[offset] for offset in shared_offsets)
+            deviations.append(abs(product / size / expected - 1))
+    return max(deviations)
 
 
 def _factors(loss: Loss, sequence: int) -> dict[int, float]:
@@ -173,63 +218,66 @@ def _factors(loss: Loss, sequence: int) -> dict[int, float]:
     }
 
 
-def _of_fields(few: CheckedBatch, rows: list[dict]) -> list[Finding]:
+def _of_fields(checked: CheckedBatch, rows: list[dict]) -> list[Finding]:
     """Find positions and labels in the batch of all that differ from those in the batch of few."""
-    batch = few.collate(rows)
+    batch = checked.collate(rows)
     pieces = [piece for piece in found_in(batch, rows) if len(piece.slots) == len(rows[piece.sequence]["input_ids"])]
-    found = []
-    if has_slots(batch.get(POSITIONS), batch["input_ids"]) and not _uneven(few.batch, few.pieces):
+    findings = []
+    if has_slots(batch.get(POSITIONS), batch["input_ids"]) and not _uneven(checked.batch, checked.pieces):
         uneven = _uneven(batch, pieces)
-        if uneven and _reads_positions(few):
-            piece, place, before, after = uneven[0]
+        if uneven and _reads_positions(checked):
+            piece, place, position, next_position = uneven[0]
             evidence = (
                 f"In {len(uneven)} of {len(rows)} sequences position_ids do not go up by 1: in sequence "
-                f"{piece.sequence}, of {len(piece.slots):,} tokens, {after} comes after {before} at token "
+                f"{piece.sequence}, of {len(piece.slots):,} tokens, {next_position} comes after {position} at token "
                 f"{place + 1:,}."
             )
-            found.append(Finding.failed("positions", evidence, "uneven positions", own=few.start or 0))
-    lost_before, _ = _not_carried(few.batch, few.pieces, few.few)
-    lost, first = _not_carried(batch, pieces, rows)
+            findings.append(Finding.failed("positions", evidence, "uneven positions", own=checked.start or 0))
+    lost_before, _ = _not_carried(checked.batch, checked.pieces, checked.sequences)
+    lost, first_place = _not_carried(batch, pieces, rows)
     if lost and not lost_before:
-        evidence = f"The batch of all {len(rows)} sequences has not {lost:,} of their labels: the first is {first}."
-        found.append(Finding.failed("labels", evidence, "labels"))
-    return found
+        evidence = f"The batch of all {len(rows)} sequences has not {lost:,} of their labels: "
+        evidence += f"the first is {first_place}."
+        findings.append(Finding.failed("labels", evidence, "labels"))
+    return findings
 
 
 def _uneven(batch: dict, pieces: Sequence[Piece]) -> list[tuple[Piece, int, int, int]]:
     """Find the pieces whose positions do not go up by 1, where, and the two positions there."""
-    given, found = batch.get(POSITIONS), []
-    if not has_slots(given, batch["input_ids"]):
+    positions, jumps = batch.get(POSITIONS), []
+    if not has_slots(positions, batch["input_ids"]):
         return []
     for piece in pieces:
-        values = given.flatten()[piece.slots].cpu().numpy()  # type: ignore[union-attr]
+        values = positions.flatten()[piece.slots].cpu().numpy()  # type: ignore[union-attr]
         wrong = np.flatnonzero(np.diff(values) != 1)
         if len(wrong):
-            found.append((piece, int(wrong[0]), int(values[wrong[0]]), int(values[wrong[0] + 1])))
-    return found
+            jumps.append((piece, int(wrong[0]), int(values[wrong[0]]), int(values[wrong[0] + 1])))
+    return jumps
 
 
-def _reads_positions(few: CheckedBatch) -> bool:
+def _reads_positions(checked: CheckedBatch) -> bool:
     """Return True if other position_ids change what the model gives."""
-    seen = few.called.runs({**few.batch, POSITIONS: few.batch[POSITIONS] // 2})
-    return seen is None or not bool(few.apart(seen.outputs, few.seen.outputs).max() <= few.limit)
+    call = checked.called.runs({**checked.batch, POSITIONS: checked.batch[POSITIONS] // 2})
+    return call is None or not bool(checked.distance(call.outputs, checked.call.outputs).max() <= checked.limit)
 
 
 def _not_carried(batch: dict, pieces: Sequence[Piece], rows: list[dict]) -> tuple[int, str]:
     """Count the labels that a batch lacks, at their slot and the one before, and say where the first is."""
-    given = batch.get("labels")
-    if not has_slots(given, batch["input_ids"]):
+    batch_labels = batch.get("labels")
+    if not has_slots(batch_labels, batch["input_ids"]):
         return 0, ""
-    flat, count, first = given.flatten().cpu().numpy(), 0, ""  # type: ignore[union-attr]
+    flat = batch_labels.flatten().cpu().numpy()  # type: ignore[union-attr]
+    count = 0
+    first_lost = ""
     for piece in pieces:
         row, ids = rows[piece.sequence], np.asarray(rows[piece.sequence]["input_ids"])
         trained = trained_in_row(row, len(ids))
-        own = ids if trained is None else np.where(trained, ids, IGNORED)
-        own = np.asarray(row.get("labels", own))[piece.offsets][1:]  # no model predicts the first one
-        mine = flat[piece.slots]
-        lost = (own != IGNORED) & (mine[1:] != own) & (mine[:-1] != own)
+        expected = ids if trained is None else np.where(trained, ids, IGNORED)
+        expected = np.asarray(row.get("labels", expected))[piece.offsets][1:]  # no model predicts the first one
+        labels_there = flat[piece.slots]
+        lost = (expected != IGNORED) & (labels_there[1:] != expected) & (labels_there[:-1] != expected)
         if lost.any():
             place = int(lost.argmax()) + 2
-            first = first or f"that of token {place:,} of sequence {piece.sequence}, of {len(ids):,} tokens"
+            first_lost = first_lost or f"that of token {place:,} of sequence {piece.sequence}, of {len(ids):,} tokens"
             count += int(lost.sum())
-    return count, first
+    return count, first_lost

@@ -540,6 +540,13 @@ def test_what_is_cut_is_said_and_keeps_the_last_token():
     assert longer.exact and "Of 7 sequences 1 were cut to 300 tokens" in longer["tokens"].evidence
 
 
+@pytest.mark.parametrize("fault", [None, "attention"])
+def test_arrays_are_cut_as_lists_are(fault):
+    rows = [{name: np.asarray(values) for name, values in row.items()} for row in sequences()]
+    found = check_packing(Tiny("attention", fault=fault), dense(**SEGMENTS), rows, max_tokens=12)
+    assert found.exact is (fault is None) and "were cut to 12 tokens" in found["tokens"].evidence
+
+
 def test_a_refusal_of_what_is_cut_is_tried_again_uncut():
     model, _, rows = today.RIGHT["a column that a cut would make wrong"]()
     assert check_packing(model, today.prompts_by_length, rows).exact

@@ -13,9 +13,9 @@ def lengths(rows):
 
 def test_the_longest_are_among_few_in_their_order_and_cut_to_their_first_tokens_and_the_last():
     chosen = choose(FLAT, MIXED, None, 300)
-    assert len(chosen.few) == 8 and max(lengths(chosen.whole)) == max(lengths(MIXED)) == 316
-    assert [row for row in MIXED if row in chosen.whole] == chosen.whole
-    whole, cut = next((one, other) for one, other in zip(chosen.whole, chosen.few, strict=True)
+    assert len(chosen.sequences) == 8 and max(lengths(chosen.uncut)) == max(lengths(MIXED)) == 316
+    assert [row for row in MIXED if row in chosen.uncut] == chosen.uncut
+    whole, cut = next((one, other) for one, other in zip(chosen.uncut, chosen.sequences, strict=True)
                       if len(one["input_ids"]) == 316)  # fmt: skip
     assert len(cut["input_ids"]) == len(cut["labels"]) == 300
     assert cut["input_ids"] == [*whole["input_ids"][:299], whole["input_ids"][-1]]
@@ -26,7 +26,7 @@ def test_the_longest_are_among_few_in_their_order_and_cut_to_their_first_tokens_
 def test_few_have_the_rows_and_the_padding_of_all():
     rows = dense(slots=96, **SEGMENTS)
     assert shape_of(rows(MANY), MANY).rows == 2
-    assert shape_of(rows(choose(rows, MANY, None, 300).few), MANY).rows == 2
+    assert shape_of(rows(choose(rows, MANY, None, 300).sequences), MANY).rows == 2
     equal = of(*[8] * 9)  # eight of them fill a row of 64, and all of them do not fill two
 
     def to_64(some):
@@ -34,18 +34,18 @@ def test_few_have_the_rows_and_the_padding_of_all():
         return cases.multiples([{"input_ids": ids, "labels": [0]}], 64)
 
     assert shape_of(to_64(equal[:8]), equal[:8]).padding == 0 < shape_of(to_64(equal), equal).padding
-    few = choose(to_64, equal, None, 300).few
+    few = choose(to_64, equal, None, 300).sequences
     assert shape_of(to_64(few), few).padding > 0
 
 
 def test_few_have_numbers_that_come_again_if_all_have_them():
-    few = choose(rows_joined, MANY, None, 300).few
-    assert shape_of(rows_joined(few), few).again == {"segment_ids"}
+    few = choose(rows_joined, MANY, None, 300).sequences
+    assert shape_of(rows_joined(few), few).repeated_fields == {"segment_ids"}
 
 
 def test_groups_stay_together():
     rows = [{**row, "pair": at // 2} for at, row in enumerate(of(*range(5, 35)))]
-    few = choose(FLAT, rows, "pair", 300).few
+    few = choose(FLAT, rows, "pair", 300).sequences
     pairs = [row["pair"] for row in few]
     assert len(few) == 8 and all(pairs.count(pair) == 2 for pair in pairs) and max(pairs) == rows[-1]["pair"]
 
@@ -55,5 +55,6 @@ def test_sequences_that_a_cut_would_make_equal_keep_more_of_their_ends():
     rows = [{"input_ids": [*shared, *row["input_ids"], 2]} for row in of(9, 14, 5, 20, 7, 12)]
     chosen = choose(FLAT, rows, None, 300)
     assert (
-        len({tuple(row["input_ids"]) for row in chosen.few}) == 6 and "the first 150 and the last 150" in chosen.note
+        len({tuple(row["input_ids"]) for row in chosen.sequences}) == 6
+        and "the first 150 and the last 150" in chosen.note
     )
