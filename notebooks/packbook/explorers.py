@@ -8,6 +8,7 @@ A subclass names its controls and draws; everything else is here:
         def controls(self):
             return {"batch_size": slider("Batch size", 1, 256, value=32)}
 
+        @styled()
         def draw(self, batch_size):
             fig, ax = new_figure()
             ...
@@ -23,7 +24,7 @@ from typing import Any
 import ipywidgets as widgets
 from matplotlib.figure import Figure
 
-from packbook.figures import img, picture, png, publish, styled
+from packbook.figures import img, picture, png, publish
 from packbook.results import MEANING
 from packlib.arguments import in_html
 
@@ -125,8 +126,7 @@ class Explorer:
             values = {name: control.value for name, control in self.widgets.items()}
             if values == self._drawn:  # `react` moved a control, which has drawn already
                 return
-            with styled():  # once, and not for each method of the figure
-                self.figure, self.alt = self.draw(**values)
+            self.figure, self.alt = self.draw(**values)
             self._png = png(self.figure)
             self.picture.value = img(self.figure, self._png, self.alt)
             self.error, self._drawn = None, values

@@ -19,7 +19,6 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib import font_manager
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -45,6 +44,7 @@ EMPTY = {"color": PADDING, "hatch": "///", "edgecolor": "white", "linewidth": 0}
 
 # What a dark page does to a figure: light and dark change places, hues stay, and white becomes the page of JupyterLab.
 # A heat map stays on its light ground: its shades are values, and turned over they would say the opposite.
+_EDGE = 0.02  # where titles begin, as a share of the width of a figure
 _WIDTH = 800  # pixels of a figure on a page; by it the style below knows the workbook's figures from a learner's own
 _DARK = (
     f"[data-jp-theme-light='false'] :is(.packlib-figure:not(.packlib-map), .jp-RenderedImage "
@@ -81,7 +81,10 @@ def _add_typeface() -> None:
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Set matplotlib's settings to the workbook's in here; afterwards they are as they were."""
+    """Set matplotlib's settings to the workbook's in here; afterwards they are as they were.
+
+    Each function that calls `new_figure` has `@styled()` above it: matplotlib reads its settings while it draws.
+    """
     if _STYLED.get():
         yield
         return
@@ -94,34 +97,15 @@ def styled() -> Iterator[None]:
         _STYLED.reset(before)
 
 
-def _in_style(kind: type[Artist]) -> type[Artist]:
-    """Have all that is asked of a figure or axes of this kind done in the workbook's style."""
-    for name, method in inspect.getmembers(kind, inspect.isfunction):
-        if name == "__init__" or not name.startswith("_"):
-            setattr(kind, name, styled()(method))
-    return kind
-
-
-@_in_style
-class _StyledAxes(Axes):
-    pass
-
-
-@_in_style
-class StyledFigure(Figure):
-    """A figure of 8 × 4.5 inch in the workbook's style; matplotlib's settings and other figures stay as they are."""
-
-    def add_subplot(self, *arguments: Any, **options: Any) -> Any:
-        return super().add_subplot(*arguments, **{"axes_class": _StyledAxes} | options)
-
-    def suptitle(self, text: str, **options: Any) -> Text:
-        """Return a title at the left edge, as those of axes."""
-        return super().suptitle(text, **{"x": 0.02, "ha": "left"} | options)
-
-
 def new_figure(rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:
-    """Return a `StyledFigure` and its axes; `options` go to `Figure.subplots`."""
-    fig = StyledFigure()
+    """Return a figure of 8 × 4.5 inch and its axes; `options` go to `Figure.subplots`.
+
+    Raises:
+        RuntimeError: outside `styled()`, where matplotlib would draw in the style of others.
+    """
+    if not _STYLED.get():
+        raise RuntimeError("new_figure needs the workbook's style: put @styled() above the function that calls it.")
+    fig = Figure()
     return fig, fig.subplots(rows, columns, **options)
 
 
@@ -170,9 +154,11 @@ def _show_dollars(fig: Figure) -> None:
 def _fix_layout(fig: Figure) -> None:
     """Lay the figure out once, so that it looks the same each time it is written.
 
-    The title of a figure with one picture begins at the left edge of the page, as titles over several pictures do.
+    Its title begins at the left edge of the page, whether it has one picture or several.
     """
     _show_dollars(fig)
+    if fig._suptitle:
+        fig._suptitle.set(x=_EDGE, horizontalalignment="left")
     if (engine := fig.get_layout_engine()) is not None:
         square = any(ax.get_aspect() != "auto" for ax in fig.axes)
         for _ in range(3 if square else 1):  # fewer leave labels below square axes cut off
@@ -180,7 +166,7 @@ def _fix_layout(fig: Figure) -> None:
         fig.set_layout_engine("none")
         if len(fig.axes) == 1:
             (ax,) = fig.axes
-            edge = ax.transAxes.inverted().transform(fig.transFigure.transform((0.02, 0)))
+            edge = ax.transAxes.inverted().transform(fig.transFigure.transform((_EDGE, 0)))
             ax._left_title.set_x(edge[0])
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from packbook.figures import EMPTY, new_figure, series
+from packbook.figures import EMPTY, new_figure, series, styled
 from packbook.records import recorded
 
 PACKED = series("packed")["color"]
@@ -33,6 +33,7 @@ def speed_ups() -> dict[str, float]:
     return found
 
 
+@styled()
 def draw_speed_ups() -> Drawn:
     """Return two bars for each data set: useful tokens a second, padded to the maximum and packed."""
     found = speed_ups()
@@ -53,6 +54,7 @@ def draw_speed_ups() -> Drawn:
     return Drawn(fig, alt, found, recorded("model_wikipedia").source)
 
 
+@styled()
 def draw_race() -> Drawn:
     """Draw a bar for each way of the tour's race: its processor seconds for the same sentences, and what it learned."""
     table = recorded("race")

@@ -13,7 +13,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from packbook.figures import OKABE_ITO, label_ends, new_figure, save
+from packbook.figures import OKABE_ITO, label_ends, new_figure, save, styled
 from packbook.run.sweep import PICTURE, SUMMARY, Outcome
 from packbook.tables import Table
 from packlib.arguments import one_line, one_of
@@ -41,6 +41,7 @@ def write_csv(outcomes: Sequence[Outcome], path: Path) -> None:
         writer.writerows([*row, one.error] for row, one in zip(whole.rows, outcomes, strict=True))
 
 
+@styled()
 def compared(outcomes: Sequence[Outcome], names: Sequence[str] = ()) -> tuple[Figure, str] | None:
     """Return a figure of the first two numeric results (or of those named) over the sweep, and its alt text.
 

@@ -15,7 +15,7 @@ import numpy as np
 from ipywidgets import ToggleButtons
 
 from packbook.explorers import Explorer
-from packbook.figures import png, styled
+from packbook.figures import png
 from packlib.arguments import escaped
 
 MOST = 16  # settings of an explorer that has pictures
@@ -116,8 +116,7 @@ def _pictures(
         setting = {name: of[at][1] for (name, of), at in zip(values.items(), indices, strict=True)}
         source, alt = first, explorer.alt
         if not setting.items() <= start.items():
-            with styled():  # once, and not for each thing that is drawn
-                figure, alt = explorer.draw(**{**start, **setting})
+            figure, alt = explorer.draw(**{**start, **setting})
             source = address(png(figure, dpi=100))
         pictures["-".join(map(str, indices))] = {"src": source, "alt": alt}
     return pictures

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from packbook.figures import INK, OKABE_ITO, PADDING, new_figure
+from packbook.figures import INK, OKABE_ITO, PADDING, new_figure, styled
 from packlib.files import atomic_path
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import plan
@@ -26,12 +26,14 @@ def drawn_sequences(count: int = 24, seed: int = 0) -> tuple[np.ndarray, list[li
     return lengths, [pack.tolist() for pack in best.assign(lengths)]
 
 
+@styled()
 def draw_card(path: Path) -> None:
     """Write the picture as PNG."""
     lengths, packs = drawn_sequences()
     fig, (padded, packed) = new_figure(1, 2, sharey=True)
     fig.set_size_inches(SIZE[0] / fig.dpi, SIZE[1] / fig.dpi)
-    fig.suptitle("Train on sequences of every length\nwithout paying for padding", fontsize=34, color=INK, x=0.01)
+    promise = "Train on sequences of every length\nwithout paying for padding"
+    fig.suptitle(promise, fontsize=34, color=INK, x=0.01, ha="left")
     for axes, rows, name in (
         (padded, [[sequence] for sequence in range(len(lengths))], "padded"),
         (packed, packs, "packed"),
