@@ -88,10 +88,10 @@ class Explorer:
         """Move the limits of other controls, after the control `name` changed and before drawing."""
 
     def __new__(cls, *args: Any, **options: Any) -> "Explorer":
-        made = super().__new__(cls)
+        explorer = super().__new__(cls)
         plain = [part.tolist() if hasattr(part, "tolist") else part for part in args]  # as JSON knows it
-        made._made = {"module": cls.__module__, "name": cls.__name__, "args": plain, "options": options}
-        return made
+        explorer._made = {"module": cls.__module__, "name": cls.__name__, "args": plain, "options": options}
+        return explorer
 
     def __init__(self) -> None:
         self.alt = ""
@@ -149,5 +149,5 @@ def _with_choice(control: widgets.Widget) -> widgets.Widget:
         return control
     # a label would draw `$x$` in a name as a formula; the margin keeps it off the handle at the end of the slider
     chosen = widgets.HTML(layout={"margin": "2px 2px 2px 10px"})
-    widgets.dlink((control, "index"), (chosen, "value"), lambda at: in_html(control.options[at][0]))
+    widgets.dlink((control, "index"), (chosen, "value"), lambda index: in_html(control.options[index][0]))
     return widgets.HBox([control, chosen])

@@ -89,12 +89,12 @@ def styled() -> Iterator[None]:
         yield
         return
     _add_typeface()
-    before = _STYLED.set(True)
+    token = _STYLED.set(True)
     try:
         with matplotlib.rc_context(_STYLE):
             yield
     finally:
-        _STYLED.reset(before)
+        _STYLED.reset(token)
 
 
 def new_figure(rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:
@@ -114,17 +114,17 @@ def label_ends(labels: dict[Line2D, str], gap: float = 16) -> None:
 
     Labels that would touch are moved apart to `gap` points. Set the limits of the axes before.
     """
-    ends = sorted(labels, key=lambda line: line.get_ydata()[-1])
-    for line in ends:
+    lines = sorted(labels, key=lambda line: line.get_ydata()[-1])
+    for line in lines:
         line.axes.autoscale_view()  # else the limits are known only when drawn
-    points = 72 / ends[0].figure.dpi  # of a pixel
-    wanted = np.array([line.axes.transData.transform((0, line.get_ydata()[-1]))[1] * points for line in ends])
-    gaps = gap * np.arange(len(ends))
-    placed = isotonic_regression(wanted - gaps).x + gaps  # as near to where they are wanted as the gaps allow
-    for line, at, height in zip(ends, placed, wanted, strict=True):
+    points = 72 / lines[0].figure.dpi  # of a pixel
+    end_heights = np.array([line.axes.transData.transform((0, line.get_ydata()[-1]))[1] * points for line in lines])
+    gaps = gap * np.arange(len(lines))
+    label_heights = isotonic_regression(end_heights - gaps).x + gaps  # as near to the ends as the gaps allow
+    for line, label_height, end_height in zip(lines, label_heights, end_heights, strict=True):
         end = line.get_xdata()[-1], line.get_ydata()[-1]
-        beside = {"xytext": (10, at - height), "textcoords": "offset points", "va": "center"}
-        line.axes.annotate(labels[line], end, color=INK, annotation_clip=False, **beside)
+        offset = {"xytext": (10, label_height - end_height), "textcoords": "offset points", "va": "center"}
+        line.axes.annotate(labels[line], end, color=INK, annotation_clip=False, **offset)
 
 
 def name_rows(ax: Axes, names: Sequence[str], above: float = 0.5, below: float = 0.5) -> None:
@@ -174,11 +174,11 @@ def _palette(drawn: Image.Image, size: int = 96) -> np.ndarray:
     """Return the colors of series, those of the largest areas, and what comes nearest to the rest."""
     areas = drawn.getcolors(drawn.width * drawn.height) or []
     large = [color for _, color in sorted(areas, key=lambda area: -area[0])[: size // 4]]
-    rest = size - len(_KEPT) - len(large)
-    nearest = drawn.quantize(rest, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).getpalette()
-    others = np.concatenate([large, np.array(nearest).reshape(-1, 3)[:rest]])
-    apart = np.abs(others[:, None] - _KEPT).max(2).min(1) > 8  # else a kept color could become its neighbor
-    return np.concatenate([_KEPT, others[apart]])
+    remaining = size - len(_KEPT) - len(large)
+    nearest = drawn.quantize(remaining, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).getpalette()
+    other_colors = np.concatenate([large, np.array(nearest).reshape(-1, 3)[:remaining]])
+    distances = np.abs(other_colors[:, None] - _KEPT).max(2).min(1)
+    return np.concatenate([_KEPT, other_colors[distances > 8]])  # else a kept color could become its neighbor
 
 
 @styled()
@@ -191,11 +191,11 @@ def png(fig: Figure, dpi: float | None = None) -> bytes:
     _fix_layout(fig)
     stored = dpi is None
     dpi = dpi or (1920 / fig.get_figwidth() if FIGURES_FOLDER in os.environ else 144)
-    before, canvas, small = fig.dpi, FigureCanvasAgg(fig), io.BytesIO()
+    dpi_before, canvas, small = fig.dpi, FigureCanvasAgg(fig), io.BytesIO()
     fig.set_dpi(dpi)
     canvas.draw()  # `savefig` would draw it twice
     drawn = Image.fromarray(np.asarray(canvas.buffer_rgba()))
-    fig.set_dpi(before)
+    fig.set_dpi(dpi_before)
     drawn, colors = drawn.convert("RGB"), Image.new("P", (1, 1))
     colors.putpalette(_palette(drawn).ravel().tolist())
     picture = drawn.quantize(palette=colors, dither=Image.Dither.NONE)
@@ -224,9 +224,9 @@ def svg(fig: Figure, alt: str, title: str = "", numbers: Mapping[str, Any] | Non
     fig.savefig(raw, format="svg", metadata={"Date": None})
     words = f"<title>{escaped(title or claim(fig) or alt)}</title>\n <desc>{escaped(alt)}</desc>"
     words += f'\n <metadata id="numbers">{escaped(json.dumps(numbers))}</metadata>' if numbers else ""
-    before, _, after = raw.getvalue().partition("<svg ")  # the first is the picture itself
-    attributes, _, drawing = after.partition(">")
-    return f'{before}<svg role="img" {attributes}>\n {words}{drawing}'
+    start, _, remainder = raw.getvalue().partition("<svg ")  # the first is the picture itself
+    attributes, _, drawing = remainder.partition(">")
+    return f'{start}<svg role="img" {attributes}>\n {words}{drawing}'
 
 
 def img(fig: Figure, drawn: bytes, alt: str) -> str:
@@ -257,8 +257,8 @@ def save(
 ) -> None:
     """Write `name.svg` and `name.png`, 1920 pixels wide, into `folder`; `drawn` is the PNG if it is there already."""
     write_text(Path(folder) / f"{name}.svg", svg(fig, alt, title, numbers))
-    with atomic_path(Path(folder) / f"{name}.png") as beside:
-        beside.write_bytes(drawn or png(fig, dpi=1920 / fig.get_figwidth()))
+    with atomic_path(Path(folder) / f"{name}.png") as temporary_path:
+        temporary_path.write_bytes(drawn or png(fig, dpi=1920 / fig.get_figwidth()))
 
 
 def publish(
@@ -314,6 +314,6 @@ def show(fig: Figure, *, alt: str, name: str, numbers: Mapping[str, Any] | None 
 def show_source(function: Any) -> None:
     """Show the source of a function or class of the library, with the file it stands in."""
     source = inspect.getsource(function)
-    where = f"{function.__module__.replace('.', '/')}.py"
-    data = {"text/markdown": f"From `{where}`:\n```python\n{source}```", "text/plain": f"{where}\n{source}"}
-    display_as("source", data, file=where, text=source)
+    file = f"{function.__module__.replace('.', '/')}.py"
+    data = {"text/markdown": f"From `{file}`:\n```python\n{source}```", "text/plain": f"{file}\n{source}"}
+    display_as("source", data, file=file, text=source)

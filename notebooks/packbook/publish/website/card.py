@@ -39,11 +39,12 @@ def draw_card(path: Path) -> None:
         (packed, packs, "packed"),
     ):
         axes.barh(range(len(rows)), SLOTS_A_ROW, color=PADDING)
-        for at, row in enumerate(rows):
-            ends = np.cumsum(lengths[row])
-            axes.barh(at, lengths[row], left=ends - lengths[row], color=OKABE_ITO[0], edgecolor="white", linewidth=1.5)
+        for row_number, row in enumerate(rows):
+            starts = np.cumsum(lengths[row]) - lengths[row]
+            look = {"color": OKABE_ITO[0], "edgecolor": "white", "linewidth": 1.5}
+            axes.barh(row_number, lengths[row], left=starts, **look)
         axes.set_title(f"{name}: {len(rows)} rows", fontsize=26, color=INK, loc="left")
         axes.set_axis_off()
     padded.invert_yaxis()
-    with atomic_path(path) as beside:
-        fig.savefig(beside, format="png", dpi=fig.dpi, facecolor="white", bbox_inches=None)
+    with atomic_path(path) as temporary_path:
+        fig.savefig(temporary_path, format="png", dpi=fig.dpi, facecolor="white", bbox_inches=None)
