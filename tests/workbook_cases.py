@@ -59,8 +59,8 @@ def small(tmp_path, monkeypatch):
             nbformat.v4.new_code_cell(SOURCE, metadata={"tags": ["parameters"]}),
             nbformat.v4.new_code_cell(FIRST),
             nbformat.v4.new_code_cell(
-                "from packbook.figures import new_figure, show\n"
-                "fig, ax = new_figure()\nax.plot([0, depth]);\n"
+                "from packbook.figures import new_figure, show, styled\n"
+                "with styled():\n    fig, ax = new_figure()\n    ax.plot([0, depth])\n"
                 "show(fig, alt=f'A line up to {depth} for {dataset}, quick {quick}.', name='line')"
             ),
             nbformat.v4.new_code_cell(LAST),

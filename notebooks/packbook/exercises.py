@@ -68,7 +68,7 @@ class Exercise:
             return list(self.cases) or [()]
         rng = Random(0)
         drawn = [self.draw(rng) for _ in range(DRAWN)]
-        return sorted([*self.cases, *drawn], key=lambda given: len(repr(given)))
+        return sorted([*self.cases, *drawn], key=lambda arguments: len(repr(arguments)))
 
     def judge(self, answer: Any) -> Verdict:
         """Try `answer` on every input; the first that fails is the shortest."""
@@ -76,17 +76,17 @@ class Exercise:
         if is_function and not callable(answer):
             return self._wrong(f"{self.name} must be a function, not {in_short(answer)}.")
         inputs = self.inputs()
-        for given in inputs:
-            call = f"{self.name}({', '.join(map(in_short, given))})" if is_function else self.name
+        for arguments in inputs:
+            call = f"{self.name}({', '.join(map(in_short, arguments))})" if is_function else self.name
             try:
-                got = answer(*copy.deepcopy(given)) if is_function else answer
+                got = answer(*copy.deepcopy(arguments)) if is_function else answer
             except Exception as error:  # whatever a learner's function does
                 return self._wrong(f"{call} raises {type(error).__name__}: {in_short(error, str)}")
             if got is ...:
                 return Verdict("not tried", f"{self.name}: not tried yet. {_BLANK}")
             if got is None and is_function:
                 return self._wrong(f"{call} returns None: is a return missing?")
-            if sentence := self._fault(call, got, given):
+            if sentence := self._fault(call, got, arguments):
                 return self._wrong(sentence)
         noun = "inputs" if self.draw else "cases"
         tried = f" {len(inputs)} {noun} agree." if len(inputs) > 1 else ""
@@ -107,23 +107,23 @@ class Exercise:
             return [answer]
         try:
             with redirect_stdout(io.StringIO()):
-                return [answer(*copy.deepcopy(given)) for given in self.inputs()]
+                return [answer(*copy.deepcopy(arguments)) for arguments in self.inputs()]
         except Exception:  # whatever a learner's function does
             return None
 
-    def _fault(self, call: str, got: Any, given: Sequence) -> str | None:
+    def _fault(self, call: str, got: Any, arguments: Sequence) -> str | None:
         """Return the fault of the answer to an input; None if the answer is right."""
-        expected = self.solution(*copy.deepcopy(given)) if callable(self.solution) else self.solution
+        expected = self.solution(*copy.deepcopy(arguments)) if callable(self.solution) else self.solution
         try:
             if self.fault is not None:
-                sentence = self.fault(got, *copy.deepcopy(given))
+                sentence = self.fault(got, *copy.deepcopy(arguments))
                 return f"{call} gives {in_short(got)}: {sentence}" if sentence else None
             if same(got, expected):
                 return None
         except Exception:  # an answer of a form that nobody foresaw
             return f"{call} gives {in_short(got)} ({type(got).__name__}); the form {_form(expected)} is expected."
         should = f"{in_short(got)}, and should give {in_short(expected)}."
-        return f"{call} gives {should}" if given else f"{in_short(got)} is not it."
+        return f"{call} gives {should}" if arguments else f"{in_short(got)} is not it."
 
     def _wrong(self, sentence: str) -> Verdict:
         return Verdict("wrong", f"{self.name}: not yet. {sentence}")
@@ -188,8 +188,8 @@ def _form(answer: Any) -> str:
     """Return the form of an answer, such as "[number, …]", with no content but its keys."""
     if isinstance(answer, (list, tuple)):
         forms, is_list = list(dict.fromkeys(map(_form, answer))), isinstance(answer, list)
-        inside = ", ".join(forms + ["…"] * (is_list or len(forms) < len(answer)))
-        return f"[{inside}]" if is_list else f"({inside})"
+        items = ", ".join(forms + ["…"] * (is_list or len(forms) < len(answer)))
+        return f"[{items}]" if is_list else f"({items})"
     if isinstance(answer, Mapping):
         return f"{{{', '.join(f'{key!r}: {_form(item)}' for key, item in answer.items())}}}"
     words = {bool: "True or False", Real: "number", str: "text"}
@@ -205,11 +205,11 @@ def same(got: Any, expected: Any, error: float = 1e-9) -> bool:
         error = 1e-6
     got, expected = as_python(got), as_python(expected)
     if isinstance(expected, Mapping):
-        alike = isinstance(got, Mapping) and got.keys() == expected.keys()
-        return alike and all(same(got[name], expected[name], error) for name in expected)
+        same_form = isinstance(got, Mapping) and got.keys() == expected.keys()
+        return same_form and all(same(got[name], expected[name], error) for name in expected)
     if isinstance(expected, (list, tuple)):
-        alike = isinstance(got, (list, tuple)) and len(got) == len(expected)
-        return alike and all(same(one, other, error) for one, other in zip(got, expected, strict=True))
+        same_form = isinstance(got, (list, tuple)) and len(got) == len(expected)
+        return same_form and all(same(*items, error) for items in zip(got, expected, strict=True))
     if isinstance(expected, (bool, str, set, frozenset)) or expected is None:
         return isinstance(got, bool) is isinstance(expected, bool) and bool(got == expected)
     try:

@@ -8,6 +8,7 @@ A subclass names its controls and draws; everything else is here:
         def controls(self):
             return {"batch_size": slider("Batch size", 1, 256, value=32)}
 
+        @styled()
         def draw(self, batch_size):
             fig, ax = new_figure()
             ...
@@ -23,7 +24,7 @@ from typing import Any
 import ipywidgets as widgets
 from matplotlib.figure import Figure
 
-from packbook.figures import img, picture, png, publish, styled
+from packbook.figures import img, picture, png, publish
 from packbook.results import MEANING
 from packlib.arguments import in_html
 
@@ -87,10 +88,10 @@ class Explorer:
         """Move the limits of other controls, after the control `name` changed and before drawing."""
 
     def __new__(cls, *args: Any, **options: Any) -> "Explorer":
-        made = super().__new__(cls)
+        explorer = super().__new__(cls)
         plain = [part.tolist() if hasattr(part, "tolist") else part for part in args]  # as JSON knows it
-        made._made = {"module": cls.__module__, "name": cls.__name__, "args": plain, "options": options}
-        return made
+        explorer._made = {"module": cls.__module__, "name": cls.__name__, "args": plain, "options": options}
+        return explorer
 
     def __init__(self) -> None:
         self.alt = ""
@@ -125,8 +126,7 @@ class Explorer:
             values = {name: control.value for name, control in self.widgets.items()}
             if values == self._drawn:  # `react` moved a control, which has drawn already
                 return
-            with styled():  # once, and not for each method of the figure
-                self.figure, self.alt = self.draw(**values)
+            self.figure, self.alt = self.draw(**values)
             self._png = png(self.figure)
             self.picture.value = img(self.figure, self._png, self.alt)
             self.error, self._drawn = None, values
@@ -149,5 +149,5 @@ def _with_choice(control: widgets.Widget) -> widgets.Widget:
         return control
     # a label would draw `$x$` in a name as a formula; the margin keeps it off the handle at the end of the slider
     chosen = widgets.HTML(layout={"margin": "2px 2px 2px 10px"})
-    widgets.dlink((control, "index"), (chosen, "value"), lambda at: in_html(control.options[at][0]))
+    widgets.dlink((control, "index"), (chosen, "value"), lambda index: in_html(control.options[index][0]))
     return widgets.HBox([control, chosen])

@@ -19,7 +19,6 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib import font_manager
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -45,6 +44,7 @@ EMPTY = {"color": PADDING, "hatch": "///", "edgecolor": "white", "linewidth": 0}
 
 # What a dark page does to a figure: light and dark change places, hues stay, and white becomes the page of JupyterLab.
 # A heat map stays on its light ground: its shades are values, and turned over they would say the opposite.
+_EDGE = 0.02  # where titles begin, as a share of the width of a figure
 _WIDTH = 800  # pixels of a figure on a page; by it the style below knows the workbook's figures from a learner's own
 _DARK = (
     f"[data-jp-theme-light='false'] :is(.packlib-figure:not(.packlib-map), .jp-RenderedImage "
@@ -81,47 +81,31 @@ def _add_typeface() -> None:
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Set matplotlib's settings to the workbook's in here; afterwards they are as they were."""
+    """Set matplotlib's settings to the workbook's in here; afterwards they are as they were.
+
+    Each function that calls `new_figure` has `@styled()` above it: matplotlib reads its settings while it draws.
+    """
     if _STYLED.get():
         yield
         return
     _add_typeface()
-    before = _STYLED.set(True)
+    token = _STYLED.set(True)
     try:
         with matplotlib.rc_context(_STYLE):
             yield
     finally:
-        _STYLED.reset(before)
-
-
-def _in_style(kind: type[Artist]) -> type[Artist]:
-    """Have all that is asked of a figure or axes of this kind done in the workbook's style."""
-    for name, method in inspect.getmembers(kind, inspect.isfunction):
-        if name == "__init__" or not name.startswith("_"):
-            setattr(kind, name, styled()(method))
-    return kind
-
-
-@_in_style
-class _StyledAxes(Axes):
-    pass
-
-
-@_in_style
-class StyledFigure(Figure):
-    """A figure of 8 × 4.5 inch in the workbook's style; matplotlib's settings and other figures stay as they are."""
-
-    def add_subplot(self, *arguments: Any, **options: Any) -> Any:
-        return super().add_subplot(*arguments, **{"axes_class": _StyledAxes} | options)
-
-    def suptitle(self, text: str, **options: Any) -> Text:
-        """Return a title at the left edge, as those of axes."""
-        return super().suptitle(text, **{"x": 0.02, "ha": "left"} | options)
+        _STYLED.reset(token)
 
 
 def new_figure(rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:
-    """Return a `StyledFigure` and its axes; `options` go to `Figure.subplots`."""
-    fig = StyledFigure()
+    """Return a figure of 8 × 4.5 inch and its axes; `options` go to `Figure.subplots`.
+
+    Raises:
+        RuntimeError: outside `styled()`, where matplotlib would draw in the style of others.
+    """
+    if not _STYLED.get():
+        raise RuntimeError("new_figure needs the workbook's style: put @styled() above the function that calls it.")
+    fig = Figure()
     return fig, fig.subplots(rows, columns, **options)
 
 
@@ -130,17 +114,17 @@ def label_ends(labels: dict[Line2D, str], gap: float = 16) -> None:
 
     Labels that would touch are moved apart to `gap` points. Set the limits of the axes before.
     """
-    ends = sorted(labels, key=lambda line: line.get_ydata()[-1])
-    for line in ends:
+    lines = sorted(labels, key=lambda line: line.get_ydata()[-1])
+    for line in lines:
         line.axes.autoscale_view()  # else the limits are known only when drawn
-    points = 72 / ends[0].figure.dpi  # of a pixel
-    wanted = np.array([line.axes.transData.transform((0, line.get_ydata()[-1]))[1] * points for line in ends])
-    gaps = gap * np.arange(len(ends))
-    placed = isotonic_regression(wanted - gaps).x + gaps  # as near to where they are wanted as the gaps allow
-    for line, at, height in zip(ends, placed, wanted, strict=True):
+    points = 72 / lines[0].figure.dpi  # of a pixel
+    end_heights = np.array([line.axes.transData.transform((0, line.get_ydata()[-1]))[1] * points for line in lines])
+    gaps = gap * np.arange(len(lines))
+    label_heights = isotonic_regression(end_heights - gaps).x + gaps  # as near to the ends as the gaps allow
+    for line, label_height, end_height in zip(lines, label_heights, end_heights, strict=True):
         end = line.get_xdata()[-1], line.get_ydata()[-1]
-        beside = {"xytext": (10, at - height), "textcoords": "offset points", "va": "center"}
-        line.axes.annotate(labels[line], end, color=INK, annotation_clip=False, **beside)
+        offset = {"xytext": (10, label_height - end_height), "textcoords": "offset points", "va": "center"}
+        line.axes.annotate(labels[line], end, color=INK, annotation_clip=False, **offset)
 
 
 def name_rows(ax: Axes, names: Sequence[str], above: float = 0.5, below: float = 0.5) -> None:
@@ -170,9 +154,11 @@ def _show_dollars(fig: Figure) -> None:
 def _fix_layout(fig: Figure) -> None:
     """Lay the figure out once, so that it looks the same each time it is written.
 
-    The title of a figure with one picture begins at the left edge of the page, as titles over several pictures do.
+    Its title begins at the left edge of the page, whether it has one picture or several.
     """
     _show_dollars(fig)
+    if fig._suptitle:
+        fig._suptitle.set(x=_EDGE, horizontalalignment="left")
     if (engine := fig.get_layout_engine()) is not None:
         square = any(ax.get_aspect() != "auto" for ax in fig.axes)
         for _ in range(3 if square else 1):  # fewer leave labels below square axes cut off
@@ -180,7 +166,7 @@ def _fix_layout(fig: Figure) -> None:
         fig.set_layout_engine("none")
         if len(fig.axes) == 1:
             (ax,) = fig.axes
-            edge = ax.transAxes.inverted().transform(fig.transFigure.transform((0.02, 0)))
+            edge = ax.transAxes.inverted().transform(fig.transFigure.transform((_EDGE, 0)))
             ax._left_title.set_x(edge[0])
 
 
@@ -188,11 +174,11 @@ def _palette(drawn: Image.Image, size: int = 96) -> np.ndarray:
     """Return the colors of series, those of the largest areas, and what comes nearest to the rest."""
     areas = drawn.getcolors(drawn.width * drawn.height) or []
     large = [color for _, color in sorted(areas, key=lambda area: -area[0])[: size // 4]]
-    rest = size - len(_KEPT) - len(large)
-    nearest = drawn.quantize(rest, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).getpalette()
-    others = np.concatenate([large, np.array(nearest).reshape(-1, 3)[:rest]])
-    apart = np.abs(others[:, None] - _KEPT).max(2).min(1) > 8  # else a kept color could become its neighbor
-    return np.concatenate([_KEPT, others[apart]])
+    remaining = size - len(_KEPT) - len(large)
+    nearest = drawn.quantize(remaining, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).getpalette()
+    other_colors = np.concatenate([large, np.array(nearest).reshape(-1, 3)[:remaining]])
+    distances = np.abs(other_colors[:, None] - _KEPT).max(2).min(1)
+    return np.concatenate([_KEPT, other_colors[distances > 8]])  # else a kept color could become its neighbor
 
 
 @styled()
@@ -205,11 +191,11 @@ def png(fig: Figure, dpi: float | None = None) -> bytes:
     _fix_layout(fig)
     stored = dpi is None
     dpi = dpi or (1920 / fig.get_figwidth() if FIGURES_FOLDER in os.environ else 144)
-    before, canvas, small = fig.dpi, FigureCanvasAgg(fig), io.BytesIO()
+    dpi_before, canvas, small = fig.dpi, FigureCanvasAgg(fig), io.BytesIO()
     fig.set_dpi(dpi)
     canvas.draw()  # `savefig` would draw it twice
     drawn = Image.fromarray(np.asarray(canvas.buffer_rgba()))
-    fig.set_dpi(before)
+    fig.set_dpi(dpi_before)
     drawn, colors = drawn.convert("RGB"), Image.new("P", (1, 1))
     colors.putpalette(_palette(drawn).ravel().tolist())
     picture = drawn.quantize(palette=colors, dither=Image.Dither.NONE)
@@ -238,9 +224,9 @@ def svg(fig: Figure, alt: str, title: str = "", numbers: Mapping[str, Any] | Non
     fig.savefig(raw, format="svg", metadata={"Date": None})
     words = f"<title>{escaped(title or claim(fig) or alt)}</title>\n <desc>{escaped(alt)}</desc>"
     words += f'\n <metadata id="numbers">{escaped(json.dumps(numbers))}</metadata>' if numbers else ""
-    before, _, after = raw.getvalue().partition("<svg ")  # the first is the picture itself
-    attributes, _, drawing = after.partition(">")
-    return f'{before}<svg role="img" {attributes}>\n {words}{drawing}'
+    start, _, remainder = raw.getvalue().partition("<svg ")  # the first is the picture itself
+    attributes, _, drawing = remainder.partition(">")
+    return f'{start}<svg role="img" {attributes}>\n {words}{drawing}'
 
 
 def img(fig: Figure, drawn: bytes, alt: str) -> str:
@@ -271,8 +257,8 @@ def save(
 ) -> None:
     """Write `name.svg` and `name.png`, 1920 pixels wide, into `folder`; `drawn` is the PNG if it is there already."""
     write_text(Path(folder) / f"{name}.svg", svg(fig, alt, title, numbers))
-    with atomic_path(Path(folder) / f"{name}.png") as beside:
-        beside.write_bytes(drawn or png(fig, dpi=1920 / fig.get_figwidth()))
+    with atomic_path(Path(folder) / f"{name}.png") as temporary_path:
+        temporary_path.write_bytes(drawn or png(fig, dpi=1920 / fig.get_figwidth()))
 
 
 def publish(
@@ -328,6 +314,6 @@ def show(fig: Figure, *, alt: str, name: str, numbers: Mapping[str, Any] | None 
 def show_source(function: Any) -> None:
     """Show the source of a function or class of the library, with the file it stands in."""
     source = inspect.getsource(function)
-    where = f"{function.__module__.replace('.', '/')}.py"
-    data = {"text/markdown": f"From `{where}`:\n```python\n{source}```", "text/plain": f"{where}\n{source}"}
-    display_as("source", data, file=where, text=source)
+    file = f"{function.__module__.replace('.', '/')}.py"
+    data = {"text/markdown": f"From `{file}`:\n```python\n{source}```", "text/plain": f"{file}\n{source}"}
+    display_as("source", data, file=file, text=source)

@@ -79,13 +79,15 @@ def judge_guess(
         if not isinstance(truth, str):
             state, message, number = _compare_numbers(text, truth, unit, limits, by_factor)
             return Judgment(state, message, answer, truth, number)
-        read = _read(text, truth, choices)
+        understood = _read(text, truth, choices)
     except UnreadableGuessError as unreadable:
         return Judgment("unclear", str(unreadable), answer, truth)
     except Exception:  # whatever the methods of a learner's object do
         return Judgment("unclear", "That cannot be read; guess again.", answer, truth)
-    right = _lengths(read) == _lengths(truth) if _PACK.fullmatch(truth) else same_word(read, truth)
-    return Judgment("right" if right else "wrong", f"That is {'right' if right else 'wrong'}.", answer, truth, read)
+    right = _lengths(understood) == _lengths(truth) if _PACK.fullmatch(truth) else same_word(understood, truth)
+    if right:
+        return Judgment("right", "That is right.", answer, truth, understood)
+    return Judgment("wrong", "That is wrong.", answer, truth, understood)
 
 
 def said(value: float | str, unit: str) -> str:
@@ -95,10 +97,10 @@ def said(value: float | str, unit: str) -> str:
     """
     if not isinstance(value, str):
         exact = Decimal(value)
-        last = min(0, exact.adjusted() - 2)
+        last_digit = min(0, exact.adjusted() - 2)
         if unit == "%" and 99 < exact < 100:
-            last = min(last, (100 - exact).adjusted())
-        step = Decimal(1).scaleb(last)
+            last_digit = min(last_digit, (100 - exact).adjusted())
+        step = Decimal(1).scaleb(last_digit)
         # a tie is rounded up, as JavaScript does it; + 0: no minus zero
         value = f"{exact.quantize(step, ROUND_HALF_UP).normalize() + 0:,f}"
     return f"{value} {_singular(unit) if value == '1' else unit}".strip()
@@ -119,52 +121,52 @@ def _compare_numbers(
     if said(number, unit) == said(truth, unit) and (truth != round(truth) or number == round(number)):
         return "right", "Right to the digits that the answer shows.", number
     if unit in _PARTS and not has_unit and 0 < abs(number) < 1:
-        whole, part = said(_PARTS[unit] * number, ""), said(number, "")
-        raise UnreadableGuessError(
-            f"Do you mean {whole} {unit}? Then write {whole}; if you mean {part} {unit}, write '{part} {unit}'."
-        )
+        scaled, unscaled = said(_PARTS[unit] * number, ""), said(number, "")
+        ask = f"Do you mean {scaled} {unit}? Then write {scaled}"
+        raise UnreadableGuessError(f"{ask}; if you mean {unscaled} {unit}, write '{unscaled} {unit}'.")
     low, high = limits
     if not low <= number <= high:
         bound = f"less than {said(low, unit)}" if number < low else f"more than {said(high, unit)}"
         return "wrong", f"Impossible, since it cannot be {bound}.", number
-    off = number - truth
+    difference = number - truth
     factor = max(number / truth, truth / number) if number * truth > 0 else 0
     if factor >= (2 if by_factor else 10):
-        distance = f"{said(factor, 'times')} too {'large' if off > 0 else 'small'}."
+        distance = f"{said(factor, 'times')} too {'large' if difference > 0 else 'small'}."
     else:  # "2 times above" would say a factor
-        amount = said(abs(off), {"%": "points", "times": ""}.get(unit, unit))
-        distance = f"{amount} {'above' if off > 0 else 'below'} the answer."
-    near = abs(off) <= _NEAR * abs(truth) * (1 + 1e-9)  # 1.05 is near 1, though binary fractions say 0.0500…04
-    if near or (by_factor and 0 < factor <= 2):
-        return "near", f"{'Very close' if near else 'Close'}, {distance}", number
+        amount = said(abs(difference), {"%": "points", "times": ""}.get(unit, unit))
+        distance = f"{amount} {'above' if difference > 0 else 'below'} the answer."
+    # 1.05 is near 1, though binary fractions say 0.0500…04
+    is_near = abs(difference) <= _NEAR * abs(truth) * (1 + 1e-9)
+    if is_near or (by_factor and 0 < factor <= 2):
+        return "near", f"{'Very close' if is_near else 'Close'}, {distance}", number
     return "wrong", distance, number
 
 
 def _number(text: str) -> tuple[float, bool]:
     """Return the number that a text says, and whether a word or a sign stands behind it, such as a unit."""
     text = re.sub("^an? (?=thousand|million|billion)", "1 ", text, flags=re.IGNORECASE)
-    written = _WRITTEN.fullmatch(re.sub("^(?:minus |[-−]) ?", "-", text, flags=re.IGNORECASE))
-    if not written and (comma := _DECIMAL_COMMA.search(text)):
+    match = _WRITTEN.fullmatch(re.sub("^(?:minus |[-−]) ?", "-", text, flags=re.IGNORECASE))
+    if not match and (comma := _DECIMAL_COMMA.search(text)):
         raise UnreadableGuessError(f"The comma sets off thousands here. Write a decimal point: {comma[1]}.{comma[2]}.")
-    if not written:
+    if not match:
         raise UnreadableGuessError("That is not a number such as 4, 1,144, 0.5 or 3/8; guess again.")
-    top, bottom = (float(re.sub("[, ]", "", part or "1")) for part in written.group(1, 2))
-    first, _, others = written[3].lower().partition(" ")
-    number = top / bottom * _MULTIPLES.get(first, 1) if bottom else math.inf
+    top, bottom = (float(re.sub("[, ]", "", part or "1")) for part in match.group(1, 2))
+    first_word, _, later_words = match[3].lower().partition(" ")
+    number = top / bottom * _MULTIPLES.get(first_word, 1) if bottom else math.inf
     if not (number == 0 or _SMALLEST <= abs(number) <= _LARGEST):
         raise UnreadableGuessError("That number is too large or too small to compare; guess again.")
-    return number, bool(others if first in _MULTIPLES else first)
+    return number, bool(later_words if first_word in _MULTIPLES else first_word)
 
 
 def _read(text: str, truth: str, choices: Sequence[str]) -> str:
     """Read a guess from a text, in the kind of the truth: yes or no, a pack, a choice, or any word."""
     if truth in ("yes", "no"):
-        if not (read := _YES_OR_NO.get(_word(text), "")):
+        if not (answer := _YES_OR_NO.get(_word(text), "")):
             raise UnreadableGuessError("That is neither yes nor no; guess again.")
-        return read
+        return answer
     if _PACK.fullmatch(truth) and not _lengths(text):
         raise UnreadableGuessError("That has no numbers like 3 + 2 + 1; guess again.")
-    if choices and not any(same_word(text, one) for one in choices):
+    if choices and not any(same_word(text, choice) for choice in choices):
         raise UnreadableGuessError(f"That is not among the choices: {', '.join(choices)}.")
     return text
 
@@ -174,10 +176,13 @@ def _lengths(text: str) -> list[float]:
     return sorted(map(float, re.findall(r"\d+(?:\.\d+)?", text.partition("=")[0], re.ASCII)))
 
 
-def same_word(one: Any, other: Any) -> bool:
+def same_word(word: Any, other_word: Any) -> bool:
     """Return whether two words are equal up to case, punctuation, article and plural."""
-    one, other = (re.sub("^(?:an?|the) ", "", _word(str(word))).removesuffix("s") for word in (one, other))
-    return one == other
+    return _stem(str(word)) == _stem(str(other_word))
+
+
+def _stem(text: str) -> str:
+    return re.sub("^(?:an?|the) ", "", _word(text)).removesuffix("s")
 
 
 def _word(text: str) -> str:
@@ -186,7 +191,7 @@ def _word(text: str) -> str:
 
 def _singular(unit: str) -> str:
     """Return the unit of one: "pack" of "packs", "sequence in a pack" of "sequences in a pack"."""
-    first, *others = unit.split(" ")
-    if first not in ("s", "times"):
-        first = re.sub("ies$", "y", first) if first.endswith("ies") else first.removesuffix("s")
-    return " ".join([first, *others])
+    noun, *later_words = unit.split(" ")
+    if noun not in ("s", "times"):
+        noun = re.sub("ies$", "y", noun) if noun.endswith("ies") else noun.removesuffix("s")
+    return " ".join([noun, *later_words])

@@ -59,11 +59,11 @@ class Question:
         return self.limits or (0, 100 if self.unit == "%" else math.inf)
 
 
-def compare(one: float, other: float, less: str, equal: str, more: str, within: float = 0) -> str:
+def compare(left: float, right: float, less: str, equal: str, more: str, within: float = 0) -> str:
     """Compare two numbers in the words of a choice; numbers not farther apart than `within` are equal."""
-    if abs(one - other) <= within:
+    if abs(left - right) <= within:
         return equal
-    return less if one < other else more
+    return less if left < right else more
 
 
 class Questions(dict[str, Question]):
@@ -85,10 +85,10 @@ class Questions(dict[str, Question]):
             ValueError: if a question has no reason, or a field that `Question` does not have.
         """
         texts = tomllib.loads(Path(lesson).with_name("questions.toml").read_text(encoding="utf-8"))
-        known = [one.name for one in fields(Question)]
+        field_names = [question_field.name for question_field in fields(Question)]
         for name, table in texts.items():
             for key in table:
-                one_of(f"a field of {name} in questions.toml", key, known)
+                one_of(f"a field of {name} in questions.toml", key, field_names)
         if lacking := [name for name, table in texts.items() if "why" not in table]:
             raise ValueError(f"A reason, why, is missing in questions.toml: of {', '.join(lacking)}.")
         return cls(**{name: Question(**table) for name, table in texts.items()})
@@ -111,7 +111,7 @@ class Questions(dict[str, Question]):
 
         question = self[one_of("question", name, self)]
         truth = _truth_of(name, question, truth)
-        why = _reason_of(name, question, values)
+        reason = _reason_of(name, question, values)
         shell = get_ipython()
         if shell is not None and shell.user_ns.get("guess") is guess:
             shell.user_ns["guess"] = ...
@@ -120,16 +120,16 @@ class Questions(dict[str, Question]):
         self._guesses[name], self._judged[name] = guess, judged
         offered = question.choices if judged.state == "wrong" else {}
         replies = [reply for choice, reply in offered.items() if reply and same_word(choice, judged.guess)]
-        answer = f"<p><b>{escaped(judged.answer)}.</b> {escaped(why)}</p>"
+        answer = f"<p><b>{escaped(judged.answer)}.</b> {escaped(reason)}</p>"
         asks = isinstance(guess, str) and "?" in guess
         if judged.state in ("right", "near", "wrong") or (judged.state == "none" and asks):
             verdict = "" if asks else " ".join([judged.message, *replies])  # a reply is about the guess
             page = f"<p>{escaped(verdict)}</p>{answer}" if verdict else answer
-            plain = f"{verdict} {judged.answer}. {why}".strip()
+            plain = f"{verdict} {judged.answer}. {reason}".strip()
         else:
             page = f"<p>{escaped(judged.message)}</p><details><summary>Show the answer</summary>{answer}</details>"
             plain = judged.message
-        means: dict[str, Any] = {"answer": judged.answer, "why": why}
+        means: dict[str, Any] = {"answer": judged.answer, "why": reason}
         means["judging"] = {  # for the site, which judges without a kernel; JSON has no infinity
             "truth": judged.truth,
             "unit": question.unit,
@@ -156,25 +156,27 @@ class Questions(dict[str, Question]):
         if judged is None or not isinstance(judged.guess, (int, float)):
             return
         limits = ax.get_xlim() if axis == "x" else ax.get_ylim()
-        seen = min(max(at(judged.guess), min(limits)), max(limits))  # at the edge if it is outside
-        draw, place = (ax.axvline, (seen, 1)) if axis == "x" else (ax.axhline, (1, seen))
-        draw(seen, color=INK, linestyle=(0, (2, 3)), linewidth=1.5)
-        beside = {"xycoords": ax.get_xaxis_transform() if axis == "x" else ax.get_yaxis_transform()}
-        beside["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 1}  # it may stand on a bar
-        left = axis == "x" and seen < limits[0] + (limits[1] - limits[0]) / 4  # no room there for the words
-        where = {"xytext": (4 if left else -4, -4), "textcoords": "offset points", "ha": "left" if left else "right"}
-        words = ax.annotate("your guess", place, **where, va="top", color=INK, **beside)
-        others = [text.get_window_extent() for text in ax.texts if text is not words]
-        if axis == "y" and any(words.get_window_extent().overlaps(taken) for taken in others):  # labels at line ends
-            words.xy = (0, seen)
+        position = min(max(at(judged.guess), min(limits)), max(limits))  # at the edge if it is outside
+        draw, place = (ax.axvline, (position, 1)) if axis == "x" else (ax.axhline, (1, position))
+        draw(position, color=INK, linestyle=(0, (2, 3)), linewidth=1.5)
+        look = {"xycoords": ax.get_xaxis_transform() if axis == "x" else ax.get_yaxis_transform()}
+        look["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 1}  # it may stand on a bar
+        # at the left edge there is no room for the words left of the line
+        to_the_right = axis == "x" and position < limits[0] + (limits[1] - limits[0]) / 4
+        offset = {"xytext": (4 if to_the_right else -4, -4), "textcoords": "offset points"}
+        offset["ha"] = "left" if to_the_right else "right"
+        words = ax.annotate("your guess", place, **offset, va="top", color=INK, **look)
+        other_boxes = [text.get_window_extent() for text in ax.texts if text is not words]
+        if axis == "y" and any(words.get_window_extent().overlaps(box) for box in other_boxes):  # labels at line ends
+            words.xy = (0, position)
             words.set(ha="left", position=(4, -4))
 
 
-def _truth_of(name: str, question: Question, given: Any) -> Any:
+def _truth_of(name: str, question: Question, from_call: Any) -> Any:
     """Return the truth of a question, from where it stands: at the call, or in `questions.toml`."""
-    if given is not ... and question.truth is not ...:
+    if from_call is not ... and question.truth is not ...:
         raise ValueError(f"{name} has its truth in questions.toml, so reveal takes none.")
-    truth = question.truth if given is ... else given
+    truth = question.truth if from_call is ... else from_call
     if truth is ...:
         raise ValueError(f"{name} has no truth: give it as the third argument of reveal.")
     if question.choices and truth not in question.choices:

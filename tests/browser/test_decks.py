@@ -8,7 +8,7 @@ import nbformat
 import pytest
 from PIL import Image, ImageStat
 
-from packbook.figures import new_figure, save
+from packbook.figures import new_figure, save, styled
 from packbook.publish.gallery import Picture
 from packbook.publish.slides import deck, slides_of
 from packbook.publish.talk import talk
@@ -149,6 +149,7 @@ def test_overview_black_screen_and_notes(page, tmp_path):
     assert page.url.endswith("#3") and "overview" not in page.evaluate("document.body.className")
 
 
+@styled()
 def growing_deck(folder, build):
     """A title, a picture of three black panels that grows, and a slide of words."""
     fig, axes = new_figure(1, 3)

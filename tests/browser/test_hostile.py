@@ -6,7 +6,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from packbook.figures import new_figure, picture, png, save
+from packbook.figures import new_figure, picture, png, save, styled
 from packbook.n01_padding_waste.lesson import WasteExplorer
 from packbook.pages import PageExporter
 from packbook.publish.gallery import contact_sheet
@@ -104,6 +104,7 @@ def test_a_deck(visit, tmp_path):
     assert seen.page.locator("section.on").get_attribute("aria-label").startswith("2 of")
 
 
+@styled()
 def test_a_contact_sheet_and_a_figure(visit, tmp_path):
     fig, ax = new_figure()
     ax.set_title(f"{IMAGE} $x$ --><script>alert(1)</script>")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from packbook.figures import new_figure, svg
+from packbook.figures import new_figure, styled, svg
 from packbook.run.comparison import compared, table, write_csv
 from packbook.run.sweep import Outcome
 from packbook.shared.histograms import shown_name
@@ -78,6 +78,7 @@ def test_a_name_makes_no_element_where_an_object_shows_itself(name):
 
 
 @IN_FIGURES
+@styled()
 def test_a_figure_draws_a_name_as_it_stands(name):
     fig, ax = new_figure()
     ax.loglog([1, 1000], [1, 1000])

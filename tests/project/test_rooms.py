@@ -23,7 +23,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, BertForMask
 
 import packbook
 import packlib
-from packbook.figures import label_ends, new_figure, svg
+from packbook.figures import label_ends, new_figure, styled, svg
 from packlib.model import PackedBert, for_transformers
 
 # The packages and modules in the order in which they build on one another: each may import from those before it.
@@ -180,6 +180,7 @@ def test_a_packed_model_changes_no_other_model(own, backend):
         }
 
 
+@styled()
 def drawing():
     """A line, bars, a picture, words, a legend and a title: each takes something from matplotlib's settings."""
     fig, (left, right) = new_figure(1, 2)

@@ -17,7 +17,7 @@ from test_other_parameters import run_here
 from test_other_parameters import shell as shell  # a fixture
 from torch.nn.functional import cross_entropy
 
-from packbook.figures import new_figure
+from packbook.figures import new_figure, styled
 from packbook.n02_greedy_packing.runs import one_by_one
 from packbook.n03_nnls_packing import runs as least_squares
 from packbook.n04_optimal_packing import runs as optimal_packing
@@ -209,6 +209,7 @@ def test_notebook_07_explains_an_update_and_a_schedule_for_any_factor():
     assert "took 2.05 times as many sequences" in adjusted.how_the_schedule_ends(57, 2.05, rising=False)
 
 
+@styled()
 def test_every_bar_of_notebook_15_that_has_room_says_its_weight():
     fig, ax = new_figure()
     draw_weights(ax, weights.LENGTHS, weights.GROUPS, weights.PARTS, weights.CONSTANT, weights.WAYS)

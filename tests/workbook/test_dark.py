@@ -9,7 +9,8 @@ from matplotlib.colors import to_rgb
 from packbook import figures
 
 ROOM = Path(figures.__file__).parent
-(FILTER,) = re.findall(r"filter: (.*?) }", figures.img(figures.new_figure()[0], b"", "nothing at all"))
+with figures.styled():
+    (FILTER,) = re.findall(r"filter: (.*?) }", figures.img(figures.new_figure()[0], b"", "nothing at all"))
 
 
 def on_dark(color):
@@ -39,6 +40,7 @@ def test_lines_and_letters_stand_out_on_both_pages():
         assert contrast(on_dark(color), dark) >= 3, color
 
 
+@figures.styled()
 def test_every_dark_page_turns_figures_over_in_the_same_way_and_keeps_heat_maps_light():
     fig, ax = figures.new_figure()
     lines = figures.img(fig, b"", "lines")

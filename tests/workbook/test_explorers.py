@@ -17,7 +17,7 @@ from figure_style import style_faults
 
 import packbook
 from packbook.explorers import Explorer, choice, slider
-from packbook.figures import new_figure, png, svg
+from packbook.figures import new_figure, png, styled, svg
 from packbook.publish.website import browser_explorers
 from packbook.publish.website.browser_explorers import all_values, explorer_of, on_page
 from packbook.results import meanings
@@ -184,6 +184,7 @@ class Line(Explorer):
         if name == "unit":
             self.widgets["length"].max = 9 if self.widgets["unit"].value == "m" else 5
 
+    @styled()
     def draw(self, length, unit):
         self.drawn = [*getattr(self, "drawn", []), (length, unit)]
         if length == 7:

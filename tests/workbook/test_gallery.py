@@ -16,10 +16,11 @@ from packlib.tools.exits import NotebookFailedError
 pytest_plugins = ("workbook_cases",)
 
 SHOW = """\
-from packbook.figures import new_figure, show
+from packbook.figures import new_figure, show, styled
 for name in ("zebra", "apple"):
-    fig, ax = new_figure()
-    ax.set_title(f"The {name} & its stripes")
+    with styled():
+        fig, ax = new_figure()
+        ax.set_title(f"The {name} & its stripes")
     show(fig, alt=f"Nothing but the frame of <{name}>.", name=name)
 """
 

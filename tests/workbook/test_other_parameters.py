@@ -25,7 +25,7 @@ from matplotlib.colors import to_rgb
 from PIL import Image
 from traitlets.config import Config
 
-from packbook.figures import OKABE_ITO, label_ends, new_figure, png, series, svg
+from packbook.figures import OKABE_ITO, label_ends, new_figure, png, series, styled, svg
 from packbook.pages import PageExporter
 from packbook.parameters import Choice, Dataset, Flag, Whole, check_values, parameters_of
 from packbook.results import FIGURES_FOLDER, meaning
@@ -196,6 +196,7 @@ def test_it_runs_with_other_parameters(name, which, tmp_path, monkeypatch, shell
 # The style itself
 
 
+@styled()
 def test_the_color_of_the_smallest_mark_is_kept():
     """Among the many colors of a map, a mark of a few pixels keeps its own, to four of 255 steps."""
     fig, ax = new_figure()
@@ -207,6 +208,7 @@ def test_the_color_of_the_smallest_mark_is_kept():
         assert np.abs(drawn - 255 * np.array(to_rgb(color))).max(1).min() <= 4
 
 
+@styled()
 def test_small_letters_and_other_colors_are_seen():
     fig, ax = new_figure()
     label_ends({ax.plot([0, 1], **series("spfhp") | {"color": "#ff0000"})[0]: "SPFHP"})

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from packbook.figures import label_ends, new_figure
+from packbook.figures import label_ends, new_figure, styled
 from packbook.guesses import NO_GUESS
 from packbook.questions import Question, Questions, compare
 
@@ -57,6 +57,7 @@ def test_an_unclear_guess_is_asked_back_and_the_answer_stays_folded(questions, d
     assert "25" not in share["text/html"].partition("<details>")[0] + share["text/plain"]
 
 
+@styled()
 def test_a_guess_is_drawn_into_the_figure_that_answers_it(questions, displayed):
     _, (left, right) = new_figure(1, 2)
     left.set_xlim(0, 1)
@@ -71,6 +72,7 @@ def test_a_guess_is_drawn_into_the_figure_that_answers_it(questions, displayed):
     assert right.get_ylim()[0] <= right.lines[0].get_ydata()[0] <= right.get_ylim()[1], "inside the picture"
 
 
+@styled()
 def test_the_words_of_a_guess_cover_no_label_at_the_end_of_a_line(questions, displayed):
     """In notebook 16 they hid the 4 of "4 answers"."""
     for guess in (30, 31.5, 60):

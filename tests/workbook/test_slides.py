@@ -13,7 +13,7 @@ import pytest
 from bs4 import BeautifulSoup
 from figure_style import style_faults
 
-from packbook.figures import new_figure, save, svg
+from packbook.figures import new_figure, save, styled, svg
 from packbook.guesses import NO_GUESS
 from packbook.publish import slides, talk, talk_figures
 from packbook.publish.gallery import Picture, pictures_of
@@ -239,6 +239,7 @@ def test_numbers_are_those_that_the_figure_says(tmp_path):
         talk.talk(script(tmp_path, entry.replace("{packed}", "{nobody}")))
 
 
+@styled()
 def test_numbers_are_those_of_the_picture_that_is_shown(tmp_path):
     fig, _ = new_figure()
     save(fig, "Words.", tmp_path, "00_tour-01-waste", "Up", numbers={"empty": 12.5, "name": "a < b"})
@@ -265,6 +266,7 @@ def test_recorded_seconds_make_the_talks_own_figures():
     assert drawn.numbers["times"] == pytest.approx(sum(race["padded to the longest"]) / sum(race["packed"]))
 
 
+@styled()
 def test_a_claim_takes_the_place_of_the_figures_title():
     fig, ax = new_figure()
     ax.set_title("The old one")

@@ -9,7 +9,7 @@ import nbformat
 import numpy as np
 import torch
 
-from packbook.figures import new_figure
+from packbook.figures import new_figure, styled
 from packbook.n00_tour import figures, runs
 from packbook.n00_tour.texts import choose_texts, tokens_of
 from packbook.records import recorded
@@ -125,6 +125,7 @@ def test_watching_a_run_does_not_change_it_and_its_picture_is_one_output(monkeyp
     assert shown[-1]["image/png"]
 
 
+@styled()
 def test_a_text_keeps_its_color_from_row_to_row():
     drawn = []
     for rows in ([[0], [1], [2]], [[1], [2, 0]]):

@@ -27,6 +27,7 @@ from packbook.shared.pack_drawings import draw_packs
 from packlib.tools.exits import NotebookFailedError
 
 
+@figures.styled()
 def small_figure():
     fig, ax = figures.new_figure()
     lines = {ax.plot([1, 2, 3], [1, 2, 4], **figures.series(name))[0]: name for name in ("spfhp", "lpfhp")}
@@ -45,6 +46,18 @@ def test_a_figure_is_sixteen_to_nine_and_the_same_every_time():
     assert Image.open(io.BytesIO(figures.png(one, dpi=200))).size == (1600, 900)
 
 
+def test_a_figure_function_without_the_style_is_refused():
+    def forgotten():
+        return figures.new_figure()
+
+    with pytest.raises(RuntimeError, match=r"put @styled\(\) above the function that calls it"):
+        forgotten()
+    figure, _ = figures.styled()(forgotten)()
+    assert tuple(figure.get_size_inches()) == (8, 4.5)
+    with pytest.raises(RuntimeError):  # the function with the style left none behind
+        forgotten()
+
+
 def test_a_figure_is_written_in_the_typeface_that_is_shipped():
     fig = small_figure()
     with figures.styled():
@@ -56,6 +69,7 @@ def test_a_figure_is_written_in_the_typeface_that_is_shipped():
     assert names == {"packlib Inter"}, "an Inter that is installed stays that of other figures"
 
 
+@figures.styled()
 def test_no_sign_of_a_figure_is_missing(recwarn):
     fig, ax = figures.new_figure()
     ax.set_title("− ± × ≤ ≥ ≈ √ … → ← ▸ ● ○ λ β Σ ‖ ᵢ ⁻")
@@ -88,6 +102,7 @@ def test_show_refuses_a_figure_without_words_or_with_a_bad_name(alt, name, says,
     assert not displayed
 
 
+@figures.styled()
 def test_each_length_of_a_pack_is_written_where_it_fits():
     fig, axes = figures.new_figure(1, 2)
     draw_packs(axes[0], [(10,) * 12], 128)

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.ticker import MaxNLocator
 
-from packbook.figures import INK, OKABE_ITO, PADDING, new_figure, percent, show
+from packbook.figures import INK, OKABE_ITO, PADDING, new_figure, percent, show, styled
 from packbook.guesses import said
 from packlib.packing import PackingPlan, Packs
 
@@ -46,6 +46,7 @@ def short(text: str) -> str:
     return textwrap.shorten(text, 90, placeholder=" …")
 
 
+@styled()
 def show_padded(lengths: np.ndarray, max_length: int) -> None:
     """Draw the first texts, each in a row of its own."""
     fig, ax = new_figure()
@@ -57,6 +58,7 @@ def show_padded(lengths: np.ndarray, max_length: int) -> None:
     show(fig, alt=alt + f"the gray part is padding: {percent(empty)} of all slots.", name="waste", numbers=numbers)
 
 
+@styled()
 def show_packed(lengths: np.ndarray, packs: Packs, best: PackingPlan, mark: Callable[..., None]) -> None:
     """Draw the first texts in rows of their own, and in the packs of a plan, with the guess that `mark` draws."""
     max_length = best.histogram.max_length
@@ -72,6 +74,7 @@ def show_packed(lengths: np.ndarray, packs: Packs, best: PackingPlan, mark: Call
     show(fig, alt=alt, name="packed", numbers={"padded": FEW, "packed": len(packs)})
 
 
+@styled()
 def show_looks(segment_ids: "torch.Tensor") -> None:
     """Draw who looks at whom in a pack, without a mask and with it."""
     from packbook.shared.segments import draw_mask

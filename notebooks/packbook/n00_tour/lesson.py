@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from packbook.explorers import Explorer, choice, slider
-from packbook.figures import new_figure, percent
+from packbook.figures import new_figure, percent, styled
 from packbook.guesses import said
 from packbook.n00_tour.figures import draw_rows
 from packbook.questions import Questions
@@ -39,6 +39,7 @@ class RowsExplorer(Explorer):
             "depth": choice("Texts in a pack", [("any number", 0), *((f"at most {d}", d) for d in range(1, 9))], 0),
         }
 
+    @styled()
     def draw(self, texts: int, slots: int, depth: int) -> tuple[Figure, str]:
         lengths = np.minimum(self.lengths[:texts], slots)
         cut = int((self.lengths[:texts] > slots).sum())

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from packbook.figures import new_figure, percent, picture, png, publish, series
+from packbook.figures import new_figure, percent, picture, png, publish, series, styled
 from packbook.shared.glosses import wordnet_texts
 from packbook.shared.segments import spoiled
 from packbook.shared.two_words import two_word_batch, two_words
@@ -134,6 +134,7 @@ class Race:
             return "Packed learns the same as padded to the longest, in about the same time"
         return f"Packed learns the same, {slow / fast:.1f} times as fast as padded to the longest"
 
+    @styled()
     def draw(self, title: str) -> tuple[Figure, str]:
         """Return hidden words that are right over sentences, and over seconds, as far as the runs have come."""
         fig, axes = new_figure(1, 2, sharey=True)
@@ -150,7 +151,7 @@ class Race:
         axes[1].legend(loc="lower right", fontsize=11, handlelength=1.5)
         axes[0].set_ylabel("hidden words that are right, %")
         axes[0].xaxis.set_major_formatter("{x:,.0f}")
-        fig.suptitle(title, x=0.02, ha="left", fontsize=15)
+        fig.suptitle(title, fontsize=15)
         listed = "; ".join(
             f"{way} {percent(p[-1][2], 0)} with {p[-1][0]:,} sentences in {p[-1][1]:.1f} seconds"
             for way, p in self.points.items()

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from packbook.figures import INK, PADDING, name_rows, new_figure, percent, series, show
+from packbook.figures import INK, PADDING, name_rows, new_figure, percent, series, show, styled
 from packbook.shared.habits import HABIT_NAMES
 from packbook.shared.histograms import shown_name
 from packlib.arguments import one_line
@@ -25,6 +25,7 @@ def draw_batches(ax: Axes, batches: Sequence[np.ndarray], widths: Sequence[int],
     ax.spines["left"].set_visible(False)
 
 
+@styled()
 def show_batch(lengths: Sequence[int], max_length: int) -> None:
     """Draw a batch as a rectangle, up to the longest row and up to the maximum."""
     widths = {"the longest": max(lengths), str(max_length): max_length}
@@ -38,6 +39,7 @@ def show_batch(lengths: Sequence[int], max_length: int) -> None:
     show(fig, alt=alt, name="batch-rectangle")
 
 
+@styled()
 def show_histograms(sets: Sequence[LengthHistogram]) -> None:
     """Draw the histograms of data sets, each over its own share of the maximum length, with its padding."""
     fig, ax = new_figure()
@@ -63,6 +65,7 @@ def show_histograms(sets: Sequence[LengthHistogram]) -> None:
     show(fig, alt=alt, name="five-histograms", numbers=numbers)
 
 
+@styled()
 def show_habits(sets: Sequence[LengthHistogram], batch_size: int) -> None:
     """Show each habit's share of padding on each data set: one row per set, one marker per habit."""
     waste = {
@@ -90,6 +93,7 @@ def show_habits(sets: Sequence[LengthHistogram], batch_size: int) -> None:
     show(fig, alt=f"Share of padding of {len(sets)} data sets under five habits. {listed}.", name="sets-and-habits")
 
 
+@styled()
 def show_tradeoff(waste: Mapping[BatchingHabit, float], times: Mapping[BatchingHabit, float]) -> None:
     """Draw each habit's padding, and how many times as large a large batch is as a small one; packs beside them."""
     fig, ax = new_figure()
@@ -123,6 +127,7 @@ def show_tradeoff(waste: Mapping[BatchingHabit, float], times: Mapping[BatchingH
     show(fig, alt=f"{alt}{listed}.", name="trade-off")
 
 
+@styled()
 def show_factors(histograms: Sequence[LengthHistogram]) -> None:
     """Draw the best packing factor of each data set, the largest on top."""
     factors = {shown_name(h): h.max_packing_factor for h in histograms}

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from packbook.explorers import Explorer, choice
-from packbook.figures import INK, new_figure, percent
+from packbook.figures import INK, new_figure, percent, styled
 from packbook.n01_padding_waste.figures import draw_batches
 from packbook.questions import Questions
 from packbook.shared.habits import HABIT_NAMES, draw_waste, make_batches
@@ -38,6 +38,7 @@ class WasteExplorer(Explorer):
             "habit": choice("Habit", [(label, name) for name, label in HABIT_NAMES.items()], "random"),
         }
 
+    @styled()
     def draw(self, dataset: str, batch_size: int, habit: BatchingHabit) -> tuple[Figure, str]:
         histogram = self.histograms[dataset]
         few = histogram.num_sequences <= MOST

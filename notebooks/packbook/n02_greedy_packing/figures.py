@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from packbook.figures import INK, name_rows, new_figure, percent, plain_ticks, series, show
+from packbook.figures import INK, name_rows, new_figure, percent, plain_ticks, series, show, styled
 from packbook.n02_greedy_packing.runs import (
     GREEDY_RULES,
     PUBLISHED_PACKS,
@@ -23,6 +23,7 @@ from packlib.packing import plan
 WAYS = {"worst_fit": "most space, one by one", "spfhp": "SPFHP, all copies at once", "lpfhp": "LPFHP, least space"}
 
 
+@styled()
 def show_groups(copies: Mapping[int, int], slots: int) -> None:
     """Draw SPFHP on a histogram, one length a step: groups of equal packs take a length together, and split.
 
@@ -46,6 +47,7 @@ def show_groups(copies: Mapping[int, int], slots: int) -> None:
     show(fig, alt=f"Groups of equal packs under SPFHP: {'; '.join(listed)}.", name="groups")
 
 
+@styled()
 def show_published() -> None:
     """Draw empty slots by depth limit, ours as lines and the published packs as rings."""
     fig, axes = new_figure(1, 2)
@@ -86,6 +88,7 @@ def show_published() -> None:
     )
 
 
+@styled()
 def show_completion(lengths: Sequence[int], slots: int, completed: Sequence[Pack], least: Sequence[Pack]) -> None:
     """Draw which two sequences complete a row that the longest begins, and the packs of two rules.
 
@@ -122,6 +125,7 @@ def show_completion(lengths: Sequence[int], slots: int, completed: Sequence[Pack
     show(fig, alt=alt, name="completed-rows")
 
 
+@styled()
 def show_empty(empty: Mapping[str, float], depth: int) -> None:
     """Draw the share of the slots that each way leaves empty at a depth limit, each method in its color."""
     fig, ax = new_figure()
@@ -140,6 +144,7 @@ def show_empty(empty: Mapping[str, float], depth: int) -> None:
     show(fig, alt=f"Empty slots if a pack holds at most {depth} sequences: {listed}.", name="empty-at-depth")
 
 
+@styled()
 def show_steps(lengths: Sequence[int], slots: int, rule: str) -> None:
     """Draw one rule step by step, a small picture for each of an even number of sequences."""
     steps, space = [[], *one_by_one(lengths, slots, rule)], "most" if rule == "worst_fit" else "least"
@@ -156,6 +161,7 @@ def show_steps(lengths: Sequence[int], slots: int, rule: str) -> None:
     show(fig, alt=alt, name=f"{space}-space-by-hand")
 
 
+@styled()
 def draw_ways(
     steps: Mapping[str, Sequence[Sequence[Pack]]], lengths: Sequence[int], slots: int, step: int
 ) -> tuple[Figure, list[str]]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from packbook.figures import INK, name_rows, new_figure, percent, plain_ticks, series, show
+from packbook.figures import INK, name_rows, new_figure, percent, plain_ticks, series, show, styled
 from packbook.n03_nnls_packing.runs import about
 from packbook.results import show_recorded
 from packbook.shared.histograms import shown_name
@@ -34,6 +34,7 @@ def draw_misses(ax: Axes, left_over: np.ndarray, empty: np.ndarray) -> None:
     ax.text(0.98, 0.03, "places without a sequence", ha="right", va="bottom", transform=ax.transAxes)
 
 
+@styled()
 def show_matrix(strategies: Sequence[Sequence[int]], matrix: np.ndarray) -> None:
     """Draw full packs, and beside them the matrix that counts their lengths."""
     fig, (left, right) = new_figure(1, 2)
@@ -55,6 +56,7 @@ def show_matrix(strategies: Sequence[Sequence[int]], matrix: np.ndarray) -> None
     show(fig, alt=alt, name="strategy-matrix")
 
 
+@styled()
 def show_misses(results: Mapping[str, tuple], histogram: LengthHistogram, limit: int) -> None:
     """Show sequences without a place and empty places as two bars for each choice of weights."""
     fig, ax = new_figure()
@@ -82,6 +84,7 @@ def show_misses(results: Mapping[str, tuple], histogram: LengthHistogram, limit:
     show(fig, alt=f"{shown_name(histogram)}, depth limit {limit}. {listed}.", name="weights")
 
 
+@styled()
 def show_mirror_images(pair: tuple[int, int, int], wikipedia: LengthHistogram, places: np.ndarray, mark: Mark) -> None:
     """Draw left one pair of mirror images, with the guess that `mark` draws; right all lengths of Wikipedia.
 

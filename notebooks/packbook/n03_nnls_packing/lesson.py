@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from packbook.explorers import Explorer, choice, slider
-from packbook.figures import new_figure, series
+from packbook.figures import new_figure, series, styled
 from packbook.n03_nnls_packing.figures import draw_misses
 from packbook.n03_nnls_packing.runs import about, published_result, solve
 from packbook.questions import Questions
@@ -39,6 +39,7 @@ class WeightExplorer(Explorer):
             "weight": choice("Weight up to it", [0.01, 0.03, 0.09, 0.3, 1.0], 0.09),
         }
 
+    @styled()
     def draw(self, dataset: str, depth: int, cutoff: int, weight: float) -> tuple[Figure, str]:
         grid = self.grids[dataset]
         best = plan(grid, max_sequences_per_pack=depth, time_limit=2)

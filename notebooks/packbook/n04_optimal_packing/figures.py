@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from packbook.figures import INK, label_ends, name_rows, new_figure, plain_ticks, series, show
+from packbook.figures import INK, label_ends, name_rows, new_figure, plain_ticks, series, show, styled
 from packbook.n04_optimal_packing.runs import as_fraction, scarce
 from packbook.shared.histograms import shown_name
 from packlib.lengths import LengthHistogram
@@ -14,6 +14,7 @@ from packlib.packing import PackingPlan
 ASKED = 200  # tokens of the sequence whose price is a question
 
 
+@styled()
 def show_round(
     compared: Sequence[Sequence[int]], needed: Sequence[float], prices: Sequence[dict[int, Fraction]]
 ) -> None:
@@ -39,6 +40,7 @@ def show_round(
     show(fig, alt=f"{'. '.join(listed)}.", name="one-round")
 
 
+@styled()
 def show_rounds(solutions: Sequence[float], bounds: Sequence[int], grid: LengthHistogram) -> None:
     """Draw packs of each round's solution and the best bound so far, both relative to the last bound."""
     fig, ax = new_figure()
@@ -60,6 +62,7 @@ def show_rounds(solutions: Sequence[float], bounds: Sequence[int], grid: LengthH
     show(fig, alt=f"{shown_name(grid)}, {rounds}. Relative to the last bound: {ends}.", name="rounds")
 
 
+@styled()
 def show_spoiled(errors: Sequence[int], proven: Sequence[int], packs: int) -> None:
     """Show the bound that spoiled prices prove, as a share of the packing."""
     fig, ax = new_figure()
@@ -77,6 +80,7 @@ def show_spoiled(errors: Sequence[int], proven: Sequence[int], packs: int) -> No
     show(fig, alt=f"The bound as a share of the packing, by the error of prices: {listed}.", name="spoiled-prices")
 
 
+@styled()
 def show_prices(costs: Mapping[str, np.ndarray], exact: LengthHistogram, mark: Callable[..., None]) -> None:
     """Draw the price of each length at two depth limits.
 
@@ -108,6 +112,7 @@ def show_prices(costs: Mapping[str, np.ndarray], exact: LengthHistogram, mark: C
     show(fig, alt=f"{shown_name(exact)}: length {lengths[one]} costs {listed}.", name="prices")
 
 
+@styled()
 def show_worth_of_search(above: Mapping[str, tuple[int, int]], bounds: Mapping[str, int]) -> None:
     """Draw for each data set, how many percent more packs than the bound best fit and the search need.
 
@@ -136,6 +141,7 @@ def show_worth_of_search(above: Mapping[str, tuple[int, int]], bounds: Mapping[s
     show(fig, alt=f"Packs above the proven minimum, without a depth limit. {listed}.", name="worth-of-search")
 
 
+@styled()
 def show_depths(
     plans: Mapping[tuple[str, int | None], PackingPlan], enough: int | None, exact: LengthHistogram
 ) -> None:

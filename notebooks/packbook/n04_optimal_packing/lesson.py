@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from packbook.explorers import Explorer, choice
-from packbook.figures import new_figure, percent, series
+from packbook.figures import new_figure, percent, series, styled
 from packbook.questions import Questions
 from packbook.shared.above import draw_above
 from packbook.shared.histograms import choice_of_lengths, sets_to_explore, shown_name
@@ -64,6 +64,7 @@ class GapExplorer(Explorer):
         if now.seconds > 0.3:
             self.picture.value = f'<p role="status">{in_html(str(now))} …</p>'
 
+    @styled()
     def draw(self, dataset: str, max_length: int, depth: int, method: Method) -> tuple[Figure, str]:
         best = self.plan(dataset, max_length, depth, "optimal")
         chosen = self.plan(dataset, max_length, depth, method)

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.patches import Patch
 from torch import Tensor
 
-from packbook.figures import INK, OKABE_ITO, PADDING, label_ends, name_rows, new_figure, percent, show
+from packbook.figures import INK, OKABE_ITO, PADDING, label_ends, name_rows, new_figure, percent, show, styled
 from packbook.results import show_recorded
 from packbook.shared.segments import OWN, STRANGER, draw_mask
 from packlib.model.attention import allowed_pairs
@@ -21,6 +21,7 @@ def from_strangers(matrix: np.ndarray) -> float:
     return 1 - np.trace(shares) / len(shares)
 
 
+@styled()
 def show_masks(segment_ids: Tensor, padding_mask: Tensor) -> None:
     """Draw who may look at whom under a padding mask, and under the block-diagonal mask."""
     right = allowed_pairs(segment_ids[None])[0]
@@ -37,6 +38,7 @@ def show_masks(segment_ids: Tensor, padding_mask: Tensor) -> None:
     show(fig, alt=alt, name="two-masks", numbers={"strangers": 100 * (1 - own / pairs)})
 
 
+@styled()
 def show_flat_row(tokens: Tensor, bounds: Sequence[int], tokenizer: Any) -> None:
     """Draw the sequences of a pack padded, as a row of the pack, and as one flat row, token by token."""
     starts, ends = bounds[:-1], bounds[1:]
@@ -66,6 +68,7 @@ def show_flat_row(tokens: Tensor, bounds: Sequence[int], tokenizer: Any) -> None
     show(fig, alt=alt, name="flat-row")
 
 
+@styled()
 def show_influence(moved: Mapping[str, np.ndarray]) -> None:
     """Draw what moves the loss of each sequence: without the mask, with positions that run on, and with both right."""
     stranger = from_strangers(moved["no mask"])
@@ -93,6 +96,7 @@ def show_influence(moved: Mapping[str, np.ndarray]) -> None:
     show(fig, alt=alt, name="influence")
 
 
+@styled()
 def show_faults(accuracy: Mapping[str, float], right: float) -> None:
     """Draw hidden words guessed under each fault; the dotted line is the unpacked run."""
     fig, ax = new_figure()
@@ -110,6 +114,7 @@ def show_faults(accuracy: Mapping[str, float], right: float) -> None:
     show(fig, alt=alt, name="faults-cost", numbers=numbers)
 
 
+@styled()
 def show_leaks(
     segment_ids: Tensor, sees: Mapping[str, Tensor], padding_mask: Tensor, crossed: Mapping[str, int]
 ) -> None:
@@ -128,6 +133,7 @@ def show_leaks(
     show(fig, alt=f"Pairs of strangers through which layers of a pack leak: {listed}.", name="other-leaks")
 
 
+@styled()
 def show_pairs(ratios: Mapping[str, Mapping[str, float]]) -> None:
     """Draw pairs computed for one that is needed."""
     fig, ax = new_figure()
@@ -145,6 +151,7 @@ def show_pairs(ratios: Mapping[str, Mapping[str, float]]) -> None:
     show(fig, alt=f"Query-key pairs computed for one that is needed. {listed}.", name="pairs-computed")
 
 
+@styled()
 def show_realized() -> None:
     """Show the share of the packing factor that recorded runs reached."""
     rows: list[dict[str, Any]] = [row for row in show_recorded("model_speed") if row["run"] == "packed"]

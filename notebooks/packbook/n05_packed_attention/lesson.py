@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from torch.nn.functional import pad
 
 from packbook.explorers import Explorer
-from packbook.figures import INK, new_figure, percent
+from packbook.figures import INK, new_figure, percent, styled
 from packbook.n05_packed_attention.runs import hidden_states
 from packbook.questions import Questions
 from packbook.shared.segments import STRANGER, draw_mask, spans, spoiled
@@ -41,6 +41,7 @@ class LeakExplorer(Explorer):
             "causal": Checkbox(False, description="The model is causal"),
         }
 
+    @styled()
     def draw(self, mask: bool, restart: bool, causal: bool) -> tuple[Figure, str]:
         lengths, real = self.lengths, sum(self.lengths)
         ids = torch.repeat_interleave(torch.arange(1, len(lengths) + 1), torch.tensor(lengths))

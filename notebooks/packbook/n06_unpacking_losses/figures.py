@@ -6,7 +6,7 @@ from string import ascii_uppercase
 import numpy as np
 from matplotlib.axes import Axes
 
-from packbook.figures import INK, OKABE_ITO, new_figure, percent, show
+from packbook.figures import INK, OKABE_ITO, new_figure, percent, show, styled
 from packbook.n06_unpacking_losses.runs import weights
 from packbook.shared.spans import span
 
@@ -41,6 +41,7 @@ def draw_weights(
     ax.tick_params(axis="y", length=0)
 
 
+@styled()
 def show_weights(packs: list[list[int]], means: Mapping[str, float]) -> None:
     """Show the weight of each sequence in each mean."""
     fig, ax = new_figure()
@@ -58,6 +59,7 @@ def show_weights(packs: list[list[int]], means: Mapping[str, float]) -> None:
     )
 
 
+@styled()
 def show_errors(errors: Mapping[int, Sequence[float]], in_order: Mapping[int, float]) -> None:
     """Show the mean of means' distance to the gradient: dots for shuffles, a triangle for the packer's order."""
     fig, ax = new_figure()

@@ -8,7 +8,7 @@ from ipywidgets import Checkbox
 from matplotlib.figure import Figure
 
 from packbook.explorers import Explorer, slider
-from packbook.figures import new_figure, percent
+from packbook.figures import new_figure, percent, styled
 from packbook.n06_unpacking_losses.figures import LOOKS, draw_weights
 from packbook.n06_unpacking_losses.runs import weights
 from packbook.questions import Questions
@@ -39,6 +39,7 @@ class MeansExplorer(Explorer):
             "moved": Checkbox(False, description="A joins the last pack"),
         }
 
+    @styled()
     def draw(self, loss: int, other: int, moved: bool) -> tuple[Figure, str]:
         (first, *rest), *packs = self.packs
         packs = [rest, *packs[:-1], [first, *packs[-1]]] if moved and packs else [[first, *rest], *packs]

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 
-from packbook.figures import INK, OKABE_ITO, PADDING, new_figure, show
+from packbook.figures import INK, OKABE_ITO, PADDING, new_figure, show, styled
 from packbook.n07_hyperparameters.runs import above_padded, in_words
 from packbook.results import show_recorded
 from packbook.shared.recorded_figures import draw_intervals
@@ -16,6 +16,7 @@ from packlib.arguments import plural
 from packlib.training import Recipe
 
 
+@styled()
 def show_updates(updates: Mapping[str, list[np.ndarray]], factor: float) -> None:
     """Draw each update as a strip of micro-batches of segment ids (rows, slots): a blue piece for each sequence."""
     fig, ax = new_figure()
@@ -43,6 +44,7 @@ def show_updates(updates: Mapping[str, list[np.ndarray]], factor: float) -> None
     show(fig, alt=alt, name="one-update", numbers=dict(zip(("padded", "packed", "divided"), sequences, strict=False)))
 
 
+@styled()
 def show_evenness(by_rows: Sequence[int], by_sequences: Sequence[int], target: float) -> None:
     """Draw the sequences of each update, of equally many packs, and of updates that end at a number of sequences."""
     fig, ax = new_figure()
@@ -96,6 +98,7 @@ _WAYS = {  # as the picture names them, from dividing to scaling the rate
 }
 
 
+@styled()
 def show_arms(found: dict[str, dict[str, tuple[Interval, int]]]) -> None:
     """Draw a panel for each optimizer, on one scale: how far each way ends from padded rows, with its updates."""
     fig, axes = new_figure(1, 2, sharex=True, sharey=True)

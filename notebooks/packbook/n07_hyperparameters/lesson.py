@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from packbook.explorers import Explorer, choice, slider
-from packbook.figures import OKABE_ITO, new_figure
+from packbook.figures import OKABE_ITO, new_figure, styled
 from packbook.n07_hyperparameters.figures import draw_recipes
 from packbook.n07_hyperparameters.runs import signed
 from packbook.questions import Questions
@@ -35,6 +35,7 @@ class RecipeExplorer(Explorer):
             "how": choice("Change", [(label, how) for how, label in HOWS.items()], "accumulation"),
         }
 
+    @styled()
     def draw(self, factor, accumulation, betas, how) -> tuple[Figure, str]:
         before = Recipe(
             micro_batch=15,

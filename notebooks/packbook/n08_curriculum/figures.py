@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from packbook.figures import INK, OKABE_ITO, label_ends, new_figure, plain_ticks, show
+from packbook.figures import INK, OKABE_ITO, label_ends, new_figure, plain_ticks, show, styled
 from packbook.n08_curriculum.runs import in_words
 from packbook.results import show_recorded
 from packbook.shared.recorded_figures import draw_intervals
@@ -25,6 +25,7 @@ LOOKS = {
 }
 
 
+@styled()
 def draw_growth(lengths: Mapping[float, Sequence[int]], longest: int = 128) -> tuple[Figure, str]:
     """Return the length of the rows over the run, by duration; the area under a line is what is computed."""
     fig, ax = new_figure()
@@ -54,6 +55,7 @@ def show_growth(lengths: Mapping[float, Sequence[int]]) -> None:
     show(fig, alt=alt, name="growth")
 
 
+@styled()
 def show_sweep(losses: Swept, norms: Swept) -> None:
     """Draw each way over the rate, every seed a mark: the final loss with the mean as a line, and the largest norm."""
     show_recorded("curriculum-length-sweep", "runs")
@@ -83,6 +85,7 @@ def show_sweep(losses: Swept, norms: Swept) -> None:
     show(fig, alt=alt, name="length-rates")
 
 
+@styled()
 def show_long_runs(ended: dict[str, np.ndarray]) -> None:
     """Show the length warm-ups' distance from full rows at the end; those with another rate name it."""
     show_recorded("curriculum-length", "runs")

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from packbook.figures import INK, OKABE_ITO, PADDING, label_ends, name_rows, new_figure, plain_ticks, show
+from packbook.figures import INK, OKABE_ITO, PADDING, label_ends, name_rows, new_figure, plain_ticks, show, styled
 from packbook.n09_distributed_sorting.runs import step_loads
 from packlib.distributed import load_imbalance
 from packlib.tools.loaders import LoaderCheck
@@ -40,6 +40,7 @@ def draw_cells(
     ax.set_title(title, fontsize=12)
 
 
+@styled()
 def show_six(lengths: np.ndarray, stages: Sequence[dict[str, np.ndarray]]) -> None:
     """Draw the way from a data set to a balanced curriculum, and the imbalance of its steps."""
     pictures = {name: [stage[name] for stage in stages] for name in stages[0]}
@@ -67,6 +68,7 @@ def show_six(lengths: np.ndarray, stages: Sequence[dict[str, np.ndarray]]) -> No
     show(fig, alt=alt, name="six-pictures")
 
 
+@styled()
 def show_sample_sort(steps: Sequence[dict[str, np.ndarray]]) -> None:
     """Show the lengths that each rank sends to each rank and ends with; a shade stands for a rank."""
     bins = [np.repeat(np.arange(len(steps)), step["counts"]) for step in steps]
@@ -75,7 +77,7 @@ def show_sample_sort(steps: Sequence[dict[str, np.ndarray]]) -> None:
     draw_cells(axes[0], [step["local"][:, 0] for step in steps], "Sorted and cut", shades=bins)
     own = [np.full(len(rows), rank) for rank, rows in enumerate(final)]
     draw_cells(axes[1], final, "Exchanged, and sorted again", shades=own)
-    fig.suptitle("One exchange: pieces of one shade go to one rank", x=0.02, ha="left", fontsize=15)
+    fig.suptitle("One exchange: pieces of one shade go to one rank", fontsize=15)
     splitters, sent = (", ".join(map(str, steps[0][name])) for name in ("splitters", "counts"))
     alt = (
         f"Sample sort of {sum(map(len, final))} lengths on {len(steps)} ranks; splitters {splitters}. "
@@ -85,6 +87,7 @@ def show_sample_sort(steps: Sequence[dict[str, np.ndarray]]) -> None:
     show(fig, alt=alt, name="sample-sort")
 
 
+@styled()
 def show_piling(ranks: Sequence[int], uneven: Sequence[float], jump: float) -> None:
     """Draw the imbalance of plain sample sort by the number of ranks; `jump` is the most frequent length's share."""
     fig, ax = new_figure()
@@ -110,6 +113,7 @@ def show_who_saw_what(found: LoaderCheck) -> None:
     show(fig, alt=alt, name="who-saw-what")
 
 
+@styled()
 def who_saw_what(found: LoaderCheck) -> tuple[Figure, str]:
     """Show how often all ranks together saw each sequence, a line for each epoch of a check, with holes and doubles."""
     number = len(found.expected)

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from packbook.explorers import Explorer, choice, slider
-from packbook.figures import new_figure
+from packbook.figures import new_figure, styled
 from packbook.n09_distributed_sorting.figures import COUNTED, PLAIN
 from packbook.n09_distributed_sorting.runs import plain_loads
 from packbook.questions import Questions
@@ -43,6 +43,7 @@ class BucketExplorer(Explorer):
             "offers": choice("Lengths offered", [1, 4, 16, 100], 100),
         }
 
+    @styled()
     def draw(self, lengths, skew, ranks, each, offers) -> tuple[Figure, str]:
         rng, histogram = np.random.default_rng(0), self.sets[lengths]
         if histogram is None:

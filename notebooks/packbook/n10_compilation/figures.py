@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from packbook.figures import INK, OKABE_ITO, PADDING, name_rows, new_figure, percent, series, show
+from packbook.figures import INK, OKABE_ITO, PADDING, name_rows, new_figure, percent, series, show, styled
 from packbook.guesses import said
 from packbook.n10_compilation.buckets import Buckets, choose_buckets
 from packlib.lengths import LengthHistogram
@@ -58,6 +58,7 @@ def show_onset(runs: dict[str, np.ndarray]) -> None:
     show(fig, alt=alt, name="onset")
 
 
+@styled()
 def draw_choices(histogram: LengthHistogram, choices: dict[str, Buckets]) -> tuple[Figure, str]:
     """Return, for each way to choose buckets a bar, cut into the padding of each bucket, in percent of all slots."""
     fig, ax = new_figure()
@@ -88,6 +89,7 @@ def draw_choices(histogram: LengthHistogram, choices: dict[str, Buckets]) -> tup
     return fig, f"{histogram.name} ({histogram.kind}), padding of each bucket in all slots: {'; '.join(words)}."
 
 
+@styled()
 def draw_onset(runs: dict[str, np.ndarray]) -> tuple[Figure, str]:
     """Draw a row for each rank, a column for each step: dark where it compiles, gray where it waits for another."""
     fig, axes = new_figure(len(runs), 1, sharex=True)

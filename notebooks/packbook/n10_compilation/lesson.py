@@ -6,7 +6,7 @@ from functools import cache
 from matplotlib.figure import Figure
 
 from packbook.explorers import Explorer, choice, slider
-from packbook.figures import INK, new_figure, percent, series
+from packbook.figures import INK, new_figure, percent, series, styled
 from packbook.n10_compilation.buckets import (
     Buckets,
     best_choices,
@@ -73,6 +73,7 @@ class ShapesExplorer(Explorer):
             values = {key: control.value for key, control in self.widgets.items()}
             self.widgets["buckets"].max = len(self.curves(values["dataset"], values["multiple"])["optimal"])
 
+    @styled()
     def draw(self, buckets, method, multiple, dataset) -> tuple[Figure, str]:
         histogram, curves = self.histograms[dataset], self.curves(dataset, multiple)
         chosen, typed = curves[method][buckets - 1], self.typed[dataset]

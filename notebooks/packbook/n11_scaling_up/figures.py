@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from packbook.figures import EMPTY, INK, OKABE_ITO, PADDING, new_figure, percent, show
+from packbook.figures import EMPTY, INK, OKABE_ITO, PADDING, new_figure, percent, show, styled
 from packbook.n11_scaling_up.devices import Bill, Model, Split, bill, parameters
 from packbook.n11_scaling_up.timeline import Bar, most_held, waiting
 
@@ -18,6 +18,7 @@ PARTS = {  # of a device's memory: color and hatch
 }
 
 
+@styled()
 def draw_bill(name: str, model: Model, split: Split, padding: float = 0.0) -> tuple[Figure, str]:
     """Draw left what a device of each stage holds, right the run in numbers. `padding` is a share of the slots."""
     costs = bill(model, split)
@@ -84,6 +85,7 @@ def _draw_memory(ax: Axes, made: Bill, memory: float) -> None:
     ax.legend(fontsize=11, loc="upper center", ncols=2)
 
 
+@styled()
 def show_timelines(orders: Mapping[str, Sequence[Bar]]) -> None:
     """Draw the same micro-batches in each order, one below the other; gray is waiting."""
     fig, axes = new_figure(len(orders), 1, sharex=True)
@@ -118,6 +120,7 @@ def _draw_timeline(ax: Axes, bars: Sequence[Bar]) -> None:
     ax.spines["left"].set_visible(False)
 
 
+@styled()
 def show_two_weights(
     nearest: Sequence[float], at_random: Sequence[Sequence[float]], step: float, spacing: float
 ) -> None:

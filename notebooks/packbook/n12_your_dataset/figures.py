@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 from matplotlib.axes import Axes
 
-from packbook.figures import INK, OKABE_ITO, name_rows, new_figure, percent, plain_ticks, series, show
+from packbook.figures import INK, OKABE_ITO, name_rows, new_figure, percent, plain_ticks, series, show, styled
 from packbook.n12_your_dataset.runs import ALIKE, BEYOND, Bill
 from packbook.shared.histograms import shown_name
 from packlib.arguments import plural
@@ -27,6 +27,7 @@ def percentiles(histogram: LengthHistogram, shares: tuple[float, ...] = (0.5, 0.
     return [int(np.searchsorted(below, share - 1e-12)) for share in shares]
 
 
+@styled()
 def show_lengths(whole: LengthHistogram, row: int) -> None:
     """Draw the share of the sequences by length, before they are cut; the row of now, and three percentiles."""
     half, nine, most = percentiles(whole)
@@ -77,6 +78,7 @@ def draw_lengths(ax: Axes, histogram: LengthHistogram, row: int) -> None:
     ax.set(xlabel="tokens", ylabel="% of the sequences", xlim=(low, high), ylim=(0, 1.7 * top))
 
 
+@styled()
 def show_rows(advice: Advice, mine: int, mine_slots: float, mine_beyond: float) -> None:
     """Draw slots for a token, and tokens beyond the rows, over the row length; a ring is the advice, a square yours."""
     rows = advice.row_lengths
@@ -115,6 +117,7 @@ def show_rows(advice: Advice, mine: int, mine_slots: float, mine_beyond: float) 
     )
 
 
+@styled()
 def show_slots(advice: Advice, mine: Bill, mark: Callable[..., None]) -> None:
     """Draw slots of one pass as it is made today, by other habits, and packed, as multiples of yours."""
     names = {
@@ -150,6 +153,7 @@ def show_slots(advice: Advice, mine: Bill, mark: Callable[..., None]) -> None:
     show(fig, alt=f"Slots of one pass: {listed}. {title}.", name="slots")
 
 
+@styled()
 def show_updates(advice: Advice, factor: float, most: int, mine: tuple[int, int]) -> None:
     """Draw how near each micro batch comes to today's sequences per update, at its best accumulation.
 

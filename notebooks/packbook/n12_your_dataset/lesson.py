@@ -8,7 +8,7 @@ from ipywidgets import Checkbox
 from matplotlib.figure import Figure
 
 from packbook.explorers import Explorer, choice
-from packbook.figures import INK, OKABE_ITO, label_ends, new_figure, percent, series
+from packbook.figures import INK, OKABE_ITO, label_ends, new_figure, percent, series, styled
 from packbook.questions import Questions
 from packbook.shared.histograms import shown_name
 from packbook.shared.pack_drawings import spoken
@@ -61,6 +61,7 @@ class MaximumExplorer(Explorer):
             costs.append((padded_slots, packed_slots, lost))
         return costs
 
+    @styled()
     def draw(self, max_length: int, depth: int, drop: bool) -> tuple[Figure, str]:
         padded, packed, lost = (np.array(column) for column in zip(*self.costs(depth, drop), strict=True))
         at = self.tops.index(max_length)

@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from packbook.figures import EMPTY, INK, OKABE_ITO, new_figure, plain_ticks, show
+from packbook.figures import EMPTY, INK, OKABE_ITO, new_figure, plain_ticks, show, styled
 from packbook.n13_balanced_work.runs import mean_lengths
 from packlib.packing import Packs
 from packlib.work import Work
@@ -12,6 +12,7 @@ from packlib.work import Work
 TOKENS, PAIRS = OKABE_ITO[0], OKABE_ITO[1]
 
 
+@styled()
 def show_worst_step(packs: Packs, order: np.ndarray, ranks: int, packs_per_rank: int, work: Work) -> None:
     """Draw the ranks of the step with the most waiting among the first eight, when packs come in this order."""
     step = ranks * packs_per_rank
@@ -28,6 +29,7 @@ def show_worst_step(packs: Packs, order: np.ndarray, ranks: int, packs_per_rank:
     show(fig, alt=alt, name="first-step")
 
 
+@styled()
 def show_mix(packs: Packs, orders: dict[str, np.ndarray], step: int) -> None:
     """Draw the mean length of the sequences in each step, for two orders of the packs; `step` packs make a step."""
     fig, ax = new_figure()
@@ -77,6 +79,7 @@ def ranks_in_words(tokens: np.ndarray, squares: np.ndarray, work: Work) -> str:
     )
 
 
+@styled()
 def draw_windows(found: list[dict], at_random: float, fixed: bool = False) -> Figure:
     """Draw left the waiting that each window leaves, right where 90 % of the mean lengths of steps and windows lie.
 

@@ -6,7 +6,18 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from packbook.figures import EMPTY, INK, OKABE_ITO, label_ends, name_rows, new_figure, plain_ticks, series, show
+from packbook.figures import (
+    EMPTY,
+    INK,
+    OKABE_ITO,
+    label_ends,
+    name_rows,
+    new_figure,
+    plain_ticks,
+    series,
+    show,
+    styled,
+)
 from packbook.guesses import said
 from packbook.n14_whole_documents.runs import in_words, letter
 from packbook.shared.recorded_figures import draw_intervals
@@ -49,6 +60,7 @@ def draw_rows(ax: Axes, rows: DocumentRows, least: int = 0) -> None:
     ax.spines["left"].set_visible(False)
 
 
+@styled()
 def show_documents(rows: DocumentRows, title: str, name: str) -> None:
     """Draw a few documents in rows, and how often they are cut."""
     fig, ax = new_figure()
@@ -60,6 +72,7 @@ def show_documents(rows: DocumentRows, title: str, name: str) -> None:
     show(fig, alt=alt, name=name)
 
 
+@styled()
 def show_by_row_length(across: Mapping[int, float], longer: Mapping[int, float], name: str) -> None:
     """Draw documents that wrapping cuts, and that splitting cuts, in percent by the slots in a row."""
     fig, ax = new_figure()
@@ -76,6 +89,7 @@ def show_by_row_length(across: Mapping[int, float], longer: Mapping[int, float],
     show(fig, alt=f"Documents that wrapping and splitting cut, {name}. {alt}.", name="by-row-length")
 
 
+@styled()
 def show_after_a_cut(curves: Mapping[float, Sequence[float]]) -> None:
     """Draw by p: how much larger the loss is on each token after a cut, in percent."""
     fig, ax = new_figure()
@@ -98,6 +112,7 @@ def slot_axis(ax: Axes, ticks: Sequence[int]) -> None:
     ax.set_xlabel("slots in a row")
 
 
+@styled()
 def show_ends(ended: Mapping[str, np.ndarray], baselines: Mapping[str, float]) -> None:
     """Show the final losses of the recorded runs next to the losses of counting."""
     fig, ax = new_figure()
@@ -113,6 +128,7 @@ def show_ends(ended: Mapping[str, np.ndarray], baselines: Mapping[str, float]) -
     show(fig, alt=means, name="documents-ends")
 
 
+@styled()
 def show_differences(found: Mapping[str, Interval]) -> None:
     """Draw the differences of the recorded runs' losses, seed by seed."""
     fig, ax = new_figure()
@@ -122,7 +138,7 @@ def show_differences(found: Mapping[str, Interval]) -> None:
     title = f"{open_ones} of {len(found)} intervals include 0"
     if open_ones == len(found):
         title = "What cuts cost is inconclusive: every interval includes 0"
-    fig.suptitle(title, x=0.02, ha="left", fontsize=15)
+    fig.suptitle(title, fontsize=15)
     listed = "; ".join(f"{name} {one}, {one.verdict}" for name, one in found.items())
     show(fig, alt=f"Differences of the held-out loss, 95 % intervals: {listed}.", name="documents-differences")
 

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from packbook.explorers import Explorer, choice
-from packbook.figures import INK, name_rows, new_figure, series
+from packbook.figures import INK, name_rows, new_figure, series, styled
 from packbook.n14_whole_documents.figures import draw_rows
 from packbook.n14_whole_documents.runs import FIVE, SLOTS, SPOKEN, in_words, under_all_rules
 from packbook.questions import Questions
@@ -52,6 +52,7 @@ class CutDocuments(Explorer):
         }
         return {"found": found, "lengths": self.sets, "spoken": SPOKEN, "most": self.most}
 
+    @styled()
     def draw(self, documents: str, rule: CuttingRule, slots: int) -> tuple[Figure, str]:
         lengths = self.sets[documents]
         fig, (left, right) = new_figure(1, 2, width_ratios=(3, 2))

@@ -8,13 +8,14 @@ from string import ascii_uppercase
 import numpy as np
 from matplotlib.axes import Axes
 
-from packbook.figures import INK, OKABE_ITO, label_ends, name_rows, new_figure, percent, plain_ticks, show
+from packbook.figures import INK, OKABE_ITO, label_ends, name_rows, new_figure, percent, plain_ticks, show, styled
 from packbook.n15_fine_tuning.runs import Chats, predicted_in_packs, token_weights
 
 READ, PREDICTED = "#dbe9f4", OKABE_ITO[0]  # tokens of prompts, and tokens of answers
 SHADES = ("#666666", "#dddddd")  # of micro-batches, in turn
 
 
+@styled()
 def turns(chat: Sequence[tuple[str, int]]) -> None:
     """Draw the tokens of a chat, and below each the token that it must predict."""
     names, spoken = list[tuple[str, bool]](), Counter[str]()
@@ -44,6 +45,7 @@ def _cell(ax: Axes, at: int, row: int, name: str, answer: bool) -> None:
     ax.text(at, row, name, ha="center", va="center", color="white" if answer else INK)
 
 
+@styled()
 def predicted_share(sets: Mapping[str, Chats], max_length: int, seed: int, mark: Callable) -> None:
     """Show the share of predicted tokens in each pack, packs from the least to the largest share."""
     fig, ax = new_figure()
@@ -94,6 +96,7 @@ def weights_in_words(found: Mapping[str, np.ndarray]) -> str:
     )
 
 
+@styled()
 def five_ways(
     lengths: Sequence[int], groups: Sequence[int], parts: Sequence[int], constant: float, ways: Sequence[str]
 ) -> None:
@@ -108,6 +111,7 @@ def five_ways(
     show(fig, alt=alt, name="five-ways", numbers=numbers)
 
 
+@styled()
 def regrouped(moved: Mapping[str, tuple[float, float]], deals: int) -> None:
     """Show the change of an answer's weight with the deal, by way; counted once, or by each rank for itself."""
     fig, ax = new_figure()

@@ -3,7 +3,7 @@
 from matplotlib.figure import Figure
 
 from packbook.explorers import Explorer, choice, slider
-from packbook.figures import new_figure
+from packbook.figures import new_figure, styled
 from packbook.n15_fine_tuning.figures import draw_weights, weights_in_words
 from packbook.n15_fine_tuning.runs import GROUPS, LENGTHS, PARTS, WAYS
 from packbook.questions import Questions
@@ -28,6 +28,7 @@ class WeightsExplorer(Explorer):
         """Return the other answers, what groups and micro-batches they are in, and the ways."""
         return {"lengths": LENGTHS[1:], "groups": GROUPS, "splits": SPLITS, "ways": WAYS}
 
+    @styled()
     def draw(self, length: int, first: str, constant: int) -> tuple[Figure, str]:
         fig, ax = new_figure()
         lengths = (length, *LENGTHS[1:])

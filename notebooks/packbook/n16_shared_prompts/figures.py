@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.patches import Patch
 
-from packbook.figures import INK, OKABE_ITO, label_ends, new_figure, percent, show
+from packbook.figures import INK, OKABE_ITO, label_ends, new_figure, percent, show, styled
 from packbook.n16_shared_prompts.runs import branches, least_tokens, nodes_of, pairs_of, tokens_ratio
 from packlib.packing import TreeRows
 from packlib.packing.trees import ROOT, Trees
@@ -16,6 +16,7 @@ PROMPT, ANSWERS, HIDDEN = "#8c8c8c", (OKABE_ITO[0], OKABE_ITO[1], OKABE_ITO[2], 
 TWICE = OKABE_ITO[1]  # computed in a row before
 
 
+@styled()
 def show_mask(words: Sequence[str], columns: Mapping[str, Sequence[int]]) -> None:
     """Show which words of a row each word sees."""
     fig, ax = new_figure()
@@ -28,6 +29,7 @@ def show_mask(words: Sequence[str], columns: Mapping[str, Sequence[int]]) -> Non
     show(fig, alt=f"{alt}{mask.sum()} pairs of {causal} that a causal mask has.", name="tree-mask")
 
 
+@styled()
 def show_positions(words: Sequence[str], columns: Mapping[str, Sequence[int]]) -> None:
     """Draw the words of a row at their positions."""
     fig, ax = new_figure()
@@ -37,6 +39,7 @@ def show_positions(words: Sequence[str], columns: Mapping[str, Sequence[int]]) -
     show(fig, alt=f"The words of the row with their positions, heads with a thick edge: {alt}.", name="branches")
 
 
+@styled()
 def show_savings(fewer: float, mark: Callable[[Axes, str, str], None]) -> None:
     """Draw tokens with a prompt for each answer over those with a shared one, by its length; question and guess."""
     fig, ax = new_figure()
@@ -53,6 +56,7 @@ def show_savings(fewer: float, mark: Callable[[Axes, str, str], None]) -> None:
     show(fig, alt=f"{alt}: {ends}. A prompt of 250 tokens with 8 answers: {fewer:.2f}.", name="savings")
 
 
+@styled()
 def show_chat(trees: Trees, ways: Mapping[str, Sequence[Sequence[int]]], max_length: int) -> None:
     """Draw a chat as an icicle, and below it its rows for ways to cut, with what is computed twice and the bound."""
     fig, (top, below) = new_figure(2, 1, sharex=True, height_ratios=(5, 4))
@@ -73,6 +77,7 @@ def show_chat(trees: Trees, ways: Mapping[str, Sequence[Sequence[int]]], max_len
     show(fig, alt=alt, name="chat")
 
 
+@styled()
 def show_ways(counted: Mapping[str, int], rows: TreeRows) -> None:
     """Draw a bar for each way to lay groups into rows, and the bound."""
     fig, ax = new_figure()

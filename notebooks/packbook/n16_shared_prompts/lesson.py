@@ -5,7 +5,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from packbook.explorers import Explorer, slider
-from packbook.figures import new_figure
+from packbook.figures import new_figure, styled
 from packbook.n16_shared_prompts import figures, runs
 from packbook.questions import Questions
 
@@ -29,6 +29,7 @@ class SharedTree(Explorer):
         """Return nothing: the tree of a group is its three numbers."""
         return {}
 
+    @styled()
     def draw(self, prompt: int, answers: int, length: int, tree: bool) -> tuple[Figure, str]:
         columns = runs.one_row([0] * prompt, [[1 + at] * length for at in range(answers)])
         right_pairs = runs.pairs_of(columns["seen_until"])

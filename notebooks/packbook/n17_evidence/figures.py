@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from packbook.figures import INK, OKABE_ITO, label_ends, new_figure, plain_ticks, series, show
+from packbook.figures import INK, OKABE_ITO, label_ends, new_figure, plain_ticks, series, show, styled
 from packbook.shared.recorded_runs import Swept, best_rates
 
 _MARKERS = "os^Dv"
@@ -18,6 +18,7 @@ _SWEPT = (  # padded and divided look as in notebook 07, and the two that keep t
 )
 
 
+@styled()
 def show_pairs(ended: Mapping[str, np.ndarray]) -> None:
     """Draw two arms, and a line for each seed from one to the other."""
     (first, one), (second, other) = ended.items()
@@ -36,6 +37,7 @@ def show_pairs(ended: Mapping[str, np.ndarray]) -> None:
     show(fig, alt=f"Held-out loss at the end by arm, for seeds 0 to {len(one) - 1}: {listed}.", name="pairs")
 
 
+@styled()
 def show_sweeps(swept: Mapping[str, Swept]) -> None:
     """Draw a sweep for each optimizer."""
     fig, axes = new_figure(1, len(swept))
@@ -53,6 +55,7 @@ def show_sweeps(swept: Mapping[str, Swept]) -> None:
     show(fig, alt=f"Held-out loss at the end over the highest rate. {'; '.join(sentences)}.", name="sweep")
 
 
+@styled()
 def show_half_widths(seeds: np.ndarray, widths: np.ndarray, mark: Callable[..., None]) -> None:
     """Draw half of the interval's width over the number of seeds."""
     fig, ax = new_figure()
@@ -68,6 +71,7 @@ def show_half_widths(seeds: np.ndarray, widths: np.ndarray, mark: Callable[..., 
     show(fig, alt=f"Half width of the interval, in deviations of the differences: {listed} seeds.", name="half-widths")
 
 
+@styled()
 def show_yardstick(seeds: Sequence[Mapping[str, np.ndarray]], counted: Mapping[str, float]) -> None:
     """Draw held-out losses of the padded runs over what they read, and what counting tokens reaches."""
     fig, ax = new_figure()

@@ -7,7 +7,7 @@ from ipywidgets import Checkbox
 from matplotlib.figure import Figure
 
 from packbook.explorers import Explorer, slider
-from packbook.figures import new_figure, percent
+from packbook.figures import new_figure, percent, styled
 from packbook.n17_evidence import runs
 from packbook.n17_evidence.figures import draw_experiments
 from packbook.questions import Questions
@@ -53,6 +53,7 @@ class ExperimentExplorer(Explorer):
         drawn = runs.simulated(effect / 100, seeds, 40, self.seed)
         return drawn, drawn.std(1, ddof=1) * runs.half_widths(np.array(seeds), self.confidence)
 
+    @styled()
     def draw(self, mine, seeds, effect) -> tuple[Figure, str]:
         fig, ax = new_figure()
         share = runs.found_share(effect / 100, seeds, self.confidence, seed=self.seed)

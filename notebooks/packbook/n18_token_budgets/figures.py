@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.patches import Rectangle
 
-from packbook.figures import INK, OKABE_ITO, PADDING, new_figure, percent, show
+from packbook.figures import INK, OKABE_ITO, PADDING, new_figure, percent, show, styled
 from packbook.n18_token_budgets.runs import middle_row, zigzag
 from packlib.batches import TokenBatches
 from packlib.batches.variable_rate import RATE_RULES
@@ -22,6 +22,7 @@ LOOKS = {  # a rule is no batching habit, so it has a line and a marker and no c
 }
 
 
+@styled()
 def show_shapes(drawn: Mapping[str, Sequence[Rows]], row: int) -> None:
     """Draw batches to scale, each as wide as its longest row and as high as it has rows; padding is gray.
 
@@ -86,6 +87,7 @@ def draw_batches(ax: Axes, batches: TokenBatches, lengths: np.ndarray, budget: i
     ax.yaxis.set_major_formatter("{x:,.0f}")
 
 
+@styled()
 def show_walks(
     next_fit: Sequence[Sequence[int]],
     packs: PairPacks,

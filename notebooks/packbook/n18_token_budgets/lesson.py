@@ -6,7 +6,7 @@ from ipywidgets import Checkbox
 from matplotlib.figure import Figure
 
 from packbook.explorers import Explorer, choice, slider
-from packbook.figures import new_figure, percent
+from packbook.figures import new_figure, percent, styled
 from packbook.n18_token_budgets.figures import LOOKS, draw_batches
 from packbook.questions import Questions
 from packbook.shared.histograms import sample_lengths, shown_name
@@ -38,6 +38,7 @@ class BudgetExplorer(Explorer):
             ),
         }
 
+    @styled()
     def draw(self, mine, budget, order, rule) -> tuple[Figure, str]:
         lengths = "your own" if mine else self.name
         samples = self.own if mine else self.samples

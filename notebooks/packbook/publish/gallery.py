@@ -37,25 +37,25 @@ class Picture:
 
 def pictures_of(notebook: str, folder: Path) -> list[Picture]:
     """Return the pictures of a notebook in `folder`, in the order in which the notebook shows them."""
-    found = []
+    pictures = []
     for svg in sorted(folder.glob(f"{glob.escape(notebook)}-*.svg")):
         name = svg.stem.removeprefix(f"{notebook}-").partition("-")[2]  # after its place
-        title, alt, *rest = ElementTree.parse(svg).getroot()
+        title, alt, *metadata = ElementTree.parse(svg).getroot()
         numbers: dict[str, Any] = next(
-            (json.loads(part.text or "{}") for part in rest if part.get("id") == "numbers"), {}
+            (json.loads(part.text or "{}") for part in metadata if part.get("id") == "numbers"), {}
         )
-        found.append(Picture(svg, name, title.text or "", alt.text or "", numbers))
-    return found
+        pictures.append(Picture(svg, name, title.text or "", alt.text or "", numbers))
+    return pictures
 
 
 def is_fresh(path: Path, folder: Path) -> bool:
     """Return whether the pictures of the notebook at `path` exist, made from the code, data and packages of now."""
     names = {figure["name"] for figure in meanings(nbformat.read(path, as_version=4), "figure")}
-    made = _digest_of(path, folder)
+    digest_file = _digest_of(path, folder)
     return (
         names <= {picture.name for picture in pictures_of(path.stem, folder)}
-        and made.exists()
-        and made.read_text(encoding="utf-8") == digest_dependencies(path)
+        and digest_file.exists()
+        and digest_file.read_text(encoding="utf-8") == digest_dependencies(path)
     )
 
 

@@ -86,27 +86,28 @@ def _compared() -> Iterable[str]:
     yield _intervals("pair", rates)
     rows: list[tuple[str, ...]]
     yield from (_SHORT, _intervals("arm", experiments.short_first(CONFIDENCE)), "Time and updates of full rows:")
-    used, updates = (experiments.shares("curriculum-length", what, CONFIDENCE) for what in ("cpu_seconds", "update"))
-    rows = [
-        (arm, f"{percent(one.mean)} ± {percent(one.half)}", percent(updates[arm].mean)) for arm, one in used.items()
-    ]
+    times = experiments.shares("curriculum-length", "cpu_seconds", CONFIDENCE)
+    updates = experiments.shares("curriculum-length", "update", CONFIDENCE)
+    rows = [(arm, _in_percent(interval), percent(updates[arm].mean)) for arm, interval in times.items()]
     yield _table(("arm", "processor time", "updates"), rows)
     yield from (_WAYS, _sweep("curriculum-comparison-sweep"), "Each arm at its own rate, against padded:")
-    took = experiments.shares("curriculum-comparison", "cpu_seconds", CONFIDENCE)
-    ways = experiments.differences_of("curriculum-comparison", CONFIDENCE)
+    times = experiments.shares("curriculum-comparison", "cpu_seconds", CONFIDENCE)
+    losses = experiments.differences_of("curriculum-comparison", CONFIDENCE)
     rows = [
-        (way, str(one), one.verdict, f"{percent(took[way].mean)} ± {percent(took[way].half)}")
-        for way, one in ways.items()
+        (method, str(interval), interval.verdict, _in_percent(times[method])) for method, interval in losses.items()
     ]
     yield _table(("way", "held-out loss less padded", "verdict", "processor time of padded"), rows)
     tuned = experiments.fine_tuned(CONFIDENCE)
-    rows = [(name, f"{one.mean:+.1f} ± {one.half:.1f} (n = {one.seeds})", one.verdict) for name, one in tuned.items()]
+    rows = [
+        (name, f"{interval.mean:+.1f} ± {interval.half:.1f} (n = {interval.seeds})", interval.verdict)
+        for name, interval in tuned.items()
+    ]
     yield from (_TUNED, _table(("pair", "points", "verdict"), rows))
     times = {
         name: experiments.shares(name, "cpu_seconds", CONFIDENCE)["divided"]
         for name in ("curves-lamb", "curves-adamw")
     }
-    rows = [(name, f"{percent(one.mean)} ± {percent(one.half)} (n = {one.seeds})") for name, one in times.items()]
+    rows = [(name, f"{_in_percent(interval)} (n = {interval.seeds})") for name, interval in times.items()]
     yield from (_TIME, _table(("experiment", "of the padded time"), rows))
     yield from ("## Distance to the bigram", _table(("experiment", "lowest run", "highest run"), distances()))
 
@@ -116,37 +117,46 @@ def every_arm() -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for name, (asks, base, text) in experiments.EXPERIMENTS.items():
         learned = experiments.ends_of(name)[base].max() < experiments.baselines()[text]["bigram"]
-        for arm, one in experiments.differences_of(name, CONFIDENCE).items():
-            rows.append((asks, arm, base, str(one), one.verdict if learned else "above the bigram"))
+        for arm, interval in experiments.differences_of(name, CONFIDENCE).items():
+            rows.append((asks, arm, base, str(interval), interval.verdict if learned else "above the bigram"))
     return rows
 
 
 def distances() -> list[tuple[str, str, str]]:
     """Return, by experiment, the held-out loss at the end less the bigram's, of its lowest and its highest run."""
     rows = []
-    for asks, name, text in ((one.asks, name, one.text) for name, one in experiments.EXPERIMENTS.items()):
-        ends = np.concatenate(list(experiments.ends_of(name).values())) - experiments.baselines()[text]["bigram"]
-        rows.append((f"{asks} (`{name}`)", f"{ends.min():+.2f}", f"{ends.max():+.2f}"))
+    for name, experiment in experiments.EXPERIMENTS.items():
+        bigram = experiments.baselines()[experiment.text]["bigram"]
+        less_bigram = np.concatenate(list(experiments.ends_of(name).values())) - bigram
+        rows.append((f"{experiment.asks} (`{name}`)", f"{less_bigram.min():+.2f}", f"{less_bigram.max():+.2f}"))
     return rows
 
 
-def _intervals(what: str, found: Mapping[str, Interval]) -> str:
-    return _table((what, "difference", "verdict"), [(name, str(one), one.verdict) for name, one in found.items()])
+def _in_percent(interval: Interval) -> str:
+    return f"{percent(interval.mean)} ± {percent(interval.half)}"
+
+
+def _intervals(header: str, intervals: Mapping[str, Interval]) -> str:
+    rows = [(name, str(interval), interval.verdict) for name, interval in intervals.items()]
+    return _table((header, "difference", "verdict"), rows)
 
 
 def _sweep(name: str) -> str:
     """Return a row an arm: the mean at the end for each rate of a sweep, and the rate where it is lowest."""
     tried = experiments.swept(name)
     best, rates = best_rates(tried), list(next(iter(tried.values())))
-    rows = [(arm, *(f"{at[rate].mean():.3f}" for rate in rates), f"{best[arm]:g}") for arm, at in tried.items()]
+    rows = []
+    for arm, losses_by_rate in tried.items():
+        means = (f"{losses_by_rate[rate].mean():.3f}" for rate in rates)
+        rows.append((arm, *means, f"{best[arm]:g}"))
     return _table(("arm", *(f"at {rate:g}" for rate in rates), "best rate"), rows)
 
 
 def _files() -> Iterable[str]:
     for path in sorted(data_path("runs").glob("*.csv")):
-        found = recorded(path.stem, "runs")
-        listed = ends(found.rows)
-        yield from (f"### {path.stem}", f"Recorded with `{found.command}` on {found.device}.")
+        table = recorded(path.stem, "runs")
+        listed = ends(table.rows)
+        yield from (f"### {path.stem}", f"Recorded with `{table.command}` on {table.device}.")
         yield _table(tuple(listed[0]), [tuple(row.values()) for row in listed])
 
 
@@ -156,16 +166,18 @@ def ends(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     if measure is None:
         return list(rows)
     names = [name for name in ("arm", "rows", "start") if name in rows[0]]
-    last: dict[tuple, dict[int, float]] = {}
+    ends_by_arm: dict[tuple, dict[int, float]] = {}
     for row in rows:  # those of a run come in order, so its last one stays
-        last.setdefault(tuple(row[name] for name in names), {})[row["seed"]] = row[measure]
-    said = measure.replace("_", "-", 1).replace("_", " ")
-    return [
-        dict(zip(names, arm, strict=True))
-        | {"runs": len(found), f"{said}, mean": f"{sum(found.values()) / len(found):.3f}"}
-        | {"lowest": f"{min(found.values()):.3f}", "highest": f"{max(found.values()):.3f}"}
-        for arm, found in last.items()
-    ]
+        ends_by_arm.setdefault(tuple(row[name] for name in names), {})[row["seed"]] = row[measure]
+    label = measure.replace("_", "-", 1).replace("_", " ")
+    arms = []
+    for arm, value_by_seed in ends_by_arm.items():
+        values = list(value_by_seed.values())
+        about_arm = dict(zip(names, arm, strict=True))
+        about_arm |= {"runs": len(values), f"{label}, mean": f"{sum(values) / len(values):.3f}"}
+        about_arm |= {"lowest": f"{min(values):.3f}", "highest": f"{max(values):.3f}"}
+        arms.append(about_arm)
+    return arms
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

@@ -122,16 +122,16 @@ class _Deck:
     def _opening(self, heading: str) -> str:
         """Return the title, the sentence below it, and the first figure."""
         sentence = markdown_to_html(self.thesis, address=_in_decks)
-        first = next(iter(self.figures.values()), None)
-        image = "" if first is None else self._image(first, {})
+        figure = next(iter(self.figures.values()), None)
+        image = "" if figure is None else self._image(figure, {})
         return f"<h1>{escaped(heading)}</h1>\n{sentence}\n{image}"
 
     def _cell(self, cell: NotebookNode, wishes: Mapping[str, Any]) -> None:
         outputs = cell.get("outputs", [])
         for output in outputs:
             if meaning(output).get("kind") == "reveal":
-                answer, why = (escaped(meaning(output)[part]) for part in ("answer", "why"))
-                self.notes.append(f"<p><b>{answer}.</b> {why}</p>")
+                answer, reason = (escaped(meaning(output)[part]) for part in ("answer", "why"))
+                self.notes.append(f"<p><b>{answer}.</b> {reason}</p>")
             elif _is_caption(output):
                 self.notes.append(f"<p>{escaped(meaning(output)['text'])}.</p>")
         drawn = [output for output in outputs if meaning(output).get("kind") == "figure"]
@@ -164,8 +164,8 @@ class _Deck:
     def _summary(self) -> None:
         """Turn the end of the notebook into the summary slide; the first sentence below the title is its claim."""
         if self.section == "Summary" and self.notes:
-            said = BeautifulSoup(markdown_to_html(self.thesis), "html.parser").get_text().strip()
-            claim = re.split(r"(?<=[.?!])\s", said)[0]
+            sentence = BeautifulSoup(markdown_to_html(self.thesis), "html.parser").get_text().strip()
+            claim = re.split(r"(?<=[.?!])\s", sentence)[0]
             summary = BeautifulSoup("\n".join(self.notes), "html.parser")
             points = "".join(str(part.extract()) for part in summary.select("ul")[:1])
             self.notes = [str(summary)]
@@ -181,11 +181,11 @@ class _Deck:
 
 def headed(claim: str, image: str) -> str:
     """Return a figure below a claim; if it is an SVG it loses its own title, so that a slide has one headline."""
-    kind, svg, rest = re.findall(r"(?s)\A(.*?data:image/svg\+xml;base64,|)([\w+/=]*)(.*)\Z", image)[0]
+    kind, svg, tail = re.findall(r"(?s)\A(.*?data:image/svg\+xml;base64,|)([\w+/=]*)(.*)\Z", image)[0]
     if kind:
         hidden = b"\\g<0><style>#claim { display: none }</style>"
         svg = base64.b64encode(re.sub(rb"<svg [^>]*>", hidden, base64.b64decode(svg), count=1)).decode()
-    return f"<h2>{escaped(claim)}</h2>\n{kind}{svg}{rest}"
+    return f"<h2>{escaped(claim)}</h2>\n{kind}{svg}{tail}"
 
 
 def _with_rows(text: str, chosen: Sequence[int] | None, claim: str) -> str:
@@ -197,11 +197,11 @@ def _with_rows(text: str, chosen: Sequence[int] | None, claim: str) -> str:
     page = BeautifulSoup(text, "html.parser")
     for table in page.select("table"):
         rows = table.select("tbody tr")
-        kept = range(len(rows)) if chosen is None else chosen
-        if len(kept) > MOST_ROWS:
-            raise ValueError(f"The slide {claim!r} has a table of {len(kept)} rows; {MOST_ROWS} can be read.")
-        for at, row in enumerate(rows):
-            if at not in kept:
+        kept_rows = range(len(rows)) if chosen is None else chosen
+        if len(kept_rows) > MOST_ROWS:
+            raise ValueError(f"The slide {claim!r} has a table of {len(kept_rows)} rows; {MOST_ROWS} can be read.")
+        for row_number, row in enumerate(rows):
+            if row_number not in kept_rows:
                 row.extract()
     return text if chosen is None else str(page)
 
@@ -255,15 +255,15 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("figures", type=Path, help="where `make figures` left the pictures")
     parser.add_argument("notebooks", type=Path, nargs="*")
     parser.add_argument("--speaker", default="", help="a line below the title: who speaks, where and when")
-    given = parser.parse_args(arguments)
-    output_path(given.folder, folder=True)
-    decks = {path: given.folder / f"{path.stem}.html" for path in given.notebooks}
+    options = parser.parse_args(arguments)
+    output_path(options.folder, folder=True)
+    decks = {path: options.folder / f"{path.stem}.html" for path in options.notebooks}
     for deck_path in decks.values():
-        output_path(deck_path, reads=given.notebooks)
+        output_path(deck_path, reads=options.notebooks)
     for path, deck_path in decks.items():
         with naming(path, "notebook for a deck"):
-            slides = slides_of(nbformat.read(path, as_version=4), pictures_of(path.stem, given.figures))
-        write_text(deck_path, deck(slides, given.speaker))
+            slides = slides_of(nbformat.read(path, as_version=4), pictures_of(path.stem, options.figures))
+        write_text(deck_path, deck(slides, options.speaker))
         print(deck_path)
 
 

@@ -59,7 +59,7 @@ def talk(script: Path = SCRIPT, figures: Path | None = None, address: str = "") 
             cells = nbformat.read(path, as_version=4)
             pictures = pictures_of(path.stem, figures) if figures else ()
             slides = slides_of(cells, pictures)
-        results = {one["name"]: one["value"] for one in meanings(cells, "result")}
+        results = {result["name"]: result["value"] for result in meanings(cells, "result")}
         still = [figure for figure in meanings(cells, "figure") if "explorer" not in figure]
         numbers = {figure["name"]: figure.get("numbers", {}) for figure in still}
         numbers |= {picture.name: picture.numbers for picture in pictures if picture.name in numbers}
@@ -69,11 +69,11 @@ def talk(script: Path = SCRIPT, figures: Path | None = None, address: str = "") 
     cover = checkout_path("README.svg").read_text(encoding="utf-8")
     opening = markdown_to_html(words["notes"].replace("{minutes}", str(words.get("minutes", ""))))
     title = f"<h1>{escaped(words['title'])}</h1>\n<p>{escaped(words['subtitle'])}</p>\n{cover}"
-    made, section = [Slide("title", words["title"], title, opening)], ""
+    slides_made, section = [Slide("title", words["title"], title, opening)], ""
     for wish in words["slide"]:
         section = wish.get("section", section)
-        made.append(replace(_slide(wish, of_notebook, address), section=section))
-    return made
+        slides_made.append(replace(_slide(wish, of_notebook, address), section=section))
+    return slides_made
 
 
 def _slide(wish: Mapping[str, Any], of_notebook: Any, address: str) -> Slide:
@@ -110,8 +110,8 @@ def _filled(words: str, figure: str, numbers: Mapping[str, Any]) -> str:
     try:
         return words.format_map(numbers)
     except KeyError as missing:
-        there = ", ".join(map(repr, numbers)) or "none"
-        raise ValueError(f"The figure {figure!r} has no number {missing}; it has {there}.") from None
+        known_numbers = ", ".join(map(repr, numbers)) or "none"
+        raise ValueError(f"The figure {figure!r} has no number {missing}; it has {known_numbers}.") from None
 
 
 def _code_of(address: str) -> str:
@@ -131,7 +131,7 @@ def check_with_faults() -> str:
 
     def collate(sequences: Sequence[Mapping[str, list[int]]]) -> dict[str, torch.Tensor]:
         def row(name: str) -> list[int]:
-            return list(chain.from_iterable(one[name] for one in sequences))
+            return list(chain.from_iterable(sequence[name] for sequence in sequences))
 
         return {name: torch.tensor([row(name)]) for name in ("input_ids", "labels")}
 
@@ -139,8 +139,8 @@ def check_with_faults() -> str:
     for finding in check_packing(lab.model(), collate, lab.texts(6)).findings:
         lines.append(f"{finding.verdict:<10} {finding.question}")
         if finding.verdict == "failed":
-            short = re.split("; |, and", finding.evidence)[0]
-            lines.append(f"{'':10}   {short.rstrip('.')}")
+            evidence = re.split("; |, and", finding.evidence)[0]
+            lines.append(f"{'':10}   {evidence.rstrip('.')}")
     return "\n".join(lines)
 
 
@@ -155,11 +155,11 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("figures", type=Path, help="where `make figures` left the pictures")
     parser.add_argument("--speaker", default="", help="a line below the title: who speaks, where and when")
     parser.add_argument("--address", default="", help="where the audience finds all of it, for the last slide")
-    given = parser.parse_args(arguments)
-    path = output_path(given.page, reads=[SCRIPT, *notebooks().values(), *given.figures.glob("*.svg")])
+    options = parser.parse_args(arguments)
+    path = output_path(options.page, reads=[SCRIPT, *notebooks().values(), *options.figures.glob("*.svg")])
     minutes = tomllib.loads(SCRIPT.read_text(encoding="utf-8"))["minutes"]
-    write_text(path, deck(talk(figures=given.figures, address=given.address), given.speaker, minutes))
-    print(given.page)
+    write_text(path, deck(talk(figures=options.figures, address=options.address), options.speaker, minutes))
+    print(options.page)
 
 
 if __name__ == "__main__":

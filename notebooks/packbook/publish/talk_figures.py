@@ -7,7 +7,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from packbook.figures import EMPTY, new_figure, series
+from packbook.figures import EMPTY, new_figure, series, styled
 from packbook.records import recorded
 
 PACKED = series("packed")["color"]
@@ -25,53 +25,57 @@ class Drawn:
 
 def speed_ups() -> dict[str, float]:
     """Return the training speed of a packed BERT in useful tokens per second, divided by that of fully padded rows."""
-    found = {}
+    ratios = {}
     for name, table in (("wordnet", "model_speed"), ("wikipedia", "model_wikipedia")):
         rows = [row for row in recorded(table).rows if row["run"] == "packed"]
         deepest = max(row["packing factor"] for row in rows)
-        found[name] = mean(row["realized speed-up"] for row in rows if row["packing factor"] == deepest)
-    return found
+        ratios[name] = mean(row["realized speed-up"] for row in rows if row["packing factor"] == deepest)
+    return ratios
 
 
+@styled()
 def draw_speed_ups() -> Drawn:
     """Return two bars for each data set: useful tokens a second, padded to the maximum and packed."""
-    found = speed_ups()
+    ratios = speed_ups()
     names = {"wordnet": "WordNet,\nrows of 128", "wikipedia": "Wikipedia,\nrows of 512"}
     fig, ax = new_figure()
-    for at, name in enumerate(names):
-        ax.barh(at - 0.19, 1, 0.34, **EMPTY)
-        ax.text(1.08, at - 0.19, "padded: 1", va="center", fontsize=16)
-        ax.barh(at + 0.19, found[name], 0.34, color=PACKED)
-        ax.text(found[name] + 0.08, at + 0.19, f"packed: {found[name]:.1f}", va="center", fontsize=22)
+    for row, name in enumerate(names):
+        ax.barh(row - 0.19, 1, 0.34, **EMPTY)
+        ax.text(1.08, row - 0.19, "padded: 1", va="center", fontsize=16)
+        ax.barh(row + 0.19, ratios[name], 0.34, color=PACKED)
+        ax.text(ratios[name] + 0.08, row + 0.19, f"packed: {ratios[name]:.1f}", va="center", fontsize=22)
     ax.set_yticks(range(len(names)), list(names.values()), fontsize=16)
     ax.tick_params(axis="y", length=0)
-    ax.set(xlim=(0, 1.3 * max(found.values())), ylim=(len(names) - 0.5, -0.5))
+    ax.set(xlim=(0, 1.3 * max(ratios.values())), ylim=(len(names) - 0.5, -0.5))
     ax.set_xlabel("tokens of text a second, as a multiple of rows padded to the maximum", fontsize=13)
-    ax.set_title(f"Packed, BERT trains on {found['wordnet']:.1f} times as many tokens a second")
-    listed = " and ".join(f"{found[name]:.1f} times on {label.split(',')[0]}" for name, label in names.items())
+    ax.set_title(f"Packed, BERT trains on {ratios['wordnet']:.1f} times as many tokens a second")
+    listed = " and ".join(f"{ratios[name]:.1f} times on {label.split(',')[0]}" for name, label in names.items())
     alt = f"Useful tokens a second when a small BERT trains on packs, against rows padded to the maximum: {listed}."
-    return Drawn(fig, alt, found, recorded("model_wikipedia").source)
+    return Drawn(fig, alt, ratios, recorded("model_wikipedia").source)
 
 
+@styled()
 def draw_race() -> Drawn:
     """Draw a bar for each way of the tour's race: its processor seconds for the same sentences, and what it learned."""
     table = recorded("race")
     ways = ("padded to the maximum", "padded to the longest", "packed")
-    runs = {way: [row for row in table.rows if row["run"] == way] for way in ways}
-    seconds = {way: mean(row["CPU s"] for row in found) for way, found in runs.items()}
-    right = {way: 100 * mean(row["right"] for row in found) for way, found in runs.items()}
+    runs = {method: [row for row in table.rows if row["run"] == method] for method in ways}
+    seconds = {method: mean(row["CPU s"] for row in rows) for method, rows in runs.items()}
+    right = {method: 100 * mean(row["right"] for row in rows) for method, rows in runs.items()}
     fig, ax = new_figure()
-    for at, way in enumerate(ways):
-        ax.barh(at, seconds[way], 0.6, **({"color": PACKED} if way == "packed" else EMPTY))
-        label = f"{seconds[way]:.1f} s: {right[way]:.0f} % right"
-        ax.text(seconds[way] + 0.05, at, label, va="center", fontsize=16)
-    ax.set_yticks(range(len(ways)), [way.replace(" to the ", " to\nthe ") for way in ways], fontsize=16)
+    for place, method in enumerate(ways):
+        ax.barh(place, seconds[method], 0.6, **({"color": PACKED} if method == "packed" else EMPTY))
+        label = f"{seconds[method]:.1f} s: {right[method]:.0f} % right"
+        ax.text(seconds[method] + 0.05, place, label, va="center", fontsize=16)
+    ax.set_yticks(range(len(ways)), [method.replace(" to the ", " to\nthe ") for method in ways], fontsize=16)
     ax.tick_params(axis="y", length=0)
     ax.set(xlim=(0, 1.5 * max(seconds.values())), ylim=(len(ways) - 0.5, -0.5))
     ax.set_xlabel("processor seconds for the same sentences; mean of three seeds", fontsize=13)
     times = seconds["padded to the longest"] / seconds["packed"]
     ax.set_title(f"Packed learns the same, {times:.1f} times as fast as padded to the longest")
-    listed = "; ".join(f"{way} {seconds[way]:.1f} s, {right[way]:.0f} % of the hidden words right" for way in ways)
+    listed = "; ".join(
+        f"{method} {seconds[method]:.1f} s, {right[method]:.0f} % of the hidden words right" for method in ways
+    )
     numbers = {"times": times, "right": right["packed"]}
     return Drawn(
         fig, f"Processor seconds for the same sentences, mean of three seeds: {listed}.", numbers, table.source

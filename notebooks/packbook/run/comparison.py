@@ -13,7 +13,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from packbook.figures import OKABE_ITO, label_ends, new_figure, save
+from packbook.figures import OKABE_ITO, label_ends, new_figure, save, styled
 from packbook.run.sweep import PICTURE, SUMMARY, Outcome
 from packbook.tables import Table
 from packlib.arguments import one_line, one_of
@@ -26,62 +26,67 @@ def table(outcomes: Sequence[Outcome]) -> Table:
     names = list(dict.fromkeys(name for outcome in outcomes for name in outcome.results))
     header = (*outcomes[0].parameters, "state", "seconds", *names)
     rows = []
-    for one in outcomes:
-        state = "failed" if one.error else "done"
-        rows.append((*one.parameters.values(), state, one.seconds, *map(one.results.get, names)))
+    for outcome in outcomes:
+        state = "failed" if outcome.error else "done"
+        rows.append((*outcome.parameters.values(), state, outcome.seconds, *map(outcome.results.get, names)))
     return Table(header, rows)
 
 
 def write_csv(outcomes: Sequence[Outcome], path: Path) -> None:
     """Write the table with full digits, and the errors; whole or not at all."""
-    whole = table(outcomes)
-    with atomic_path(path) as beside, beside.open("w", newline="", encoding="utf-8") as file:
+    rows_table = table(outcomes)
+    with atomic_path(path) as temporary_path, temporary_path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([*whole.header, "error"])
-        writer.writerows([*row, one.error] for row, one in zip(whole.rows, outcomes, strict=True))
+        writer.writerow([*rows_table.header, "error"])
+        writer.writerows([*row, outcome.error] for row, outcome in zip(rows_table.rows, outcomes, strict=True))
 
 
+@styled()
 def compared(outcomes: Sequence[Outcome], names: Sequence[str] = ()) -> tuple[Figure, str] | None:
     """Return a figure of the first two numeric results (or of those named) over the sweep, and its alt text.
 
     Across goes the parameter with the most values; each combination of the others is a line, or points where the
     values across have no order. None if there is nothing to compare.
     """
-    values = {name: list(dict.fromkeys(one.parameters[name] for one in outcomes)) for name in outcomes[0].parameters}
+    values = {}
+    for name in outcomes[0].parameters:
+        values[name] = list(dict.fromkeys(outcome.parameters[name] for outcome in outcomes))
     swept = [name for name in values if len(values[name]) > 1]
-    first = next((one.results for one in outcomes if one.results), {})
-    numbers = list(names) or [name for name, value in first.items() if _is_number(value)][:2]
+    first_results = next((outcome.results for outcome in outcomes if outcome.results), {})
+    numbers = list(names) or [name for name, value in first_results.items() if _is_number(value)][:2]
     if not swept or not numbers:
         return None
     across = max(swept, key=lambda name: len(values[name]))
-    others = [name for name in swept if name != across]
+    other_parameters = [name for name in swept if name != across]
     labels = list(map(_label, values[across]))
     ordered = all(value.lower() == "none" or value.replace(".", "").isdigit() for value in values[across])
     fig, axes = new_figure(1, len(numbers), squeeze=False)
     sentences = []
     for ax, number in zip(axes[0], numbers, strict=True):
-        ends = {}
-        for i, choice in enumerate(itertools.product(*(values[name] for name in others))):
-            points = {
-                values[across].index(one.parameters[across]): one.results[number]
-                for one in outcomes
-                if tuple(one.parameters[name] for name in others) == choice and _is_number(one.results.get(number))
-            }
+        label_by_line = {}
+        for i, choice in enumerate(itertools.product(*(values[name] for name in other_parameters))):
+            points = {}
+            for outcome in outcomes:
+                is_on_line = tuple(outcome.parameters[name] for name in other_parameters) == choice
+                if is_on_line and _is_number(outcome.results.get(number)):
+                    points[values[across].index(outcome.parameters[across])] = outcome.results[number]
             if not points:
                 continue
             line_style = ("-", "--", "-.", ":")[i % 4] if ordered else "none"
             style = {"color": OKABE_ITO[i % 7], "marker": "osD^vPX"[i % 7], "linestyle": line_style}
             (line,) = ax.plot(list(points), list(points.values()), **style)
-            ends[line] = ", ".join(f"{name} {_label(value)}" for name, value in zip(others, choice, strict=True))
-            listed = ", ".join(f"{labels[at]}: {value:.4g}" for at, value in points.items())
-            sentences.append(f"{number}{f' with {ends[line]}' if others else ''} by {across} is {listed}")
+            chosen = zip(other_parameters, choice, strict=True)
+            label_by_line[line] = ", ".join(f"{name} {_label(value)}" for name, value in chosen)
+            condition = f" with {label_by_line[line]}" if other_parameters else ""
+            listed = ", ".join(f"{labels[position]}: {value:.4g}" for position, value in points.items())
+            sentences.append(f"{number}{condition} by {across} is {listed}")
         ax.set_xticks(range(len(labels)), labels)
         if (letters := sum(map(len, labels)) * len(numbers)) > 40:
             ax.tick_params(axis="x", rotation=30 if letters < 120 else 90)
         title = "\n".join(textwrap.wrap(one_line(number, 100), 52 // len(numbers)))
         ax.set(title=title, xlabel=across, xlim=(-0.3, len(labels) - 0.7))
-        if others and ends:
-            label_ends(ends)
+        if other_parameters and label_by_line:
+            label_ends(label_by_line)
     return fig, f"{'; '.join(sentences)}."
 
 
@@ -94,13 +99,13 @@ def conclude(outcomes: Sequence[Outcome], out: Path, names: Sequence[str], as_js
         ValueError: if a result that is to be drawn was not recorded.
     """
     write_csv(outcomes, out / SUMMARY)
-    print(json.dumps([asdict(one) for one in outcomes], indent=2) if as_json else table(outcomes))
-    failed = [one for one in outcomes if one.error]
-    for one in failed:
-        where = ", ".join(f"{name}={value}" for name, value in one.parameters.items())
-        print(f"packlib: {sentence(f'failed with {where}: {one.error}')}", file=sys.stderr)
-    known = dict.fromkeys(name for one in outcomes for name in one.results)
-    if drawn := compared(outcomes, [one_of("a result", name, known) for name in names]):
+    print(json.dumps([asdict(outcome) for outcome in outcomes], indent=2) if as_json else table(outcomes))
+    failed = [outcome for outcome in outcomes if outcome.error]
+    for outcome in failed:
+        parameters = ", ".join(f"{name}={value}" for name, value in outcome.parameters.items())
+        print(f"packlib: {sentence(f'failed with {parameters}: {outcome.error}')}", file=sys.stderr)
+    result_names = dict.fromkeys(name for outcome in outcomes for name in outcome.results)
+    if drawn := compared(outcomes, [one_of("a result", name, result_names) for name in names]):
         save(*drawn, out, PICTURE)
     else:
         for kind in ("svg", "png"):

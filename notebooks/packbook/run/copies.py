@@ -41,8 +41,8 @@ def make_copies(source: Path, target: Path) -> list[str]:
         notebook.metadata["packlib"] = {"made_of": made_of}
         old = target / path.relative_to(source)
         for number in itertools.count():
-            beside = f"{path.stem} (new{f' {number}' if number > 1 else ''}).ipynb"
-            copy = old.with_name(beside) if number else old
+            new_name = f"{path.stem} (new{f' {number}' if number > 1 else ''}).ipynb"
+            copy = old.with_name(new_name) if number else old
             if not copy.exists():
                 write_text(copy, nbformat.writes(notebook) + "\n")
                 if number:

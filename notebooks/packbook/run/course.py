@@ -35,33 +35,39 @@ class Chapter(NamedTuple):
 
 def chapters() -> list[Chapter]:
     """Return all chapters that there are, in the order of the course, those by need last."""
-    there = running.notebooks()
+    notebooks = running.notebooks()
     with Path(__file__).with_name("course.csv").open(encoding="utf-8") as table:
         listed = [Chapter(**row) for row in csv.DictReader(table)]
-    known = {one.notebook for one in listed}
-    others = [Chapter(BY_NEED, name, name[3:].replace("_", " ").capitalize()) for name in there if name not in known]
-    return [*(one for one in listed if one.notebook in there), *others]
+    listed_names = {chapter.notebook for chapter in listed}
+    unlisted_names = [name for name in notebooks if name not in listed_names]
+    in_course = [chapter for chapter in listed if chapter.notebook in notebooks]
+    by_need = [Chapter(BY_NEED, name, name[3:].replace("_", " ").capitalize()) for name in unlisted_names]
+    return [*in_course, *by_need]
 
 
 def days() -> dict[str, list[str]]:
     """Return the notebooks of each day, and those by need."""
-    return {when: [one.notebook for one in found] for when, found in groupby(chapters(), lambda one: one.when)}
+    return {
+        when: [chapter.notebook for chapter in chapters_of_day]
+        for when, chapters_of_day in groupby(chapters(), lambda chapter: chapter.when)
+    }
 
 
 def last_line(notebook: str) -> str:
     """Return the last line of a chapter: its solutions, and where to go on."""
     solutions = f"The solutions are in [solutions/{notebook}](solutions/{notebook}.ipynb)."
-    followers = dict(pairwise(one for one in chapters() if one.when != BY_NEED))
-    found = {one.notebook: one for one in chapters()}[notebook]
-    if found in followers:
-        after = followers[found]
-        begins = "The second day begins with" if after.when != found.when else "Next in the course:"
-        said = f"{begins} [{after.notebook}]({after.notebook}.ipynb). {after.question}"
-    elif found.when == BY_NEED:
-        said = f"This chapter is read by need; {MAP} has all others."
+    followers = dict(pairwise(chapter for chapter in chapters() if chapter.when != BY_NEED))
+    this_chapter = {chapter.notebook: chapter for chapter in chapters()}[notebook]
+    if this_chapter in followers:
+        follower = followers[this_chapter]
+        lead = "The second day begins with" if follower.when != this_chapter.when else "Next in the course:"
+        sentence = f"{lead} [{follower.notebook}]({follower.notebook}.ipynb). {follower.question}"
+    elif this_chapter.when == BY_NEED:
+        sentence = f"This chapter is read by need; {MAP} has all others."
     else:
-        said = f"This is the end of the course. The other chapters are read by need: {MAP} has a question for each."
-    return wrapped(f"{solutions} {said}")
+        sentence = "This is the end of the course. The other chapters are read by need: "
+        sentence += f"{MAP} has a question for each."
+    return wrapped(f"{solutions} {sentence}")
 
 
 def wrapped(text: str) -> str:
@@ -71,8 +77,8 @@ def wrapped(text: str) -> str:
 
 def map_of_all(minutes: dict[str, int]) -> str:
     """Return the map in 00: a row a chapter, with the minutes that it takes to read."""
-    rows = [
-        f"| {one.when} | {one.question} | [{one.notebook}]({one.notebook}.ipynb) | {minutes[one.notebook]} |"
-        for one in chapters()
-    ]
+    rows = []
+    for chapter in chapters():
+        link = f"[{chapter.notebook}]({chapter.notebook}.ipynb)"
+        rows.append(f"| {chapter.when} | {chapter.question} | {link} | {minutes[chapter.notebook]} |")
     return "\n".join(["| when | your question | chapter | minutes |", "|---|---|---|---|", *rows])

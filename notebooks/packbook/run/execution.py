@@ -34,11 +34,11 @@ def settle(notebook: NotebookNode) -> NotebookNode:
     A live widget becomes its static picture: a stored notebook has no kernel behind it.
     """
     notebook.metadata = NotebookNode(kernelspec=_KERNEL, language_info=_LANGUAGE)
-    seen: dict[str, int] = {}
+    times_by_code: dict[str, int] = {}
     for cell in notebook.cells:
         code = hashlib.sha256(cell.source.encode()).hexdigest()[:8]
-        seen[code] = seen.get(code, 0) + 1
-        cell.id = code if seen[code] == 1 else f"{code}-{seen[code]}"
+        times_by_code[code] = times_by_code.get(code, 0) + 1
+        cell.id = code if times_by_code[code] == 1 else f"{code}-{times_by_code[code]}"
         for name in _OF_ONE_RUN:
             cell.metadata.pop(name, None)
         for output in cell.get("outputs", ()):

@@ -39,11 +39,11 @@ _MAP = re.compile(r"(?<=^## The map\n\n)(?:\|.*\n)+", re.M)
 
 def reading_minutes(notebook: str) -> int:
     """Return the minutes that it takes to read a notebook and make all guesses, to five minutes."""
-    read = nbformat.read(running.notebooks()[notebook], as_version=4)
-    text = " ".join(cell.source for cell in read.cells if cell.cell_type == "markdown")
+    chapter = nbformat.read(running.notebooks()[notebook], as_version=4)
+    text = " ".join(cell.source for cell in chapter.cells if cell.cell_type == "markdown")
     text = re.sub(r"\]\([^)]*\)|\$[^$]*\$", " ", text)  # addresses and formulas are not read as words
     words = len(re.findall(r"\w[\w'’-]*", text))
-    exact = words / WORDS_A_MINUTE + MINUTES_A_QUESTION * len(questions_of(read))
+    exact = words / WORDS_A_MINUTE + MINUTES_A_QUESTION * len(questions_of(chapter))
     return max(_ROUNDED_TO, round(exact / _ROUNDED_TO) * _ROUNDED_TO)
 
 
@@ -55,8 +55,8 @@ def time_of(notebook: str) -> tuple[int, int]:
     """
     stated = _STATED.search(_first_cell(notebook))
     if not stated:
-        said = "**Time**: 20 minutes to read, 10 seconds of CPU."
-        raise ValueError(f"The first cell of {notebook} must end like this: {said}")
+        example = "**Time**: 20 minutes to read, 10 seconds of CPU."
+        raise ValueError(f"The first cell of {notebook} must end like this: {example}")
     return int(stated[1]), int(stated[2])
 
 
@@ -71,7 +71,7 @@ def minutes_of(notebooks: Sequence[str]) -> tuple[int, int, int]:
 
 def readme_with_times(page: str) -> str:
     """Return README.md with all chapters in the order of the course, and their times; a new one gets its first goal."""
-    goals = {found["name"]: found["goal"] for found in _README.finditer(page)}
+    goals = {row_match["name"]: row_match["goal"] for row_match in _README.finditer(page)}
 
     def row(chapter: course.Chapter) -> str:
         name = chapter.notebook
@@ -87,11 +87,11 @@ def lessons_with_minutes(page: str) -> str:
     rows = []
     for when, names in course.days().items():
         for name in names:
-            said = " | ".join(f"{minutes} min" for minutes in minutes_of([name]))
-            rows.append(f"| {when} | [{name}]({name}.ipynb) | {said} |")
+            columns = " | ".join(f"{minutes} min" for minutes in minutes_of([name]))
+            rows.append(f"| {when} | [{name}]({name}.ipynb) | {columns} |")
         if when != course.BY_NEED:
-            said = " | ".join(f"**{minutes} min**" for minutes in minutes_of(names))
-            rows.append(f"| {when} | **all** | {said} |")
+            columns = " | ".join(f"**{minutes} min**" for minutes in minutes_of(names))
+            rows.append(f"| {when} | **all** | {columns} |")
     return _in_place_of(_LESSON, page, rows)
 
 
@@ -101,13 +101,13 @@ PAGES = {"README.md": readme_with_times, "notebooks/INSTRUCTORS.md": lessons_wit
 def update_chapter(notebook: str, changed: Callable[[str, str], str]) -> None:
     """Change the text of a chapter's cells in place; outputs stay, since no code changes."""
     path = Path(running.notebooks()[notebook])
-    read = nbformat.read(path, as_version=4)
-    before = [cell.source for cell in read.cells]
-    for cell in read.cells:
+    chapter = nbformat.read(path, as_version=4)
+    old_sources = [cell.source for cell in chapter.cells]
+    for cell in chapter.cells:
         if cell.cell_type == "markdown":
             cell.source = changed(notebook, cell.source)
-    if [cell.source for cell in read.cells] != before:
-        write(read, path)
+    if [cell.source for cell in chapter.cells] != old_sources:
+        write(chapter, path)
 
 
 def with_its_course(notebook: str, text: str) -> str:
@@ -126,16 +126,16 @@ def update_pages() -> None:
         update_chapter(name, with_its_course)
     root = running.NOTEBOOKS.parent
     for name, updated in PAGES.items():
-        before = (root / name).read_text(encoding="utf-8")
-        after = updated(before)
-        if after != before:
-            write_text(root / name, after)
+        old_text = (root / name).read_text(encoding="utf-8")
+        new_text = updated(old_text)
+        if new_text != old_text:
+            write_text(root / name, new_text)
 
 
 def _in_place_of(row: re.Pattern, page: str, lines: Iterable[str]) -> str:
     """Return the page with these lines in place of the rows of its table, from the first to the last."""
-    first, *others = row.finditer(page)
-    return page[: first.start()] + "\n".join(lines) + page[(others or [first])[-1].end() :]
+    first_row, *later_rows = row.finditer(page)
+    return page[: first_row.start()] + "\n".join(lines) + page[(later_rows or [first_row])[-1].end() :]
 
 
 def _first_cell(notebook: str) -> str:

@@ -44,13 +44,13 @@ def make_chapter(notebook: str) -> list[Path]:
     """
     if not re.fullmatch(r"\d\d(_[a-z][a-z0-9]*)+", notebook):
         raise ValueError(f"A chapter's name is like 19_my_chapter, not {shown(notebook)}.")
-    if taken := [name for name in running.notebooks() if name[:2] == notebook[:2]]:
-        raise FileExistsError(f"There is a chapter {notebook[:2]} already: {taken[0]}. Take another number.")
+    if same_number := [name for name in running.notebooks() if name[:2] == notebook[:2]]:
+        raise FileExistsError(f"There is a chapter {notebook[:2]} already: {same_number[0]}. Take another number.")
     path = running.NOTEBOOKS / f"{notebook}.ipynb"
     solutions = running.NOTEBOOKS / "solutions" / path.name
     chapter = CHAPTERS / f"n{notebook}"
-    if there := [place for place in (path, solutions, chapter) if place.exists()]:
-        raise FileExistsError(f"{there[0]} is there already; remove it, or take another name.")
+    if occupied := [place for place in (path, solutions, chapter) if place.exists()]:
+        raise FileExistsError(f"{occupied[0]} is there already; remove it, or take another name.")
     try:
         for template in SKELETON.glob("*.py.template"):
             write_text(chapter / template.stem, _filled(template, notebook))
@@ -83,13 +83,13 @@ def _filled(template: Path, notebook: str) -> str:
 def _as_notebook(text: str) -> NotebookNode:
     """Make a notebook of a page of Markdown; a block of Python is a cell, with the tags that stand behind the word."""
     cells = []
-    for at, part in enumerate(re.split(r"^```python(.*)\n((?s:.*?))^```\n", text, flags=re.M)):
-        if at % 3 == 0 and part.strip():
+    for position, part in enumerate(re.split(r"^```python(.*)\n((?s:.*?))^```\n", text, flags=re.M)):
+        if position % 3 == 0 and part.strip():
             cells.append(new_markdown_cell(part.strip()))
-        elif at % 3 == 1:
+        elif position % 3 == 1:
             tags = part.split()
-        elif at % 3 == 2:
+        elif position % 3 == 2:
             cells.append(new_code_cell(part.strip(), metadata={"tags": tags} if tags else {}))
-    made = new_notebook(cells=cells)
-    nbformat.validate(made)
-    return made
+    notebook = new_notebook(cells=cells)
+    nbformat.validate(notebook)
+    return notebook

@@ -29,10 +29,10 @@ def find_notebook(text: str) -> str:
     """
     names = list(notebooks())
     stem = Path(text).name.removesuffix(".ipynb")
-    found = next((name for name in names if stem in (name, name[3:], name[:2], str(int(name[:2])))), stem)
+    match = next((name for name in names if stem in (name, name[3:], name[:2], str(int(name[:2])))), stem)
     if not names:
-        return checkout_path("notebooks", f"{found}.ipynb").stem  # it says how to get it
-    return one_of("notebook", found, names)
+        return checkout_path("notebooks", f"{match}.ipynb").stem  # it says how to get it
+    return one_of("notebook", match, names)
 
 
 def read_parameters(notebook: str, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:

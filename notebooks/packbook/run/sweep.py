@@ -88,16 +88,16 @@ def sweep(cells: Sequence[Cell], out: Path, jobs: int, progress: bool = True) ->
     reads = {text for cell in cells for text in cell.parameters.values()}
     for name in (SUMMARY, f"{PICTURE}.svg", f"{PICTURE}.png"):
         output_path(out / name, reads=reads)
-    found = {cell.folder: outcome for cell in cells if (outcome := _stored(cell, out))}
-    left = [cell for cell in cells if cell.folder not in found]
-    with tqdm(total=len(cells), initial=len(found), unit="run", disable=not progress) as bar:
+    outcomes = {cell.folder: outcome for cell in cells if (outcome := _stored(cell, out))}
+    cells_to_run = [cell for cell in cells if cell.folder not in outcomes]
+    with tqdm(total=len(cells), initial=len(outcomes), unit="run", disable=not progress) as bar:
 
         async def one(cell: Cell) -> None:
-            found[cell.folder] = await _run(cell, out / cell.folder, 1 if jobs > 1 else None)
+            outcomes[cell.folder] = await _run(cell, out / cell.folder, 1 if jobs > 1 else None)
             bar.update()
 
-        run_async(for_each(left, one, jobs))
-    return [found[cell.folder] for cell in cells]
+        run_async(for_each(cells_to_run, one, jobs))
+    return [outcomes[cell.folder] for cell in cells]
 
 
 def _stored(cell: Cell, out: Path) -> Outcome | None:
@@ -110,8 +110,8 @@ def _stored(cell: Cell, out: Path) -> Outcome | None:
     if not path.exists():
         return None
     with naming(path, "record of a run"):
-        known = json.loads(path.read_text(encoding="utf-8"))
-        return Outcome(cell.parameters, known["seconds"], known["results"])
+        record = json.loads(path.read_text(encoding="utf-8"))
+        return Outcome(cell.parameters, record["seconds"], record["results"])
 
 
 async def _run(cell: Cell, folder: Path, threads: int | None) -> Outcome:

@@ -8,18 +8,18 @@ from packbook.figures import name_rows, plain_ticks
 
 
 def draw_above(
-    ax: Axes, above: Mapping[str, int], looks: Sequence[Mapping[str, str]], written: Callable[[int], str]
+    ax: Axes, above: Mapping[str, int], looks: Sequence[Mapping[str, str]], write_number: Callable[[int], str]
 ) -> None:
     """Draw packs above the lower bound, a row for each method: markers on a logarithmic axis that begins with 0.
 
     Args:
         looks: color and marker of each row.
-        written: how a number is written beside its marker.
+        write_number: how a number is written beside its marker.
     """
     for row, (packs, look) in enumerate(zip(above.values(), looks, strict=True)):
         ax.axhline(row, color="#dddddd", linewidth=1, linestyle="-", zorder=0)
         ax.plot(packs, row, **{**look, "linestyle": ""}, markersize=10, clip_on=False)
-        ax.annotate(written(packs), (packs, row), (10, 0), textcoords="offset points", va="center")
+        ax.annotate(write_number(packs), (packs, row), (10, 0), textcoords="offset points", va="center")
     largest = max(*above.values(), 10)
     ax.set_xscale("symlog", linthresh=1, linscale=0.5)
     ticks = [tick for tick in (0, 1, 1_000, 1_000_000) if tick <= 3 * largest]

@@ -24,16 +24,16 @@ def bigram_loss(text: Neighbors, held_out: Neighbors, vocabulary: int) -> float:
     pairs, times = np.unique(before.astype(np.int64) * vocabulary + token, return_counts=True)
     kinds = np.maximum(1, np.bincount(pairs // vocabulary, minlength=vocabulary))
     total = np.bincount(before, minlength=vocabulary)
-    wanted = held_before.astype(np.int64) * vocabulary + held_token
-    place = np.minimum(np.searchsorted(pairs, wanted), len(pairs) - 1)
-    seen = np.where(pairs[place] == wanted, times[place], 0)
-    likely = (seen + kinds[held_before] * share[held_token]) / (total[held_before] + kinds[held_before])
+    held_out_pairs = held_before.astype(np.int64) * vocabulary + held_token
+    place = np.minimum(np.searchsorted(pairs, held_out_pairs), len(pairs) - 1)
+    times_seen = np.where(pairs[place] == held_out_pairs, times[place], 0)
+    likely = (times_seen + kinds[held_before] * share[held_token]) / (total[held_before] + kinds[held_before])
     return float(-np.log(likely).mean())
 
 
 def neighbors(rows: np.ndarray, segment_ids: np.ndarray | None = None) -> Neighbors:
     """Return each token with the one before it in its row, and with `segment_ids` in its sequence too."""
-    same = np.ones(rows[:, 1:].shape, bool)
+    in_one_sequence = np.ones(rows[:, 1:].shape, bool)
     if segment_ids is not None:
-        same = (segment_ids[:, 1:] == segment_ids[:, :-1]) & (segment_ids[:, 1:] > 0)
-    return rows[:, :-1][same], rows[:, 1:][same]
+        in_one_sequence = (segment_ids[:, 1:] == segment_ids[:, :-1]) & (segment_ids[:, 1:] > 0)
+    return rows[:, :-1][in_one_sequence], rows[:, 1:][in_one_sequence]

@@ -9,8 +9,8 @@ Gradients = dict[str, Tensor]
 def gradients(model: nn.Module, loss: Tensor) -> Gradients:
     """Return the gradient of `loss` by parameter, of those that have one."""
     named = dict(model.named_parameters())
-    found = torch.autograd.grad(loss, list(named.values()), retain_graph=True, allow_unused=True)
-    return {name: gradient for name, gradient in zip(named, found, strict=True) if gradient is not None}
+    tensors = torch.autograd.grad(loss, list(named.values()), retain_graph=True, allow_unused=True)
+    return {name: gradient for name, gradient in zip(named, tensors, strict=True) if gradient is not None}
 
 
 def largest_difference(ours: Gradients, theirs: Gradients) -> dict[str, float]:
@@ -22,5 +22,5 @@ def largest_difference(ours: Gradients, theirs: Gradients) -> dict[str, float]:
 
 def distance(ours: Gradients, theirs: Gradients) -> float:
     """Return the distance of the whole gradient `ours` from `theirs`, relative to the length of `theirs`."""
-    one, other = (torch.cat([found[name].flatten() for name in theirs]) for found in (ours, theirs))
-    return ((one - other).norm() / other.norm()).item()
+    our_vector, their_vector = (torch.cat([by_name[name].flatten() for name in theirs]) for by_name in (ours, theirs))
+    return ((our_vector - their_vector).norm() / their_vector.norm()).item()

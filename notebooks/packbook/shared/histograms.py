@@ -17,10 +17,12 @@ def shown_name(histogram: LengthHistogram) -> str:
     return name if histogram.kind == "measured" else f"{name} ({histogram.kind})"
 
 
-def sets_to_explore(dataset: str, others: Iterable[str], own: Sequence[int], slots: int) -> dict[str, LengthHistogram]:
+def sets_to_explore(
+    dataset: str, other_datasets: Iterable[str], own_lengths: Sequence[int], slots: int
+) -> dict[str, LengthHistogram]:
     """List the notebook's data set, others, and the reader's own lengths in rows of `slots`, by the names of `load`."""
-    sets = {name: load(name) for name in dict.fromkeys((dataset, *others))}
-    return sets | {"your own": LengthHistogram.from_lengths(own, slots, name="your own")}
+    sets = {name: load(name) for name in dict.fromkeys((dataset, *other_datasets))}
+    return sets | {"your own": LengthHistogram.from_lengths(own_lengths, slots, name="your own")}
 
 
 def choice_of_lengths(sets: Mapping[str, LengthHistogram], dataset: str) -> widgets.ValueWidget:

@@ -48,10 +48,10 @@ def swept(name: str) -> Swept:
 
 def baselines() -> dict[str, dict[str, float]]:
     """Return, by text, the losses of the unigram and the bigram."""
-    found: dict[str, dict[str, float]] = {}
+    loss_by_text: dict[str, dict[str, float]] = {}
     for row in recorded("baselines", "runs").rows:
-        found.setdefault(row["text"], {})[row["baseline"]] = row["loss"]
-    return found
+        loss_by_text.setdefault(row["text"], {})[row["baseline"]] = row["loss"]
+    return loss_by_text
 
 
 RATE_PAIRS = {  # batches by tokens: each rule less none in both orders, and ascending less shuffled
@@ -66,37 +66,38 @@ RATE_PAIRS = {  # batches by tokens: each rule less none in both orders, and asc
 
 def paired(ended: dict[str, np.ndarray], pairs: dict[str, tuple[str, str]], confidence: float) -> dict[str, Interval]:
     """Return, by name of a pair, the interval of the ends of its first arm less those of its second, seed by seed."""
-    return {name: interval(ended[one] - ended[other], confidence) for name, (one, other) in pairs.items()}
+    return {name: interval(ended[arm] - ended[base_arm], confidence) for name, (arm, base_arm) in pairs.items()}
 
 
 def short_first(confidence: float) -> dict[str, Interval]:
     """Return short rows first less full rows, after as many bytes: at the rate of full rows, and at their own."""
     ended = ends_of("curriculum-length") | ends_of("curriculum-length-rates")
-    full = ended.pop("no warm-up")
-    return {arm: interval(ends - full[: len(ends)], confidence) for arm, ends in ended.items()}
+    full_rows = ended.pop("no warm-up")
+    return {arm: interval(losses - full_rows[: len(losses)], confidence) for arm, losses in ended.items()}
 
 
 def fine_tuned(confidence: float) -> dict[str, Interval]:
     """Return differences of accuracy in points: packed less padded from each start, checkpoint less random weights."""
-    found = {}
+    intervals = {}
     for task in ("lexname", "span"):
         right = {
             (row["start"], row["rows"], row["seed"]): 100 * row["accuracy"] for row in recorded(task, "runs").rows
         }
         seeds = sorted({seed for *_, seed in right})
 
-        def less(one, other, right=right, seeds=seeds):
-            return interval(np.array([right[*one, seed] - right[*other, seed] for seed in seeds]), confidence)
+        def less(first_kind, second_kind, right=right, seeds=seeds):
+            differences = [right[*first_kind, seed] - right[*second_kind, seed] for seed in seeds]
+            return interval(np.array(differences), confidence)
 
         for start in ("random", "checkpoint"):
-            found[f"{task}, {start}: packed less padded"] = less((start, "packed"), (start, "padded"))
+            intervals[f"{task}, {start}: packed less padded"] = less((start, "packed"), (start, "padded"))
         for rows in ("padded", "packed"):
-            found[f"{task}, {rows}: checkpoint less random"] = less(("checkpoint", rows), ("random", rows))
-    return found
+            intervals[f"{task}, {rows}: checkpoint less random"] = less(("checkpoint", rows), ("random", rows))
+    return intervals
 
 
 def shares(name: str, column: str, confidence: float) -> dict[str, Interval]:
     """Return, by arm, what it took of a `column`, as a share of the base's, seed by seed."""
-    used = at_end(runs_of(name), column)
-    base = used.pop(EXPERIMENTS[name].base)
-    return {arm: interval(taken / base, confidence) for arm, taken in used.items()}
+    amounts = at_end(runs_of(name), column)
+    base = amounts.pop(EXPERIMENTS[name].base)
+    return {arm: interval(amount / base, confidence) for arm, amount in amounts.items()}

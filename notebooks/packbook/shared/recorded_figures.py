@@ -15,15 +15,15 @@ _LOOKS = {  # a verdict has a color and a marker
 }
 
 
-def draw_intervals(ax: Axes, found: Mapping[str, Interval]) -> None:
+def draw_intervals(ax: Axes, intervals: Mapping[str, Interval]) -> None:
     """Draw a row a difference: its mean and its interval; one seed has a hollow marker and no interval."""
     ax.axvline(0, color="#999999", linewidth=1.5)
-    for row, one in enumerate(found.values()):
-        look = {**_LOOKS[one.verdict], "linestyle": "", "markersize": 9}
-        if np.isfinite(one.half):
-            ax.errorbar(one.mean, row, xerr=one.half, capsize=5, **look)
+    for row, interval in enumerate(intervals.values()):
+        look = {**_LOOKS[interval.verdict], "linestyle": "", "markersize": 9}
+        if np.isfinite(interval.half):
+            ax.errorbar(interval.mean, row, xerr=interval.half, capsize=5, **look)
         else:
-            ax.plot(one.mean, row, fillstyle="none", **look)
-    name_rows(ax, list(found), above=0.6)
+            ax.plot(interval.mean, row, fillstyle="none", **look)
+    name_rows(ax, list(intervals), above=0.6)
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)

@@ -34,11 +34,11 @@ def at_end(runs: Runs, column: str = "held_out_loss") -> dict[str, np.ndarray]:
 
 def by_rate(ended: dict[str, np.ndarray]) -> Swept:
     """Return the ends of a sweep, whose arms have their rate behind the last comma of their names."""
-    found: Swept = {}
-    for name, ends in ended.items():
+    swept: Swept = {}
+    for name, losses in ended.items():
         arm, _, rate = name.rpartition(", ")
-        found.setdefault(arm, {})[float(rate)] = ends
-    return {arm: dict(sorted(rates.items())) for arm, rates in found.items()}
+        swept.setdefault(arm, {})[float(rate)] = losses
+    return {arm: dict(sorted(rates.items())) for arm, rates in swept.items()}
 
 
 def best_rates(swept: Swept) -> dict[str, float]:
@@ -78,4 +78,4 @@ def interval(differences: np.ndarray, confidence: float = 0.95) -> Interval:
 
 def against(ended: dict[str, np.ndarray], base: str, confidence: float = 0.95) -> dict[str, Interval]:
     """Return, by arm, the interval of its ends less those of `base`, seed by seed; arms have the same seeds."""
-    return {arm: interval(ends - ended[base], confidence) for arm, ends in ended.items() if arm != base}
+    return {arm: interval(losses - ended[base], confidence) for arm, losses in ended.items() if arm != base}

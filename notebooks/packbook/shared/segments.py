@@ -17,18 +17,18 @@ FEW = 32  # slots, of which each pair can be crossed
 def spans(segment_ids: Tensor) -> list[tuple[str, int, int]]:
     """Name, first slot and end of each segment of one pack: A, B, C, …, and "pad"."""
     ids, counts = segment_ids.unique_consecutive(return_counts=True)
-    ends = counts.cumsum(0).tolist()
+    stops = counts.cumsum(0).tolist()
     names = [chr(64 + i) if i else "pad" for i in ids.tolist()]
-    return [(name, end - count, end) for name, end, count in zip(names, ends, counts.tolist(), strict=True)]
+    return [(name, end - count, end) for name, end, count in zip(names, stops, counts.tolist(), strict=True)]
 
 
 def name_segments(ax: Axes, segment_ids: Tensor) -> None:
     """Name the rows and columns of a picture of pairs after the segments; no name stands on its neighbor."""
     parts = spans(segment_ids)
     middles = [(start + end - 1) / 2 for _, start, end in parts]
-    apart = min(np.diff(middles), default=len(segment_ids)) / len(segment_ids)
+    spacing = min(np.diff(middles), default=len(segment_ids)) / len(segment_ids)
     names = [name if end - start >= len(segment_ids) / 30 else "" for name, start, end in parts]
-    size = {"fontsize": 10} if apart < 1 / 18 else {}
+    size = {"fontsize": 10} if spacing < 1 / 18 else {}
     ax.set_xticks(middles, names, **size)
     ax.set_yticks(middles, names, **size)
     ax.tick_params(length=0)
@@ -39,14 +39,16 @@ def draw_mask(ax: Axes, segment_ids: Tensor, allowed: Tensor, title: str) -> Non
 
     In a pack of `FEW` slots strangers are crossed, too.
     """
-    own = allowed_pairs(segment_ids[None])[0]
+    in_one_segment = allowed_pairs(segment_ids[None])[0]
     real = (segment_ids > 0)[:, None] & (segment_ids > 0)[None]
+    strangers = allowed & ~in_one_segment
     picture = np.full((*allowed.shape, 3), to_rgb("#f4f4f4"))
-    for where, color in ((allowed & own & real, OWN), (allowed & ~own, STRANGER), (allowed & own & ~real, PADDING)):
-        picture[where.numpy()] = to_rgb(color)
+    picture[(allowed & in_one_segment & real).numpy()] = to_rgb(OWN)
+    picture[strangers.numpy()] = to_rgb(STRANGER)
+    picture[(allowed & in_one_segment & ~real).numpy()] = to_rgb(PADDING)
     ax.imshow(picture)
     if len(segment_ids) <= FEW:
-        rows, columns = (allowed & ~own).nonzero().numpy().T
+        rows, columns = strangers.nonzero().numpy().T
         ax.plot(columns, rows, color="white", marker="x", markersize=4, linestyle="", markeredgewidth=1)
     for _, start, _ in spans(segment_ids)[1:]:
         ax.axhline(start - 0.5, color=INK, linestyle="-", linewidth=1)

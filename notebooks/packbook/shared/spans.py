@@ -10,6 +10,6 @@ def span(numbers: Iterable[float], digits: int = 0) -> str:
     >>> span([3, 1, 144]), span([10, 10]), span([0.333, 1], digits=2)
     ('1 to 144', '10', '0.33 to 1.00')
     """
-    found = list(numbers)
-    least, largest = (f"{number:,.{digits}f}" for number in (min(found), max(found)))
-    return least if least == largest else f"{least} to {largest}"
+    values = list(numbers)
+    lowest, highest = (f"{number:,.{digits}f}" for number in (min(values), max(values)))
+    return lowest if lowest == highest else f"{lowest} to {highest}"

@@ -39,9 +39,9 @@ def sentence_pairs(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     have = np.flatnonzero(examples != "")
     labels = np.full(len(examples), -100)
     labels[have] = 0
-    others = np.random.default_rng([whole_number("seed", seed, 0), 1]).permutation(have)[: len(have) // 2]
-    labels[others] = 1
-    examples[others] = examples[np.roll(others, 1)]
+    swapped = np.random.default_rng([whole_number("seed", seed, 0), 1]).permutation(have)[: len(have) // 2]
+    labels[swapped] = 1
+    examples[swapped] = examples[np.roll(swapped, 1)]
     return examples, labels
 
 
@@ -69,10 +69,10 @@ def wordnet_store(seed: int = 0, max_length: int = 128, progress: bool = True) -
     return TokenStore.load(path)
 
 
-def tokenized(some: np.ndarray, seed: int, max_length: int) -> TokenStore:
+def tokenized(glosses: np.ndarray, seed: int, max_length: int) -> TokenStore:
     """Return some of WordNet's glosses, given by their numbers, with usage examples where they have any."""
     texts, (examples, labels) = wordnet_texts(), sentence_pairs(seed)
-    pairs = texts.definition[some], examples[some], labels[some]
+    pairs = texts.definition[glosses], examples[glosses], labels[glosses]
     return tokenize(wordnet_tokenizer(), *pairs, max_length, overlong="truncate")
 
 

@@ -1,6 +1,12 @@
-"""Explorers without a kernel: drawn by a script of the site, or one or two controls with a picture a setting.
+"""Explorers without a kernel: one or two controls with a picture for each setting, or a drawing by the browser.
 
 An explorer's output says in its metadata how it was made (see `packbook.explorers`).
+
+Pictures are the rule, because Python has drawn them once. A second drawing, in `static/drawings.js`, is worth its code
+only if readers should move all controls. The measured reasons: the 368 settings of chapters 02, 13 and 14 would add
+pictures of 3 MB and 55 seconds of the processor to the site, and the settings of chapters 15 to 17 are 9,146. On a
+phone of 390 pixels the letters of a picture are 7 pixels high; a drawing has letters of 13 pixels or more, because it
+puts one panel below another.
 """
 
 import importlib
@@ -15,7 +21,7 @@ import numpy as np
 from ipywidgets import ToggleButtons
 
 from packbook.explorers import Explorer
-from packbook.figures import png, styled
+from packbook.figures import png
 from packlib.arguments import escaped
 
 MOST = 16  # settings of an explorer that has pictures
@@ -24,10 +30,11 @@ _CHAPTER = re.compile(r"packbook\.n\d\d_")  # where the explorers of notebooks a
 
 def explorer_of(means: Mapping[str, Any]) -> Explorer | None:
     """Return the explorer that an output shows, made again; None if it shows none, or one of no chapter."""
-    made = means.get("explorer")
-    if made is None or not _CHAPTER.match(made["module"]):
+    recipe = means.get("explorer")
+    if recipe is None or not _CHAPTER.match(recipe["module"]):
         return None
-    return getattr(importlib.import_module(made["module"]), made["name"])(*made["args"], **made["options"])
+    kind = getattr(importlib.import_module(recipe["module"]), recipe["name"])
+    return kind(*recipe["args"], **recipe["options"])
 
 
 def on_page(explorer: Explorer, address: Callable[[bytes], str]) -> str:
@@ -41,23 +48,28 @@ def on_page(explorer: Explorer, address: Callable[[bytes], str]) -> str:
     """
     start = {name: control.value for name, control in explorer.widgets.items()}
     values = {name: all_values(control) for name, control in explorer.widgets.items()}
+    start_picture = address(png(explorer.figure, dpi=100))
     data = explorer.data()
-    first = address(png(explorer.figure, dpi=100))
-    image, note = _img(first, explorer.alt), ""
     if data is None:
-        names = explorer.shown_controls or tuple(start)[:1]
-        some = _some({name: values[name] for name in names}, start)
-        note, values = _what_is_left_out(explorer, values, some), some
-        data = _pictures(explorer, start, values, first, address)
+        shown_names = explorer.shown_controls or tuple(start)[:1]
+        shown_values = _choose_settings({name: values[name] for name in shown_names}, start)
+        data = _pictures(explorer, start, shown_values, start_picture, address)
+        image = _img(start_picture, explorer.alt)
+        note = _what_is_left_out(explorer, values, shown_values)
     else:
-        image = f"<noscript>{image}</noscript>"
-    controls = [_control(name, explorer.widgets[name], of, start[name]) for name, of in values.items()]
+        shown_values = values
+        image = f"<noscript>{_img(start_picture, explorer.alt)}</noscript>"
+        note = ""
+
+    controls = []
+    for name, control_values in shown_values.items():
+        controls.append(_control(name, explorer.widgets[name], control_values, start[name]))
     settings = {"draw": type(explorer).__name__, "controls": controls, "data": data}
-    written = json.dumps(settings, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    settings_json = json.dumps(settings, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     still = "<p>The controls need scripts, which are off here; this is the first picture.</p>"
     return (
         f'<figure class="explorer"><figcaption>{escaped(explorer.title)}</figcaption>'
-        f'<script type="application/json">{written}</script><div class="controls">{still}</div>'
+        f'<script type="application/json">{settings_json}</script><div class="controls">{still}</div>'
         f'{note}<div class="picture">{image}</div></figure>'
     )
 
@@ -79,59 +91,62 @@ def _img(source: str, alt: str) -> str:
 def _control(name: str, control: Any, values: list[tuple[str, Any]], start: Any) -> dict[str, Any]:
     yes_or_no = not hasattr(control, "options") and not hasattr(control, "min")
     kind = "checkbox" if yes_or_no else "radio" if isinstance(control, ToggleButtons) else "range"
-    at = [value for _, value in values].index(start)
-    return {"name": name, "label": control.description, "kind": kind, "values": values, "at": at}
+    start_index = [value for _, value in values].index(start)
+    return {"name": name, "label": control.description, "kind": kind, "values": values, "at": start_index}
 
 
-def _what_is_left_out(explorer: Explorer, values: Mapping[str, list], some: Mapping[str, list]) -> str:
+def _what_is_left_out(explorer: Explorer, values: Mapping[str, list], shown_values: Mapping[str, list]) -> str:
     """Return a sentence for readers who are told to move a control that the page lacks, or to a value that it lacks."""
 
-    def named(names: Iterable[str]) -> str:
-        *first, last = (f"<i>{escaped(explorer.widgets[name].description)}</i>" for name in names)
-        return f"{', '.join(first)} and {last}" if first else last
+    def listed(names: Iterable[str]) -> str:
+        *all_but_last, last_name = (f"<i>{escaped(explorer.widgets[name].description)}</i>" for name in names)
+        return f"{', '.join(all_but_last)} and {last_name}" if all_but_last else last_name
 
-    others = [name for name in values if name not in some]
-    fewer = [name for name, of in some.items() if len(of) < len(values[name])]
-    more = [f"{named(others)} move{'s' * (len(others) == 1)} too"] if others else []
-    more += [f"{named(fewer)} {'have' if len(fewer) > 1 else 'has'} more values"] if fewer else []
-    if not more:
+    parts = []
+    if fixed_names := [name for name in values if name not in shown_values]:
+        parts.append(f"{listed(fixed_names)} move{'s' * (len(fixed_names) == 1)} too")
+    if reduced_names := [name for name in shown_values if len(shown_values[name]) < len(values[name])]:
+        parts.append(f"{listed(reduced_names)} {'have' if len(reduced_names) > 1 else 'has'} more values")
+    if not parts:
         return ""
-    here = f"Here {named(some)} move{'s' * (len(some) == 1)}"
-    return f'<p class="left-out">{here}; in the notebook {", and ".join(more)}.</p>'
+    movable = f"Here {listed(shown_values)} move{'s' * (len(shown_values) == 1)}"
+    return f'<p class="left-out">{movable}; in the notebook {", and ".join(parts)}.</p>'
 
 
 def _pictures(
     explorer: Explorer,
     start: Mapping[str, Any],
     values: Mapping[str, list],
-    first: str,
+    start_picture: str,
     address: Callable[[bytes], str],
 ) -> dict[str, dict[str, str]]:
     """Return where each picture is, and its alt text, by the indices of the controls' values, in their order.
 
-    The picture of the start is there already, at `first`.
+    The picture of the start is there already, at `start_picture`.
     """
     pictures = {}
-    for indices in itertools.product(*(range(len(of)) for of in values.values())):
-        setting = {name: of[at][1] for (name, of), at in zip(values.items(), indices, strict=True)}
-        source, alt = first, explorer.alt
+    for chosen in itertools.product(*(enumerate(named_values) for named_values in values.values())):
+        setting = {name: value for name, (_, (_, value)) in zip(values, chosen, strict=True)}
+        source, alt = start_picture, explorer.alt
         if not setting.items() <= start.items():
-            with styled():  # once, and not for each thing that is drawn
-                figure, alt = explorer.draw(**{**start, **setting})
+            figure, alt = explorer.draw(**{**start, **setting})
             source = address(png(figure, dpi=100))
-        pictures["-".join(map(str, indices))] = {"src": source, "alt": alt}
+        pictures["-".join(str(index) for index, _ in chosen)] = {"src": source, "alt": alt}
     return pictures
 
 
-def _some(values: Mapping[str, list], start: Mapping[str, Any]) -> dict[str, list[tuple[str, Any]]]:
+def _choose_settings(values: Mapping[str, list], start: Mapping[str, Any]) -> dict[str, list[tuple[str, Any]]]:
     """Choose at most `MOST` settings in all; the value at the start is always among them."""
-    sizes = {name: len(of) for name, of in values.items()}
+    sizes = {name: len(named_values) for name, named_values in values.items()}
     while math.prod(sizes.values()) > MOST:
-        sizes[max(sizes, key=lambda name: sizes[name])] -= 1
-    some = {}
-    for name, of in values.items():
-        first = [value for _, value in of].index(start[name])
-        indices = np.linspace(0, len(of) - 1, sizes[name]).round().astype(int).tolist()
-        indices[min(range(len(indices)), key=lambda at: abs(indices[at] - first))] = first
-        some[name] = [of[at] for at in sorted(set(indices))]
-    return some
+        largest = max(sizes, key=lambda name: sizes[name])
+        sizes[largest] -= 1
+
+    chosen = {}
+    for name, named_values in values.items():
+        start_index = [value for _, value in named_values].index(start[name])
+        indices = np.linspace(0, len(named_values) - 1, sizes[name]).round().astype(int).tolist()
+        nearest = min(range(len(indices)), key=lambda place: abs(indices[place] - start_index))
+        indices[nearest] = start_index
+        chosen[name] = [named_values[index] for index in sorted(set(indices))]
+    return chosen

@@ -95,10 +95,10 @@ class Sources:
             place = path.relative_to(NOTEBOOKS)
             self.up = "../" * len(place.parts)
             shown_as = self.notebook(notebook)
-            first = shown_as.cells[0]
-            first.source = re.sub("^# ", f"# {path.name[:2]} ", first.source)  # as other chapters name it
+            title_cell = shown_as.cells[0]
+            title_cell.source = re.sub("^# ", f"# {path.name[:2]} ", title_cell.source)  # as other chapters name it
             if self.repository:
-                first.source += _HOSTED.format(self.repository, place)
+                title_cell.source += _HOSTED.format(self.repository, place)
                 copy_of = hosted(notebook, self.repository, path.stem)
                 write_text(self.extra / "hosted" / place, nbformat.writes(copy_of))
             write_text(self.folder / "notebooks" / place, nbformat.writes(shown_as))
@@ -122,11 +122,11 @@ class Sources:
         self.up = ""
         parts = [(_HERE / "notebooks.md").read_text(encoding="utf-8").strip()]
         for when, listed in groupby(course.chapters(), lambda chapter: chapter.when):
-            there = [chapter for chapter in listed if chapter.notebook in chapters]
-            if not there:
+            listed_chapters = [chapter for chapter in listed if chapter.notebook in chapters]
+            if not listed_chapters:
                 continue
-            cards = "\n".join(self._card(chapter, chapters[chapter.notebook]) for chapter in there)
-            names = "\n".join(f"notebooks/{chapter.notebook}" for chapter in there)
+            cards = "\n".join(self._card(chapter, chapters[chapter.notebook]) for chapter in listed_chapters)
+            names = "\n".join(f"notebooks/{chapter.notebook}" for chapter in listed_chapters)
             parts += [f"## {when.capitalize()}"]
             parts += [f'```{{raw}} html\n<div class="chapters">\n{cards}\n</div>\n```']
             parts += [f"```{{toctree}}\n:hidden:\n\n{names}\n```"]
@@ -157,8 +157,9 @@ class Sources:
         def keep(link: re.Match) -> str:
             words, to = link.groups()
             target = os.path.normpath(Path(page).parent / to.partition("#")[0])
-            known = target in PAGES or re.fullmatch(r"notebooks/(solutions/)?\d\d_\w+\.ipynb", target) or to[0] == "#"
-            return link[0] if known or "://" in to else f"{words} (`{target}`)"
+            is_notebook = re.fullmatch(r"notebooks/(solutions/)?\d\d_\w+\.ipynb", target)
+            leads_on = target in PAGES or is_notebook or to[0] == "#" or "://" in to
+            return link[0] if leads_on else f"{words} (`{target}`)"
 
         source = re.sub(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)", keep, source)
         source = _unbroken(source)
@@ -167,32 +168,25 @@ class Sources:
 
     def notebook(self, notebook: NotebookNode) -> NotebookNode:
         """Return a copy for Sphinx: pictures as files, answers folded, explorers that need no kernel."""
-        made = copy.deepcopy(notebook)
-        for words, cell in _ask_where_guessed(made):
+        page = copy.deepcopy(notebook)
+        for words, cell in _ask_where_guessed(page):
             for output in cell.outputs:
                 output["data"]["text/html"] = _asked(words, meaning(output))
-        for cell in made.cells:
-            for asked, instead in _FOR_A_KERNEL.items():
-                cell.source = re.sub(asked, instead, cell.source) if cell.cell_type == "markdown" else cell.source
-            if cell.cell_type == "markdown":  # Jupyter and Sphinx name headings differently
-                cell.source = re.sub(
-                    r"(?:(?<=\.ipynb)|(?<=\]\())#[^)\s]+",
-                    lambda to: re.sub(r"[^\w#-]", "", to[0].lower()),
-                    cell.source,
-                )
-                cell.source = _unbroken(cell.source)
+        for cell in page.cells:
+            if cell.cell_type == "markdown":
+                cell.source = _for_a_reader(cell.source)
             tags = cell.metadata.setdefault("tags", [])
             if cell.metadata.get("jupyter", {}).get("source_hidden"):
                 tags.append("hide-input")
             for output in cell.get("outputs", ()):
                 self._output(output)
             if cell.cell_type == "code":
-                shown = [output for output in cell.outputs if meaning(output).get("kind") != "style"]
-                cell.outputs = _captions_below(shown)
+                visible = [output for output in cell.outputs if meaning(output).get("kind") != "style"]
+                cell.outputs = _captions_below(visible)
                 if not any(map(_has_columns, cell.outputs)):
                     tags.append("prose")  # the page wraps its lines
-        _explorer_first(made)
-        return made
+        _explorer_first(page)
+        return page
 
     def _output(self, output: NotebookNode) -> None:
         if output.output_type == "stream":
@@ -230,10 +224,19 @@ class Sources:
         return f"{self.up}figures/{path.name}"
 
 
+def _for_a_reader(source: str) -> str:
+    """Return a cell's Markdown without what it asks of a learner, and with links that Sphinx finds."""
+    for instruction, instead in _FOR_A_KERNEL.items():
+        source = re.sub(instruction, instead, source)
+    heading_link = r"(?:(?<=\.ipynb)|(?<=\]\())#[^)\s]+"  # Jupyter and Sphinx name headings differently
+    source = re.sub(heading_link, lambda link: re.sub(r"[^\w#-]", "", link[0].lower()), source)
+    return _unbroken(source)
+
+
 def _unbroken(source: str) -> str:
     """Return Markdown in whose tables "15 min" and "day 1" stay on one line, or all rows would take two."""
-    short = r"(?<=\| )(?:\d+ (?:min|s)|day \d|by need)(?= \|)"
-    return re.sub(short, lambda cell: cell[0].replace(" ", "\N{NO-BREAK SPACE}"), source)
+    short_cell = r"(?<=\| )(?:\d+ (?:min|s)|day \d|by need)(?= \|)"
+    return re.sub(short_cell, lambda cell: cell[0].replace(" ", "\N{NO-BREAK SPACE}"), source)
 
 
 def leaks_page() -> str:
@@ -260,29 +263,29 @@ def data_sets_script() -> str:
         usual = load(name)
         if usual.kind != "measured":
             continue
-        whole = load(name, max_length=MAX_LENGTH)
-        counts = [[int(length), int(whole.counts[length])] for length in reversed(whole.counts.nonzero()[0])]
-        best = best_plan(whole.with_max_length(usual.max_length, "split")).num_packs
+        histogram = load(name, max_length=MAX_LENGTH)
+        counts = [[int(length), int(histogram.counts[length])] for length in reversed(histogram.counts.nonzero()[0])]
+        best = best_plan(histogram.with_max_length(usual.max_length, "split")).num_packs
         sets[name] = {"about": about, "max_length": usual.max_length, "best": best, "counts": counts}
     return f"const DATA_SETS = {json.dumps(sets, separators=(',', ':'))};\n"
 
 
 def hosted(notebook: NotebookNode, repository: str, chapter: str) -> NotebookNode:
     """Copy a notebook for a service that has Jupyter and no packlib: its first cell installs what it needs."""
-    made = copy.deepcopy(notebook)
-    extras = {one.notebook: one.extras.split() for one in course.chapters()}[chapter]
-    install = _INSTALL.format(repository, ",".join(["notebook", *extras]))
-    made.cells.insert(0, nbformat.v4.new_code_cell(install, id="install"))
-    return made
+    copied = copy.deepcopy(notebook)
+    extras_by_notebook = {listed.notebook: listed.extras.split() for listed in course.chapters()}
+    install = _INSTALL.format(repository, ",".join(["notebook", *extras_by_notebook[chapter]]))
+    copied.cells.insert(0, nbformat.v4.new_code_cell(install, id="install"))
+    return copied
 
 
 def binder_requirements(repository: str) -> str:
     """Return the requirements that Binder installs once: all that chapters need, with PyTorch for the CPU."""
-    extras = sorted({extra for one in course.chapters() for extra in one.extras.split()})
+    extras = sorted({extra for chapter in course.chapters() for extra in chapter.extras.split()})
     index = "--extra-index-url https://download.pytorch.org/whl/cpu"
     pinned = next(line for line in (ROOT / "constraints.txt").read_text().splitlines() if line.startswith("torch=="))
-    wanted = f"packlib[{','.join(['notebook', *extras])}] @ git+https://github.com/{repository}"
-    return f"{index}\n{pinned}+cpu\n{wanted}\n"
+    requirement = f"packlib[{','.join(['notebook', *extras])}] @ git+https://github.com/{repository}"
+    return f"{index}\n{pinned}+cpu\n{requirement}\n"
 
 
 def _asked(words: str, means: Mapping[str, Any]) -> str:
@@ -309,16 +312,16 @@ def interface(room: str) -> str:
     about = (module.__doc__ or "").strip()
     parts = [f"# {home(room)}", about, "```{eval-rst}"]
     for name in sorted(module.__all__):
-        thing, full = getattr(module, name), f"{home(room)}.{name}"
+        thing, full_name = getattr(module, name), f"{home(room)}.{name}"
         if inspect.ismodule(thing):
             continue
         if inspect.isclass(thing):
-            parts.append(f".. autoclass:: {full}\n   :members:")
+            parts.append(f".. autoclass:: {full_name}\n   :members:")
         elif callable(thing):
-            parts.append(f".. autofunction:: {full}")
+            parts.append(f".. autofunction:: {full_name}")
         else:
             holds = ", ".join(map(str, thing)) if isinstance(thing, Iterable) else thing
-            parts.append(f".. py:data:: {full}\n\n   {type(thing).__name__}: {holds}")
+            parts.append(f".. py:data:: {full_name}\n\n   {type(thing).__name__}: {holds}")
     return "\n\n".join([*parts, "```", ""]).replace("```{eval-rst}\n\n", "```{eval-rst}\n")
 
 
@@ -331,17 +334,17 @@ def _ask_where_guessed(notebook: NotebookNode) -> list[tuple[str, NotebookNode]]
     Raises:
         ValueError: if a guess has no question in bold above it.
     """
-    asked = questions_of(notebook)
-    at = {id(cell): i for i, cell in enumerate(notebook.cells)}
-    for words, cell in asked:
+    questions = questions_of(notebook)
+    index_of_cell = {id(cell): i for i, cell in enumerate(notebook.cells)}
+    for words, cell in questions:
         if not words:
             raise ValueError("A cell for a guess has no question in bold above it.")
         cell.metadata.setdefault("tags", []).append("remove-input")
-        later = notebook.cells[at[id(cell)] + 1 :]
+        later = notebook.cells[index_of_cell[id(cell)] + 1 :]
         answers = next(cell for cell in later if any(map(_is_answer, cell.get("outputs", ()))))
         cell.outputs = list(filter(_is_answer, answers.outputs))
         answers.outputs = [output for output in answers.outputs if not _is_answer(output)]
-    return asked
+    return questions
 
 
 def _explorer_first(notebook: NotebookNode) -> None:
@@ -350,17 +353,18 @@ def _explorer_first(notebook: NotebookNode) -> None:
     shows = next((cell for cell in cells if any(map(_is_explorer, cell.get("outputs", ())))), None)
     if shows is None:
         return
-    heading, _, below = title.source.partition("\n\n")
-    sentence, _, goals = below.partition("\n\n")
+    heading, _, text = title.source.partition("\n\n")
+    sentence, _, goals = text.partition("\n\n")
     title.source = f"{heading}\n\n{sentence}"
-    first = nbformat.v4.new_code_cell("explorer", metadata={"tags": ["remove-input"]}, id="explorer")
+    explorer_cell = nbformat.v4.new_code_cell("explorer", metadata={"tags": ["remove-input"]}, id="explorer")
     mark = nbformat.v4.new_output("display_data", {"text/html": '<span id="explorer"></span>'})
-    first.outputs = [mark, *shows.outputs]
+    explorer_cell.outputs = [mark, *shows.outputs]
     link = '<p><a href="#explorer">It stands at the top of this page.</a></p>'
     shows.outputs = [nbformat.v4.new_output("display_data", {"text/html": link})]
     for cell in [cell for cell in cells if cell.cell_type == "code"][:2]:  # parameters and imports
         cell.metadata.tags.append("hide-input")
-    notebook.cells = [title, first, *([nbformat.v4.new_markdown_cell(goals, id="goals")] if goals else []), *cells]
+    goals_cells = [nbformat.v4.new_markdown_cell(goals, id="goals")] if goals else []
+    notebook.cells = [title, explorer_cell, *goals_cells, *cells]
 
 
 def _is_explorer(output: NotebookNode) -> bool:
@@ -385,15 +389,15 @@ def _has_columns(output: NotebookNode) -> bool:
 
 def _captions_below(outputs: Sequence[NotebookNode]) -> list[NotebookNode]:
     """Move the captions that say where a figure or table was recorded below it."""
-    made: list[NotebookNode] = []
+    ordered: list[NotebookNode] = []
     captions: list[NotebookNode] = []
     for output in outputs:
         if _is_caption(meaning(output)):
             captions.append(output)
         else:
-            made += [output, *captions]
+            ordered += [output, *captions]
             captions = []
-    return made + captions
+    return ordered + captions
 
 
 def _lighten(folder: Path) -> None:
@@ -405,14 +409,14 @@ def _lighten(folder: Path) -> None:
         file.unlink()
     for name in ("_static/vendor", "_sources"):
         shutil.rmtree(folder / name, ignore_errors=True)
-    where = {  # the scripts of a part of a page, and what it is known by
+    part_of_scripts = {  # by scripts, the part of a page that needs them
         "searchtools|language_data|searchindex": 'id="search-results"',
         "drawings|explorers": 'class="explorer"',
         "guesses": 'class="guess"',
     }
     for page in folder.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
-        names = "|".join(["fontawesome", *(scripts for scripts, part in where.items() if part not in text)])
+        names = "|".join(["fontawesome", *(scripts for scripts, part in part_of_scripts.items() if part not in text)])
         unused = rf'<script[^>]* src="[^"]*(?:{names})\.js[^"]*"></script>|<link rel="preload"[^>]*>'
         write_text(page, re.sub(unused, "", text))
 
@@ -429,8 +433,8 @@ def address_of(repository: str) -> str:
 def _write_sitemap(folder: Path, address: str) -> None:
     """Write the list of pages that search engines read."""
     pages = [page.relative_to(folder).as_posix() for page in sorted(folder.rglob("*.html"))]
-    found = [page for page in pages if not page.startswith(("_modules/", "hosted/")) and page != "404.html"]
-    lines = "\n".join(f"<url><loc>{address}{page}</loc></url>" for page in found)
+    listed_pages = [page for page in pages if not page.startswith(("_modules/", "hosted/")) and page != "404.html"]
+    lines = "\n".join(f"<url><loc>{address}{page}</loc></url>" for page in listed_pages)
     schema = "http://www.sitemaps.org/schemas/sitemap/0.9"
     text = f'<?xml version="1.0" encoding="utf-8"?>\n<urlset xmlns="{schema}">\n{lines}\n</urlset>\n'
     write_text(folder / "sitemap.xml", text)
@@ -484,11 +488,11 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument(
         "--repository", default="", help="owner/name at GitHub, for notebooks that hosted services open"
     )
-    given = parser.parse_args(arguments)
-    paths = [path.resolve() for path in given.notebooks] or all_notebooks()
-    for line in build(given.folder, paths, given.repository):
+    options = parser.parse_args(arguments)
+    paths = [path.resolve() for path in options.notebooks] or all_notebooks()
+    for line in build(options.folder, paths, options.repository):
         print(line, file=sys.stderr)
-    print(given.folder / "index.html")
+    print(options.folder / "index.html")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from packbook.figures import INK, OKABE_ITO, PADDING, new_figure
+from packbook.figures import INK, OKABE_ITO, PADDING, new_figure, styled
 from packlib.files import atomic_path
 from packlib.lengths import LengthHistogram, load
 from packlib.packing import plan
@@ -26,22 +26,25 @@ def drawn_sequences(count: int = 24, seed: int = 0) -> tuple[np.ndarray, list[li
     return lengths, [pack.tolist() for pack in best.assign(lengths)]
 
 
+@styled()
 def draw_card(path: Path) -> None:
     """Write the picture as PNG."""
     lengths, packs = drawn_sequences()
     fig, (padded, packed) = new_figure(1, 2, sharey=True)
     fig.set_size_inches(SIZE[0] / fig.dpi, SIZE[1] / fig.dpi)
-    fig.suptitle("Train on sequences of every length\nwithout paying for padding", fontsize=34, color=INK, x=0.01)
+    promise = "Train on sequences of every length\nwithout paying for padding"
+    fig.suptitle(promise, fontsize=34, color=INK, x=0.01, ha="left")
     for axes, rows, name in (
         (padded, [[sequence] for sequence in range(len(lengths))], "padded"),
         (packed, packs, "packed"),
     ):
         axes.barh(range(len(rows)), SLOTS_A_ROW, color=PADDING)
-        for at, row in enumerate(rows):
-            ends = np.cumsum(lengths[row])
-            axes.barh(at, lengths[row], left=ends - lengths[row], color=OKABE_ITO[0], edgecolor="white", linewidth=1.5)
+        for row_number, row in enumerate(rows):
+            starts = np.cumsum(lengths[row]) - lengths[row]
+            look = {"color": OKABE_ITO[0], "edgecolor": "white", "linewidth": 1.5}
+            axes.barh(row_number, lengths[row], left=starts, **look)
         axes.set_title(f"{name}: {len(rows)} rows", fontsize=26, color=INK, loc="left")
         axes.set_axis_off()
     padded.invert_yaxis()
-    with atomic_path(path) as beside:
-        fig.savefig(beside, format="png", dpi=fig.dpi, facecolor="white", bbox_inches=None)
+    with atomic_path(path) as temporary_path:
+        fig.savefig(temporary_path, format="png", dpi=fig.dpi, facecolor="white", bbox_inches=None)

@@ -74,17 +74,19 @@ def _as_restructured_text(*event: Any) -> None:
     if lines and lines[0].startswith("Alias for field number"):  # Python's own words: the class says more
         lines.clear()
     sections = {"Args:", "Attributes:", "Raises:", "Returns:", "Yields:"}
-    made: list[str] = []
-    last = ""  # line that says something
+    restructured: list[str] = []
+    previous_line = ""  # the last line that says something
     for line in lines:
-        begins = line.startswith("    ") and made and not made[-1] and not last.startswith(" ")
-        if begins and last not in sections:
-            made += ["::", ""]
-        made.append(re.sub(r"(`[^`]+`)(\w?)", lambda code: "\\ ".join(filter(None, code.groups())), line))
-        last = line or last
+        follows_blank_line = bool(restructured) and not restructured[-1]
+        is_first_indented = line.startswith("    ") and not previous_line.startswith(" ")
+        if follows_blank_line and is_first_indented and previous_line not in sections:
+            restructured += ["::", ""]
+        restructured.append(re.sub(r"(`[^`]+`)(\w?)", lambda code: "\\ ".join(filter(None, code.groups())), line))
+        previous_line = line or previous_line
     if kind == "property":
-        made[:0] = ["..", ""]  # an empty comment, or Napoleon takes the words before a colon for the property's type
-    lines[:] = made
+        # an empty comment, or Napoleon takes the words before a colon for the property's type
+        restructured[:0] = ["..", ""]
+    lines[:] = restructured
 
 
 def _shown_when_shared(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
@@ -93,8 +95,8 @@ def _shown_when_shared(app: Any, page: str, template: str, context: dict[str, An
     Those who show it need whole addresses, so there is a picture only where the site's own address is known.
     """
     base = app.config.html_baseurl
-    first = next((node.astext() for node in doctree.findall(nodes.paragraph)), "") if doctree else ""
-    about = shorten(first, 200, placeholder=" …") or project
+    first_paragraph = next((node.astext() for node in doctree.findall(nodes.paragraph)), "") if doctree else ""
+    about = shorten(first_paragraph, 200, placeholder=" …") or project
     title = unescape(re.sub(r"<[^>]+>", "", context.get("title", project)))
     facts = {"og:type": "article", "og:site_name": project, "og:title": title, "og:description": about}
     if base:

@@ -60,41 +60,41 @@ class Walk:
             return [(0, HIGH / TEXTS * i, 0, 0) for i in range(TEXTS)]
         if state == "padded":
             return [(0, HIGH / TEXTS * i, WIDE, 0.8 * HIGH / TEXTS) for i in range(TEXTS)]
-        gone: list[Box] = [(WIDE, HIGH, 0, 0)] * (TEXTS - len(self.packs))
+        hidden_rows: list[Box] = [(WIDE, HIGH, 0, 0)] * (TEXTS - len(self.packs))
         if state == "packed":
-            each = HIGH / len(self.packs)
-            return [(0.0, each * k, float(WIDE), 0.8 * each) for k in range(len(self.packs))] + gone
+            side = HIGH / len(self.packs)
+            return [(0.0, side * k, float(WIDE), 0.8 * side) for k in range(len(self.packs))] + hidden_rows
         columns = int(np.ceil(np.sqrt(len(self.packs))))
-        each = min(WIDE, HIGH) / columns
+        side = min(WIDE, HIGH) / columns
         return [
-            (each * (k % columns), each * (k // columns), 0.9 * each, 0.9 * each) for k in range(len(self.packs))
-        ] + gone
+            (side * (k % columns), side * (k // columns), 0.9 * side, 0.9 * side) for k in range(len(self.packs))
+        ] + hidden_rows
 
 
 def walk() -> Walk:
     """Return the first 48 texts of the tour, in the fewest packs."""
     _, lengths, _ = choose_texts("wordnet", 1280, SLOTS, 0)
-    few = lengths[:TEXTS]
-    best = plan(LengthHistogram.from_lengths(few, SLOTS), method="optimal")
-    return Walk(few, [pack.tolist() for pack in best.assign(few)])
+    first_lengths = lengths[:TEXTS]
+    best = plan(LengthHistogram.from_lengths(first_lengths, SLOTS), method="optimal")
+    return Walk(first_lengths, [pack.tolist() for pack in best.assign(first_lengths)])
 
 
-def words_of(found: Walk) -> dict[str, tuple[str, str, str]]:
+def words_of(drawing: Walk) -> dict[str, tuple[str, str, str]]:
     """Return, by state, a heading, what to read, and the drawing for those who cannot see it."""
-    empty = {state: percent(share, 0) for state, share in found.empty.items()}
-    rows, strangers = len(found.packs), percent(found.strangers, 0)
+    shares = {state: percent(share, 0) for state, share in drawing.empty.items()}
+    rows, strangers = len(drawing.packs), percent(drawing.strangers, 0)
     return {
         "padded": (
             f"{TEXTS} texts take {TEXTS} rows",
             f"Each bar is a definition of WordNet, in a row of {SLOTS} slots. The rest of the row is padding: "
-            f"{empty['padded']} of all slots. The model computes the padding, too.",
-            f"{TEXTS} rows with a short bar each; {empty['padded']} of the slots are empty.",
+            f"{shares['padded']} of all slots. The model computes the padding, too.",
+            f"{TEXTS} rows with a short bar each; {shares['padded']} of the slots are empty.",
         ),
         "packed": (
             f"The same texts fit into {rows} rows",
-            f"Several texts lie in one row, one after the other. {empty['packed']} of the slots are empty, and no "
+            f"Several texts lie in one row, one after the other. {shares['packed']} of the slots are empty, and no "
             "packing needs fewer rows. A row costs what it cost before, so there is less to compute.",
-            f"The same bars side by side in {rows} rows; {empty['packed']} of the slots are empty.",
+            f"The same bars side by side in {rows} rows; {shares['packed']} of the slots are empty.",
         ),
         "masked": (
             "Each text sees itself alone",
@@ -114,23 +114,23 @@ def words_of(found: Walk) -> dict[str, tuple[str, str, str]]:
 
 def on_page() -> str:
     """Return the drawing and its four steps, as HTML."""
-    found = walk()
-    words = words_of(found)
+    drawing = walk()
+    words = words_of(drawing)
     states = {
-        state: {"alt": words[state][2], "rows": _rounded(found.rows(state)), "texts": _rounded(found.texts(state))}
+        state: {"alt": words[state][2], "rows": _rounded(drawing.rows(state)), "texts": _rounded(drawing.texts(state))}
         for state in STATES
     }
     drawn = states["packed"]
     row = "".join(_rect(box, 'class="row"') for box in drawn["rows"])
     text = "".join(_rect(box, f'fill="{OKABE_ITO[i % 6]}"') for i, box in enumerate(drawn["texts"]))
     steps = "".join(
-        f'<section class="step" data-state="{state}"><h2>{heading}</h2><p>{said}</p></section>'
-        for state, (heading, said, _) in words.items()
+        f'<section class="step" data-state="{state}"><h2>{heading}</h2><p>{explanation}</p></section>'
+        for state, (heading, explanation, _) in words.items()
     )
-    written = json.dumps(states, separators=(",", ":"))
+    states_json = json.dumps(states, separators=(",", ":"))
     svg = f'<svg viewBox="0 0 {WIDE} {HIGH}" role="img" aria-label="{drawn["alt"]}">{row}{text}</svg>'
     return (
-        f'<div class="walk"><script type="application/json">{written}</script><div class="stage">{svg}</div>'
+        f'<div class="walk"><script type="application/json">{states_json}</script><div class="stage">{svg}</div>'
         f'<div class="steps">{steps}</div></div>'
     )
 
