@@ -8,6 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from packbook.figures import EMPTY, new_figure, series
+from packbook.n00_tour.figures import draw_race
 from packbook.records import recorded
 
 PACKED = series("packed")["color"]
@@ -53,29 +54,10 @@ def draw_speed_ups() -> Drawn:
     return Drawn(fig, alt, found, recorded("model_wikipedia").source)
 
 
-def draw_race() -> Drawn:
-    """Draw a bar for each way of the tour's race: its processor seconds for the same sentences, and what it learned."""
+def draw_the_race() -> Drawn:
+    """Return the tour's recorded race, without the run that has no mask."""
     table = recorded("race")
-    ways = ("padded to the maximum", "padded to the longest", "packed")
-    runs = {way: [row for row in table.rows if row["run"] == way] for way in ways}
-    seconds = {way: mean(row["CPU s"] for row in found) for way, found in runs.items()}
-    right = {way: 100 * mean(row["right"] for row in found) for way, found in runs.items()}
-    fig, ax = new_figure()
-    for at, way in enumerate(ways):
-        ax.barh(at, seconds[way], 0.6, **({"color": PACKED} if way == "packed" else EMPTY))
-        label = f"{seconds[way]:.1f} s: {right[way]:.0f} % right"
-        ax.text(seconds[way] + 0.05, at, label, va="center", fontsize=16)
-    ax.set_yticks(range(len(ways)), [way.replace(" to the ", " to\nthe ") for way in ways], fontsize=16)
-    ax.tick_params(axis="y", length=0)
-    ax.set(xlim=(0, 1.5 * max(seconds.values())), ylim=(len(ways) - 0.5, -0.5))
-    ax.set_xlabel("processor seconds for the same sentences; mean of three seeds", fontsize=13)
-    times = seconds["padded to the longest"] / seconds["packed"]
-    ax.set_title(f"Packed learns the same, {times:.1f} times as fast as padded to the longest")
-    listed = "; ".join(f"{way} {seconds[way]:.1f} s, {right[way]:.0f} % of the hidden words right" for way in ways)
-    numbers = {"times": times, "right": right["packed"]}
-    return Drawn(
-        fig, f"Processor seconds for the same sentences, mean of three seeds: {listed}.", numbers, table.source
-    )
+    return Drawn(*draw_race(table.rows), table.source)
 
 
-FIGURES = {"speed-up": draw_speed_ups, "race": draw_race}
+FIGURES = {"speed-up": draw_speed_ups, "race": draw_the_race}
