@@ -77,6 +77,7 @@ class MaximumExplorer(Explorer):
         right.set_title(f"{percent(lost[at])} of the tokens lost")
         for ax in (left, right):
             ax.axvline(max_length, color=INK, linestyle=":")
+            ax.xaxis.set_major_formatter("{x:,.0f}")
         how = "left out" if drop else "cut"
         return fig, (
             f"{shown_name(self.whole)}, rows of {max_length}, {spoken(depth or None)}, longer sequences {how}: "
