@@ -44,7 +44,7 @@ class MaximumExplorer(Explorer):
 
     def controls(self):
         return {
-            "max_length": choice("Maximum length", self.tops, self.first),
+            "max_length": choice("Maximum length", [(f"{top:,}", top) for top in self.tops], self.first),
             "depth": choice("Depth", [(spoken(depth), depth or 0) for depth in EXPLORED_DEPTHS], 2),
             "drop": Checkbox(False, description="Leave longer ones out"),
         }

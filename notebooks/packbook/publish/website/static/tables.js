@@ -20,7 +20,7 @@
     if (NARROW.matches && box.scrollWidth > box.clientWidth) table.classList.add("stacked");
   }
 
-  const boxes = [...document.querySelectorAll(".pst-scrollable-table-container")]
+  const boxes = [...document.querySelectorAll(".pst-scrollable-table-container, .cell_output .output.text_html:has(table)")]
     .filter((box) => box.querySelector("thead th") && !box.querySelector("[colspan], [rowspan]"));
   const stack = () => boxes.forEach(stackWhereNeeded);
   boxes.forEach((box) => nameCells(box.querySelector("table")));
