@@ -179,7 +179,8 @@ BROKEN = """[...document.querySelectorAll("article :is(td, th) code")].filter(na
 CUT_SENTENCES = """[...document.querySelectorAll(".cell_output pre")].filter(said => said.scrollWidth > said.clientWidth
   && !/\\S {2,}\\S/.test(said.textContent)).map(said => said.textContent.slice(0, 80))"""
 
-WIDE_TABLES = """[...document.querySelectorAll(".pst-scrollable-table-container, .cell_output .output.text_html:has(table)")]
+WIDE_TABLES = """[...document.querySelectorAll(
+    ".pst-scrollable-table-container, .cell_output .output.text_html:has(table)")]
   .filter(box => box.scrollWidth > box.clientWidth).map(box => box.textContent.trim().slice(0, 80))"""
 
 
