@@ -640,6 +640,8 @@ def test_the_sets_of_the_menu_give_the_numbers_of_plan_and_report(visit, name):
     assert found["ways"][1]["slots"] == pytest.approx(advice.today.slots, rel=1e-9)
     page.get_by_role("combobox", name="Data").select_option(name)
     said = page.locator("#lengths").inner_text()
+    slots = [way["slots"] for way in found["ways"]]
+    assert ("Sorted batches need fewer slots than packs" in said) == (slots[2] < 0.995 * slots[3])
     if found["best"] < found["packs"]:
         assert f"finds {found['best']:,} rows" in said
     else:
