@@ -1,5 +1,6 @@
 """What was measured and stored can be read and stands on its page; results and files that a notebook leaves."""
 
+import re
 import statistics
 
 import numpy as np
@@ -46,6 +47,7 @@ PARTS = dict(part.split("\n", 1) for part in records_page().split("\n### ")[1:])
 
 def test_the_page_is_what_its_command_makes():
     assert (NOTEBOOKS / PAGE).read_text(encoding="utf-8") == records_page(), "run python -m packbook.publish.records"
+    assert not re.search(r"\| \d{4,} \|", records_page()), "a number without a comma before its thousands"
 
 
 def test_each_file_has_a_part():
