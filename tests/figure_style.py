@@ -24,6 +24,7 @@ def style_faults(svg: str) -> list[str]:
     if len(texts) != svg.count("<!-- "):
         raise ValueError(f"{svg.count('<!-- ')} texts are in the figure, but the sizes of {len(texts)} were found.")
     faults = [f"{text!r} has {size:.1f} points" for text, size in texts if size < SMALLEST - 0.01]
+    faults += [f"{text} has no comma before its thousands" for text, _ in texts if re.fullmatch(r"\d{4,}", text)]
     colors = set(re.findall(r"(?:fill|stroke): (#[0-9a-f]{6})", svg))
     faults += [f"{color} is not in the palette" for color in sorted(colors) if not _allowed(color)]
     for text, _ in texts:

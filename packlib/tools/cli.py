@@ -78,10 +78,8 @@ def _files(context: click.Context, parameter: click.Parameter, typed: str) -> li
 
 def _data_sets(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
     """Complete the names of data sets, or those of files."""
-    return [
-        *map(CompletionItem, (name for name in available() if name.startswith(typed))),
-        *_files(context, parameter, typed),
-    ]
+    names = map(CompletionItem, (name for name in available() if name.startswith(typed)))
+    return [*_files(context, parameter, typed), *names]  # in this order: in bash a file takes the names before it away
 
 
 _depth: dict[str, Any] = {"type": int, "show_default": "none", "help": "Put at most this many sequences into a pack."}
@@ -161,7 +159,10 @@ def _lengths(overlong: Sequence[str], default: str | None, shown: str | bool = T
 @click.option("--accumulation", type=int, help="Batches of one device behind an update now; 1 beside --batch-size.")
 @click.option("--epochs", type=int, show_default="1", help="Passes over the data.")
 @click.option(
-    "--recipe", metavar="RECIPE.json", shell_complete=_files, help="Take your training's recipe, in place of these."
+    "--recipe",
+    metavar="RECIPE.json",
+    shell_complete=_files,
+    help="Your training's recipe, in place of --batch-size, --accumulation and --epochs.",
 )
 @click.option("--ranks", type=int, show_default="the recipe's, or 1", help="Devices that share an update.")
 @click.option(
@@ -191,8 +192,9 @@ def _report(
 ) -> None:
     """Recommend row length, method and batch, and estimate the gain.
 
-    LENGTHS is also what packlib pack takes: Parquet, JSON lines, a folder or a pattern in quotes of such files, or a
-    folder that save_to_disk of datasets wrote. The column of tokens is input_ids, or the only one, or --column; with
+    LENGTHS is a file with one length a line, or the name of a data set; more below. It may also be data with tokens, as
+    packlib pack takes it: Parquet, JSON lines, a folder or a pattern in quotes of such files, or a folder that
+    save_to_disk of datasets wrote. The column of tokens is input_ids, or the only one, or --column; with
     --tokenizer, chats or texts are read as packlib pack reads them.
 
     \b
@@ -556,12 +558,12 @@ _OF_LOADERS: dict[str, dict[str, Any]] = {  # of `check`, and what check_loader 
         "shell_complete": _files,
         "help": "With --loader: the sequences that an epoch should have.",
     },
-    "--id": {"metavar": "COLUMN", "help": "With --loader: names a sequence, where tokens change."},
+    "--id": {"metavar": "COLUMN", "help": "With --loader: column that names each sequence, if its tokens change."},
     "--ranks": {"type": int, "help": "With --loader: data-parallel processes.  [default: 2]"},
     "--other-ranks": {
         "type": int,
         "multiple": True,
-        "help": "With --loader: go on with so many too. May be repeated.",
+        "help": "With --loader: another number of processes to go on with. May be repeated.",
     },
     "--steps": {"type": int, "help": "With --loader: batches of a pass at most, for endless streams."},
     "--no-shuffle": {"is_flag": True, "help": "With --loader: each epoch is meant to have the same order."},
@@ -725,7 +727,9 @@ def _group(ranks: int, hours: float = 0.5) -> AbstractContextManager:
 
 @program.command("adjust", epilog=_ends())
 @click.argument("recipe", metavar="RECIPE.json", type=_path)
-@click.option("--factor", "packing_factor", type=float, required=True, help="The packing factor, such as 1.99.")
+@click.option(
+    "--factor", "packing_factor", type=float, required=True, help="Sequences in an average pack, such as 1.99."
+)
 @click.option(
     "--how",
     default="accumulation",

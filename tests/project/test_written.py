@@ -71,7 +71,7 @@ def test_the_same_data_has_the_same_numbers_on_front_page_readme_and_talk():
     assert f"factor 1.99 | | padded, useful tokens a second | {speed['wikipedia']:.1f} |" in benchmarks
     measured = [load(name) for name in ("wordnet", "wordnet-pairs", "docstrings", "squad", "wikipedia")]
     most = max(one.padding_fraction for one in measured)
-    assert f"up to {100 * most:.0f} %." in README
+    assert f"is up to {100 * most:.0f} % padding." in README
     assert f"to {100 * most:.0f} % padding" in slides["five-histograms"].heading
     assert "Half of a padded Wikipedia batch is padding" in README
     assert round(load("wikipedia").padding_fraction, 2) == 0.5

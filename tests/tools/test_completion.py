@@ -29,7 +29,7 @@ TYPED = {  # a command line whose last word is completed, and what the shell is 
     "packlib pack t.parquet --method o": ["plain,optimal"],
     "packlib adjust r.json --how ": [f"plain,{name}" for name in HOWS],
     "packlib report l.txt --today m": ["plain,maximum", "plain,megabatches"],
-    "packlib plan w": [*(f"plain,{name}" for name in DATA_SETS), "file,w"],
+    "packlib plan w": ["file,w", *(f"plain,{name}" for name in DATA_SETS)],
     "packlib report my_": ["file,my_"],
     "packlib report l.txt --source my_": ["file,my_"],
     "packlib report l.txt --recipe r": ["file,r"],
@@ -59,11 +59,17 @@ def test_each_shell_gets_its_script(shell, monkeypatch, capsys):
     assert f"_PACKLIB_COMPLETE={shell}_complete" in capsys.readouterr().out
 
 
-def test_bash_itself_completes_with_the_script():
-    asked = """eval "$(_PACKLIB_COMPLETE=bash_source packlib)"
-        COMP_WORDS=(packlib plan l.txt --method op) COMP_CWORD=4
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [("plan l.txt --method op", ["optimal"]), ("report wordnet", ["wordnet", "wordnet-pairs"]), ("report my_", [])],
+)
+def test_bash_itself_completes_with_the_script(words, completed):
+    """The shell sets its way of completing names of files only while it completes, so `compopt` does nothing here."""
+    asked = f"""compopt() {{ :; }}
+        eval "$(_PACKLIB_COMPLETE=bash_source packlib)"
+        COMP_WORDS=(packlib {words}) COMP_CWORD={len(words.split())}
         _packlib_completion packlib
-        echo "${COMPREPLY[@]}" """
+        echo "${{COMPREPLY[@]}}" """
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(["bash", "-c", asked], env={**os.environ, "PATH": path}, capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "optimal\n", "")
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, completed, "")

@@ -124,3 +124,11 @@ def test_a_chapter_that_the_table_lacks_is_read_by_need(tmp_path, monkeypatch):
     assert [one.notebook for one in course.chapters()] == ["02_greedy_packing", "98_first_try"]
     assert course.days()["by need"] == ["98_first_try"]
     assert "This is the end of the course" in course.last_line("02_greedy_packing")
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_solutions_name_no_next_chapter_which_the_table_may_move(name):
+    path = running.NOTEBOOKS / "solutions" / f"{name}.ipynb"
+    sources = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown"]
+    assert f"[{name}](../{name}.ipynb)" in sources[0]
+    assert not [source for source in sources if "or on to" in source or source.startswith("Back to")]

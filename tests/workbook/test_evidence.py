@@ -103,7 +103,7 @@ STATEMENTS = {  # what notebooks say of the recorded runs, once each, and what o
     ("07", "between them these five seeds show no difference"): (
         "AdamW, divided, as many updates less divided: … inconclusive",),
     ("07", "Every way to keep the large batch had a higher final loss."): (
-        "With the large batch kept, all 10 runs end above padded rows",),
+        "All 10 runs that keep the large batch end above padded rows",),
     ("07", "raising the betas to the power of k helped AdamW and hurt LAMB"): (
         "AdamW, betas to the power of k less nothing adjusted: … lower",
         "LAMB, betas to the power of k less nothing adjusted: … higher"),

@@ -266,3 +266,8 @@ def test_lengths_that_are_all_equal_have_a_picture_too(kind, tmp_path):
     values = {name: control.value for name, control in explorer.widgets.items()}
     figure, words = explorer.draw(**values)
     assert figure.axes and len(words.split()) >= 8
+
+
+def test_long_rows_have_commas_before_their_thousands_at_the_axis():
+    explorer = lesson("12_your_dataset").MaximumExplorer("docstrings", 4096)
+    assert style_faults(svg(explorer.figure, explorer.alt)) == []

@@ -1,5 +1,6 @@
 """What was measured and stored can be read and stands on its page; results and files that a notebook leaves."""
 
+import re
 import statistics
 
 import numpy as np
@@ -46,6 +47,7 @@ PARTS = dict(part.split("\n", 1) for part in records_page().split("\n### ")[1:])
 
 def test_the_page_is_what_its_command_makes():
     assert (NOTEBOOKS / PAGE).read_text(encoding="utf-8") == records_page(), "run python -m packbook.publish.records"
+    assert not re.search(r"\| \d{4,} \|", records_page()), "a number without a comma before its thousands"
 
 
 def test_each_file_has_a_part():
@@ -60,7 +62,9 @@ def test_a_part_has_the_command_and_the_ends_of_the_arms(name):
     for row in table.rows if measure else ():
         arm = row.get("arm") or f"{row.get('rows')} | {row.get('start')}"
         ends.setdefault(arm, {})[row["seed"]] = row[measure]
-    assert measure or all(str(value) in PARTS[name] for row in table.rows for value in row.values())
+    values = [value for row in table.rows for value in row.values()]
+    written = [f"{value:,}" if isinstance(value, int) else str(value) for value in values]
+    assert measure or all(value in PARTS[name] for value in written)
     lines = [line.strip("| ").split(" | ") for line in PARTS[name].splitlines() if line.startswith("|")]
     for arm, seeds in ends.items():
         (found,) = [line[-4:] for line in lines if " | ".join(line[:-4]) == str(arm)]

@@ -1,15 +1,17 @@
 """What notebook 00 draws: rows of texts, and who looks at whom."""
 
 import textwrap
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from statistics import median
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from packbook.figures import INK, OKABE_ITO, PADDING, new_figure, percent, show, styled
+from packbook.figures import EMPTY, INK, OKABE_ITO, PADDING, new_figure, percent, series, show, styled
 from packbook.guesses import said
 from packlib.packing import PackingPlan, Packs
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:  # the first page does not wait for torch
 
 COLORS = OKABE_ITO[:6]
 FEW = 48  # texts to look at
+MASKED = ("padded to the maximum", "padded to the longest", "packed")  # runs of the race that keep texts apart
 
 
 def draw_rows(ax: Axes, rows: Sequence[Sequence[int]], lengths: np.ndarray, slots: int, most: int) -> None:
@@ -90,3 +93,62 @@ def show_looks(segment_ids: "torch.Tensor") -> None:
     texts = said(int(ids.max()), "texts")
     alt = f"Which token looks at which in a pack of {texts}. Without a mask, {percent(share)} of all pairs are of two "
     show(fig, alt=alt + "texts; with it only the blocks of each text are left.", name="mask")
+
+
+@styled()
+def draw_race(rows: Sequence[Mapping[str, Any]]) -> tuple[Figure, str, dict[str, float]]:
+    """Return the recorded race as a figure, an alt text and numbers: seconds and words right, median of the seeds."""
+    packed = series("packed")["color"]
+    seconds = {way: median(_of_seeds(rows, way, "CPU s")) for way in MASKED}
+    right = {way: median(_of_seeds(rows, way, "right")) for way in MASKED}
+    fig, ax = new_figure()
+    for at, way in enumerate(MASKED):
+        ax.barh(at, seconds[way], 0.6, **({"color": packed} if way == "packed" else EMPTY))
+        label = f"{seconds[way]:.1f} s: {percent(right[way], 0)} right"
+        ax.text(seconds[way] + 0.05, at, label, va="center", fontsize=16)
+    _name_ways(ax, MASKED)
+    ax.set_xlim(0, 1.5 * max(seconds.values()))
+    ax.set_xlabel("processor seconds for the same sentences; median of three seeds", fontsize=13)
+    times = seconds["padded to the longest"] / seconds["packed"]
+    ax.set_title(f"Packed learns the same, {times:.1f} times as fast as padded to the longest")
+    listed = "; ".join(
+        f"{way} {seconds[way]:.1f} s, {percent(right[way], 0)} of the hidden words right" for way in MASKED
+    )
+    alt = f"Processor seconds for the same sentences, median of three seeds: {listed}."
+    return fig, alt, {"times": times, "right": 100 * right["packed"]}
+
+
+@styled()
+def draw_right(rows: Sequence[Mapping[str, Any]]) -> tuple[Figure, str]:
+    """Return the hidden words that each recorded run got right, a mark for each seed, and an alt text."""
+    ways = (*MASKED, "packed, no mask")
+    right = {way: [100 * share for share in _of_seeds(rows, way, "right")] for way in ways}
+    fig, ax = new_figure()
+    for at, way in enumerate(ways):
+        ax.plot(right[way], [at] * len(right[way]), "o" if way in MASKED else "X", color=INK, markersize=11, alpha=0.6)
+    _name_ways(ax, ways)
+    ax.set_xlim(0, 104)
+    ax.set_xlabel("hidden words that are right, %; a mark for each of three seeds", fontsize=13)
+    least, most = min(right["packed, no mask"]), max(right["packed, no mask"])
+    masked = median(right["packed"])
+    ax.set_title(f"Without the mask {least:.0f} to {most:.0f} % are right, with it {masked:.0f} %")
+    listed = "; ".join(f"{way} {', '.join(f'{one:.0f}' for one in right[way])} %" for way in ways)
+    return fig, f"Hidden words that are right at the end of each recorded run, for three seeds: {listed}."
+
+
+def show_race(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Draw the recorded race: its seconds, and what each run got right."""
+    fig, alt, numbers = draw_race(rows)
+    show(fig, alt=alt, name="race-seconds", numbers=numbers)
+    fig, alt = draw_right(rows)
+    show(fig, alt=alt, name="race-right")
+
+
+def _of_seeds(rows: Sequence[Mapping[str, Any]], way: str, column: str) -> list[float]:
+    return [row[column] for row in rows if row["run"] == way]
+
+
+def _name_ways(ax: Axes, ways: Sequence[str]) -> None:
+    ax.set_yticks(range(len(ways)), [way.replace(" to the ", " to\nthe ") for way in ways], fontsize=16)
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(len(ways) - 0.5, -0.5)

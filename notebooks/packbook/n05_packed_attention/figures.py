@@ -146,7 +146,7 @@ def show_pairs(ratios: Mapping[str, Mapping[str, float]]) -> None:
     name_rows(ax, list(ratios))
     ax.set_xlabel("pairs computed for one that is needed; packs of so many slots")
     dense, bounds = (max(ratio[form] for ratio in ratios.values()) for form in ("dense mask", "bounds"))
-    ax.set_title(f"For one pair needed, the bounds compute up to {bounds:.1f}, a dense mask {dense:.1f}")
+    ax.set_title(f"For each pair needed, bounds compute up to {bounds:.1f} pairs, a dense mask {dense:.1f}")
     listed = "; ".join(f"{n}: " + ", ".join(f"{f} {v:.1f}" for f, v in r.items()) for n, r in ratios.items())
     show(fig, alt=f"Query-key pairs computed for one that is needed. {listed}.", name="pairs-computed")
 
@@ -169,7 +169,7 @@ def show_realized() -> None:
         lines[ax.plot(*zip(*points, strict=True), color=color, marker=marker, linestyle=style)[0]] = f"head on\n{head}"
     label_ends(lines)
     ax.set(xlabel="packing factor; gray: noise of runs at factor 1", ylabel="realized speed-up, % of the factor")
-    ax.set_title(f"{min(reached):.0f} to {max(reached):.0f} % of the theoretical speed-up is reached")
+    ax.set_title(f"Packing reaches {min(reached):.0f} to {max(reached):.0f} % of the theoretical speed-up")
     each = ", ".join(f"{share:.1f} % of {row['packing factor']:.2f}" for row, share in zip(rows, reached, strict=True))
     each += f". Noise {noise:.1f} points."
     show(fig, alt=f"Share of the packing factor that is reached: {each}", name="realized")

@@ -111,8 +111,8 @@ def show_arms(found: dict[str, dict[str, tuple[Interval, int]]]) -> None:
         ax.set_xlabel("loss less padded")
         listed += [f"{optimizer}, {name}: {one}, {in_words(one)}" for name, one in rows.items()]
     higher = above_padded(found)
-    number_higher = f"all {len(higher)}" if all(higher) else f"{sum(higher)} of {len(higher)}"
-    title = f"With the large batch kept, {number_higher} runs end above padded rows"
+    number_higher = f"All {len(higher)}" if all(higher) else f"{sum(higher)} of {len(higher)}"
+    title = f"{number_higher} runs that keep the large batch end above padded rows"
     axes[0].set_ylabel("in parentheses: updates")
     fig.suptitle(title)
     what = "Final held-out loss less that of padded rows, five pairs of seeds; in parentheses the updates"

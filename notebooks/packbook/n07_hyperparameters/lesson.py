@@ -64,7 +64,8 @@ class RecipeExplorer(Explorer):
         lives = [", ".join(f"{life:,.0f}" for life in recipe.half_lives) for recipe in (before, after)]
         off = after.sequences_per_update / before.sequences_per_update - 1
         memory = after.half_lives[0] / before.half_lives[0]
-        fig.suptitle(f"{signed(off)} sequences per update, memory × {memory:.2f}")
+        sequences = f"{before.sequences_per_update:,.0f} to {after.sequences_per_update:,.0f}"
+        fig.suptitle(f"Sequences per update: {sequences}; memory × {memory:.2f}")
         return fig, (
             f"Factor {factor:g}, change {HOWS[how]}: sequences per update {before.sequences_per_update:,.0f} before, "
             f"{after.sequences_per_update:,.0f} after ({signed(off)}); rows {before.global_batch:,} and "

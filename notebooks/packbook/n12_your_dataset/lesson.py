@@ -44,7 +44,7 @@ class MaximumExplorer(Explorer):
 
     def controls(self):
         return {
-            "max_length": choice("Maximum length", self.tops, self.first),
+            "max_length": choice("Maximum length", [(f"{top:,}", top) for top in self.tops], self.first),
             "depth": choice("Depth", [(spoken(depth), depth or 0) for depth in EXPLORED_DEPTHS], 2),
             "drop": Checkbox(False, description="Leave longer ones out"),
         }
@@ -78,6 +78,7 @@ class MaximumExplorer(Explorer):
         right.set_title(f"{percent(lost[at])} of the tokens lost")
         for ax in (left, right):
             ax.axvline(max_length, color=INK, linestyle=":")
+            ax.xaxis.set_major_formatter("{x:,.0f}")
         how = "left out" if drop else "cut"
         return fig, (
             f"{shown_name(self.whole)}, rows of {max_length}, {spoken(depth or None)}, longer sequences {how}: "

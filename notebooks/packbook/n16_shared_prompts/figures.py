@@ -67,7 +67,7 @@ def show_chat(trees: Trees, ways: Mapping[str, Sequence[Sequence[int]]], max_len
     best = min(twice, key=twice.__getitem__)
     flat = int(trees.lengths.sum())
     share = percent(tokens_by_way[best] / flat, 0)
-    fig.suptitle(f"Shared, these {len(trees.lengths)} turns take {share} of their unshared tokens")
+    fig.suptitle(f"Sharing leaves {share} of the tokens of these {len(trees.lengths)} turns")
     rows_in_words = "; ".join(
         f"{way} {len(rows)} rows with {twice[way]:,} tokens computed twice" for way, rows in ways.items()
     )
@@ -85,9 +85,9 @@ def show_ways(counted: Mapping[str, int], rows: TreeRows) -> None:
     above = percent(len(rows) / rows.lower_bound - 1)
     least = f"the proven minimum of {rows.lower_bound:,}"
     if len(rows) == rows.lower_bound:
-        fig.suptitle(f"Split where it pays, groups take {least} rows")
+        fig.suptitle(f"Groups split where it pays take {least} rows")
     else:
-        fig.suptitle(f"Split where it pays, groups take {above} more rows than {least}")
+        fig.suptitle(f"Groups split where it pays take {above} more rows than {least}")
     alt = "; ".join(f"{way} {number}" for way, number in counted.items())
     show(fig, alt=f"Rows of {rows.max_length:,} slots: {alt}; at least {rows.lower_bound}.", name="rows")
 

@@ -83,6 +83,7 @@ def show_yardstick(seeds: Sequence[Mapping[str, np.ndarray]], counted: Mapping[s
     for name, look in (("unigram", ":"), ("bigram", "--")):
         ends[ax.plot(read, np.full(len(read), counted[name]), color=OKABE_ITO[1], linestyle=look)[0]] = name
     ax.set(xlabel="docstrings that were read", ylabel="held-out loss")
+    ax.xaxis.set_major_formatter("{x:,.0f}")
     ax.set_ylim(min(losses.min(), counted["bigram"]) - 0.1, counted["unigram"] + 0.3)
     label_ends(ends)
     below = read[losses.mean(0) < counted["bigram"]]

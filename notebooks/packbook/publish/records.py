@@ -181,7 +181,8 @@ def ends(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    lines = [header, ["---"] * len(header), *(list(map(str, row)) for row in rows)]
+    words = [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in rows]
+    lines = [header, ["---"] * len(header), *words]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from packbook.figures import EMPTY, new_figure, series, styled
+from packbook.n00_tour.figures import draw_race
 from packbook.records import recorded
 
 PACKED = series("packed")["color"]
@@ -54,32 +55,10 @@ def draw_speed_ups() -> Drawn:
     return Drawn(fig, alt, ratios, recorded("model_wikipedia").source)
 
 
-@styled()
-def draw_race() -> Drawn:
-    """Draw a bar for each way of the tour's race: its processor seconds for the same sentences, and what it learned."""
+def draw_the_race() -> Drawn:
+    """Return the tour's recorded race, without the run that has no mask."""
     table = recorded("race")
-    ways = ("padded to the maximum", "padded to the longest", "packed")
-    runs = {method: [row for row in table.rows if row["run"] == method] for method in ways}
-    seconds = {method: mean(row["CPU s"] for row in rows) for method, rows in runs.items()}
-    right = {method: 100 * mean(row["right"] for row in rows) for method, rows in runs.items()}
-    fig, ax = new_figure()
-    for place, method in enumerate(ways):
-        ax.barh(place, seconds[method], 0.6, **({"color": PACKED} if method == "packed" else EMPTY))
-        label = f"{seconds[method]:.1f} s: {right[method]:.0f} % right"
-        ax.text(seconds[method] + 0.05, place, label, va="center", fontsize=16)
-    ax.set_yticks(range(len(ways)), [method.replace(" to the ", " to\nthe ") for method in ways], fontsize=16)
-    ax.tick_params(axis="y", length=0)
-    ax.set(xlim=(0, 1.5 * max(seconds.values())), ylim=(len(ways) - 0.5, -0.5))
-    ax.set_xlabel("processor seconds for the same sentences; mean of three seeds", fontsize=13)
-    times = seconds["padded to the longest"] / seconds["packed"]
-    ax.set_title(f"Packed learns the same, {times:.1f} times as fast as padded to the longest")
-    listed = "; ".join(
-        f"{method} {seconds[method]:.1f} s, {right[method]:.0f} % of the hidden words right" for method in ways
-    )
-    numbers = {"times": times, "right": right["packed"]}
-    return Drawn(
-        fig, f"Processor seconds for the same sentences, mean of three seeds: {listed}.", numbers, table.source
-    )
+    return Drawn(*draw_race(table.rows), table.source)
 
 
-FIGURES = {"speed-up": draw_speed_ups, "race": draw_race}
+FIGURES = {"speed-up": draw_speed_ups, "race": draw_the_race}

@@ -63,7 +63,7 @@ _FOR_A_KERNEL = {  # what a notebook asks of a learner, and what stands there fo
     r"\n*Press Shift \+ Enter to run [^\n]*(?:\n[^\n]+)*": "",
     r" ?Put your guess in place of the dots, and run the cell\.": "",
     r"Fill in the dots and run the cell(?:; it answers)?\.(?:\sUntil\sit\ssays\s[^.]*\.)?": (
-        "`make lab` opens it in JupyterLab, where the cell answers."
+        "`make lab` opens this chapter in JupyterLab, where the cell answers."
     ),
 }
 _NOT_TRIED = r"(\w+): not tried yet\. Replace the dots [^\n]*"  # below an exercise whose answer is blank
@@ -359,7 +359,7 @@ def _explorer_first(notebook: NotebookNode) -> None:
     explorer_cell = nbformat.v4.new_code_cell("explorer", metadata={"tags": ["remove-input"]}, id="explorer")
     mark = nbformat.v4.new_output("display_data", {"text/html": '<span id="explorer"></span>'})
     explorer_cell.outputs = [mark, *shows.outputs]
-    link = '<p><a href="#explorer">It stands at the top of this page.</a></p>'
+    link = '<p><a href="#explorer">It is at the top of this page.</a></p>'
     shows.outputs = [nbformat.v4.new_output("display_data", {"text/html": link})]
     for cell in [cell for cell in cells if cell.cell_type == "code"][:2]:  # parameters and imports
         cell.metadata.tags.append("hide-input")

@@ -129,7 +129,10 @@ const PaddingCost = (() => {
       : `Padding costs you ${percent(1 - 1 / random)} of the slots: random batches of ${written(size)}, each padded to its longest sequence, `
         + `take ${times(random)} times as many slots as packs.`;
     const more = [`Rows padded to the row length take ${times(fixed)} times as many slots as packs, and sorted batches ${times(sorted)} times as many.`];
-    if (sorted < 1.02 && random >= 1.02) more.push("Sorted batches need hardly more slots than packs, but each batch then holds sequences of about one length, so the order is no longer random.");
+    if (sorted < 1.02 && random >= 1.02) {
+      const need = sorted < 0.995 ? "fewer slots than" : sorted < 1.005 ? "about the same number of slots as" : "hardly more slots than";
+      more.push(`Sorted batches need ${need} packs, but each batch then holds sequences of about one length, so the order is no longer random.`);
+    }
     const row = said ? "" : ", the shortest power of two that holds 98 % of the tokens";
     more.push(`${plural(sequences, "sequence")} fill ${plural(packs, "row")} of ${written(slots)} slots${row}.`);
     const above = packs - least;
