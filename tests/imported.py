@@ -1,6 +1,7 @@
-"""What importing packlib changes outside packlib: `python -m tests.imported` prints it as JSON.
+"""What importing packlib changes outside packlib, and whether a pickled model works then.
 
-What packlib imports is imported before, since it changes this and that itself.
+`python -m tests.imported FILE` prints as JSON the names of what was changed, and the loss of the model in FILE on the
+batch beside it. What packlib imports is imported before, since it changes this and that itself.
 """
 
 import ast
@@ -81,7 +82,11 @@ def main():
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if module.name.rpartition(".")[2] != "__main__":
                 importlib.import_module(module.name)
-    print(json.dumps([name for name, value in state().items() if repr(value) != before[name]]))
+    changed = [name for name, value in state().items() if repr(value) != before[name]]
+    import torch
+
+    model, batch = torch.load(sys.argv[1], weights_only=False)
+    print(json.dumps({"changed": changed, "loss": model(**batch).loss.item()}))
 
 
 if __name__ == "__main__":

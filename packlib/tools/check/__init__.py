@@ -10,7 +10,14 @@ failed. `check_targets.py` loads what the command names, `group_questions.py` as
 `tree_questions.py` where sequences share what they begin with at any depth.
 """
 
-from packlib.tools.check.checking import check_packing
+from typing import TYPE_CHECKING
+
+from packlib.installed import late
 from packlib.tools.check.findings import Finding, PackingCheck
+
+if TYPE_CHECKING:
+    from packlib.tools.check.checking import check_packing
+else:  # it loads torch
+    __getattr__, __dir__ = late(__name__, {"packlib.tools.check.checking": ["check_packing"]})
 
 __all__ = ["Finding", "PackingCheck", "check_packing"]
