@@ -4,6 +4,9 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.forkserver import ForkServer, _forkserver
 from pathlib import Path
 
 
@@ -38,6 +41,22 @@ def waiting(folder: Path, number: int = 0) -> list[int]:
         found = [int(path.name.partition("-")[2]) for path in folder.rglob("waiting-*")]
     assert len(found) >= number, "none came so far"
     return found
+
+
+@contextmanager
+def ranks_that_have(*modules: str) -> Iterator[None]:
+    """Let the ranks that `run_ranks` starts in here begin with these modules, which else each rank imports anew.
+
+    They are forks of a server, which imports the modules once.
+    """
+    server: ForkServer = _forkserver
+    server._stop()  # the one that runs has fewer
+    server.set_forkserver_preload([*modules])
+    server.ensure_running()
+    try:
+        yield
+    finally:
+        server._stop()
 
 
 def on_ranks(script: Path, ranks: int = 2) -> str:
