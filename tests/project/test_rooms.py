@@ -163,8 +163,9 @@ def child(tmp_path_factory):
     model, batch = make_model("bert").eval(), make_batch()
     torch.save((model, batch), file)
     command = [sys.executable, "-W", "ignore", "-m", "tests.imported", file]
-    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return SimpleNamespace(**json.loads(said), expected=model(**batch).loss.item())
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return SimpleNamespace(**json.loads(done.stdout), expected=model(**batch).loss.item())
 
 
 def test_importing_packlib_changes_no_other_library_and_nothing_of_the_process(child):
