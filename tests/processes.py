@@ -1,4 +1,4 @@
-"""Processes that tests start, and what they ask about them."""
+"""Start processes, wait for them, and ask whether they live."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ def alive(pid: int | str) -> bool:
 
 
 def all_end(pids: list) -> bool:
-    """Whether all are dead within two minutes; on a loaded machine that can take a while."""
+    """Wait until all processes are dead, two minutes at most; return whether they are."""
     deadline = time.monotonic() + 120
     while any(map(alive, pids)) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -26,7 +26,7 @@ def all_end(pids: list) -> bool:
 
 
 def wait_for(path: Path, process: subprocess.Popen) -> None:
-    """Return once there is this file, which the process makes."""
+    """Wait until the process has made this file; fail if it ends before."""
     deadline = time.monotonic() + 180
     while not path.exists():
         assert process.poll() is None and time.monotonic() < deadline, f"{path} has not come"
@@ -34,7 +34,7 @@ def wait_for(path: Path, process: subprocess.Popen) -> None:
 
 
 def waiting(folder: Path, number: int = 0) -> list[int]:
-    """The processes that have left a file `waiting-PID` in `folder`, once there are so many."""
+    """Wait until `number` processes have left a file `waiting-PID` in `folder`; return their numbers."""
     deadline, found = time.monotonic() + 180, []
     while len(found) < number and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -60,7 +60,7 @@ def ranks_that_have(*modules: str) -> Iterator[None]:
 
 
 def on_ranks(script: Path, ranks: int = 2) -> str:
-    """What a script prints in processes that torchrun starts, on the CPU."""
+    """Run a script in processes that torchrun starts, on the CPU; return what they print."""
     run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), str(script)]
     environment = {**os.environ, "ACCELERATE_USE_CPU": "true"}
     done = subprocess.run(run, env=environment, capture_output=True, text=True, timeout=600)
@@ -69,7 +69,7 @@ def on_ranks(script: Path, ranks: int = 2) -> str:
 
 
 def check_on_two_ranks(folder: Path, text: str) -> subprocess.CompletedProcess:
-    """`packlib check` of the function `make` in this text, in two processes that torchrun starts."""
+    """Run `packlib check` on the function `make` in this text, in two processes that torchrun starts."""
     (folder / "on_two.py").write_text(text)
     run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     run += ["-m", "packlib", "check", "on_two.py:make", "--no-progress"]
