@@ -1,5 +1,6 @@
 """Settings of every test, notebooks too: two workers share two cores, and nothing may reach out to the network."""
 
+import functools
 import os
 import sys
 import tempfile
@@ -27,6 +28,33 @@ collect_ignore_glob = ["notebooks/solutions/*"]  # tests/workbook/test_notebooks
 examples = 100 if os.environ.get("PACKLIB_ALL") else 50  # they are the same in each run
 settings.register_profile("packlib", deadline=None, derandomize=True, max_examples=examples)
 settings.load_profile("packlib")
+
+
+PACKAGES = {"train": ("torch", "transformers", "accelerate"), "hub": ("datasets",)}  # by the extra that brings them
+NO_CHAPTERS = ("jupyterlab", "segno", "trl", "sphinx", "pytest")  # packages that the extras of no chapter bring
+
+
+@functools.cache
+def lacking():
+    """Return, by notebook, the packages that a learner of it need not have."""
+    from packbook.run import course
+
+    return {
+        chapter.notebook: [name for extra in PACKAGES.keys() - {*chapter.extras.split()} for name in PACKAGES[extra]]
+        for chapter in course.chapters()
+    }
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item):
+    """Let nbval start the kernel of a chapter where no packages are but those that its extras bring."""
+    if item.path.suffix != ".ipynb" or item.path.stem not in lacking():
+        return (yield)
+    os.environ["PACKLIB_TEST_LACKING"] = " ".join([*NO_CHAPTERS, *lacking()[item.path.stem]])
+    try:
+        return (yield)
+    finally:
+        del os.environ["PACKLIB_TEST_LACKING"]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -40,7 +40,7 @@ def masked(rows):
 
 
 def packed_rows(rows, slots):
-    """First fit: lists of sequences, each list a row."""
+    """Pack sequences into rows by first fit; return a list of sequences for each row."""
     packs = []
     for row in rows:
         fits = (pack for pack in packs if sum(len(one["input_ids"]) for one in [*pack, row]) <= slots)

@@ -1,6 +1,7 @@
-"""What importing packlib changes outside packlib: `python -m tests.imported` prints it as JSON.
+"""What importing packlib changes outside packlib, and whether a pickled model works then.
 
-What packlib imports is imported before, since it changes this and that itself.
+`python -m tests.imported FILE` prints as JSON the names of what was changed, and the loss of the model in FILE on the
+batch beside it. What packlib imports is imported before, since it changes this and that itself.
 """
 
 import ast
@@ -8,7 +9,7 @@ import atexit
 import csv
 import decimal
 import gc
-import importlib
+import importlib.util
 import json
 import locale
 import logging
@@ -19,11 +20,11 @@ import random
 import signal
 import sys
 import threading
+import traceback
 import warnings
 from pathlib import Path
 
-import packbook
-import packlib
+PACKAGES = ("packlib", "packbook")  # which are imported below, and not before
 
 
 def state():
@@ -66,22 +67,35 @@ def state():
 
 def imports_of_others():
     """The statements at the top of packlib's files that import something else; they change this and that themselves."""
-    for path in [path for one in (packlib, packbook) for path in Path(one.__file__).parent.rglob("*.py")]:
+    folders = [Path(importlib.util.find_spec(package).origin).parent for package in PACKAGES]
+    for path in [path for folder in folders for path in folder.rglob("*.py")]:
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             name = node.names[0].name if isinstance(node, ast.Import) else getattr(node, "module", None)
-            if isinstance(node, ast.Import | ast.ImportFrom) and name.partition(".")[0] not in ("packlib", "packbook"):
+            if isinstance(node, ast.Import | ast.ImportFrom) and name.partition(".")[0] not in PACKAGES:
                 yield ast.unparse(node)
+
+
+def loss_of(file):
+    """Load a pickled model and the batch beside it; return its loss, or the words of the error that this raised."""
+    import torch
+
+    try:
+        model, batch = torch.load(file, weights_only=False)
+        return model(**batch).loss.item()
+    except Exception:
+        return traceback.format_exc()
 
 
 def main():
     for statement in sorted({*imports_of_others()} - {"from __future__ import annotations"}):
         exec(statement, {})
     before = {name: repr(value) for name, value in state().items()}
-    for package in (packlib, packbook):
+    for package in map(importlib.import_module, PACKAGES):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if module.name.rpartition(".")[2] != "__main__":
                 importlib.import_module(module.name)
-    print(json.dumps([name for name, value in state().items() if repr(value) != before[name]]))
+    changed = [name for name, value in state().items() if repr(value) != before[name]]
+    print(json.dumps({"changed": changed, "loss": loss_of(sys.argv[1])}))
 
 
 if __name__ == "__main__":

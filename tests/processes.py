@@ -1,9 +1,12 @@
-"""Processes that tests start, and what they ask about them."""
+"""Start processes, wait for them, and ask whether they live."""
 
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.forkserver import ForkServer, _forkserver
 from pathlib import Path
 
 
@@ -15,7 +18,7 @@ def alive(pid: int | str) -> bool:
 
 
 def all_end(pids: list) -> bool:
-    """Whether all are dead within two minutes; on a loaded machine that can take a while."""
+    """Wait until all processes are dead, two minutes at most; return whether they are."""
     deadline = time.monotonic() + 120
     while any(map(alive, pids)) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -23,7 +26,7 @@ def all_end(pids: list) -> bool:
 
 
 def wait_for(path: Path, process: subprocess.Popen) -> None:
-    """Return once there is this file, which the process makes."""
+    """Wait until the process has made this file; fail if it ends before."""
     deadline = time.monotonic() + 180
     while not path.exists():
         assert process.poll() is None and time.monotonic() < deadline, f"{path} has not come"
@@ -31,7 +34,7 @@ def wait_for(path: Path, process: subprocess.Popen) -> None:
 
 
 def waiting(folder: Path, number: int = 0) -> list[int]:
-    """The processes that have left a file `waiting-PID` in `folder`, once there are so many."""
+    """Wait until `number` processes have left a file `waiting-PID` in `folder`; return their numbers."""
     deadline, found = time.monotonic() + 180, []
     while len(found) < number and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -40,8 +43,24 @@ def waiting(folder: Path, number: int = 0) -> list[int]:
     return found
 
 
+@contextmanager
+def ranks_that_have(*modules: str) -> Iterator[None]:
+    """Let the ranks that `run_ranks` starts in here begin with these modules, which else each rank imports anew.
+
+    They are forks of a server, which imports the modules once.
+    """
+    server: ForkServer = _forkserver
+    server._stop()  # the one that runs has fewer
+    server.set_forkserver_preload([*modules])
+    server.ensure_running()
+    try:
+        yield
+    finally:
+        server._stop()
+
+
 def on_ranks(script: Path, ranks: int = 2) -> str:
-    """What a script prints in processes that torchrun starts, on the CPU."""
+    """Run a script in processes that torchrun starts, on the CPU; return what they print."""
     run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), str(script)]
     environment = {**os.environ, "ACCELERATE_USE_CPU": "true"}
     done = subprocess.run(run, env=environment, capture_output=True, text=True, timeout=600)
@@ -50,7 +69,7 @@ def on_ranks(script: Path, ranks: int = 2) -> str:
 
 
 def check_on_two_ranks(folder: Path, text: str) -> subprocess.CompletedProcess:
-    """`packlib check` of the function `make` in this text, in two processes that torchrun starts."""
+    """Run `packlib check` on the function `make` in this text, in two processes that torchrun starts."""
     (folder / "on_two.py").write_text(text)
     run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     run += ["-m", "packlib", "check", "on_two.py:make", "--no-progress"]

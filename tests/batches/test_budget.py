@@ -12,7 +12,7 @@ from packlib.batches.token_budget import ORDERS
 
 
 def in_order(lengths, order):
-    """The samples in the wanted order, by Python's own stable sort."""
+    """Return the samples in the order that is asked for, by Python's own stable sort."""
     ids = range(len(lengths))
     if order == "random":
         return np.random.default_rng(0).permutation(len(lengths)).tolist()
@@ -22,7 +22,10 @@ def in_order(lengths, order):
 
 
 def greediest(rows, fewest, fits):
-    """The largest groups of rows in turn, all but the last of at least `fewest`; None if there is no such cut."""
+    """Cut rows into groups that fit, the first as large as can be; all but the last hold at least `fewest` rows.
+
+    None if there is no such cut.
+    """
 
     @cache
     def cut(start):

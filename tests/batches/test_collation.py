@@ -19,7 +19,7 @@ THREE = TokenStore.from_samples([{"input_ids": [7] * length} for length in (3, 4
 
 @st.composite
 def samples(draw):
-    """Draw samples with or without a label of the whole sequence, under one of its names, and columns of tokens."""
+    """Draw samples with some columns of tokens; either all have a label of the whole sequence, or none."""
     label = draw(st.none() | st.sampled_from(["label", "labels", "next_sentence_label", "sentence_order_label"]))
     columns = draw(st.sets(st.sampled_from(["labels", "token_type_ids"])))
     found = []

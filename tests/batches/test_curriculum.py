@@ -57,7 +57,7 @@ rows = given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(1
 
 
 def ragged(lengths, width, left=False):
-    """A padded batch: distinct tokens, so that none can hide."""
+    """Make a padded batch in which no two tokens are equal, so that one in a wrong place is seen."""
     positions = torch.arange(width).expand(len(lengths), width).clone()
     mask = (positions < torch.tensor(lengths)[:, None]).long()
     mask = mask.flip(1) if left else mask

@@ -175,7 +175,7 @@ def test_ranks_of_a_schedule_get_its_steps():
 
 
 def plain(num_packs=12, batch_size=2, **options):
-    """A loader of packs with one sequence each."""
+    """Make a loader of packs that hold one sequence of four tokens each."""
     packs = Packs(range(num_packs), range(num_packs + 1), [4] * num_packs, max_length=4)
     return pack_loader([{"input_ids": [7] * 4}] * num_packs, packs, batch_size=batch_size, **options)
 

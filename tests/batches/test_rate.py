@@ -28,7 +28,7 @@ def optimizer(rates=(RATE, 2 * RATE)):
 
 
 def run(schedule, sizes):
-    """The rates of each update, and those in between."""
+    """Return the learning rates at each update of such a size, and those after each update."""
     scaled, between = [], []
     for size in sizes:
         schedule.scale(size)

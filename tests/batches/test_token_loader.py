@@ -121,7 +121,7 @@ def test_blank_rows_change_no_loss():
 
 
 def in_updates_of(every, count, **options):
-    """The batches of so many samples, `every` to an update of a pipeline, one sample in each."""
+    """Make a loader of `count` samples, one in each batch, for a pipeline whose update takes `every` batches."""
     made = batch_by_tokens(store().lengths[:count], 999, max_batch=1, same_shape_every=every, blank_batches=True)
     return pack_loader(store().take(range(count)), made, PackingCollator(masking=masking()), seed=4, **options)
 

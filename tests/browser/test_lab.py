@@ -153,7 +153,7 @@ def run_all(page, lab, name):
 
 
 def stop_kernels(lab):
-    """Else each notebook's memory stays taken while the others run."""
+    """Stop all kernels, because otherwise the memory of each notebook stays taken while the others run."""
     headers = {"Authorization": f"token {TOKEN}"}
     with urllib.request.urlopen(urllib.request.Request(f"{lab.address}/api/sessions", headers=headers)) as answer:
         sessions = json.load(answer)
@@ -228,7 +228,7 @@ def type_a_guess(page):
 
 
 def press(page, control, key):
-    """Press a key on a control; whether it moved."""
+    """Press a key on a control; return whether that moved it."""
     before = control.evaluate(POSITION)
     control.scroll_into_view_if_needed()
     control.focus()

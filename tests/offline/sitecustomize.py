@@ -2,14 +2,18 @@
 
 A connection, a datagram or a question for the address of a name beyond this machine is refused, and written down in the
 file named by PACKLIB_TEST_NETWORK, so that the test fails even where a library catches the refusal.
+
+The packages named in PACKLIB_TEST_LACKING, parted by spaces, are as if they were not installed.
 """
 
 import ipaddress
 import os
 import socket
 import sys
+from importlib.machinery import PathFinder
 
 LOG = "PACKLIB_TEST_NETWORK"
+LACKING = "PACKLIB_TEST_LACKING"
 _SENT = {"socket.connect", "socket.sendto", "socket.sendmsg"}
 _ASKED = {"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr"}
 _OURS = {"", "localhost", "<broadcast>", socket.gethostname().lower()}
@@ -41,4 +45,16 @@ def refuse(event: str, arguments: tuple) -> None:
         raise PermissionError(f"Tests may not touch the network: {said}.")
 
 
+def hide(packages: list[str]) -> None:
+    """Let nobody find these packages, neither who imports them nor who asks whether they are there."""
+    find = PathFinder.find_spec
+
+    def find_others(name: str, path: object = None, target: object = None) -> object:
+        return None if name.partition(".")[0] in packages else find(name, path, target)
+
+    PathFinder.find_spec = staticmethod(find_others)
+
+
 sys.addaudithook(refuse)
+if lacking := os.environ.get(LACKING):
+    hide(lacking.split())

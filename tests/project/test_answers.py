@@ -91,7 +91,7 @@ def test_a_script_can_read_the_answer(folder, name):
 
 def test_words_reach_who_reads_them(folder):
     """A terminal, a pipe, and nobody, with both streams on one place or apart."""
-    run = [sys.executable, "-m", "packlib", "plan", "lengths.txt", "--max-length", "64"]
+    run = [sys.executable, "-m", "packlib", "plan", "lengths.txt", "--max-length", "64", "--method", "lpfhp"]
     apart = subprocess.run(run, cwd=folder, capture_output=True, text=True, check=True)
     assert "packs" in apart.stdout and not apart.stderr
     both = subprocess.run(run, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True)

@@ -75,7 +75,9 @@ def test_an_interrupt_after_the_answer_changes_no_exit_code(arguments, code):
 
 
 WAITS = """
-import pathlib, pkgutil, sys, time
+import pathlib, pkgutil, signal, sys, time
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # where a shell runs the tests in the background it is ignored
 
 def waits(work, moment):
     def call(*given, **options):

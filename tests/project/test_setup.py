@@ -86,20 +86,6 @@ def test_every_pinned_package_that_is_here_takes_the_oldest_and_the_newest_pytho
     assert seen > 50, "this test sees the pinned packages"
 
 
-def test_a_weekly_run_that_fails_opens_an_issue():
-    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text())
-    assert "schedule" in workflow[True], "YAML reads `on` as true"
-    jobs = workflow["jobs"]
-    last = jobs.pop("tell")
-    assert set(last["needs"]) == set(jobs) and last["if"] == "failure() && github.event_name == 'schedule'"
-    assert last["permissions"] == {"issues": "write"}
-    versions = jobs["versions"]["strategy"]["matrix"]["include"]
-    assert [(one["versions"], one["python"], one["constraints"]) for one in versions] == [
-        ("lowest", OLDEST, "lowest.txt"),
-        ("newest", NEWEST, ""),
-    ]
-
-
 def test_no_link_of_the_readme_is_dead_on_a_package_index(tmp_path):
     release = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())
     step = next(step for step in release["jobs"]["build"]["steps"] if "README" in step.get("name", ""))

@@ -161,30 +161,8 @@ _SLIPS = {  # each with what mypy says of it
 }
 
 
-@pytest.fixture(scope="module")
-def mypy(tmp_path_factory):
-    """What strict mypy, which no file configures, says of a script: errors with their lines in it."""
-    folder, cache = tmp_path_factory.mktemp("mine"), tmp_path_factory.mktemp("mypy_cache")
-    environment = {name: value for name, value in os.environ.items() if name != "MYPYPATH"}
-
-    def run(text, python=sys.executable):
-        (folder / "mine.py").write_text(text)
-        options = ["--strict", "--config-file", "", "--cache-dir", str(cache), "--python-executable", str(python)]
-        command = [sys.executable, "-m", "mypy", *options, "mine.py"]
-        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-        assert done.stderr == ""
-        return [line for line in done.stdout.splitlines() if ": error: " in line]
-
-    return run
-
-
 FIRST = _RIGHT.count("\n") + 1  # the line of the first slip
 SCRIPT = _RIGHT + "\n".join(_SLIPS)
-
-
-def assert_finds_the_slips_alone(said):
-    for line, (slip, words), found in zip(range(FIRST, FIRST + len(_SLIPS)), _SLIPS.items(), said, strict=True):
-        assert found.startswith(f"mine.py:{line}: error: {words}"), slip
 
 
 def test_the_right_script_has_every_name_that_packlib_offers():
@@ -192,23 +170,32 @@ def test_the_right_script_has_every_name_that_packlib_offers():
 
 
 @pytest.mark.slow
-def test_strict_mypy_finds_each_slip_where_packlib_is_installed_to_be_edited(mypy):
-    assert_finds_the_slips_alone(mypy(SCRIPT))
-
-
-@pytest.mark.slow
-def test_strict_mypy_finds_each_slip_where_a_wheel_is_installed(mypy, wheel, tmp_path):
+def test_strict_mypy_finds_each_slip_where_a_wheel_is_installed(wheel, tmp_path):
+    """Where no file configures mypy."""
+    python, folder = tmp_path / "bin" / "python", tmp_path / "mine"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path], check=True)
     (packages,) = tmp_path.glob("lib/python*/site-packages")
     zipfile.ZipFile(next(wheel.parent.glob("packlib-*.whl"))).extractall(packages)
     (packages / "others.pth").write_text(f"{sysconfig.get_path('purelib')}\n")  # their .pth files are not read
     assert (packages / "packbook" / "py.typed").exists()
-    assert_finds_the_slips_alone(mypy(SCRIPT, tmp_path / "bin" / "python"))
+    folder.mkdir()
+    (folder / "mine.py").write_text(SCRIPT)
+    options = ["--strict", "--config-file", "", "--cache-dir", os.devnull, "--python-executable", python]
+    environment = {name: value for name, value in os.environ.items() if name != "MYPYPATH"}
+    command = [sys.executable, "-m", "mypy", *options, "mine.py"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.stderr == ""
+    said = [line for line in done.stdout.splitlines() if ": error: " in line]
+    for line, (slip, words), found in zip(range(FIRST, FIRST + len(_SLIPS)), _SLIPS.items(), said, strict=True):
+        assert found.startswith(f"mine.py:{line}: error: {words}"), slip
 
 
 @pytest.mark.slow
 def test_strict_pyright_finds_each_slip_too(tmp_path):
-    """To it, datasets.Dataset is no Dataset of torch: the script lets that pass in one line."""
+    """Where packlib is installed to be edited.
+
+    To pyright, datasets.Dataset is no Dataset of torch: the script lets that pass in one line.
+    """
     (tmp_path / "mine.py").write_text(SCRIPT)
     (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
     command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable]

@@ -19,7 +19,7 @@ def run_in(folder, value=0.0, shape=(2, 1)):
 
 
 def save_runs(folder, updates):
-    """A checkpoint after each update, with its number as every weight."""
+    """Save a checkpoint after each update, in which every weight is the number of the update."""
     for update in updates:
         run, model = run_in(folder)
         with run.alone():
@@ -87,7 +87,7 @@ def test_a_checkpoint_of_another_model_is_one_sentence(tmp_path):
 
 
 def save_slowly(rank, folder):
-    """Whether the checkpoint is there when a rank goes on."""
+    """Save a checkpoint that takes a second to write; return whether it is there when this rank goes on."""
     write = checkpoint._write
 
     def slowly(state, path):

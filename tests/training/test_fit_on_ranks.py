@@ -16,14 +16,14 @@ pytestmark = pytest.mark.slow
 
 
 def train(model=None, on_update=None, objective=None, **settings):
-    """Each rank has its share of the loader."""
+    """Train on this rank's share of the packs; return the weights and the records."""
     model, data = model or small_model(), loader(2, which=slice(24))
     records = fit(model, data, PLAN, objective, on_update=on_update, save_every=3, progress=False, **settings)
     return weights(model), [{k: v for k, v in r.items() if k != "seen"} for r in stable(records)]
 
 
 def train_unmodified(rows, batch_size, replicas):
-    """GPT-2, as transformers makes it, on rows of packs."""
+    """Train GPT-2, as transformers makes it, on packed rows; return weights, records and the evaluation."""
     model, data = make_model("causal"), pack_loader(rows, batch_size=batch_size)
     total = 2 * sum(len(row["seq_lengths"]) for row in rows)
     plan = recipe(batch_size, 1, total, replicas=replicas, warmup_sequences=0)
@@ -38,7 +38,7 @@ def refusal(error, **settings):
 
 
 def on_a_rank(rank, folder, rows):
-    """What comes out of each run: whole, interrupted, and broken by a NaN on rank 1 only."""
+    """Return what comes of each run on this rank: whole, interrupted, and broken by a NaN on rank 1 only."""
     results = {"unmodified": train_unmodified(rows, 2, 2)}
     for even in (False, True):
         model, where = small_model(), folder / f"even-{even}"

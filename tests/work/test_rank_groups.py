@@ -18,7 +18,7 @@ def steps(most):
 
 
 def ended(made, lengths, work):
-    """When each rank is done, if a group begins a sequence as soon as all its ranks are there."""
+    """Return when each rank is done if a group begins a sequence as soon as all its ranks have ended the one before."""
     done = np.zeros(len(made.rank_work))
     for i in sorted(range(len(lengths)), key=lambda i: -made.group_sizes[i]):
         size, first = made.group_sizes[i], made.first_ranks[i]
@@ -30,7 +30,10 @@ def ended(made, lengths, work):
 
 
 def fastest(lengths, ranks, work):
-    """The least time of the slowest rank over all places of groups, of any size that divides the ranks."""
+    """Try every group of ranks for each sequence; return the least time of the slowest rank.
+
+    A group's size divides the number of ranks.
+    """
     sizes = [size for size in range(1, ranks + 1) if ranks % size == 0]
     ways = [(size, first) for size in sizes for first in range(0, ranks, size)]
     found = np.inf

@@ -15,12 +15,12 @@ from packlib.work.windows import deal_in_windows, least_times
 
 
 def times(each, dealt):
-    """How long each step takes."""
+    """Return how long each step takes: the work of its slowest rank."""
     return np.array(each)[dealt].sum(axis=2).max(axis=1)
 
 
 def fastest(each, ranks, packs_per_rank):
-    """The least time of all steps together over every deal of these packs."""
+    """Try every way to assign packs to steps and ranks; return the least time of all steps together."""
 
     @cache
     def best(left):

@@ -126,18 +126,20 @@ def test_a_bare_command_and_h_show_the_commands_in_the_order_of_use(program, cap
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-@pytest.mark.parametrize("name", ["packlib", "packbook"])
-def test_shells_complete_commands_and_options(name, shell):
-    def asked(how, **words):
-        variables = os.environ | words | {f"_{name.upper()}_COMPLETE": f"{shell}_{how}"}
-        return subprocess.run([sys.executable, "-m", name], env=variables, capture_output=True, text=True, check=True)
+@pytest.mark.parametrize(("program", "second"), [(cli, "plan"), (packbook.cli, "run")], ids=["packlib", "packbook"])
+def test_shells_complete_commands_and_options(program, second, shell, monkeypatch, capsys):
+    name = program.program.name
 
-    assert f"_{name}_completion" in asked("source").stdout
-    second = {"packlib": "plan", "packbook": "run"}[name]
+    def asked(how, **words):
+        for variable, value in (words | {f"_{name.upper()}_COMPLETE": f"{shell}_{how}"}).items():
+            monkeypatch.setenv(variable, value)
+        assert program.main() == 0
+        return capsys.readouterr().out
+
+    assert f"_{name}_completion" in asked("source")
     for typed, expected in ((f"{name} {second[:2]}", second), (f"{name} {second} --ou", "--out")):
         number = 0 if shell == "fish" else len(typed.split()) - 1
-        words = {"COMP_WORDS": typed, "COMP_CWORD": str(number or typed.split()[-1])}
-        assert expected in asked("complete", **words).stdout
+        assert expected in asked("complete", COMP_WORDS=typed, COMP_CWORD=str(number or typed.split()[-1]))
 
 
 def test_plan_prints_a_sentence_or_json_and_writes_the_plan(tmp_path, capsys):

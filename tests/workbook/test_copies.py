@@ -27,7 +27,7 @@ def files(folder):
 
 
 def work_in(copy):
-    """As a learner does: Jupyter keeps the metadata."""
+    """Change a cell of a copy and save it, as a learner does in Jupyter; return the bytes of the file."""
     notebook = nbformat.read(copy, as_version=4)
     notebook.cells[0].source += "  # mine"
     nbformat.write(notebook, copy)

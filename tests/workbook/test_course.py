@@ -1,14 +1,10 @@
 """README, the page for instructors, the site, the map in 00 and the end of each chapter show one course."""
 
-import ast
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
 
 from packbook.publish.website.building import Sources
 from packbook.run import course, minutes, running
@@ -24,9 +20,6 @@ def text_of(name):
 def test_the_course_has_every_chapter_once_and_two_days():
     assert sorted(ORDER) == sorted(running.notebooks())
     assert list(course.days()) == ["day 1", "day 2", "by need"]
-    numbers = {when: [name[:2] for name in names] for when, names in course.days().items()}
-    assert numbers["day 1"] == ["00", "01", "02", "03", "04", "05", "06"]
-    assert numbers["day 2"] == ["07", "09", "10", "15", "12"]
 
 
 @pytest.mark.parametrize("name", ORDER)
@@ -57,49 +50,6 @@ def test_the_map_and_the_site_have_the_same_order(tmp_path):
         there = [name for name in ORDER if name in some]
         assert re.findall(r"^notebooks/(\w+)$", page, re.M) == there
         assert re.findall(r'class="chapter" href="notebooks/(\w+).html"><img', page) == there
-
-
-BLOCKED = """
-import sys
-
-class Blocked:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {names!r}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-
-sys.meta_path.insert(0, Blocked())
-"""
-PACKAGES = {"train": ("torch", "transformers", "accelerate"), "hub": ("datasets",), "lab": ("jupyterlab", "segno")}
-
-
-def without(extras):
-    """Code that makes the packages of all other extras impossible to import."""
-    names = [name for extra, packages in PACKAGES.items() if extra not in extras for name in packages]
-    return BLOCKED.format(names=(*names, "trl", "sphinx", "pytest"))
-
-
-@pytest.mark.parametrize("chapter", course.chapters(), ids=lambda chapter: chapter.notebook)
-def test_a_chapter_imports_no_more_than_its_extras_bring(chapter):
-    source = ["import sys", "sys.path.insert(0, '.')", without(chapter.extras.split())]
-    for cell in nbformat.read(running.notebooks()[chapter.notebook], as_version=4).cells:
-        if cell.cell_type == "code":
-            lines = [line for line in ast.parse(cell.source).body if isinstance(line, ast.Import | ast.ImportFrom)]
-            source += map(ast.unparse, lines)
-    done = subprocess.run(
-        [sys.executable, "-c", "\n".join(source)], capture_output=True, text=True, cwd=ROOT / "notebooks"
-    )
-    assert done.returncode == 0, done.stderr[-600:]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [one.notebook for one in course.chapters() if not one.extras])
-def test_a_chapter_without_extras_runs_without_torch(name):
-    book = nbformat.read(running.notebooks()[name], as_version=4)
-    book.cells.insert(0, nbformat.v4.new_code_cell(without([])))
-    NotebookClient(
-        book, kernel_name="python3", timeout=300, resources={"metadata": {"path": ROOT / "notebooks"}}
-    ).execute()
-    assert all(cell.execution_count for cell in book.cells if cell.cell_type == "code")
 
 
 def test_minutes_follow_from_words_and_questions(tmp_path, monkeypatch):

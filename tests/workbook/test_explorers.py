@@ -56,7 +56,7 @@ def choose_own(explorer):
 
 @pytest.fixture(autouse=True)
 def small_pictures(monkeypatch):
-    """They are drawn sooner."""
+    """Draw small pictures, which takes less time."""
     monkeypatch.setattr("packbook.explorers.png", partial(png, dpi=40))
 
 

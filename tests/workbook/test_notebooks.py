@@ -192,25 +192,7 @@ def test_stubs_fit_their_checkers(name, notebook, chapter):
                 assert [a.arg for a in function.args.args] == list(inspect.signature(exercise.solution).parameters)
 
 
-def our_imports(source):
-    """The modules of packlib and packbook that a cell imports from, and whether it also imports torch."""
-    nodes = [*ast.walk(ast.parse(source))]
-    ours = [one.module for one in nodes if isinstance(one, ast.ImportFrom)]
-    torch = any(alias.name == "torch" for one in nodes if isinstance(one, ast.Import) for alias in one.names)
-    return [module for module in ours if module.startswith(("packlib", "packbook"))], torch
-
-
-def test_a_notebook_imports_by_three_doors_in_its_first_cell(name, notebook, chapter):
-    """One line for each: packlib or a room of it, packbook, and the chapter; what the door names is there."""
-    head, *others = [cell.source for cell in code(notebook)[1:]]
-    (*library, shared, door), _ = our_imports(head)
-    assert [shared, door] == ["packbook", f"packbook.n{name}"]
-    assert [room.partition(".")[0] for room in library] in (["packlib"], []), "17 needs nothing of the library"
-    assert f"\n{head}".count("\nfrom pack") == len(library) + 2
-    assert head.endswith("\n\nparams = check_parameters(globals())")
-    for later, torch in map(our_imports, others):
-        assert not later or (torch and name == "00_tour"), "the tour loads torch late; others import all first"
-        assert set(later) <= {"packlib", door}
+def test_all_that_the_door_of_a_chapter_names_is_there(chapter):
     assert all(getattr(chapter, one) is not None for one in dir(chapter) if not one.startswith("__"))
 
 

@@ -44,7 +44,7 @@ def cut(lengths, row, rule):
 
 
 def slots_today(lengths, row, today, size):
-    """Slots of one pass, batch by batch; of random batches the mean of many orders."""
+    """Count the slots of one pass, batch by batch; for random batches return the mean over 40 orders."""
     if today == "maximum":
         return len(lengths) * row
     orders = [np.sort(lengths)] if today == "sorted" else [RNG.permutation(lengths) for _ in range(40)]
@@ -55,7 +55,11 @@ def slots_today(lengths, row, today, size):
 
 @pytest.fixture
 def told(request, shell, tmp_path, monkeypatch):
-    """For a case: its lengths in rows of now, its parameters, and what the notebook says about them."""
+    """Run the notebook on the lengths and parameters of a case.
+
+    It gives the lengths after the rule for longer sequences, the parameters, the reasons of the notebook's answers,
+    its texts, and the lengths as they were.
+    """
     lengths, given = CASES[request.param]
     np.savetxt(tmp_path / "own.csv", lengths, "%d")
     monkeypatch.chdir(tmp_path)

@@ -133,7 +133,7 @@ def test_questions_stand_in_a_file_beside_the_lesson(tmp_path, displayed):
 
 @pytest.fixture
 def told(tmp_path):
-    """Questions whose words stand in the notebook, and whose truths the notebook computes; one no data can change."""
+    """Three questions of a chapter: the notebook computes the truths of two, and no data can change the third's."""
     (tmp_path / "questions.toml").write_text(
         '[share]\nunit = "%"\nwhy = "{packs:,} packs."\n'
         '[rule]\nwhy = "Since."\nchoices.most = "It spreads."\nchoices.least = ""\n'

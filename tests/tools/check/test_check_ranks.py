@@ -4,9 +4,10 @@ from functools import partial
 
 import check_cases as cases
 import check_kinds as kinds
+import pytest
 import torch
 import torch.distributed as dist
-from processes import check_on_two_ranks
+from processes import check_on_two_ranks, ranks_that_have
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
@@ -14,6 +15,14 @@ from transformers import DataCollatorWithFlattening
 
 from packlib.distributed import run_ranks
 from packlib.tools.check import check_packing
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ranks_have_models():
+    models = [f"transformers.models.{name}.modeling_{name}" for name in ("llama", "llava", "qwen2_vl")]
+    with ranks_that_have("packlib.distributed.ranks", "packlib.tools.check.checking", *models):
+        yield
+
 
 # What a rank multiplies its mean with, given its share of all labels, and the ranks; whether in parallel; and words
 STEPS = {

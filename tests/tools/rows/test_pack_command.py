@@ -35,13 +35,13 @@ OPTIONS = ["--max-length", "64", "--no-progress", "--out"]
 
 
 def rows_of(name):
-    """The rows of a file, or of all in a folder."""
+    """Read the rows of a file, or of all files of a folder."""
     files = sorted(Path(name).glob("*.parquet")) or [name]
     return [row for file in files for row in pq.read_table(file).to_pylist()]
 
 
 def refused(arguments, says, capsys):
-    """The command refuses in one sentence, and leaves nothing at `no`."""
+    """Assert that the command refuses in one sentence, and leaves nothing at the place `no`."""
     assert cli.main(["pack", *arguments]) == 2
     said = capsys.readouterr().err
     assert says in said and said.count("\n") == 1 and not Path("no").exists()

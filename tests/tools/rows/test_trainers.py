@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from alone_cases import loss_alone
+from processes import ranks_that_have
 from test_readme import EXAMPLES
 from tokenizers import Tokenizer, models
 from torch.nn.functional import cross_entropy
@@ -34,6 +35,13 @@ SMALL = {
     "intermediate_size": 16,
 }
 OFF = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ranks_have_trainers():
+    models = [f"transformers.models.{name}.modeling_{name}" for name in ("bert", "llama")]
+    with ranks_that_have("packlib.distributed.ranks", *models, "trl.trainer.sft_trainer", "datasets"):
+        yield
 
 
 def rows(kind, folder):

@@ -54,7 +54,10 @@ def started(code, *arguments):
 
 
 def one_after_the_other(first, second):
-    """The second starts while the first writes, waits for it, and goes on when it has ended; what each says."""
+    """Start a second packing while the first writes; return its exit code, its output and its errors.
+
+    It waits until the first has ended, and then goes on.
+    """
     holding = started(HELD, *first)
     while not Path("writing").exists():
         assert holding.poll() is None, holding.communicate()
