@@ -62,7 +62,11 @@ def loss_questions(checked: CheckedBatch, weighing: Weighing, leaks: bool) -> It
         evidence = "The loss has no gradient with respect to the scores that the model returns."
         findings = [Finding(question, INCONCLUSIVE, evidence) for question in ("targets at borders", "labels")]
     yield from findings
-    spoiled = any(finding.verdict == FAILED for finding in findings)
+    spoiled = ""
+    if any(finding.verdict == FAILED for finding in findings):
+        spoiled = "other slots are asked than there are labels for"
+    elif _has_other_tokens(weighing):
+        spoiled = "sequences have other tokens in the batch than alone: see tokens"
     of_heads = [further_heads(weighing)] if loss.further else []
     yield from of_heads
     yield _mean(weighing, spoiled, leaks, any(finding.verdict == FAILED for finding in of_heads))
@@ -349,11 +353,22 @@ def _parameter_distance(weighing: Weighing) -> float:
     return float((packed_gradient - sum_of_unpacked).norm() / packed_gradient.norm().clamp(min=1e-300))
 
 
-def _mean(weighing: Weighing, spoiled: bool, leaks: bool, spoiled_heads: bool) -> Finding:
+def _has_other_tokens(weighing: Weighing) -> bool:
+    """Return whether a sequence has other tokens in the batch than alone, as where rows are cut."""
+    loss = weighing.whole.loss
+    for unit, unpacked_loss in weighing.whole.unpacked_losses.items():
+        pieces = [piece for piece in loss.pieces if weighing.checked.unit_of[piece.sequence] == unit]
+        packed_keys = np.concatenate([loss.key[:0], *(loss.key[piece.slots] for piece in pieces)])
+        if set(packed_keys.tolist()) != set(unpacked_loss.key[unpacked_loss.key >= 0].tolist()):
+            return True
+    return False
+
+
+def _mean(weighing: Weighing, spoiled: str, leaks: bool, spoiled_heads: bool) -> Finding:
     """Answer which mean of its tokens, or sequences, the loss is, and whether it is the wanted one.
 
     Args:
-        spoiled: whether targets or labels are wrong, which changes gradients too.
+        spoiled: why gradients are not those of sequences alone, as where labels are wrong; empty if nothing is.
         leaks: whether sequences see others.
         spoiled_heads: whether targets of further heads are wrong.
     """
@@ -399,7 +414,7 @@ def _rules_that_fit(weighing: Weighing, fitting: list[str]) -> str:
 
 
 def _no_right_mean(
-    weighing: Weighing, evidence: str, fitting: list[str], deviation: float, spoiled: bool, clean: bool
+    weighing: Weighing, evidence: str, fitting: list[str], deviation: float, spoiled: str, clean: bool
 ) -> Finding:
     """Answer where no rule fits what sequences weigh, or only the rule of a fault.
 
@@ -412,7 +427,7 @@ def _no_right_mean(
     if not clean and not (weighing.by_gradient and certain):
         return Finding("mean", INCONCLUSIVE, f"{evidence}; the outputs of sequences differ too.")
     if spoiled and not fitting:
-        return Finding("mean", INCONCLUSIVE, f"{evidence}; other slots are asked than there are labels for.")
+        return Finding("mean", INCONCLUSIVE, f"{evidence}; {spoiled}.")
     if fitting:
         name = fitting[0]
         cause = name if name in ("pack mean", "slot mean") else "scaled"
