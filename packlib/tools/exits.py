@@ -13,7 +13,7 @@ from typing import Any
 from weakref import WeakSet
 
 import click
-from click.shell_completion import shell_complete
+from click.shell_completion import CompletionItem, FishComplete, add_completion_class, shell_complete
 
 from packlib.arguments import one_line
 from packlib.files import named
@@ -186,6 +186,20 @@ class Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete commands and options, a command with its whole first sentence, which click cuts at 45 letters."""
+        items = super().shell_complete(ctx, incomplete)
+        for item in items:
+            if item.value in self.commands:
+                item.help = self.commands[item.value].get_short_help_str(limit=120)
+        return items
+
+
+class _Fish(FishComplete):
+    """Completes in fish: click's script would end a description at its first comma."""
+
+    source_template = FishComplete.source_template.replace('split ","', 'split --max 1 ","')
+
 
 def call(program: click.Group, arguments: Sequence[str] | None = None) -> int:
     """Run a command line, by default what this process was given; return an exit code as `exit_code` does.
@@ -196,6 +210,7 @@ def call(program: click.Group, arguments: Sequence[str] | None = None) -> int:
     name = program.name or "packlib"
     asked = f"_{name.upper()}_COMPLETE"
     if asked in os.environ:
+        add_completion_class(_Fish)
         return shell_complete(program, {}, name, asked, os.environ[asked])
     return exit_code(lambda: _call(program, name, given or ["--help"]), name)
 

@@ -1,6 +1,7 @@
 """A shell completes what a command takes: commands, options, choices, data sets and files."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from packlib.lengths import available
 from packlib.packing import METHODS
-from packlib.tools.cli import main
+from packlib.tools.cli import main, program
 from packlib.training.adjustment import HOWS
 
 DATA_SETS = [name for name in available() if name.startswith("w")]
@@ -73,3 +74,16 @@ def test_bash_itself_completes_with_the_script(words, completed):
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(["bash", "-c", asked], env={**os.environ, "PATH": path}, capture_output=True, text=True)
     assert (done.returncode, done.stdout.split(), done.stderr) == (0, completed, "")
+
+
+@pytest.mark.skipif(not shutil.which("fish"), reason="fish is not installed")
+def test_fish_itself_shows_descriptions_whole():
+    """Descriptions with commas: the two commands that begin with "p" have some."""
+    asked = """_PACKLIB_COMPLETE=fish_source packlib | source
+        complete --do-complete "packlib p" """
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(["fish", "-c", asked], env={**os.environ, "PATH": path}, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    shown = dict(line.split("\t") for line in done.stdout.splitlines())
+    assert shown == {name: f"{program.commands[name].help.splitlines()[0]}" for name in ("plan", "pack")}
+    assert any("," in description for description in shown.values())
