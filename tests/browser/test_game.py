@@ -1,5 +1,6 @@
 """The game's search and its undo, in a page that holds nothing else: no site is built for them."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,24 @@ def test_undo_gives_back_the_packs_as_they_were(game):
         assert shown() == expected
     assert game.locator(".pg-table .pg-tile").count() == 4
     assert game.get_by_role("button", name="Undo").is_disabled()
+
+
+def luminance(color):
+    """The relative luminance of a color such as "rgb(0, 114, 178)", as WCAG defines it."""
+    parts = [int(part) / 255 for part in re.findall(r"\d+", color)[:3]]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def contrast(one, other):
+    low, high = sorted([luminance(one), luminance(other)])
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_the_chosen_tile_stands_out_on_dark_pages_and_on_light_ones(game):
+    look = "tile => (style => [style.backgroundColor, style.color, style.outlineColor])(getComputedStyle(tile))"
+    fill, letters, edge = game.locator(".pg-tile[aria-pressed=true]").evaluate(look)
+    others, _, _ = game.locator(".pg-tile[aria-pressed=false]").first.evaluate(look)
+    assert contrast(fill, letters) >= 7 and contrast(fill, others) >= 3
+    assert contrast(fill, "rgb(20, 24, 30)") >= 3, "a dark page"
+    assert contrast(edge, "rgb(255, 255, 255)") >= 3, "a light page"

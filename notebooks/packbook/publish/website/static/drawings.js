@@ -43,7 +43,7 @@ const Drawings = (() => {
     const letter = LETTER[name] ?? 7.8;
     return text.split("\n").flatMap((line) => {
       const lines = [""];
-      for (const word of line.split(" ")) {
+      for (const word of line.split(/ (?!%)/)) {
         const longer = lines.at(-1) ? `${lines.at(-1)} ${word}` : word;
         if (lines.at(-1) && longer.length * letter > width) lines.push(word);
         else lines[lines.length - 1] = longer;
@@ -332,7 +332,8 @@ const Drawings = (() => {
             bar(begin, begin + share, row, parts[at] % 2 ? "second" : "first", 0.66);
             const letter = LETTERS[at];
             const room = right(share) - right(0);
-            const name = share > 5 && room > 26 ? `${letter} ${fixed(share, 0)}` : share > 2.5 && room > 12 ? letter : "";
+            const names = [[5, `${letter} ${fixed(share, 0)}`], [2.5, letter]]; // each with the least share that it stands for
+            const name = names.find(([least, one]) => share > least && room > 7.8 * one.length + 8)?.[1];
             if (name) text(begin + share / 2, row, name, { class: parts[at] % 2 ? "on-second" : "on-first" });
             begin += share;
           });

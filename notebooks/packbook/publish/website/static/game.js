@@ -70,7 +70,7 @@ const PackingGame = (() => {
   .pack-game .pg-tile { touch-action: none; cursor: grab; transition: height .3s; }
   .pack-game .pg-table .pg-tile { border-radius: 3px; }
   .pack-game .pg-tile small { display: block; line-height: 1; }
-  .pack-game .pg-tile[aria-pressed=true] { background: #222; outline: 3px solid #0072B2; outline-offset: -3px; }
+  .pack-game .pg-tile[aria-pressed=true] { background: #fff; color: #222; outline: 3px solid #0072B2; outline-offset: -3px; }
   .pack-game .pg-ghost { position: fixed; z-index: 9; pointer-events: none; opacity: .85; }
   .pack-game .pg-rule li { display: grid; grid-template-columns: minmax(0, 1fr) 4.5em; gap: .5em; align-items: center; }
   .pack-game .pg-rule .pg-slots, .pack-game .pg-end .pg-slots { height: 1.6em; }
