@@ -92,3 +92,10 @@ def test_the_chosen_tile_stands_out_on_dark_pages_and_on_light_ones(game):
     assert contrast(fill, letters) >= 7 and contrast(fill, others) >= 3
     assert contrast(fill, "rgb(20, 24, 30)") >= 3, "a dark page"
     assert contrast(edge, "rgb(255, 255, 255)") >= 3, "a light page"
+
+
+def test_the_rules_half_of_the_stage_says_what_comes_until_it_has_a_pack(game):
+    hint = game.locator(".pg-rule").get_by_text("It places a sequence with each of yours.")
+    assert hint.count() == 1 and hint.is_visible()
+    game.keyboard.press("0")
+    assert hint.count() == 0 and game.locator(".pg-rule li").count() == 1

@@ -306,7 +306,7 @@ const PackingGame = (() => {
         make("div", {}, make("h3", {}, `You: ${plural(packs.length, "pack")}`), make("div", { className: "pg-line" }, desk),
           make("ol", { "aria-label": "Packs" }, ...rows), make("div", { className: "pg-line" }, open, empty)),
         make("div", { className: "pg-rule" }, make("h3", {}, `SPFHP so far: ${plural(theirs.length, "pack")}`),
-          make("ol", { "aria-label": "Packs of SPFHP" }, ...theirs)),
+          theirs.length ? make("ol", { "aria-label": "Packs of SPFHP" }, ...theirs) : make("p", {}, "It places a sequence with each of yours.")),
       );
       const name = (button) => button.getAttribute("aria-label"); // the focus stays on the table, or where it was
       const alike = (button) => name(button) === name(held);
