@@ -26,7 +26,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
-from matplotlib.ticker import LogFormatter
+from matplotlib.ticker import LogFormatter, ScalarFormatter
 from PIL import Image
 from scipy.optimize import isotonic_regression
 
@@ -151,11 +151,26 @@ def _show_dollars(fig: Figure) -> None:
         text.set_parse_math(False)
 
 
+class _ThousandsSetOff(ScalarFormatter):
+    """Writes the numbers at an axis as matplotlib does, with commas before their thousands."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return re.sub(r"(?<![.\d])\d{4,}", lambda digits: f"{int(digits[0]):,}", super().__call__(x, pos))
+
+
+def _set_off_thousands(fig: Figure) -> None:
+    """Put commas into the numbers of axes that have the formatter of matplotlib; others keep theirs."""
+    for axis in (axis for ax in fig.axes for axis in (ax.xaxis, ax.yaxis)):
+        if type(axis.get_major_formatter()) is ScalarFormatter:
+            axis.set_major_formatter(_ThousandsSetOff())
+
+
 def _fix_layout(fig: Figure) -> None:
     """Lay the figure out once, so that it looks the same each time it is written.
 
     Its title begins at the left edge of the page, whether it has one picture or several.
     """
+    _set_off_thousands(fig)
     _show_dollars(fig)
     if fig._suptitle:
         fig._suptitle.set(x=_EDGE, horizontalalignment="left")

@@ -199,6 +199,16 @@ def test_it_runs_with_other_parameters(name, which, tmp_path, monkeypatch, shell
 
 
 @styled()
+def test_axes_set_off_thousands_and_keep_what_else_they_say():
+    fig, axes = new_figure(columns=2)
+    axes[0].plot([-5000, 4000], [0, 0.5])
+    axes[1].plot([0, 90_000], [1, 2])
+    axes[1].xaxis.set_major_formatter("{x:.0f} s")
+    texts = re.findall(r"<!-- (.*?) -->", svg(fig, "two lines"))
+    assert {"−4,000", "2,000", "0.2", "20000 s"} <= set(texts)
+
+
+@styled()
 def test_the_color_of_the_smallest_mark_is_kept():
     """Among the many colors of a map, a mark of a few pixels keeps its own, to four of 255 steps."""
     fig, ax = new_figure()

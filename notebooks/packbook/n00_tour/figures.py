@@ -125,7 +125,9 @@ def draw_right(rows: Sequence[Mapping[str, Any]]) -> tuple[Figure, str]:
     right = {way: [100 * share for share in _of_seeds(rows, way, "right")] for way in ways}
     fig, ax = new_figure()
     for at, way in enumerate(ways):
-        ax.plot(right[way], [at] * len(right[way]), "o" if way in MASKED else "X", color=INK, markersize=11, alpha=0.6)
+        color = series("packed")["color"] if way == "packed" else INK
+        marker = "o" if way in MASKED else "X"
+        ax.plot(right[way], [at] * len(right[way]), marker, color=color, markersize=11, alpha=0.6)
     _name_ways(ax, ways)
     ax.set_xlim(0, 104)
     ax.set_xlabel("hidden words that are right, %; a mark for each of three seeds", fontsize=13)
