@@ -578,7 +578,8 @@ def _memory(findings: Findings) -> str:
         return f" {fits[0].upper()}{fits[1:]} into {batch}."
     rows = update.after.micro_batch if update else 1
     verb = "takes" if rows == 1 else "take"
-    sentence = f" {plural(rows, 'pack')} {verb} about {gigabytes(memory.total)} {_of_the_room(fit)}"
+    usable, of_room = _usable(fit)
+    sentence = f" {plural(rows, 'pack')} {verb} about {gigabytes(memory.total)} of the usable {usable} {of_room}"
     if fit.recompute:
         sentence += " with each layer computed twice"
     if fit.shards > 1:
@@ -588,8 +589,9 @@ def _memory(findings: Findings) -> str:
     return sentence + _one_device(findings)
 
 
-def _of_the_room(fit: Fit) -> str:
-    return f"of the usable {gigabytes(USABLE * fit.room)} ({USABLE:.0%} of {gigabytes(fit.room)})".replace("%", " %")
+def _usable(fit: Fit) -> tuple[str, str]:
+    """Return the memory that is counted on, and which share of a device's memory it is."""
+    return gigabytes(USABLE * fit.room), f"({100 * USABLE:.0f} % of {gigabytes(fit.room)})"
 
 
 def _one_device(findings: Findings) -> str:
@@ -602,9 +604,9 @@ def _one_device(findings: Findings) -> str:
     on_each = "" if findings.devices == 1 else " on each"
     return (
         f" {devices} not enough: weights, gradients and moments take {gigabytes(memory.states)}{on_each}, and one pack "
-        f"takes {gigabytes(memory.activations)} more. Without more devices, train adapters (LoRA), whose frozen "
-        f"weights take {gigabytes(2 * shape.parameters)} in 16 bits, or keep gradients and moments in main memory "
-        "(offloading)."
+        f"takes {gigabytes(memory.activations)} more even with each layer computed twice. Without more devices, train "
+        f"adapters (LoRA), whose frozen weights take {gigabytes(2 * shape.parameters)} in 16 bits, or keep gradients "
+        "and moments in main memory (offloading)."
     )
 
 
@@ -619,12 +621,13 @@ def _no_pack_fits(findings: Findings) -> Decision:
             f"{batch.sequences_per_update:,.1f} sequences, {signed(findings.update.off)} against today."
         )
     one_pack = shape.memory(1, findings.row_length, shards=MOST_DEVICES, recompute=True)
+    usable, of_room = _usable(fit)
     return Decision(
         "Packs per update",
         "Not even one pack fits",
         f"Even if {MOST_DEVICES:,} devices share weights, gradients and moments, and each layer is computed twice, one "
-        f"pack of {findings.row_length:,} tokens takes about {gigabytes(one_pack.total)} {_of_the_room(fit)}: several "
-        f"devices have to share a row.{packs}",
+        f"pack of {findings.row_length:,} tokens takes about {gigabytes(one_pack.total)}, and {usable} are usable "
+        f"{of_room}: several devices have to share a row.{packs}",
         f"Shorter rows: one of at most {fit.longest:,} tokens fits, if enough devices share weights, gradients and "
         "moments (FSDP).",
     )

@@ -436,7 +436,7 @@ def test_the_memory_bounds_the_micro_batch_and_is_said():
         assert (none.shape.memory(1, tokens, shards=10**9, recompute=True).total <= 0.9 * 80e9) == fits
     divided = none.shape.memory(1, 131_072, shards=1 << 16, recompute=True).total / 1e9
     assert f"one pack of 131,072 tokens takes about {divided:.1f} GB" in about(none, "Packs per update").reason
-    assert "of the usable 72.0 GB (90 % of 80.0 GB)" in about(none, "Packs per update").reason
+    assert f"{divided:.1f} GB, and 72.0 GB are usable (90 % of 80.0 GB)" in about(none, "Packs per update").reason
     shared = advise(CHATS, 4096, model="7B", memory="80GB", **update)
     assert "of the usable 72.0 GB (90 % of 80.0 GB)" in about(shared, "Packs per update").reason
     said = about(shared, "Packs per update")
@@ -445,6 +445,8 @@ def test_the_memory_bounds_the_micro_batch_and_is_said():
     assert said.choice.endswith("packs on 2 devices, since one does not hold the model")
     states = 18 * shared.shape.parameters / 1e9
     assert f"One device is not enough: weights, gradients and moments take {states:.1f} GB" in said.reason
+    one_pack = shared.shape.memory(1, shared.row_length, recompute=True).activations / 1e9
+    assert f"one pack takes {one_pack:.1f} GB more even with each layer computed twice." in said.reason
     assert "adapters (LoRA)" in said.reason and "offloading" in said.reason
     unknown = advise(CHATS, 4096, model="7B", memory="80GB")
     assert "One device is not enough" in repr(unknown) and "since one does not hold the model" in repr(unknown)
