@@ -121,9 +121,7 @@ def today_in_words(today: Today, tokens: int) -> str:
     """Describe what today's slots are made of."""
     full = percent(tokens / today.slots)
     if today.habit == "packed":
-        return (
-            f"Today's rows are packs already, filled in the order of the data, and {full} of their slots hold tokens."
-        )
+        return f"Today's rows are packs already, filled in random order, and {full} of their slots hold tokens."
     if today.habit == "maximum":
         return f"Today each sequence takes a row of full length, and {full} of the slots hold tokens."
     size = min(today.batch_size, today.rows)

@@ -90,7 +90,7 @@ def advise(
             sequences, for a flash kernel, or a "dense" mask of all pairs. By default bounds, if they save over 5 % of
             the layers' work, each form in rows of its own best length.
         thorough: pack by the method "optimal", which can take minutes, and not by "auto", as `plan` does.
-        seed: of the order of the data, where `today` is "packed".
+        seed: of the random order in which packs are filled, where `today` is "packed".
         progress: is told in words what is being done.
         masks: which columns of the rows are masks of the loss, as in `pack_dataset`.
         tokenizer: a tokenizer of transformers that makes tokens of the column `messages` or `text`, as in

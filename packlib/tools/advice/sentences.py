@@ -8,6 +8,7 @@ from packlib.lengths import LengthHistogram
 from packlib.lengths.overlong import CUT_RULES, CutRule
 from packlib.tools.advice.depths import quick_plan
 from packlib.tools.advice.findings import Findings, Lost
+from packlib.tools.advice.memory import MOST_DEVICES, USABLE, Fit
 from packlib.tools.advice.micro_batch import EVIDENCE, MATTERS, PackedUpdate
 from packlib.tools.advice.row_lengths import (
     FORMS,
@@ -577,7 +578,8 @@ def _memory(findings: Findings) -> str:
         return f" {fits[0].upper()}{fits[1:]} into {batch}."
     rows = update.after.micro_batch if update else 1
     verb = "takes" if rows == 1 else "take"
-    sentence = f" {plural(rows, 'pack')} {verb} about {gigabytes(memory.total)} of {gigabytes(fit.room)}"
+    usable, of_room = _usable(fit)
+    sentence = f" {plural(rows, 'pack')} {verb} about {gigabytes(memory.total)} of the usable {usable} {of_room}"
     if fit.recompute:
         sentence += " with each layer computed twice"
     if fit.shards > 1:
@@ -585,6 +587,11 @@ def _memory(findings: Findings) -> str:
         sentence += f" weights, gradients and moments shared by {fit.shards:,} devices (FSDP)"
     sentence += f", and at most {plural(fit.rows, 'pack')} {'fits' if fit.rows == 1 else 'fit'}."
     return sentence + _one_device(findings)
+
+
+def _usable(fit: Fit) -> tuple[str, str]:
+    """Return the memory that is counted on, and which share of a device's memory it is."""
+    return gigabytes(USABLE * fit.room), f"({100 * USABLE:.0f} % of {gigabytes(fit.room)})"
 
 
 def _one_device(findings: Findings) -> str:
@@ -597,15 +604,15 @@ def _one_device(findings: Findings) -> str:
     on_each = "" if findings.devices == 1 else " on each"
     return (
         f" {devices} not enough: weights, gradients and moments take {gigabytes(memory.states)}{on_each}, and one pack "
-        f"takes {gigabytes(memory.activations)} more. Without more devices, train adapters (LoRA), whose frozen "
-        f"weights take {gigabytes(2 * shape.parameters)} in 16 bits, or keep gradients and moments in main memory "
-        "(offloading)."
+        f"takes {gigabytes(memory.activations)} more even with each layer computed twice. Without more devices, train "
+        f"adapters (LoRA), whose frozen weights take {gigabytes(2 * shape.parameters)} in 16 bits, or keep gradients "
+        "and moments in main memory (offloading)."
     )
 
 
 def _no_pack_fits(findings: Findings) -> Decision:
-    fit, memory = findings.fit, findings.memory
-    assert fit is not None and memory is not None
+    fit, shape = findings.fit, findings.shape
+    assert fit is not None and shape is not None
     packs = ""
     if findings.update:
         batch = findings.update.after
@@ -613,14 +620,14 @@ def _no_pack_fits(findings: Findings) -> Decision:
             f" Then {batch.micro_batch:,} × {batch.gradient_accumulation_steps:,} packs have "
             f"{batch.sequences_per_update:,.1f} sequences, {signed(findings.update.off)} against today."
         )
-    one_pack = (
-        findings.shape.memory(1, findings.row_length, shards=fit.shards, recompute=True) if findings.shape else memory
-    )
+    one_pack = shape.memory(1, findings.row_length, shards=MOST_DEVICES, recompute=True)
+    usable, of_room = _usable(fit)
     return Decision(
         "Packs per update",
         "Not even one pack fits",
-        f"One pack of {findings.row_length:,} tokens takes about {gigabytes(one_pack.total)} of {gigabytes(fit.room)} "
-        f"even with each layer computed twice, so several devices have to share a row.{packs}",
+        f"Even if {MOST_DEVICES:,} devices share weights, gradients and moments, and each layer is computed twice, one "
+        f"pack of {findings.row_length:,} tokens takes about {gigabytes(one_pack.total)}, and {usable} are usable "
+        f"{of_room}: several devices have to share a row.{packs}",
         f"Shorter rows: one of at most {fit.longest:,} tokens fits, if enough devices share weights, gradients and "
         "moments (FSDP).",
     )
@@ -641,6 +648,9 @@ def _other_update(findings: Findings, update: PackedUpdate) -> str:
         return "There is no other."
     tokens = int(update.before.sequences_per_update / update.after.replicas * findings.histogram.mean_length)
     if tokens < (most := longest(findings.histogram)):
+        if findings.chosen.overlong:
+            cost = "split sequences into more pieces" if findings.overlong == "split" else "lose more tokens"
+            return f"There is none: shorter rows for that would {cost}."
         return f"There is none: shorter rows for that would cut sequences, which have up to {most:,} tokens."
     return f"Shorter rows: one of {tokens:,} tokens holds about the same number of sequences as an update today."
 
@@ -781,6 +791,6 @@ def about_data(whole: LengthHistogram) -> str:
 
 
 WHAT_IS_COUNTED = (
-    "Packs, slots and tokens are counted. Memory is an estimate, and so is what random batches take on average. Fewer "
-    "slots save time only if the device, and not data loading, is the bottleneck."
+    "Packs, slots and tokens are counted. Memory is an estimate, and so are the slots of batches and packs that are "
+    "made in random order. Fewer slots save time only if the device, and not data loading, is the bottleneck."
 )

@@ -17,7 +17,7 @@ TODAY: dict[Habit, str] = {  # and how a sentence names each
     "maximum": "batches padded to the row length",
     "buckets": f"batches from {BUCKETS} ranges of lengths, {_PADDED}",
     "megabatches": f"batches sorted within windows of {WINDOW}, {_PADDED}",
-    "packed": "packs filled in the order of the data",
+    "packed": "packs filled in random order",  # since a histogram has no order
 }
 BESIDE: tuple[Habit, ...] = ("random", "sorted", "maximum")  # what the habit of today is compared with
 
@@ -87,7 +87,7 @@ def batches_today(
         histogram: the lengths, for rows as they are now.
         batch_size: rows in a forward pass.
         today: a habit of `padding_waste`, such as "random" or "sorted" batches padded to their longest, or "maximum",
-            rows of one length; or "packed" in the order of the data by `next_fit`.
+            rows of one length; or "packed" in random order by `next_fit`.
         max_sequences_per_pack: the most sequences that a pack holds, where they are packed; None for no limit.
         seed: of the order, where they are packed.
 

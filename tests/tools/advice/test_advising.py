@@ -92,6 +92,12 @@ def test_today_may_be_packed_already():
     assert found.update.before.sequences_per_update == pytest.approx(32 * made.packing_factor)
 
 
+def test_packs_of_today_are_filled_in_a_random_order_since_lengths_have_none():
+    ascending = advise(np.sort(CHATS), 4096, today="packed", overlong="truncate")
+    assert ascending.today.slots == advise(CHATS, 4096, today="packed", overlong="truncate").today.slots
+    assert "For one pass, packs filled in random order take" in about(ascending, "Your batches").reason
+
+
 EDGES = {  # lengths, maximum, and whether there is something to gain
     "one sequence": ([5], 512, False),
     "all of length 1": ([1] * 700, 512, False),
@@ -329,6 +335,10 @@ def test_no_shorter_rows_are_named_that_would_cut_sequences():
         "There is none: shorter rows for that would cut sequences, which have up to 1,900 tokens."
     )
     assert about(short, "Packs per update").runner_up.startswith("Shorter rows: one of 80 tokens holds about")
+    lengths, update = [40] * 2000 + [9000] * 300, dict(model="7B", memory="24GB", ranks=8, batch_size=2)
+    for rule, cost in (("split", "split sequences into more pieces"), ("truncate", "lose more tokens")):
+        cut = advise(lengths, 2048, overlong=rule, keep_max_length=True, **update)
+        assert about(cut, "Packs per update").runner_up == f"There is none: shorter rows for that would {cost}."
 
 
 def test_rows_are_the_shortest_within_two_percent_by_work_in_the_form_of_the_model():
@@ -424,13 +434,19 @@ def test_the_memory_bounds_the_micro_batch_and_is_said():
     ).runner_up and "several share a row" in page(none)
     for tokens, fits in ((longest, True), (longest + 8, False)):
         assert (none.shape.memory(1, tokens, shards=10**9, recompute=True).total <= 0.9 * 80e9) == fits
+    divided = none.shape.memory(1, 131_072, shards=1 << 16, recompute=True).total / 1e9
+    assert f"one pack of 131,072 tokens takes about {divided:.1f} GB" in about(none, "Packs per update").reason
+    assert f"{divided:.1f} GB, and 72.0 GB are usable (90 % of 80.0 GB)" in about(none, "Packs per update").reason
     shared = advise(CHATS, 4096, model="7B", memory="80GB", **update)
+    assert "of the usable 72.0 GB (90 % of 80.0 GB)" in about(shared, "Packs per update").reason
     said = about(shared, "Packs per update")
     assert shared.update.after.replicas == 2 and "shared by 2 devices" in said.reason
     assert shared.shape.memory(1, shared.row_length, recompute=True).total > 0.9 * 80e9
     assert said.choice.endswith("packs on 2 devices, since one does not hold the model")
     states = 18 * shared.shape.parameters / 1e9
     assert f"One device is not enough: weights, gradients and moments take {states:.1f} GB" in said.reason
+    one_pack = shared.shape.memory(1, shared.row_length, recompute=True).activations / 1e9
+    assert f"one pack takes {one_pack:.1f} GB more even with each layer computed twice." in said.reason
     assert "adapters (LoRA)" in said.reason and "offloading" in said.reason
     unknown = advise(CHATS, 4096, model="7B", memory="80GB")
     assert "One device is not enough" in repr(unknown) and "since one does not hold the model" in repr(unknown)
