@@ -69,7 +69,10 @@ class FlatBatch:
         return self.sequence_of_token >= len(self.lengths) - self.padding_sequences
 
     def next_tokens(self) -> Tensor:
-        """Make the labels of a causal model, which shifts them itself; nothing predicts a sequence's first token."""
+        """Make the labels of a causal model, not shifted: the model shifts them itself.
+
+        A label is the token at its own place, or -100 for the first of each sequence, since nothing predicts it.
+        """
         labels = self.input_ids if self.labels is None else self.labels
         return labels.masked_fill((self.position_ids == 0) | self.is_padding, IGNORED)
 

@@ -275,7 +275,7 @@ class Handover:
         return {name: value for name, value in arguments.items() if self.takes(name)}
 
     def check_lengths(self, slots: int, shortest: int, longest: int) -> None:
-        """Refuse sequences of these lengths, in so many slots, where the model would not place all as if alone."""
+        """Refuse sequences of these lengths, in so many slots, if the model would give one other positions than alone."""
         positions = getattr(self.config, "max_position_embeddings", None) or 0
         space = positions - self.first_position if positions > 0 else math.inf
         if slots > space:
@@ -307,13 +307,13 @@ class Handover:
     def masks(self, input_ids: Tensor, within: Callable[..., Tensor]) -> Tensor | dict[str, Tensor]:
         """Make the masks that transformers has for this model's kinds of layers, within sequences.
 
-        Each model says which rule each of its layers follows: causal or not, a window, a chunk. transformers hands us
-        the rule where it asks for a mask, and ours is added: the same sequence.
+        Each model says which rule each of its layers follows: causal or not, a window, a chunk. Where transformers
+        would make a mask, it hands us the rule. We add our own: both tokens are of the same sequence.
 
         Args:
             input_ids: shape (B, T).
-            within: makes a mask as `additive_mask` does, of whether it is causal, the precision, and what else must
-                hold.
+            within: a function that makes a mask as `additive_mask` does, from three arguments: whether it is causal,
+                the precision, and a further rule or None.
         """
         if _RULE not in AttentionMaskInterface._global_mapping:
             AttentionMaskInterface.register(_RULE, lambda *, mask_function, **_: mask_function)

@@ -104,7 +104,7 @@ def _only_row(file: Any) -> dict[str, Any]:
 
 
 def _checksum(kind: str, columns: Mapping) -> bytes:
-    """Return the checksum of the kind, and of the name, type and numbers of each array."""
+    """Compute one checksum over the kind and each array's name, type, length and numbers."""
     digest = hashlib.sha256(kind.encode())
     for name, column in columns.items():
         values = column.flatten()

@@ -161,7 +161,7 @@ class _LengthsLeft:
         return filling or (longest,)
 
     def pair(self, space: int, beside: tuple[int, ...] = ()) -> tuple[int, ...]:
-        """Find the two that fill a space, with the longest one that can be in such a pair.
+        """Find two sequences that fill a space exactly, the pair with the longest one.
 
         Args:
             beside: lengths that are taken together with the two, so that enough must be left for all.

@@ -21,11 +21,18 @@ def number_of_packs(strategies: list[EqualPacks]) -> int:
 
 @dataclass
 class OpenPacks:
-    """Groups of equal packs, by the space that is left in them, newest last."""
+    """Packs while they are filled, as groups of equal packs.
+
+    Attributes:
+        limit: the depth limit; infinity for none.
+        groups: for each space that is left in a pack, the groups of open packs with this space, newest last.
+        spaces: the keys of `groups`, ascending.
+        closed: the packs that take no more sequences.
+    """
 
     limit: float
     groups: dict[int, list[EqualPacks]] = field(default_factory=dict)
-    spaces: list[int] = field(default_factory=list)  # the keys, ascending
+    spaces: list[int] = field(default_factory=list)
     closed: list[EqualPacks] = field(default_factory=list)
 
     def put(self, space: int, lengths: tuple[int, ...], count: int) -> None:
@@ -57,7 +64,7 @@ class OpenPacks:
         return self.spaces[at] if at < len(self.spaces) else 0
 
     def still_open(self) -> list[tuple[int, EqualPacks]]:
-        """List the groups that have a sequence and take more, each with its space."""
+        """List the open groups, each with its space; empty packs, with which `spread_evenly` begins, are left out."""
         return [(space, group) for space, stack in self.groups.items() for group in stack if group[0]]
 
     def equal_packs(self) -> list[EqualPacks]:
@@ -71,11 +78,11 @@ def from_long_to_short(histogram: LengthHistogram) -> Iterator[tuple[int, int]]:
 
 
 def spfhp(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -> list[EqualPacks]:
-    """Pack shortest-pack-first: each sequence goes into the pack with the most space left, which is the emptiest.
+    """Pack shortest-pack-first: each sequence goes into the emptiest pack, the one with the most space left.
 
-    For each length there is one scan of the packs, from the most space to the least. A pack that takes a sequence has
-    less space afterwards, so the same scan may reach it again and put in one more. The sequences that find no pack in
-    the scan open packs of one sequence each.
+    For each length there is one scan of the packs, from the most space to the least. Each pack that it reaches takes
+    one sequence of this length. The pack then has less space, so the same scan may reach it again and put in one more.
+    Sequences that find no pack in the scan open packs of one sequence each.
     """
     packs = OpenPacks(max_sequences_per_pack or float("inf"))
     for length, sequences in from_long_to_short(histogram):
@@ -96,7 +103,7 @@ def spread_evenly(
 
 
 def _into_the_emptiest(packs: OpenPacks, length: int, sequences: int, max_length: int) -> None:
-    """Put sequences of a length into the packs with the most space, one each, the rest into new packs."""
+    """Scan the packs from the most space to the least, one sequence for each; the rest open a new pack each."""
     space = packs.largest(max_length)
     while sequences and space >= length:
         lengths, count = packs.take(space)

@@ -39,14 +39,15 @@ Method = MethodName | Literal["auto", "bfd"]
 
 NEAR = 0.001  # of the proven minimum: a plan so near to it is good enough for "auto"
 _STEPS = 10**9  # of "auto", its fast methods included: some two seconds
-_OF_ROUNDED = 0.5  # of these steps, those of its search of rounded lengths: for the fast methods, and little more
+_OF_ROUNDED = 0.5  # the part of `_STEPS` for a search of rounded lengths: its fast methods take most of that
 
 
 class PackingMethod(Protocol):
     """Type of a method: from a histogram, a depth limit and the method's options to strategies.
 
-    `max_sequences_per_pack` is None for no limit, where that is the method's default. A method may also return
-    `(strategies, proof)`, as `optimal` does: the `proof` of the plan, or None for the sums that prove most.
+    `max_sequences_per_pack` is None for no limit, where that is the method's default. A method that proves a lower
+    bound itself returns `(strategies, proof)`, as `optimal` does. Without a proof, or with None, the plan gets the
+    strongest bound that sums of tokens or sequences prove (`proofs.py`).
     """
 
     def __call__(
@@ -151,6 +152,7 @@ def plan(
     else:
         name = asked
     takes = inspect.signature(METHODS[name]).parameters
+    # the first two are the histogram and the depth limit; packlib alone sets steps and known
     allowed = [option for option in list(takes)[2:] if option not in ("on_interrupt", "steps", "known")]
     for option in options:
         if option not in allowed:
@@ -180,18 +182,18 @@ def auto_plans(
     plans = fast_plans(histogram, limit, filled)
     lower_bound = plans[0].lower_bound
     if not is_near(plans[-1].num_packs, lower_bound):
-        few = rounded_up(histogram) if exact_filling_steps(histogram) > _STEPS else histogram
-        if few is not histogram:
-            # the bound of rounded lengths is none of the true ones, so it is not shown
+        searched = rounded_up(histogram) if exact_filling_steps(histogram) > _STEPS else histogram
+        if searched is not histogram:
+            # no bar: it would show a bound that holds for the rounded lengths and not for the true ones
             options = {"steps": _OF_ROUNDED * _STEPS, "progress": False, "on_interrupt": "raise"}
-            plans.append(_searched(few, plans[1:], limit, options))
+            plans.append(_searched(searched, plans[1:], limit, options))
         else:
             plans = [_of_true_lengths(made_plan, histogram) for made_plan in plans]
             options = {"steps": _STEPS, "progress": progress, "on_interrupt": on_interrupt}
             plans.append(_searched(histogram, plans, limit, options))
 
     def rank(made_plan: PackingPlan) -> tuple[int, int]:
-        """Return what the best plan has least of: packs, and of as many packs the distance to its bound."""
+        """Return a key that is least for the best plan: the fewest packs, and among those the highest bound."""
         proven = made_plan.lower_bound if made_plan.histogram == histogram else lower_bound
         return made_plan.num_packs, -proven
 
@@ -224,10 +226,10 @@ def fast_plans(
     plans = [_planned(histogram, "lpfhp", max_sequences_per_pack, {})]
     if is_near(plans[0].num_packs, plans[0].lower_bound):
         return plans
-    few = rounded_up(histogram) if exact_filling_steps(histogram) > _STEPS / 4 else histogram
-    if exact_filling_steps(few) <= _STEPS:
-        if filled is None or filled.histogram != few or filled.max_sequences_per_pack != max_sequences_per_pack:
-            filled = _planned(few, "exact_filling", max_sequences_per_pack, {})
+    packed = rounded_up(histogram) if exact_filling_steps(histogram) > _STEPS / 4 else histogram
+    if exact_filling_steps(packed) <= _STEPS:
+        if filled is None or filled.histogram != packed or filled.max_sequences_per_pack != max_sequences_per_pack:
+            filled = _planned(packed, "exact_filling", max_sequences_per_pack, {})
         plans.append(filled)
     return plans
 

@@ -16,8 +16,8 @@ of prices, too: `s` and the rest of the last paragraph give every length one.
 **Prices and a list.** A packing with just as many packs as the prices prove wastes little in each pack. If all packs
 that waste so little are listed, and no choice of them is a packing, one pack more is needed (`search/whole_packs.py`).
 
-The first two are arithmetic with integers. The third is that but for its last step: HiGHS says in floating point that
-no choice is left.
+The first two are arithmetic with integers. So is the third, except for its last step: that no choice is left is what
+HiGHS says, in floating point.
 """
 
 from dataclasses import dataclass
@@ -75,28 +75,31 @@ class Sums:
             raise ValueError(
                 f"shortest {self.shortest} leaves out every sequence; the longest has {lengths[-1]} tokens."
             )
-        shared, share = self._shares(lengths, space, max_sequences_per_pack)
-        filled = exact_dot(counts[lengths[rest]], shared[rest])
-        return sum(counts[lengths[alone]].tolist()) - (-filled // share)  # minus a floor rounds up
+        taken, capacity = self._taken_and_capacity(lengths, space, max_sequences_per_pack)
+        filled = exact_dot(counts[lengths[rest]], taken[rest])
+        return sum(counts[lengths[alone]].tolist()) - (-filled // capacity)  # minus a floor rounds up
 
     def prices(self, counts: np.ndarray, max_sequences_per_pack: int | None) -> np.ndarray:
         """Return the prices that prove the same; int64, shape (max_length + 1,), see `Prices`. Arguments as of `bound`.
 
-        A sequence of the first sort costs a pack, one of the rest its part of a pack, and what is left out nothing.
+        A sequence that shares its pack with no other costs a whole pack. Of the rest each costs the part of a pack that
+        it fills. Sequences that are left out cost nothing.
         """
         lengths, space = np.arange(len(counts)), _space(counts)
         alone, rest = self._alone_and_rest(lengths, space)
-        shared, share = self._shares(lengths, space, max_sequences_per_pack)
-        part = PRICE_OF_A_PACK // share
-        return part * np.where(alone, share, np.where(rest, shared, 0))
+        taken, capacity = self._taken_and_capacity(lengths, space, max_sequences_per_pack)
+        unit_price = PRICE_OF_A_PACK // capacity
+        return unit_price * np.where(alone, capacity, np.where(rest, taken, 0))
 
     def _alone_and_rest(self, lengths: np.ndarray, space: int) -> tuple[np.ndarray, np.ndarray]:
         """Part the lengths in two: those that share a pack with no other that counts, and the rest that counts."""
         alone = (lengths >= self.shortest) & (lengths > space - self.shortest)
         return alone, (lengths >= self.shortest) & ~alone
 
-    def _shares(self, lengths: np.ndarray, space: int, max_sequences_per_pack: int | None) -> tuple[np.ndarray, int]:
-        """Return how much a sequence of each length takes of a pack, and how much of that a pack has."""
+    def _taken_and_capacity(
+        self, lengths: np.ndarray, space: int, max_sequences_per_pack: int | None
+    ) -> tuple[np.ndarray, int]:
+        """Return what a sequence of each length takes of a pack, and what a pack can hold: tokens, or sequences."""
         if self.shared_by == "tokens":
             return lengths, space
         if max_sequences_per_pack is None:
@@ -155,7 +158,7 @@ class PricesAndList(Prices):
     kind: ClassVar[str] = "prices and a list"
 
     def bound(self, counts: np.ndarray, max_sequences_per_pack: int | None) -> int:
-        """Compute the number of packs needed, the last one by HiGHS' floating point; arguments as of `Sums.bound`.
+        """Compute the number of packs needed: one more than the prices prove. Arguments as of `Sums.bound`.
 
         Raises:
             ValueError: if the list is too long, or leaves a choice, or the prices are not allowed.

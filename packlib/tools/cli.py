@@ -125,7 +125,13 @@ def _print(script: bool, found: Any, *said: Any) -> None:
 
 
 def _lengths(overlong: Sequence[str], default: str | None, shown: str | bool = True) -> list[click.Parameter]:
-    """Return the lengths that a command works on, and what it makes of them."""
+    """Make the argument and the options of a command that works on lengths: which data, and how rows hold it.
+
+    Args:
+        overlong: the rules for longer sequences that the command knows.
+        default: the rule without --overlong.
+        shown: the rule that help shows as the default, or True for `default` itself.
+    """
     return [
         click.Argument(["lengths"], shell_complete=_data_sets),
         click.Option(["--max-length"], type=int, show_default="the longest", help="Slots of a row, in tokens."),

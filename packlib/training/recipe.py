@@ -110,7 +110,7 @@ class Recipe:
 
     @classmethod
     def from_json(cls, text: str) -> "Recipe":
-        """Read a recipe that `to_json` wrote, or one object of what `from_dict` takes.
+        """Read a recipe that `to_json` wrote, or any JSON object with the values that `from_dict` takes.
 
         Raises:
             ValueError: if it is no valid recipe, with the first thing that is wrong.

@@ -114,9 +114,13 @@ def _dealt(
 ) -> Schedule | None:
     """Return one step whose ranks have about as much work as `goals` says, or None if a sequence finds no space.
 
-    From long to short, each sequence goes to the rank that lacks most work for a token of its space, in its emptiest
-    pack. Graham (1969) takes the rank that lacks most work, but a rank with little space must get sequences that are
-    long for it, since those have the most work for their tokens.
+    From long to short, each sequence goes to one rank, into its emptiest pack. Graham (1969) takes the rank that lacks
+    the most work. Here it is the rank that lacks the most work per free slot: where little space is left for much
+    work, only long sequences help, since they have the most work per token.
+
+    Args:
+        goals: the work that each rank should have. If ranks meet after each micro-batch, each of its micro-batches is
+            a rank here.
     """
     ranks = len(goals)
     works = work.of(lengths)

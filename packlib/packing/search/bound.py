@@ -59,17 +59,19 @@ def certified_bound(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pa
     if prices[occurs].min() < 0 or prices[occurs].max() > PRICE_OF_A_PACK or not prices[occurs].any():
         raise ValueError(f"The prices must be from 0 to {PRICE_OF_A_PACK}, and not all 0.")
     lengths = np.flatnonzero(occurs)
-    # a pack is worth at most the highest price of a token (rounded up) for each of its slots
+    # refuse prices with which the knapsack would overflow: a pack is worth at most the highest price of a token
+    # (rounded up) for each of its slots
     by_token = int((prices[lengths] // lengths).max() + 1) * (len(prices) - 1)
     # and at most the highest price of a sequence for each that it may hold
     by_sequence = int(prices[occurs].max()) * (max_sequences_per_pack or by_token)
     if min(by_token, by_sequence) > _MOST_WORTH:
         raise ValueError(f"The prices must leave every pack worth at most 2^60; here one can be worth {by_token}.")
     if needs_relaxation(occurs, max_sequences_per_pack):
-        best = relaxed_best(np.clip(prices, 0, PRICE_OF_A_PACK), occurs, max_sequences_per_pack)
+        worth_of_best = relaxed_best(np.clip(prices, 0, PRICE_OF_A_PACK), occurs, max_sequences_per_pack)
     else:
-        best = solve_knapsack(np.where(occurs, prices, NOT_FOR_SALE), max_sequences_per_pack).best
-    return -(-exact_dot(counts[occurs], prices[occurs]) // best)
+        worth_of_best = solve_knapsack(np.where(occurs, prices, NOT_FOR_SALE), max_sequences_per_pack).best
+    # sum(h * u) / p of the proof; minus a floor rounds up
+    return -(-exact_dot(counts[occurs], prices[occurs]) // worth_of_best)
 
 
 def needs_relaxation(counts: np.ndarray, max_sequences_per_pack: int | None, steps: int | None = None) -> bool:

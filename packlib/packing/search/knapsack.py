@@ -33,9 +33,10 @@ class Knapsack:
         values: what one sequence of each of them is worth; int64, same shape.
         unit: the tokens of a slot; they divide all lengths.
         deepest: the most sequences that a pack can hold.
-        beside: `f` above, for what fits beside a first sequence: row k for at most k more, from 0 to the depth limit
-            less 1, or a single row where no limit binds; int64, shape (rows, slots + 1). The space beside a sequence
-            of `size` slots is counted from the end of a row: its entry is -1 - size.
+        beside: `f` above, as a table of what fits beside a first sequence; int64, shape (rows, slots + 1). Row k is
+            for at most k more sequences, from 0 to the depth limit less 1; where no limit binds there is one row.
+            Column c is for c slots, so beside a sequence of `size` slots it is column slots - size, which is
+            -1 - size counted from the end.
     """
 
     lengths: np.ndarray
@@ -184,8 +185,8 @@ def solve_knapsack(values: np.ndarray, max_sequences_per_pack: int | None) -> Kn
     """Fill the table for every number of slots.
 
     Args:
-        values: what one sequence of each length is worth, at most 2^60 in all; a length with a negative value
-            is never packed; int64, shape (capacity + 1,).
+        values: what one sequence of each length is worth; no pack may be worth more than 2^60. A length with a
+            negative value is never packed; int64, shape (capacity + 1,).
         max_sequences_per_pack: at most this many sequences a pack, or None.
     """
     lengths = np.flatnonzero(values[1:] >= 0) + 1

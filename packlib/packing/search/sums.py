@@ -18,12 +18,13 @@ def direct_bound(counts: np.ndarray, max_sequences_per_pack: int | None) -> int:
 def best_sums(
     counts: np.ndarray, max_sequences_per_pack: int | None
 ) -> tuple[int, Literal["tokens", "sequences"], int]:
-    """Choose the sums that prove most, over all that they can leave out: three kinds of prices, all at once.
+    """Choose the sums that prove most: three kinds, for every length below which they can leave sequences out.
 
-    For a length `short` up to half a pack, a sequence longer than max_length - short costs a pack, for no sequence of
-    `short` tokens or more fits beside it, and one under `short` costs nothing. The others pay by the token, or all the
-    same where there is a depth limit. Last, each sequence of more than half a pack costs a pack. Without a depth
-    limit this is the bound L2 of Martello and Toth (Discrete Applied Mathematics 28, 1990).
+    Take a length `short` up to half a pack. A sequence longer than max_length - short costs a pack, for no sequence of
+    `short` tokens or more fits beside it. A sequence under `short` costs nothing. The first kind lets all others pay by
+    the token; the second, where there is a depth limit, lets each pay the same. In the third, each sequence of more
+    than half a pack costs a pack. Without a depth limit this is the bound L2 of Martello and Toth (Discrete Applied
+    Mathematics 28, 1990).
 
     Args:
         counts, max_sequences_per_pack: as in `certified_bound`.
@@ -35,7 +36,7 @@ def best_sums(
     unit = common_divisor(np.flatnonzero(counts))
     counts = counts[::unit]  # a pack fills a multiple of it
     top = len(counts) - 1
-    # of at least so many tokens; no overflow, for a histogram's tokens fit in 64 bits
+    # at index l: how many sequences have a length of at least l, and their tokens, which fit in 64 bits
     sequences, tokens = (np.cumsum(n[::-1])[::-1] for n in (counts, counts * np.arange(top + 1)))
     short = np.arange(1, top // 2 + 1)
     alone = sequences[top - short + 1]

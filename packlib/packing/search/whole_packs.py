@@ -83,7 +83,8 @@ def flat(pack: Multiset) -> tuple[int, ...]:
 def ruled_out(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pack: int | None, packs: int) -> bool:
     """Return whether a list of the packs that matter shows that so many packs are not enough.
 
-    The list is made with integers; that no choice of it is left is what HiGHS says, in floats.
+    Together, so many packs may be worth less than the best ones by `waste` at most, so none of them wastes more. The
+    packs that do not are listed with integers. That no choice of them is a packing is what HiGHS says, in floats.
 
     Args:
         counts, prices, max_sequences_per_pack: as in `certified_bound`.
@@ -97,6 +98,6 @@ def ruled_out(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pack: in
     if waste < 0:
         return True  # the prices alone rule it out
     if waste >= knapsack.best:
-        return False  # nearly every pack may be in such a plan
+        return False  # a pack may waste all its worth, so every pack would be listed
     listed = knapsack.packs_worth(knapsack.best - waste, counts, WHOLE)
     return listed is not None and choose(listed, counts, packs, NODES) == []

@@ -87,7 +87,8 @@ class ModelShape:
         kept: numbers that the feed-forward part keeps for the backward pass, of its own width.
         dropout: two masks in each layer.
         causal: a token sees none that come later.
-        experts, used: feed-forward parts of a layer, and those that a token goes through.
+        experts: feed-forward parts of a layer; 1 without a mixture of experts.
+        used: the experts that each token goes through.
         positions: the most tokens of a sequence, or None where the shape does not say.
         once: the model has something once for each sequence, such as a pooler.
     """
@@ -187,6 +188,7 @@ def model_shape(model: str) -> ModelShape:
 
 
 def _configured(model: str) -> ModelShape:
+    """Read the shape of a model from its configuration, under the names that families give the same size."""
     path, config = _configuration(model)
     whole = dict(at_least=1, at_most=_LARGEST)
 

@@ -63,7 +63,7 @@ def _outputs(checked: CheckedBatch, parts: list[tuple[str, nn.Module]], batch: d
 
 @contextmanager
 def _watched(parts: list[tuple[str, nn.Module]], batch: dict, outputs_by_part: dict[str, Tensor]) -> Iterator[None]:
-    """In here the outputs of parts are written down: of each the first tensor that has numbers for each slot."""
+    """Write down outputs of parts while the model is called: of each part the first tensor with a value by slot."""
 
     def write_down(name: str, output: Any) -> None:
         for value in tensors(output).values():

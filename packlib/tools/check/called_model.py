@@ -433,12 +433,15 @@ def gradients(
     return torch.stack(by_target)
 
 
-def meeting(called: CalledModel, batch: dict, targets: Sequence[np.ndarray], owner: np.ndarray) -> tuple[str, int]:
+def innermost_leak(
+    called: CalledModel, batch: dict, targets: Sequence[np.ndarray], owner: np.ndarray
+) -> tuple[str, int]:
     """Find the innermost part of the model that lets one sequence into another, and how many slots back it reaches.
 
     The parts are asked in the order in which they end, so what is inside a part comes before it. The first part in
-    which a sequence depends on another is the answer. A part around it takes its place if 1.5 times as many pairs of a
-    sequence and a slot depend on each other there: a convolution inside a layer with a state is not all that leaks.
+    which a sequence depends on another is the answer, unless more leaks in a part around it. Such a part takes its
+    place if it has over 1.5 times as many pairs of a sequence and a slot of another one that it depends on. A layer
+    with a state may have a convolution inside: the convolution is found first, but the state leaks from farther back.
 
     Args:
         targets: the slots of each sequence.
@@ -449,7 +452,7 @@ def meeting(called: CalledModel, batch: dict, targets: Sequence[np.ndarray], own
     """
     paths, ids = {part: path for path, part in called.module.named_modules()}, batch["input_ids"]
     innermost = ""
-    most_met = 0.0
+    most_pairs = 0.0
     reach = 0
     foreign = (np.arange(len(targets))[:, None] != owner.ravel()) & (owner.ravel() >= 0)
     for part, part_input, part_output in called(batch).parts:
@@ -460,8 +463,8 @@ def meeting(called: CalledModel, batch: dict, targets: Sequence[np.ndarray], own
         depends = gradients(called, outputs, [part_input], ids, targets)
         if depends is None:
             continue
-        met = foreign & (depends > EXACT * depends.max()).numpy()
-        if met.sum() > 1.5 * most_met:
-            innermost, most_met = path, met.sum()
-            reach = max(int(slots[0] - row.argmax()) for slots, row in zip(targets, met, strict=True) if row.any())
+        leaking = foreign & (depends > EXACT * depends.max()).numpy()  # sequence × slot
+        if leaking.sum() > 1.5 * most_pairs:
+            innermost, most_pairs = path, leaking.sum()
+            reach = max(int(slots[0] - row.argmax()) for slots, row in zip(targets, leaking, strict=True) if row.any())
     return innermost, reach

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from packlib.tools.check.called_model import meeting
+from packlib.tools.check.called_model import innermost_leak
 from packlib.tools.check.collated_batch import CheckedBatch, found_in
 from packlib.tools.check.locating import MASK, POSITIONS, Piece, has_slots, is_mask, owners, restarting
 
@@ -166,7 +166,7 @@ def diagnose_leak(checked: CheckedBatch) -> Diagnosis:
        what is wrong with the batch.
     """
     slots = [piece.slots for piece in checked.pieces]
-    place, reach = meeting(checked.called, checked.batch, slots, checked.owner)
+    place, reach = innermost_leak(checked.called, checked.batch, slots, checked.owner)
     cause = _of_gradients_alone(checked)
     if cause is None and checked.own_leak("another row"):
         cause = "rows"
@@ -176,15 +176,17 @@ def diagnose_leak(checked: CheckedBatch) -> Diagnosis:
 
 
 def _leaks(checked: CheckedBatch, batch: dict, cut: Cut | None = None) -> bool:
-    """Return whether a sequence of a batch sees another one, as the model is set; True if the model refuses the batch.
+    """Return whether a sequence of a batch sees another one; True if the model refuses the batch.
+
+    The model is asked in the mode that it is in, to train or to evaluate.
 
     Args:
-        cut: what keeps sequences apart while the model is called.
+        cut: keeps sequences apart while the model is called; None for the model as it is.
     """
     if cut is None:
         refuses = checked.called.runs(batch) is None
         return refuses or checked.leak(checked.moves(batch), checked.slopes(batch)) is not None
-    limit = max(10 * checked.noise[0], 2e-6)  # what is cut moves nothing, not even by rounding
+    limit = max(10 * checked.noise[0], 2e-6)  # a low one: a cut leaves no influence, not even one of rounding's size
     with sdpa_kernel(SDPBackend.MATH), cut:
         moves_of_others = checked.moves(batch)[~np.eye(len(checked.pieces), dtype=bool)]
     return bool((moves_of_others > limit).any())
@@ -198,7 +200,7 @@ def _of_gradients_alone(checked: CheckedBatch) -> str | None:
     if by_gradient.strength > 1e3 * checked.least:
         return "backward"
     is_half = checked.call.outputs.element_size() == 2
-    return "faint" if is_half else None  # which is less than what half precision rounds off
+    return "faint" if is_half else None  # half precision rounds off moves as small as this gradient
 
 
 def _of_training(checked: CheckedBatch) -> str:
@@ -214,7 +216,7 @@ def _by_cuts(checked: CheckedBatch, place: str, reach: int) -> Diagnosis:
     """Cut operations of the model at the borders, one kind after another, to see which of them the leak comes by.
 
     Args:
-        place, reach: as `meeting` finds them.
+        place, reach: as `innermost_leak` finds them.
     """
     cuts = {name: Cut(checked.owner, name) for name in ("attention", "convolution", "attention and convolution")}
     stopping = next((name for name, cut in cuts.items() if not _leaks(checked, checked.batch, cut)), None)
@@ -223,7 +225,8 @@ def _by_cuts(checked: CheckedBatch, place: str, reach: int) -> Diagnosis:
     if stopping is None:
         causes = ["state"]
     elif stopping == "convolution" and reach > cuts["convolution"].kernel:
-        causes = ["state", "convolution"]  # the state faded to less than rounding
+        # it reaches farther back than a convolution can: there is a state too, whose own leak is less than rounding
+        causes = ["state", "convolution"]
     elif "convolution" in stopping:
         causes = ["convolution"]
 
@@ -239,12 +242,16 @@ def _by_cuts(checked: CheckedBatch, place: str, reach: int) -> Diagnosis:
 
 
 def _of_state(checked: CheckedBatch) -> list[str]:
-    """Name the causes of a leak that stays where every attention and every convolution is cut."""
+    """Name the causes of a leak that stays where every attention and every convolution is cut.
+
+    A state goes through a row from left to right, so it takes earlier sequences to later ones. A leak from a "later"
+    one or another row is therefore something else.
+    """
     gradients_leak = checked.own_slopes is None or checked.leak(None, checked.own_slopes)
     if not gradients_leak:  # a state would pass gradients on
         causes = ["ids before" if _reads_ids_before(checked) else "counted"]
         return [*causes, "rows"] if checked.own_leak("later") else causes
-    if checked.called.share_rows:  # which may be an attention: no rank has all of it to be cut
+    if checked.called.share_rows:  # it may be an attention after all: no rank has the whole of it to be cut
         return ["shared rows"]
     return ["mixed" if checked.own_leak("later") else "state"]
 
@@ -326,6 +333,8 @@ def _fault_of_borders(checked: CheckedBatch, masks: list[str]) -> str:
 
 def _of_attention(checked: CheckedBatch, seen_pairs: np.ndarray, cured: str, only_attention: bool) -> str:
     """Name the row of causes.csv for what lets sequences in through attention.
+
+    The first description that fits is the answer: which pairs of slots see each other says more than which cure works.
 
     Args:
         seen_pairs: pairs of slots, as a `Cut` has them.

@@ -33,7 +33,8 @@ class Leak(NamedTuple):
     Attributes:
         strength: the gradient relative to the largest, or the move of outputs relative to their size.
         by: "gradient" or "move".
-        looks, sees: the numbers of the piece whose outputs depend on the other, and of that other one.
+        looks: the number of the piece whose outputs depend on the other one.
+        sees: the number of that other one.
     """
 
     strength: float
@@ -100,7 +101,10 @@ class CalledBatch:
         return difference.square_().mean(1).double().sqrt() / self._size
 
     def moved(self, batch: dict, slots: np.ndarray) -> dict:
-        """Return the batch with other tokens of its own at these slots; placeholders and ends stay."""
+        """Return the batch with the tokens at these slots exchanged for others of its tokens.
+
+        Placeholders and ends stay.
+        """
         tokens = self.ids.flatten()[self.owner.ravel() >= 0].unique()
         for stay in ([*self.called.keep, *self.called.ends], self.called.keep):
             pool = tokens[~torch.isin(tokens, torch.tensor(stay, dtype=tokens.dtype, device=tokens.device))]
@@ -205,8 +209,9 @@ class CheckedBatch(CalledBatch):
 
         A model may tell sequences apart by their first or last tokens. If these are exchanged, borders disappear, and
         each sequence moves the next without any fault. So if there is a leak, the moves are measured again with such
-        tokens kept. The second result counts, and they are kept from here on, if a leak stays even so, or if each
-        sequence has the outputs that it has alone. Else the leak comes through these tokens, and the first one counts.
+        tokens kept. If a leak stays even so, or if each sequence has the outputs that it has alone, this second
+        measurement counts, and the tokens are kept from here on. Else the leak comes through these tokens, and the
+        first measurement counts.
         """
         moves, end_tokens = self.moves(self.batch), _ends(self.sequences)
         if not end_tokens or self.leak(moves, None) is None:
@@ -240,8 +245,8 @@ class CheckedBatch(CalledBatch):
         """Find the strongest influence of a piece on another by gradients, or else by moves, if there is one.
 
         Args:
-            relation: of "any" other piece, only of an "earlier" one of its row, only in "another row", or of the
-                "later" ones and those in other rows.
+            relation: which influences count: of "any" other piece; of an "earlier" one of the same row; of one in
+                "another row"; or "later", all that are not "earlier": of later ones of the row, and of other rows.
         """
         order = np.arange(len(self.pieces))
         same_row = self.row_of[:, None] == self.row_of

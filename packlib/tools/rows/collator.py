@@ -4,11 +4,11 @@ A row with the sequences 7 8 6 and 4 5, that is with `seq_lengths` [3, 2], becom
 
     input_ids        7    8    6    4    5
     position_ids     0    1    2    0    1    they start again with each sequence
-    labels        -100    8    6 -100    5    no token is asked for the first of the next sequence
+    labels        -100    8    6 -100    5    the 6 must not predict the 4, which begins another sequence
 
-and what keeps the two apart: in the form "dense" an `attention_mask` of pairs, shape (rows, 1, T, T), and
-"padding_free" the bounds `cu_seq_lens_q` and `cu_seq_lens_k`, [0, 3, 5], with `max_length_q` and `max_length_k`, 3.
-`packlib.model.unmodified` makes them.
+The batch also has what keeps the two apart. In the form "dense" that is an `attention_mask` of pairs, shape
+(rows, 1, T, T). In the form "padding_free" it is the bounds `cu_seq_lens_q` and `cu_seq_lens_k`, [0, 3, 5], with
+`max_length_q` and `max_length_k`, 3. `packlib.model.unmodified` makes them.
 """
 
 import sys
@@ -26,7 +26,10 @@ from packlib.model.unmodified import Form, Handover
 
 
 def _refuse_context_parallelism(state: Any) -> None:
-    """Refuse context parallelism: accelerate drops every mask with it. The collator is made before that is set."""
+    """Refuse context parallelism, since accelerate drops every mask with it.
+
+    Each call asks: accelerate may be told of it only after the collator is made.
+    """
     parallelism = state.AcceleratorState._shared_state.get("parallelism_config")
     if parallelism is not None and parallelism.cp_enabled:
         raise ValueError(
@@ -142,7 +145,7 @@ class TransformersCollator:
         return self.form.dense(batch)
 
     def _flat(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return one row of all sequences, behind which what the multiple or the shape asks for is padding."""
+        """Return one row of all sequences, then the padding that the multiple or the shape asks for."""
         flat = flatten_rows(rows)
         if self.shape:
             return self._shaped(flat, self.shape)

@@ -417,7 +417,7 @@ class PackingOptions:
 
     def _plan(self, histogram: LengthHistogram, progress: bool | None) -> PackingPlan:
         depth = self.max_sequences_per_pack
-        if self.window:  # only what it proves is looked at
+        if self.window:  # the packs are those of `_in_order`: this plan only proves how few packs there can be
             return make_plan(histogram, method="lpfhp", max_sequences_per_pack=depth)
         if self.method not in ("auto", "optimal"):
             return make_plan(histogram, method=self.method, max_sequences_per_pack=depth)
@@ -453,7 +453,11 @@ class RowWriter:
         return progress_bar(progress=progress, desc="packing", unit=" packs", total=total, delay=1)
 
     def write(self, order: np.ndarray, path: Path, writer: Callable, bar: Any, new: bool = False) -> None:
-        """Write the rows of the packs of `order` to a file, whole or not at all; a `new` one replaces none."""
+        """Write the rows of the packs of `order` to a file, whole or not at all.
+
+        Args:
+            new: whether a file that is already there is an error; or else it is replaced.
+        """
         rows = self._batches(order)
         first_batch = next(rows)
         schema = first_batch.schema.with_metadata({"packlib": json.dumps(self.description)})

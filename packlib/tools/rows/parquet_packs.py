@@ -72,11 +72,12 @@ def pack_parquet(
     ranks: "Collectives | Alone" = ALONE,
     **asked: Any,
 ) -> dict[str, Any]:
-    """Write the rows of `pack_dataset` from files to one Parquet file, or to a folder of them, without a cache. What is
-    written is whole or absent, and replaces nothing.
+    """Write the rows of `pack_dataset` from files to one Parquet file, or to a folder of them, without a cache.
 
-    A run into a folder that was stopped or killed goes on if it is called again: files that are there stay, and the
-    others are written. All of them are then the same, byte for byte, as if it had never stopped. If all are there,
+    What is written is whole or absent, and replaces nothing.
+
+    If a run into a folder was stopped or killed, call it again: files that are there stay, and the others are written.
+    All of them are then the same, byte for byte, as if it had never stopped. If all are there,
     none is written. Another packing into that folder is refused, and so are files that are not as they were written:
     the folder's record knows them by a digest of their content.
 

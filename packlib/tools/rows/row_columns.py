@@ -97,8 +97,8 @@ class ColumnReader:
         self.overlong = 0
         self.books = Books()
         self.leave_out = {name: False for name, word in self._named.items() if word == "drop"}
-        self._known = KnownColumns()  # before tokens are made of texts
-        self._read_names = set[str]()  # after that
+        self._known = KnownColumns()  # the columns of the data set, before tokens are made of texts
+        self._read_names = set[str]()  # the columns once tokens are made: a tokenizer adds some
         self._unread_parts = set[str]()  # of messages
         self._masks = MaskReader(self._named)
         self._has_given_label = False  # whether the labels of the data set have one
@@ -148,7 +148,7 @@ class ColumnReader:
         elif "input_ids" not in names:
             cure = "; a tokenizer (--tokenizer) makes them of chats and texts" if set(names) & set(SOURCES) else ""
             raise ValueError(f"The data set has no column input_ids; it has {listed(names) or 'none'}{cure}.")
-        batch = self._without_dropped(batch)  # a mask that the tokenizer has made too
+        batch = self._without_dropped(batch)  # again, for a mask that the tokenizer has made
         self._read_names.update(batch.schema.names)
         refuse_rows_without_tokens(batch.column("input_ids"), self.rows)
         return batch

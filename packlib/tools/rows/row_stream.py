@@ -20,7 +20,7 @@ from packlib.tools.rows.row_sources import StreamedRows, of_rows
 from packlib.tools.rows.token_labels import with_labels
 
 _ROWS = 100  # sequences that are read at once
-_FROM_THE_START: dict[str, Any] = {"source": None, "packs": 0}
+_FROM_THE_START: dict[str, Any] = {"source": None, "packs": 0}  # the state before the first pack
 _SETTING = (  # what packs depend on
     "max_length", "max_sequences_per_pack", "overlong", "drop_unlabeled", "window", "empty_every",
 )  # fmt: skip
@@ -135,7 +135,7 @@ class PackedStream(IterableDataset):
         """Go on from `state` in the next pass.
 
         Raises:
-            ValueError: if the state is of a stream with another setting, or of none.
+            ValueError: if `state` is not what `state_dict` returned, or is of a stream with another setting.
         """
         if not isinstance(state, Mapping) or set(state) != {*_FROM_THE_START, *_SETTING}:
             raise ValueError(f"state must be what state_dict() of a PackedStream returned, not {shown(state)}.")

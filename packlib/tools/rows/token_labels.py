@@ -1,7 +1,7 @@
 """Count and make labels: the tokens that the model is trained to predict.
 
-The first token of a sequence is none, since nothing predicts it, but where labels are those of a masked model. For the
-sequences 7 8 6 and 4 5, of which a mask lets 7 and 4 not be trained on, there are three labels:
+The first token of a sequence has no label, since no token before it predicts it; a masked model may have one there. The
+sequences 7 8 6 and 4 5 have three labels if all of their tokens are trained on:
 
     input_ids     7    8    6    4    5
     labels     -100    8    6 -100    5
@@ -24,8 +24,8 @@ class LabeledTokens:
 
     Args:
         labeled: whether each token has a label; bool, shape (tokens,). None: all tokens have one.
-        predicted: for the first tokens of pieces, given where they are, whether a label there is predicted after all;
-            bool. By default none is.
+        predicted: a function that gets the places of the pieces' first tokens and returns for each whether its label
+            counts; bool. By default no label of a first token counts, since nothing predicts it.
     """
 
     def __init__(
@@ -76,7 +76,8 @@ def labeled_tokens(columns: Columns, trained: np.ndarray | None, causal: bool) -
     is_labeled = labels != IGNORED if trained is None else (labels != IGNORED) & trained
     if not causal:  # those of a masked model
         return LabeledTokens(is_labeled, lambda starts: np.ones(len(starts), bool))
-    return LabeledTokens(is_labeled, lambda starts: labels[starts] != input_ids[starts])  # where it is no token of it
+    # a label that is another token than the one at its place is not shifted by the model: the first one counts
+    return LabeledTokens(is_labeled, lambda starts: labels[starts] != input_ids[starts])
 
 
 def with_labels(columns: Columns, starts: np.ndarray, labels: bool) -> Columns:
