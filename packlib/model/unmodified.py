@@ -275,7 +275,7 @@ class Handover:
         return {name: value for name, value in arguments.items() if self.takes(name)}
 
     def check_lengths(self, slots: int, shortest: int, longest: int) -> None:
-        """Refuse sequences of these lengths, in so many slots, if the model would give one other positions than alone."""
+        """Refuse sequences of these lengths, in so many slots, if the model would not place each as it does alone."""
         positions = getattr(self.config, "max_position_embeddings", None) or 0
         space = positions - self.first_position if positions > 0 else math.inf
         if slots > space:
