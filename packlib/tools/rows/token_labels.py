@@ -76,7 +76,7 @@ def labeled_tokens(columns: Columns, trained: np.ndarray | None, causal: bool) -
     is_labeled = labels != IGNORED if trained is None else (labels != IGNORED) & trained
     if not causal:  # those of a masked model
         return LabeledTokens(is_labeled, lambda starts: np.ones(len(starts), bool))
-    # a label that is another token than the one at its place is not shifted by the model: the first one counts
+    # a first label that differs from the token there is not one that a causal model shifts, so it counts
     return LabeledTokens(is_labeled, lambda starts: labels[starts] != input_ids[starts])
 
 
