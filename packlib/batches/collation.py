@@ -215,7 +215,7 @@ class PackingCollator:
 
 
 def _sequences_of(row: Mapping[str, Any], first_number: int) -> TokenStore:
-    """Return the sequences of a row of `pack_dataset`, called `first` and the numbers after it."""
+    """Return the sequences of a row of `pack_dataset`, numbered from `first_number` on."""
     lengths = row_lengths(row)
     columns = {name: np.asarray(row[name]) for name in ("input_ids", "labels", "token_type_ids") if name in row}
     return TokenStore(

@@ -103,7 +103,7 @@ def spread_evenly(
 
 
 def _into_the_emptiest(packs: OpenPacks, length: int, sequences: int, max_length: int) -> None:
-    """Scan the packs from the most space to the least, one sequence for each; the rest open a new pack each."""
+    """Put each sequence into the pack that is the emptiest by then, while one fits; the rest open new packs."""
     space = packs.largest(max_length)
     while sequences and space >= length:
         lengths, count = packs.take(space)
@@ -112,7 +112,7 @@ def _into_the_emptiest(packs: OpenPacks, length: int, sequences: int, max_length
             packs.put(space, lengths, count - filled)
         packs.put(space - length, (*lengths, length), filled)
         sequences -= filled
-        space = packs.largest(space)  # the scan goes on: never back to more space
+        space = packs.largest(space)  # the emptiest by now: no pack has more space than the last one had
     if sequences:
         packs.put(max_length - length, (length,), sequences)
 

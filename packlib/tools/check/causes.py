@@ -1,8 +1,9 @@
 """Why a sequence sees another one: something is put right, and the leak stops or it does not.
 
-First the operations of the model are changed: every softmax over keys, or every convolution, is cut at the borders of
-sequences (`Cut`). If the leak stops, it came by these operations; if it stays, a state carries it. A leak by attention
-is then looked for in the batch, of which one field after another is put right (`_cures`): that says how to mend it.
+If simpler causes are excluded, the operations of the model are changed: every softmax over keys, or every convolution,
+is cut at the borders of sequences (`Cut`). If the leak stops, it came by these operations; if it stays, a state
+carries it. A leak by attention is then looked for in the batch, of which one field after another is put right
+(`_cures`): that says how to mend it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +30,7 @@ class Cut(TorchDispatchMode):
     Used with `SDPBackend.MATH`, which computes every attention of torch with a softmax.
 
     Args:
-        owner: shape (rows, T), the number of the sequence in each slot, below 0 for none.
+        owner: shape (rows, T), the number of the piece in each slot, below 0 for none.
         operations: "attention", "convolution", or both.
 
     Attributes:
@@ -219,15 +220,15 @@ def _by_cuts(checked: CheckedBatch, place: str, reach: int) -> Diagnosis:
         place, reach: as `innermost_leak` finds them.
     """
     cuts = {name: Cut(checked.owner, name) for name in ("attention", "convolution", "attention and convolution")}
-    stopping = next((name for name, cut in cuts.items() if not _leaks(checked, checked.batch, cut)), None)
-    by_attention = stopping is not None and "attention" in stopping
+    stopping_cut = next((name for name, cut in cuts.items() if not _leaks(checked, checked.batch, cut)), None)
+    by_attention = stopping_cut is not None and "attention" in stopping_cut
     causes = []
-    if stopping is None:
+    if stopping_cut is None:
         causes = ["state"]
-    elif stopping == "convolution" and reach > cuts["convolution"].kernel:
+    elif stopping_cut == "convolution" and reach > cuts["convolution"].kernel:
         # it reaches farther back than a convolution can: there is a state too, whose own leak is less than rounding
         causes = ["state", "convolution"]
-    elif "convolution" in stopping:
+    elif "convolution" in stopping_cut:
         causes = ["convolution"]
 
     if by_attention:
@@ -331,14 +332,14 @@ def _fault_of_borders(checked: CheckedBatch, masks: list[str]) -> str:
     return "none"
 
 
-def _of_attention(checked: CheckedBatch, seen_pairs: np.ndarray, cured: str, only_attention: bool) -> str:
+def _of_attention(checked: CheckedBatch, seen_pairs: np.ndarray, proven_cause: str, only_attention: bool) -> str:
     """Name the row of causes.csv for what lets sequences in through attention.
 
     The first description that fits is the answer: which pairs of slots see each other says more than which cure works.
 
     Args:
         seen_pairs: pairs of slots, as a `Cut` has them.
-        cured: the cause that the first working cure proves; "attention" if no cure works.
+        proven_cause: the one that the first working cure proves; "attention" if no cure works.
         only_attention: whether nothing but attention lets them in.
     """
     looks, sees = (set(slots.tolist()) for slots in seen_pairs.T)
@@ -348,16 +349,16 @@ def _of_attention(checked: CheckedBatch, seen_pairs: np.ndarray, cured: str, onl
         return "sink"
     if looks and _as_in_the_short_batch(checked, seen_pairs):
         return "kept mask"
-    if looks and (looks <= first_slots or sees <= last_slots) and cured in ("none", "mask", "attention"):
+    if looks and (looks <= first_slots or sees <= last_slots) and proven_cause in ("none", "mask", "attention"):
         return "border"
-    if cured == "attention" and only_attention and _partly(checked):
+    if proven_cause == "attention" and only_attention and _partly(checked):
         return "some"
-    if cured in _NO_MASK and any("context_parallel" in getattr(hook, "__qualname__", "") for hook in hooks):
+    if proven_cause in _NO_MASK and any("context_parallel" in getattr(hook, "__qualname__", "") for hook in hooks):
         return "context parallel"
     leak = checked.leak(None, checked.own_slopes)
-    if cured == "attention" and leak is not None and leak.strength < _FAINT:
+    if proven_cause == "attention" and leak is not None and leak.strength < _FAINT:
         return "faint"
-    return cured
+    return proven_cause
 
 
 def _begin_a_row(checked: CheckedBatch, seen_slots: set[int]) -> bool:

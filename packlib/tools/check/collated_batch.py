@@ -101,7 +101,7 @@ class CalledBatch:
         return difference.square_().mean(1).double().sqrt() / self._size
 
     def moved(self, batch: dict, slots: np.ndarray) -> dict:
-        """Return the batch with the tokens at these slots exchanged for others of its tokens.
+        """Return the batch with the tokens at these slots exchanged for other tokens of the batch.
 
         Placeholders and ends stay.
         """
@@ -209,9 +209,9 @@ class CheckedBatch(CalledBatch):
 
         A model may tell sequences apart by their first or last tokens. If these are exchanged, borders disappear, and
         each sequence moves the next without any fault. So if there is a leak, the moves are measured again with such
-        tokens kept. If a leak stays even so, or if each sequence has the outputs that it has alone, this second
-        measurement counts, and the tokens are kept from here on. Else the leak comes through these tokens, and the
-        first measurement counts.
+        tokens kept. The second measurement counts, and the tokens are kept from here on, if it still finds a leak, or
+        if each sequence has the outputs that it has alone. Else the leak comes through these tokens, and the first
+        measurement counts.
         """
         moves, end_tokens = self.moves(self.batch), _ends(self.sequences)
         if not end_tokens or self.leak(moves, None) is None:

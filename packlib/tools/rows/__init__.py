@@ -7,10 +7,12 @@ makes of a row for an unmodified model. A sequence of a Parquet file comes to th
 2. `ColumnReader.read` of `row_columns.py` makes sequences of each batch. Its steps are the functions of seven files:
    `tokenizing.py` makes tokens of texts and chats, `column_values.py` checks the columns, `row_borders.py` takes rows
    apart that hold several sequences, `mask_columns.py` reads the masks of the loss, `cutting.py` cuts what is too long,
-   `token_labels.py` finds the labels, and `books.py` counts sequences, tokens and labels before and after the cut.
+   `token_labels.py` counts the labels of each sequence, and `books.py` adds up sequences, tokens and labels before and
+   after the cut.
 3. `stored_columns.py` keeps the sequences in files while a plan is made of their lengths.
 4. `RowWriter` of `packed_rows.py` lays the sequences of each pack end to end, and writes the rows. If the data has no
-   labels, `with_labels` of `token_labels.py` makes them: the first token of each sequence has -100.
+   labels, `with_labels` of `token_labels.py` makes them: the first token of each sequence has -100. It also puts -100
+   where a mask of the loss says so.
 5. `TransformersCollator` joins rows to a batch by `packlib.batches.flat`, and masks the first labels once more, since
    labels that the data has may begin with a token.
 6. `Handover` of `packlib.model.unmodified` makes the arguments of the model, which shifts the labels and computes the

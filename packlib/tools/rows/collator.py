@@ -118,11 +118,13 @@ class TransformersCollator:
         pad_to_multiple_of: int = 1,
         shape: tuple[int, int, int] | None = None,
     ) -> None:
-        self.form, self.collator = Handover.of(model, form), PackingCollator(pad_id=pad_id)
+        self._handover, self.collator = Handover.of(model, form), PackingCollator(pad_id=pad_id)
         self.multiple = whole_number("pad_to_multiple_of", pad_to_multiple_of, 1)
         self.shape = None if shape is None else _Shape.of(shape)
-        if self.shape and (self.form.form != "padding_free" or self.multiple > 1):
-            excluded_by = f"the form {self.form.form!r}" if self.form.form != "padding_free" else "pad_to_multiple_of"
+        if self.shape and (self._handover.form != "padding_free" or self.multiple > 1):
+            excluded_by = (
+                f"the form {self._handover.form!r}" if self._handover.form != "padding_free" else "pad_to_multiple_of"
+            )
             raise ValueError(
                 f'shape must be left out with {excluded_by}: it is for the form "padding_free" by itself.'
             )
@@ -135,14 +137,14 @@ class TransformersCollator:
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         if state := sys.modules.get("accelerate.state"):
             _refuse_context_parallelism(state)
-            _refuse_repeated_rows(state, self._model is not None and self._model.training, self.form.form)
-        return self._flat(rows) if self.form.form == "padding_free" else self._dense(rows)
+            _refuse_repeated_rows(state, self._model is not None and self._model.training, self._handover.form)
+        return self._flat(rows) if self._handover.form == "padding_free" else self._dense(rows)
 
     def _dense(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Return a row for each pack, all of them as long as the fullest, rounded up."""
         fullest = max((len(row["input_ids"]) for row in rows), default=1)
         batch = replace(self.collator, max_length=fullest + -fullest % self.multiple)(rows)
-        return self.form.dense(batch)
+        return self._handover.dense(batch)
 
     def _flat(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Return one row of all sequences, then the padding that the multiple or the shape asks for."""
@@ -151,7 +153,7 @@ class TransformersCollator:
             return self._shaped(flat, self.shape)
         if missing := -len(flat.input_ids) % self.multiple:
             flat = flat.with_padding([missing], self.collator.pad_id)
-        return self.form.flat(flat)
+        return self._handover.flat(flat)
 
     def _shaped(self, flat: FlatBatch, shape: _Shape) -> dict[str, Any]:
         """Return a row of the fixed shape."""
@@ -165,7 +167,7 @@ class TransformersCollator:
         for name, minimum, limit in zip(_Shape._fields, smallest, shape, strict=True):
             if minimum > limit:
                 raise ValueError(f"{name} of shape must be at least {minimum} for this batch, not {limit}.")
-        arguments = self.form.flat(flat.with_padding(padding, self.collator.pad_id))
+        arguments = self._handover.flat(flat.with_padding(padding, self.collator.pad_id))
         num_empty = shape.sequences - smallest.sequences  # bounds of sequences without a token
         bounds = {name: arguments[name] for name in ("cu_seq_lens_q", "cu_seq_lens_k") if name in arguments}
         arguments |= {name: pad(values, (0, num_empty), value=shape.tokens) for name, values in bounds.items()}

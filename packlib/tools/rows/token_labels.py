@@ -43,10 +43,10 @@ class LabeledTokens:
         """Count the labels of pieces that begin at tokens `starts`, `sizes` tokens each; int64, shape (pieces,)."""
         if self._labeled is None or self._labels_before is None:
             return sizes - 1
-        is_unpredicted = self._labeled[starts]
+        first_labels_not_counted = self._labeled[starts]
         if self._predicted is not None:
-            is_unpredicted = is_unpredicted & ~self._predicted(starts)
-        return self._labels_before[starts + sizes] - self._labels_before[starts] - is_unpredicted
+            first_labels_not_counted = first_labels_not_counted & ~self._predicted(starts)
+        return self._labels_before[starts + sizes] - self._labels_before[starts] - first_labels_not_counted
 
 
 def labeled_tokens(columns: Columns, trained: np.ndarray | None, causal: bool) -> LabeledTokens | None:

@@ -327,9 +327,9 @@ class TreeCollator:
     """
 
     def __init__(self, model: PreTrainedModel, pad_id: int = 0) -> None:
-        self.form, self.pad_id = Handover.of(model, "dense"), whole_number("pad_id", pad_id, 0)
+        self._handover, self.pad_id = Handover.of(model, "dense"), whole_number("pad_id", pad_id, 0)
         name, config = type(model).__name__, model.config
-        if self.form.kind != "causal":
+        if self._handover.kind != "causal":
             raise TypeError(f"{name} cannot take trees: shared tokens would see the branches behind them.")
         if config.model_type in _BY_SLOT or getattr(config, "alibi", False):
             raise TypeError(
@@ -345,18 +345,18 @@ class TreeCollator:
             filled = [[*row[name], *[fill] * (width - len(row[name]))] for row in rows]
             columns[name] = torch.tensor(filled, dtype=torch.int64)
         ends = columns["position_ids"][columns["seen_until"] == torch.arange(width) + 1] + 1  # of paths
-        self.form.check_lengths(width, int(ends.min()), int(ends.max()))
+        self._handover.check_lengths(width, int(ends.min()), int(ends.max()))
         _announce(len(rows), width)
 
         def within(_: bool, dtype: torch.dtype, rule: Any) -> Tensor:
             return added(tree_pairs(columns["seen_until"], columns["position_ids"], rule), dtype)
 
         inputs = {name: columns[name] for name in ("input_ids", "labels")} | {
-            "position_ids": columns["position_ids"] + self.form.first_position,
-            "attention_mask": self.form.masks(columns["input_ids"], within),
+            "position_ids": columns["position_ids"] + self._handover.first_position,
+            "attention_mask": self._handover.masks(columns["input_ids"], within),
             "use_cache": False,
         }
-        arguments = {name: value for name, value in inputs.items() if self.form.takes(name)}
+        arguments = {name: value for name, value in inputs.items() if self._handover.takes(name)}
         sequences_before = np.cumsum([0, *[len(row["sequences"]) for row in rows[:-1]]]).tolist()
 
         def joined(name: str, steps: Iterable[int]) -> Tensor:

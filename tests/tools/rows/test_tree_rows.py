@@ -225,7 +225,7 @@ def test_the_memory_of_a_mask_is_said_before_it_is_made():
     def masks(*_):
         raise Made
 
-    object.__setattr__(collate.form, "masks", masks)
+    object.__setattr__(collate._handover, "masks", masks)
     with pytest.warns(UserWarning, match=r"1 rows of 32,768 slots takes 5\.0 GiB"), pytest.raises(Made):
         collate([row])
     rows = pack_trees([[1, 2], [1, 3]], [0, 0], 8)
