@@ -193,13 +193,15 @@ def _total(tables: list[Table]) -> int | None:
 
 
 def _is_numbered(tables: list[Table], column: str) -> bool:
-    """Return True if an attention mask numbers the sequences of a row."""
+    """Return True if an attention mask counts the sequences of a row (1 1 2 2 0), and not only marks padding."""
     for table in tables:
+        first_row = 0
         with table.naming():
             for batch in table.read([column]):
-                _, values = whole_numbers(column, batch.column(column), 0)
+                _, values = whole_numbers(column, batch.column(column), first_row)
                 if values.max(initial=0) > 1:
                     return True
+                first_row += batch.num_rows
     return False
 
 

@@ -278,3 +278,11 @@ def test_packs_and_padded_rows_as_a_source_are_taken_apart(tmp_path):
     wrong = written(tmp_path / "wrong.jsonl", {"input_ids": TOKENS, "seq_lengths": [[3]] * 4})
     with pytest.raises(ValueError, match="row 0 has other tokens than its seq_lengths say"):
         audit(packs, wrong)
+
+
+def test_a_gap_in_a_later_group_of_rows_is_named_by_its_own_row(tmp_path):
+    tokens, masks = [[7, 8]] * 6, [[1, 1]] * 5 + [None]
+    table = pa.table({"input_ids": tokens, "attention_mask": masks})
+    pq.write_table(table, tmp_path / "packs.parquet", row_group_size=3)
+    with pytest.raises(ValueError, match="'attention_mask' has no value in row 5"):
+        audit(tmp_path / "packs.parquet")
