@@ -73,12 +73,12 @@ class Dives:
             chosen.update(taken)
             exact.keep(chosen, left)
 
-    def _rounded(self, noise: np.random.Generator, most: float) -> np.ndarray:
+    def _rounded(self, noise: np.random.Generator, most_noise: float) -> np.ndarray:
         """Round the last solution down; if that leaves nothing, some of the largest fractions become 1."""
         usage, rounded = self.exact.program.usage, self.exact.program.whole_usage
         if not rounded.any():
             up = max(1, np.count_nonzero(usage > 0.5) // 5)
-            blurred = usage + noise.uniform(0, most, len(usage)) * (usage > TOLERANCE)
+            blurred = usage + noise.uniform(0, most_noise, len(usage)) * (usage > TOLERANCE)
             rounded[np.argsort(-blurred, kind="stable")[:up]] = 1
         return rounded
 

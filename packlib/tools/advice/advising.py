@@ -202,6 +202,7 @@ def _read(
     tokenizer: Any = None,
     second_budget: tuple[str, int] | None = None,
 ) -> Data:
+    """Read the lengths of a data set by its name or files, or take them as given; only files have columns."""
     if isinstance(lengths, (str, os.PathLike)):
         say("reading the lengths")
         return uncut(lengths, column, say, masks, tokenizer, second_budget, argument="lengths")

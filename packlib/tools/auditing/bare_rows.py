@@ -455,7 +455,10 @@ def _past_changes(
 
 
 def _padding_from(rows: BareRows) -> np.ndarray:
-    """Return the slot from which on each row has nothing but the token that may be padding."""
+    """Find for each row where its padding may begin, as a slot counted through all rows; shape (rows,).
+
+    From there on the row has only the token that may be padding.
+    """
     row_ends = np.cumsum(rows.sizes)
     last_other = np.where(rows.ids != rows.padding[0], np.arange(len(rows.ids)), -1)
     has_slots, padding_from = rows.sizes > 0, row_ends.copy()

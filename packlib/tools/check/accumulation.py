@@ -247,7 +247,10 @@ def _sizes(weighing: Weighing, parts: Sequence[Loss]) -> str:
 
 
 def _weigh(trial: _Trial) -> Finding:
-    """Find what each micro-batch weighs in the update that the step applies, and answer by the first that can."""
+    """Find what each micro-batch weighs in the update that the step applies.
+
+    Several questions are asked in order, until one of them gives the answer.
+    """
     evidence = _sizes(trial.weighing, trial.parts)
     gradients = trial.gradients()
     update = trial.update()
@@ -264,7 +267,7 @@ def _weigh(trial: _Trial) -> Finding:
     return (
         _fault_of_the_update(trial, measured)
         or _lost_gradients(trial, measured)
-        or _beside_the_scores(trial, measured)
+        or _loss_beside_the_scores(trial, measured)
         or _noise_of_the_step(trial, measured)
         or _noise(trial, measured)
         or _changed_after_the_sum(trial, measured)
@@ -353,7 +356,7 @@ def _lost_gradients(trial: _Trial, measured: _Measured) -> Finding | None:
     return Finding("accumulation", INCONCLUSIVE, f"{of_kept.evidence} {unheld}")
 
 
-def _beside_the_scores(trial: _Trial, measured: _Measured) -> Finding | None:
+def _loss_beside_the_scores(trial: _Trial, measured: _Measured) -> Finding | None:
     """Answer by what micro-batches weigh through their scores and besides them, as by a router's loss."""
     aside, pull = trial.weighing.whole.loss.aside, trial.weighing.whole.loss.pull
     if aside is None or pull is None or float(aside.norm()) < 1e-3 * float(pull.norm()):

@@ -143,7 +143,7 @@ def _cut(row: dict, max_tokens: int, tail: int) -> dict:
 
 
 def _note(rows: list[dict], uncut: list[dict], max_tokens: int, tail: int) -> str:
-    """Say which sequences are left out, and which are cut, by number."""
+    """Say how many sequences are left out, and how many are cut; `tail` tokens of their ends are kept, or 0."""
     used = {id(row) for row in uncut}
     left_out = sorted(len(row["input_ids"]) for row in rows if id(row) not in used)
     cut_count = sum(len(row["input_ids"]) > max_tokens for row in uncut)

@@ -240,7 +240,7 @@ def _with_role(message: dict[str, Any], number: int, row: int) -> dict[str, Any]
 
 
 def _refuse_no_text(message: dict[str, Any], number: int, row: int) -> None:
-    """Raise a ValueError if the content of a message is empty, or no text."""
+    """Raise a ValueError if the content of a message is a list of parts, or if nothing but its role is given."""
     if isinstance(message.get("content"), list):
         raise ValueError(
             f"The content of message {number} of row {row} is a list of parts, and only texts are packed: give the "
