@@ -72,7 +72,7 @@ class PackDataset(Dataset):
 
 
 def _refuse_packs_of_others(packs: Any, dataset: Any, num_samples: int) -> None:
-    """Raise an error unless packs hold samples of this data set, with as many tokens as these have."""
+    """Raise an error unless packs hold samples of this data set, each with its number of tokens."""
     if not isinstance(packs, Packs):
         raise TypeError(f"packs must be Packs, not {shown(packs)}.")
     if len(packs.sample_ids) and (last_sample := int(packs.sample_ids.max())) >= num_samples:
@@ -120,7 +120,7 @@ class PaddedSamples(Dataset):
 
 
 def _refuse_batches_of_others(batches: TokenBatches, dataset: Any, num_samples: int) -> None:
-    """Raise a ValueError unless batches hold the samples of this data set, with as many tokens as these have."""
+    """Raise a ValueError unless batches hold the samples of this data set, each with its number of tokens."""
     if len(batches.sample_ids) != num_samples:
         raise ValueError(f"The batches hold {len(batches.sample_ids)} samples; the data set has {num_samples}.")
     if isinstance(dataset, TokenStore):

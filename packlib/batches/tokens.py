@@ -230,7 +230,7 @@ def _fields_of(sample: Mapping, name: str) -> dict[str, Any]:
 
 
 def _checked_label_columns(sample: Any, name: str) -> list[str]:
-    """Return the columns of a sample with a label for the whole sequence, of which it has one at most."""
+    """Return the columns of a sample that hold a label for the whole sequence: none or one."""
     if not isinstance(sample, Mapping) or "input_ids" not in sample:
         raise TypeError(f"{name} must be a mapping with input_ids, not {shown(sample)}.")
     label_columns = [

@@ -159,7 +159,7 @@ def kind_of(model: PreTrainedModel) -> str:
 
 
 def _uncompared(config: Any, compared_classes: list[str]) -> str:
-    """Say why a model is none of those that were compared, packed and alone."""
+    """Say why nobody has compared the packed outputs of this kind of model with its unpacked ones."""
     if compared_classes:
         return f"it has another head than {' or '.join(compared_classes)}, which was compared, packed and alone"
     if config.is_encoder_decoder:

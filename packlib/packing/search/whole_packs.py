@@ -83,8 +83,9 @@ def flat(pack: Multiset) -> tuple[int, ...]:
 def ruled_out(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pack: int | None, packs: int) -> bool:
     """Return whether a list of the packs that matter shows that so many packs are not enough.
 
-    Together, so many packs may be worth less than the best ones by `waste` at most, so none of them wastes more. The
-    packs that do not are listed with integers. That no choice of them is a packing is what HiGHS says, in floats.
+    A pack wastes the difference between its worth and that of the best pack. All packs of a plan that is small enough
+    waste at most `waste` together, so none of them wastes more alone. The packs that waste no more are listed with
+    integers. HiGHS says, in floats, that no choice of them packs all sequences.
 
     Args:
         counts, prices, max_sequences_per_pack: as in `certified_bound`.

@@ -758,10 +758,10 @@ def rows_note(findings: Findings) -> str:
     sentences = f"Packed with lpfhp; today's and the best row length {with_best}"
     if not findings.thorough and (findings.limit or not findings.depths):
         sentences += ", and the advised one as plan does by default, which may search"
-    sentences += ". For the others a search may find fewer packs. "
+    sentences += ". For the other row lengths, a search may find fewer packs. "
     if any(row.rounded for row in findings.row_lengths):
-        tables = "these tries and those of depths" if findings.depths else "these tries"
-        sentences += f"Very many lengths differ: for {tables} they were rounded up by less than 0.1 %. "
+        tables = "the tables of row lengths and of depths" if findings.depths else "the table of row lengths"
+        sentences += f"Very many lengths differ, so for {tables} they were rounded up by less than 0.1 %. "
     return sentences + (
         f"Work is counted in FLOP of the layers of {findings.shape.name if findings.shape else 'Llama 3 8B'}, relative "
         f"to rows of {findings.max_length:,} with attention that reads the bounds of sequences."
