@@ -475,7 +475,7 @@ def test_the_table_of_leaks_has_each_row_that_was_recorded(site):
     shown = [[" ".join(cell.get_text().split()) for cell in row.select("td")] for row in page.select("tbody tr")]
     rows = recorded("leaks").rows
     assert [row[:2] for row in shown] == [
-        [row["exact"], f"{row['library']} {row['version']}, {row['date']}: {row['set-up']}"] for row in rows
+        [f"{row['library']} {row['version']}, {row['date']}: {row['set-up']}", row["exact"]] for row in rows
     ]
     assert all(row["failed"] in cells[2] and row["audit"] == cells[3] for row, cells in zip(rows, shown, strict=True))
 

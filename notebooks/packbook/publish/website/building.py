@@ -243,14 +243,14 @@ def leaks_page() -> str:
     """Return the page that says which trainers and collators were found to leak: each row as it was recorded."""
     table = recorded("leaks")
     words = (_HERE / "leaks.md").read_text(encoding="utf-8").strip()
-    header = ("as alone?", "set-up", "what differs", "rows of 32 tokens")
+    header = ("set-up", "as alone?", "what differs", "rows of 32 tokens")
     lines = [header, ["---"] * len(header)]
     for row in table.rows:
         unanswered = row["inconclusive"] and f"inconclusive: {row['inconclusive']}"
         differs = "; ".join(filter(None, (row["failed"], unanswered)))
         parts = ", ".join(f"`{part}`" for part in row["set-up"].split(", "))  # a line breaks between them
         set_up = f"{row['library']} {row['version']}, {row['date']}: {parts}"
-        cells = (f"**{row['exact']}**", set_up, differs, row["audit"])
+        cells = (set_up, f"**{row['exact']}**", differs, row["audit"])
         lines.append([str(cell).replace("|", "\\|") for cell in cells])
     body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return f"{words}\n\n{body}\n\nRecorded with `{table.command}` on {table.device}.\n"
