@@ -39,7 +39,7 @@ class TokenBatches(Ragged[np.ndarray]):
     tokens: np.ndarray
     longest: np.ndarray
     same_shape_every: int
-    _called = "batch", "batches"
+    _nouns = "batch", "batches"
 
     def __getitem__(self, index: int) -> np.ndarray:
         return self.sample_ids[self._row(index)]

@@ -55,7 +55,7 @@ class TokenStore(Ragged[dict[str, Any]]):
     sequence_labels: np.ndarray
     labels: np.ndarray | None = None
     sample_ids: np.ndarray = _COUNTED
-    _called = "sequence", "sequences"
+    _nouns = "sequence", "sequences"
 
     def __post_init__(self) -> None:
         for name in (*_ARRAYS, *_OPTIONAL):

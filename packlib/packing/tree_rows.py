@@ -51,7 +51,7 @@ class TreeRows(Ragged):
     trees: Trees
     max_length: int
     lower_bound: int
-    _called = "row", "rows"
+    _nouns = "row", "rows"
 
     def __getitem__(self, index: int) -> np.ndarray:
         return self.sequences[self._row(index)]
