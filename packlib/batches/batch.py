@@ -25,8 +25,8 @@ class PackedBatch(Mapping):
 
     Attributes:
         input_ids: shape (B, T), the tokens.
-        segment_ids: shape (B, T), the number in its pack of the sequence that a token belongs to, from 1; 0 for padding:
-            1, 1, 2, 2, 2, 0. (BERT's own code says segment ids for what are token type ids here and in transformers.)
+        segment_ids: shape (B, T), the number in its pack of the sequence that a token belongs to, from 1; 0 for
+            padding: 1, 1, 2, 2, 2, 0. (BERT's own code calls token type ids segment ids.)
         position_ids: shape (B, T), the place of a token in its own sequence, from 0.
         token_type_ids: shape (B, T), 0 for the first and 1 for the second sentence of a pair.
         labels: shape (B, T), -100 for none, as transformers has them: for a masked model the token to predict in
@@ -42,8 +42,8 @@ class PackedBatch(Mapping):
     It is for `PackedBert`. Any other model of transformers ignores `segment_ids` and attends across sequences, without
     a word: `packlib.model.for_transformers` makes the arguments of such a model from a batch.
 
-    A batch is checked when it is made on the CPU. A batch of all fields on a device is not checked, so that the CPU does
-    not wait for the device.
+    A batch is checked when it is made on the CPU. A batch of all fields on a device is not checked, so that the CPU
+    does not wait for the device.
 
     Raises:
         TypeError, ValueError: with the first thing that is wrong, in one sentence.
