@@ -65,9 +65,12 @@ def with_true_lengths(packs: Iterable[EqualPacks], histogram: LengthHistogram) -
     for lengths, repeats in packs:
         copies_of = Counter(lengths)
         while repeats:
-            # so many packs can take the longest true lengths that are left, and are equal
-            enough = min([true_lengths_of[rounded][-1].sequences // copies for rounded, copies in copies_of.items()])
-            equal_packs = max(1, min(enough, repeats))
+            equal_packs = 1
+            if repeats > 1:  # the longest true lengths that are left may be enough for several packs
+                enough = min(
+                    [true_lengths_of[rounded][-1].sequences // copies for rounded, copies in copies_of.items()]
+                )
+                equal_packs = max(1, min(enough, repeats))
             true_lengths = tuple([_take_longest(true_lengths_of[rounded], equal_packs) for rounded in lengths])
             packs_of_true_lengths.append((true_lengths, equal_packs))
             repeats -= equal_packs
