@@ -139,8 +139,8 @@ def pad(batch: PackedBatch, max_length: int | None = None, pad_id: int = 0) -> P
         sequence_labels=batch.sequence_labels.numpy()[:count],
         sample_ids=batch.sample_ids.numpy()[:count],
     )
-    top = batch.input_ids.shape[1] if max_length is None else max_length
-    return collate(sequences, [1] * count, top, pad_id=pad_id).to(device)
+    max_length = batch.input_ids.shape[1] if max_length is None else max_length
+    return collate(sequences, [1] * count, max_length, pad_id=pad_id).to(device)
 
 
 @dataclass(frozen=True)

@@ -263,8 +263,12 @@ def pack_loader(
     pack_data = PackDataset(dataset, packs)
     if collator is None:
         collator = PackingCollator(None if packs is None else packs.max_length)
-    if packs is not None and (top := collator.max_length) and top < (fullest := int(packs.lengths_used.max())):
-        raise ValueError(f"The collator makes packs of {top} tokens; the fullest pack holds {fullest}.")
+    if packs is not None and collator.max_length is not None:
+        fullest = int(packs.lengths_used.max())
+        if fullest > collator.max_length:
+            raise ValueError(
+                f"The collator makes packs of {collator.max_length} tokens; the fullest pack holds {fullest}."
+            )
     schedule_or_number = packs if isinstance(packs, Schedule) else len(pack_data)
     sampler = PackSampler(schedule_or_number, batch_size, seed, shuffle, drop_last, ranks, rank)
     return PackLoader(pack_data, batch_sampler=sampler, collate_fn=collator, **options)
@@ -275,6 +279,9 @@ def _padded_batches(
 ) -> tuple[PaddedSamples, PaddingCollator]:
     """Return the data set and the collator for a loader of batches by tokens; arguments as of `pack_loader`."""
     collator = PackingCollator() if collator is None else collator
-    if (top := collator.max_length) and top < (longest := int(batches.widths.max())):
-        raise ValueError(f"The collator makes rows of {top} tokens; the longest sample has {longest}.")
+    largest_width = int(batches.widths.max())
+    if collator.max_length is not None and collator.max_length < largest_width:
+        raise ValueError(
+            f"The collator makes rows of {collator.max_length} tokens; the longest sample has {largest_width}."
+        )
     return PaddedSamples(dataset, batches), PaddingCollator(collator)

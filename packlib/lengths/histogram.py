@@ -87,10 +87,10 @@ class LengthHistogram:
         if occurring.size == 0:
             raise ValueError("The histogram holds no sequence; it needs at least one.")
         longest = int(occurring[-1])
-        top = whole_number("max_length", len(counts) - 1 if max_length is None else max_length, 1, MAX_LENGTH)
-        if longest > top:
-            raise ValueError(f"Length {longest} is over the maximum length {top}.")
-        counts = np.pad(counts[: top + 1], (0, max(0, top + 1 - len(counts))))  # shape (top + 1,)
+        max_length = whole_number("max_length", len(counts) - 1 if max_length is None else max_length, 1, MAX_LENGTH)
+        if longest > max_length:
+            raise ValueError(f"Length {longest} is over the maximum length {max_length}.")
+        counts = np.pad(counts[: max_length + 1], (0, max(0, max_length + 1 - len(counts))))  # shape (max_length + 1,)
         counts.flags.writeable = False
         tokens = exact_dot(counts[occurring], occurring)
         if tokens > INT64_MAX:
@@ -98,7 +98,7 @@ class LengthHistogram:
         attributes = {
             "counts": counts,
             "name": one_line(text("name", name)),
-            "max_length": top,
+            "max_length": max_length,
             "kind": one_of("kind", kind, KINDS),
             "source": text("source", source),
             "truncated": whole_number("truncated", truncated, 0, INT64_MAX),
@@ -151,8 +151,9 @@ class LengthHistogram:
             place: makes the words for a length's place in an error, from its index among all lengths.
         """
         one_of("overlong", overlong, OVERLONG)
-        top = None if max_length is None else whole_number("max_length", max_length, 1, MAX_LENGTH)
-        counts, num_over = count_lengths(chunks, top, overlong, place)
+        if max_length is not None:
+            max_length = whole_number("max_length", max_length, 1, MAX_LENGTH)
+        counts, num_over = count_lengths(chunks, max_length, overlong, place)
         cut_or_left_out = {"truncate": {"truncated": num_over}, "drop": {"dropped": num_over}}.get(overlong, {})
         return cls(counts, **{**fields, **cut_or_left_out})
 
@@ -167,28 +168,30 @@ class LengthHistogram:
             ValueError: if a sequence is longer and `overlong` is "error", or if all are longer and it is "drop".
         """
         one_of("overlong", overlong, OVERLONG)
-        top = whole_number("max_length", max_length, 1, MAX_LENGTH)
-        counts = self.counts[: top + 1].copy()
-        num_over = int(self.counts[top + 1 :].sum())
+        max_length = whole_number("max_length", max_length, 1, MAX_LENGTH)
+        counts = self.counts[: max_length + 1].copy()
+        num_over = int(self.counts[max_length + 1 :].sum())
         if num_over and overlong == "error":
             longest = np.flatnonzero(self.counts)[-1]
             raise ValueError(
                 f"{num_over} sequences of {self.name}, the longest of {longest} tokens, are over the maximum length "
-                f"{top}: {WAYS_OUT}"
+                f"{max_length}: {WAYS_OUT}"
             )
         if overlong == "drop" and not counts.any():
-            all_longer = f"All {num_over:,} sequences of {self.name} are longer than {top} tokens"
+            all_longer = f"All {num_over:,} sequences of {self.name} are longer than {max_length} tokens"
             raise ValueError(f'{all_longer}: overlong="drop" leaves none.')
         if overlong == "truncate":
             counts[-1] += num_over
         if num_over and overlong == "split":
-            longer = top + 1 + np.flatnonzero(self.counts[top + 1 :])  # the lengths over `top` that occur
-            np.add.at(counts, longer % top, self.counts[longer])  # remainders
+            longer = (
+                max_length + 1 + np.flatnonzero(self.counts[max_length + 1 :])
+            )  # the lengths over `max_length` that occur
+            np.add.at(counts, longer % max_length, self.counts[longer])  # remainders
             counts[0] = 0  # those of sequences that fill their last row
-            counts[top] += (longer // top) @ self.counts[longer]  # full rows
+            counts[max_length] += (longer // max_length) @ self.counts[longer]  # full rows
         truncated = self.truncated + num_over * (overlong == "truncate")
         dropped = self.dropped + num_over * (overlong == "drop")
-        return replace(self, counts=counts, max_length=top, truncated=truncated, dropped=dropped)
+        return replace(self, counts=counts, max_length=max_length, truncated=truncated, dropped=dropped)
 
     @classmethod
     def from_csv(
@@ -228,12 +231,12 @@ class LengthHistogram:
             TypeError, ValueError: with the first thing that is wrong.
         """
         has_exactly(raw, "A histogram", {*_ABOUT, "lengths", "counts"})
-        top = whole_number("max_length", raw["max_length"], 1, MAX_LENGTH)
+        max_length = whole_number("max_length", raw["max_length"], 1, MAX_LENGTH)
         lengths, counts = as_int64(raw["lengths"], "Length"), as_int64(raw["counts"], "Count")
         if len(lengths) != len(counts):
             raise ValueError(f"The histogram has {len(lengths)} lengths, but {len(counts)} counts.")
-        if any(length >= longer for length, longer in pairwise([0, *lengths.tolist(), top + 1])):
-            raise ValueError(f"The lengths of the histogram must ascend from 1 to at most {top}.")
+        if any(length >= longer for length, longer in pairwise([0, *lengths.tolist(), max_length + 1])):
+            raise ValueError(f"The lengths of the histogram must ascend from 1 to at most {max_length}.")
         all_counts = np.zeros(max(lengths.tolist(), default=0) + 1, np.int64)
         all_counts[lengths] = counts
         return cls(all_counts, **{name: raw[name] for name in _ABOUT})

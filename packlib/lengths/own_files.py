@@ -235,6 +235,7 @@ def refuse_counts_beside(holder: str, column: str, names: Iterable[str]) -> None
 
 
 def _is_number(text: str) -> bool:
+    """Return whether Python reads a text as a number, whole or not."""
     try:
         float(text)
     except ValueError:

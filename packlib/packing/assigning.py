@@ -41,14 +41,14 @@ def place_samples(
         histogram, items, sizes, repeats: those of the plan.
         lengths, seed: as of `PackingPlan.assign`.
     """
-    top = histogram.max_length
+    max_length = histogram.max_length
     lengths = as_lengths(lengths)
-    if (histogram.truncated or histogram.dropped) and int(lengths.max()) > top:
-        # truncated samples get the length `top`; dropped ones get `top + 1`, which sorts them behind all others
-        lengths = lengths.clip(max=top + 1 if histogram.dropped else top)
-    if int(lengths.max()) > top + 1:
-        raise ValueError(f"Length {lengths.max()} is over the maximum length {top} of the plan.")
-    short_to_long, starts = order_by_length(lengths, top + 1)
+    if (histogram.truncated or histogram.dropped) and int(lengths.max()) > max_length:
+        # truncated samples get the maximum length; dropped ones get a token more, which sorts them behind all others
+        lengths = lengths.clip(max=max_length + 1 if histogram.dropped else max_length)
+    if int(lengths.max()) > max_length + 1:
+        raise ValueError(f"Length {lengths.max()} is over the maximum length {max_length} of the plan.")
+    short_to_long, starts = order_by_length(lengths, max_length + 1)
     _refuse_other_lengths(histogram, np.diff(starts))
     if seed is not None:
         _shuffle(short_to_long[: histogram.num_sequences], starts, whole_number("seed", seed, 0))
@@ -82,7 +82,7 @@ def place_samples(
         every_pack = slice(place, place + packs * size, size)
         sample_ids[every_pack] = short_to_long[sample : sample + packs]
         packed_lengths[every_pack] = length
-    return Packs._of(sample_ids=sample_ids, offsets=offsets, lengths=packed_lengths, max_length=top)
+    return Packs._of(sample_ids=sample_ids, offsets=offsets, lengths=packed_lengths, max_length=max_length)
 
 
 def _first_samples(items: np.ndarray, packs_of_item: np.ndarray) -> np.ndarray:
@@ -113,13 +113,13 @@ def _refuse_other_lengths(histogram: LengthHistogram, counts: np.ndarray) -> Non
         histogram: of the plan.
         counts: how many samples have each length; shape (max_length + 2,), where the last one counts dropped samples.
     """
-    top = histogram.max_length
+    max_length = histogram.max_length
     dropped = histogram.dropped if counts[-1] else 0  # they may have been left out already
     planned = np.append(histogram.counts, dropped)
     wrong = np.flatnonzero(counts != planned)
     if wrong.size:
         length = int(wrong[0])
-        length_in_words = f"over {top}" if length > top else str(length)
+        length_in_words = f"over {max_length}" if length > max_length else str(length)
         raise ValueError(
             f"The plan was made for other lengths: of length {length_in_words} it has {planned[length]:,}, "
             f"and {counts[length]:,} are given."

@@ -231,24 +231,24 @@ def document_rows(lengths: Iterable[int], max_length: int, rule: CuttingRule = "
             left.
     """
     one_of("rule", rule, CUTTING_RULES)
-    top = whole_number("max_length", max_length, 1, MAX_LENGTH)
-    if rule == "powers_of_two" and top & (top - 1):
-        raise ValueError(f'max_length must be a power of two for the rule "powers_of_two", not {top}.')
+    max_length = whole_number("max_length", max_length, 1, MAX_LENGTH)
+    if rule == "powers_of_two" and max_length & (max_length - 1):
+        raise ValueError(f'max_length must be a power of two for the rule "powers_of_two", not {max_length}.')
     lengths = _checked(lengths)
-    pieces = CUTTING_RULES[rule](lengths, top)
+    pieces = CUTTING_RULES[rule](lengths, max_length)
     if not len(pieces.documents):
-        raise ValueError(f"max_length must be at least {lengths.min()}, the shortest document, not {top}.")
+        raise ValueError(f"max_length must be at least {lengths.min()}, the shortest document, not {max_length}.")
     if rule in ("wrapped", "powers_of_two"):
         # In the order in which they come, no piece reaches over the end of a row. Wrapped pieces are cut there. Powers
         # of two from large to small add up to a multiple of each next power, so one of them ends where the row ends.
         ends = np.cumsum(pieces.lengths)
-        is_last_of_row = (ends % top == 0) | (ends == ends[-1])
+        is_last_of_row = (ends % max_length == 0) | (ends == ends[-1])
         offsets = np.append(0, np.flatnonzero(is_last_of_row) + 1)
     else:
-        packs = plan(pieces.lengths, top, "lpfhp").assign(pieces.lengths)
+        packs = plan(pieces.lengths, max_length, "lpfhp").assign(pieces.lengths)
         pieces = Pieces(*(column[packs.sample_ids] for column in pieces))
         offsets = packs.offsets
-    return DocumentRows(*pieces, offsets, lengths, top, rule)
+    return DocumentRows(*pieces, offsets, lengths, max_length, rule)
 
 
 def least_cuts(lengths: Iterable[int], max_length: int) -> int:
@@ -260,8 +260,8 @@ def least_cuts(lengths: Iterable[int], max_length: int) -> int:
     >>> least_cuts([14, 7, 5, 2, 3], max_length=8)
     1
     """
-    top = whole_number("max_length", max_length, 1, MAX_LENGTH)
-    return int(((_checked(lengths) - 1) // top).sum())
+    max_length = whole_number("max_length", max_length, 1, MAX_LENGTH)
+    return int(((_checked(lengths) - 1) // max_length).sum())
 
 
 def _checked(lengths: Iterable[int]) -> np.ndarray:

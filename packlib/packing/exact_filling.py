@@ -116,11 +116,11 @@ class _LengthsLeft:
     """
 
     def __init__(self, histogram: LengthHistogram) -> None:
-        top = self.max_length = histogram.max_length
+        self.max_length = histogram.max_length
         self.ascending = histogram.counts.nonzero()[0].tolist()
         self.counts = histogram.counts.tolist()
-        self.lengths = set_of(self.ascending, top + 1)
-        self.mirrored = set_of([top - length for length in self.ascending], top + 1)
+        self.lengths = set_of(self.ascending, self.max_length + 1)
+        self.mirrored = set_of([self.max_length - length for length in self.ascending], self.max_length + 1)
         self.sequences, self.tokens = histogram.num_sequences, histogram.num_tokens
 
     def take(self, pack: tuple[int, ...], times: int) -> None:

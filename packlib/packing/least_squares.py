@@ -49,8 +49,8 @@ def nonnegative_least_squares(matrix: Any, target: np.ndarray) -> np.ndarray:
         raise ValueError("The matrix and the target must be finite.")
     x = np.zeros(values.shape[1])
     noise = _NOISE * _length(target) * np.sqrt((values * values).sum(axis=0))
-    basis = _Basis(target, min(size, len(x)))
-    used = list[int]()  # the columns of the basis, in the order in which it has them
+    basis = _Basis(target, most_columns=min(size, len(x)))
+    in_use = list[int]()  # the columns of the basis, in the order in which it has them
     residual = target
     distance = math.inf
     bar = progress_bar(progress=None, desc="least squares", unit=" steps")
@@ -59,24 +59,24 @@ def nonnegative_least_squares(matrix: Any, target: np.ndarray) -> np.ndarray:
         bar.update()
         gain = (values * residual[rows]).sum(axis=0)  # of each column: its scalar product with the residual
         gain[gain <= noise] = 0.0
-        gain[used] = 0.0
+        gain[in_use] = 0.0
         while gain[best := int(gain.argmax())] and not basis.add(
             _weighted_sum(rows, values, [best], np.ones(1), size)
         ):
             gain[best] = 0.0  # the basis refused it: try the next best
         if not gain[best]:
             break
-        used.append(best)
+        in_use.append(best)
         weights = basis.weights()
         while weights.min(initial=1.0) <= 0.0:
-            entries = _towards(weights, x[used])
-            x[used] = entries
+            entries = _towards(weights, x[in_use])
+            x[in_use] = entries
             for place in np.flatnonzero(entries == 0.0)[::-1].tolist():  # last first: later places shift
                 basis.remove(place)
-                del used[place]
+                del in_use[place]
             weights = basis.weights()
-        x[used] = weights
-        residual = target - _weighted_sum(rows, values, used, weights, size)
+        x[in_use] = weights
+        residual = target - _weighted_sum(rows, values, in_use, weights, size)
     bar.close()
     return x
 
@@ -130,6 +130,7 @@ def _weighted_sum(
 
 
 def _length(vector: np.ndarray) -> float:
+    """Return the Euclidean length of a vector."""
     return math.sqrt(float((vector * vector).sum()))
 
 
@@ -144,12 +145,12 @@ class _Basis:
         along: for each direction its scalar product with the target.
     """
 
-    def __init__(self, target: np.ndarray, most: int) -> None:
+    def __init__(self, target: np.ndarray, most_columns: int) -> None:
         self.target = target
         self.size = 0
-        self.directions = np.zeros((most, len(target)))
-        self.triangle = np.zeros((most, most))
-        self.along = np.zeros(most)
+        self.directions = np.zeros((most_columns, len(target)))
+        self.triangle = np.zeros((most_columns, most_columns))
+        self.along = np.zeros(most_columns)
 
     def add(self, column: np.ndarray) -> bool:
         """Use one more column, unless it depends on those in use, or rounding alone made it look useful.

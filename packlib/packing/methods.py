@@ -298,10 +298,9 @@ def _histogram(lengths: Any, max_length: Any) -> LengthHistogram:
             makers = "LengthHistogram.from_lengths and packlib.lengths.load make one"
             raise TypeError(f"plan takes lengths or a LengthHistogram, not {shown(lengths)}: {makers}.")
         return LengthHistogram.from_lengths(lengths, max_length)
-    top = lengths.max_length
-    if max_length is not None and whole_number("max_length", max_length, 1, MAX_LENGTH) != top:
+    if max_length is not None and whole_number("max_length", max_length, 1, MAX_LENGTH) != lengths.max_length:
         raise ValueError(
-            f"max_length must be {top}, that of the histogram, or left out, not {max_length}: "
+            f"max_length must be {lengths.max_length}, that of the histogram, or left out, not {max_length}: "
             "histogram.with_max_length makes a histogram for other rows."
         )
     return lengths

@@ -147,11 +147,11 @@ def ennlshp(
     """
     from scipy.sparse import block_array, diags_array, eye_array  # here, since it takes a while to import
 
-    top = histogram.max_length
-    shift = diags_array([np.ones(top - 1), -np.ones(top)], offsets=[1, 0])
-    matrix = _sparse_strategy_matrix(top, max_sequences_per_pack)
-    both_objectives = block_array([[_PENALTY * matrix, _PENALTY * shift], [None, eye_array(top) / top]])
-    target = np.concatenate([_PENALTY * histogram.counts[1:], np.zeros(top)])
+    max_length = histogram.max_length
+    shift = diags_array([np.ones(max_length - 1), -np.ones(max_length)], offsets=[1, 0])
+    matrix = _sparse_strategy_matrix(max_length, max_sequences_per_pack)
+    both_objectives = block_array([[_PENALTY * matrix, _PENALTY * shift], [None, eye_array(max_length) / max_length]])
+    target = np.concatenate([_PENALTY * histogram.counts[1:], np.zeros(max_length)])
     x = nonnegative_least_squares(both_objectives, target)[: matrix.shape[1]]
     return _round_and_fill(histogram, max_sequences_per_pack, x, rounding)
 

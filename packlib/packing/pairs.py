@@ -247,6 +247,7 @@ class _Samples:
     max_patches: float
 
     def subset(self, ids: np.ndarray) -> "_Samples":
+        """Return the samples with these numbers."""
         return _Samples(self.tokens[ids], self.patches[ids], self.max_length, self.max_patches)
 
     @property

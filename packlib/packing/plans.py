@@ -198,25 +198,25 @@ class PackingPlan:
 
     def _check(self) -> None:
         """Check all but that the bound follows from the proof."""
-        counts, top = self.histogram.counts, self.histogram.max_length
+        counts, max_length = self.histogram.counts, self.histogram.max_length
         offsets, repeats = self.offsets, self.repeats
         covers_items = len(offsets) > 1 and offsets[0] == 0 and offsets[-1] == len(self.items)
         if not covers_items or (offsets[1:] <= offsets[:-1]).any():
             raise ValueError("The offsets of the plan do not cut its items into strategies.")
         if len(repeats) != len(offsets) - 1 or (repeats < 1).any():
             raise ValueError("Every strategy of a plan must be repeated at least once.")
-        if self.items.min() < 1 or self.items.max() > top:
-            raise ValueError(f"The plan has a length outside 1 to {top}.")
+        if self.items.min() < 1 or self.items.max() > max_length:
+            raise ValueError(f"The plan has a length outside 1 to {max_length}.")
         totals = np.add.reduceat(self.items, offsets[:-1])
-        if totals.max() > top:
+        if totals.max() > max_length:
             worst = self.strategies[int(totals.argmax())]
-            raise ValueError(f"The pack {worst} holds {totals.max()} tokens; the maximum is {top}.")
+            raise ValueError(f"The pack {worst} holds {totals.max()} tokens; the maximum is {max_length}.")
         limit = self.max_sequences_per_pack
         if limit is not None and self.deepest > limit:
             raise ValueError(f"A pack holds {self.deepest} sequences; the depth limit is {limit}.")
         # `exact_dot` adds up in Python's integers; if all tokens fit in 64 bits, so does each sum below.
         exact_dtype = np.int64 if exact_dot(repeats, totals) <= INT64_MAX else object
-        packed = np.zeros(top + 1, exact_dtype)  # sequences of each length
+        packed = np.zeros(max_length + 1, exact_dtype)  # sequences of each length
         np.add.at(packed, self.items, np.repeat(repeats.astype(exact_dtype), self.sizes))
         if not np.array_equal(packed, counts):
             length = int(np.flatnonzero(packed != counts)[0])

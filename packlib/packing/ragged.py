@@ -20,11 +20,14 @@ class Ragged(Generic[Item]):
 
     @classmethod
     def _of(cls, **fields: Any) -> Self:
-        """Make one whose fields are right by construction: checking 16 million samples takes a second."""
-        made = object.__new__(cls)
+        """Make an instance without a check, because its fields are right by construction.
+
+        To check 16 million samples takes a second.
+        """
+        instance = object.__new__(cls)
         for name, value in fields.items():
-            object.__setattr__(made, name, value)  # as the __init__ of a frozen dataclass does
-        return made
+            object.__setattr__(instance, name, value)  # as the __init__ of a frozen dataclass does
+        return instance
 
     def _row(self, index: int) -> slice:
         """Return the slice of row `index`; a negative one counts from the end."""

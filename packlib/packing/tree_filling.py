@@ -1,14 +1,15 @@
 """Fill rows with parts of trees, so that little is computed twice.
 
-A row takes some leaves of a tree and all that is above them. The leaves that are left need the nodes above them again.
-A row fills a node **for good** if it takes all leaves below it that are left: no other row needs the node. A node that
-a row takes for some of these leaves uses slots and is worth nothing, since it is needed again. So the best part of a
-tree, for the slots it uses, is the one that fills the most slots for good.
+A row takes some leaves of a tree and all nodes above them. The other leaves are in other rows, which need nodes above
+them again. A row fills a node **for good** if it takes all leaves below the node that are in no row yet: then no later
+row needs the node. A node that a row takes for some of these leaves only uses slots and is worth nothing, since it is
+needed again. So the best part of a tree, for the slots it uses, is the one that fills the most slots for good.
 
-A table finds it: for each number of slots used, the most slots that are filled for good. The table runs through the
-nodes in the order of a walk, as that of a knapsack does through its items. Before a node it says what the part may be
-so far; behind it, the same with this node taken whole, or with its own slots used and some of its children taken. It
-runs on from tree to tree, so that it fills a row with whole trees and parts of trees at once.
+A table finds it: for each number of slots used, it has the most slots that are filled for good. As the table of a
+knapsack is built item by item, this one is built node by node, in the order of a walk. The table before a node covers
+the choices among earlier nodes. After the node's subtree, the table covers each of these choices with the subtree taken
+whole, or with the node's own slots and something of some of its children. The table goes on from tree to tree, so that
+it fills a row with whole trees and parts of trees at once.
 """
 
 import random
@@ -31,9 +32,8 @@ NEAR = 0.01  # of the bound: if no more rows than that are above it, the search 
 _FEWEST, _MOST = 2, 8  # rows that are emptied and filled again together
 _EMPTIEST_OF = 4  # rows that are drawn by chance; the emptiest of them is filled again, with others
 
-Row = dict[
-    int, list[int]
-]  # for each tree that is in the row its leaves there, by their numbers in the tree, ascending
+# What is in a row: for each of its trees the leaves that it takes, by their numbers in the tree, ascending
+Row = dict[int, list[int]]
 
 
 class Tree:
@@ -135,6 +135,7 @@ class Part:
         return [self.slots[v] for v in large_to_small], [self.tree_nodes[v] for v in large_to_small]
 
     def is_leaf(self, v: int) -> bool:
+        """Return whether node v of the part has no children."""
         return self.ends[v] == v + 1
 
     def leaves(self, v: int = 0) -> list[int]:
@@ -386,6 +387,7 @@ class Filler:
         self.work = 0
 
     def slots_used(self, row: Row) -> int:
+        """Return the slots that a row uses."""
         return sum(self.trees[tree].part(leaves).size for tree, leaves in row.items())
 
     def fill(self, pool: Pool, first: int, rng: random.Random) -> tuple[Row, int]:

@@ -114,12 +114,15 @@ class TreeRows(Ragged):
         Raises:
             ValueError: with the first thing that is wrong.
         """
-        if (used := self.lengths_used).max() > self.max_length:
-            raise ValueError(f"Row {used.argmax()} holds {used.max()} tokens; the maximum is {self.max_length}.")
-        number = len(self.trees.lengths)
-        times = np.bincount(self.sequences, minlength=number)
-        if len(times) > number:
-            raise ValueError(f"The rows hold sequence {len(times) - 1}; the last one in the trees is {number - 1}.")
+        tokens = self.lengths_used
+        if tokens.max() > self.max_length:
+            raise ValueError(f"Row {tokens.argmax()} holds {tokens.max()} tokens; the maximum is {self.max_length}.")
+        num_sequences = len(self.trees.lengths)
+        times = np.bincount(self.sequences, minlength=num_sequences)
+        if len(times) > num_sequences:
+            raise ValueError(
+                f"The rows hold sequence {len(times) - 1}; the last one in the trees is {num_sequences - 1}."
+            )
         if (times != 1).any():
             at = int((times != 1).argmax())
             raise ValueError(f"Sequence {at} must be in the rows once; it is there {times[at]} times.")
@@ -190,8 +193,8 @@ def pack_trees(
     Raises:
         TypeError, ValueError: naming the argument or the sequence that is wrong.
     """
-    top, options = _options(max_length, tries, seed)
-    return pack_tree_lengths(shared_trees(sequences, groups, apart), top, **options)
+    max_length, tries, seed = _checked_options(max_length, tries, seed)
+    return pack_tree_lengths(shared_trees(sequences, groups, apart), max_length, tries=tries, seed=seed)
 
 
 def pack_tree_lengths(trees: Trees, max_length: int, *, tries: int = 20, seed: int = 0) -> TreeRows:
@@ -207,22 +210,21 @@ def pack_tree_lengths(trees: Trees, max_length: int, *, tries: int = 20, seed: i
         max_length, tries, seed: as for `pack_trees`.
     """
     instance("trees", trees, Trees)
-    top, options = _options(max_length, tries, seed)
-    tries, seed = options["tries"], options["seed"]
+    max_length, tries, seed = _checked_options(max_length, tries, seed)
     longest = int(trees.lengths.argmax())
-    if trees.lengths[longest] > top:
+    if trees.lengths[longest] > max_length:
         raise ValueError(
-            f"max_length must be at least {trees.lengths[longest]}, the tokens of sequence {longest}, not {top}."
+            f"max_length must be at least {trees.lengths[longest]}, the tokens of sequence {longest}, not {max_length}."
         )
-    filler = Filler(_single_trees(trees), top)
+    filler = Filler(_single_trees(trees), max_length)
     rows = filler.first_pass(random.Random(seed))
-    bound = tree_bound(trees, top, by_worth=False)
+    bound = tree_bound(trees, max_length, by_worth=False)
     if tries and len(rows) > (1 + NEAR) * bound:
-        bound = tree_bound(trees, top)  # slower, and often higher
+        bound = tree_bound(trees, max_length)  # slower, and often higher
     rows = filler.improve(rows, bound, tries * len(rows), _MOST_WORK, random.Random(seed))
     sequences_of_rows = _sequences_of_rows(rows, trees)
     offsets = np.cumsum([0, *map(len, sequences_of_rows)])
-    return TreeRows(np.concatenate(sequences_of_rows), offsets, trees, top, bound).verify()
+    return TreeRows(np.concatenate(sequences_of_rows), offsets, trees, max_length, bound).verify()
 
 
 def _sequences_of_rows(rows: Sequence[Row], trees: Trees) -> list[list[int]]:
@@ -239,10 +241,10 @@ def _sequences_of_rows(rows: Sequence[Row], trees: Trees) -> list[list[int]]:
     return sequences_of_rows
 
 
-def _options(max_length: int, tries: int, seed: int) -> tuple[int, dict[str, int]]:
-    """Check the options of `pack_trees`; return `max_length`, and the others by name."""
-    top = whole_number("max_length", max_length, 1, MAX_LENGTH)
-    return top, {"tries": whole_number("tries", tries, 0), "seed": whole_number("seed", seed, 0)}
+def _checked_options(max_length: int, tries: int, seed: int) -> tuple[int, int, int]:
+    """Return these arguments of `pack_trees`, or raise a TypeError or ValueError that names the one that is wrong."""
+    max_length = whole_number("max_length", max_length, 1, MAX_LENGTH)
+    return max_length, whole_number("tries", tries, 0), whole_number("seed", seed, 0)
 
 
 def _single_trees(trees: Trees) -> list[Tree]:

@@ -200,12 +200,12 @@ def _with_exchanges(schedule: Schedule) -> Schedule:
         fits = (moved_work <= spare.ravel()[rank_of]) & (moved_tokens <= space[pack_of])
         # moving more than the excess makes the slowest rank faster than the mean, which counts against the exchange
         gain = np.where(fits, np.minimum(moved_work, 2 * excess[step] - moved_work), 0)
-        best_offer, taken = np.unravel_index(gain.argmax(), gain.shape)
-        is_settled[step] = gain[best_offer, taken] <= _NOTHING * step_times[step]
+        best_offer, incoming = np.unravel_index(gain.argmax(), gain.shape)
+        is_settled[step] = gain[best_offer, incoming] <= _NOTHING * step_times[step]
         if not is_settled[step]:
-            is_settled[rank_of[taken] // schedule.ranks] = False  # the step of the other rank has changed
-            given = offered[best_offer]
-            pack_of[given], pack_of[taken] = pack_of[taken], pack_of[given]
+            is_settled[rank_of[incoming] // schedule.ranks] = False  # the step of the other rank has changed
+            outgoing = offered[best_offer]
+            pack_of[outgoing], pack_of[incoming] = pack_of[incoming], pack_of[outgoing]
     order = np.argsort(pack_of, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(pack_of))])
     return replace(schedule, sample_ids=schedule.sample_ids[order], offsets=offsets, lengths=schedule.lengths[order])

@@ -84,11 +84,11 @@ class Schedule(Packs):
     def __repr__(self) -> str:
         steps, ranks = plural(self.steps, "step"), plural(self.ranks, "rank")
         packs = plural(self.packs_per_rank, "pack")
-        least = percent(max(0, 1 - self.mean / self.lower_bound), 2)
+        least_waiting = percent(max(0, 1 - self.mean / self.lower_bound), 2)
         return (
             f"Schedule({steps} of {ranks} × {packs} of {self.max_length}, in windows of "
-            f"{self.window}: the average rank waits {percent(self.waiting, 2)} of the time, at least {least} in any "
-            "schedule with these windows)"
+            f"{self.window}: the average rank waits {percent(self.waiting, 2)} of the time, at least {least_waiting} in "
+            "any schedule with these windows)"
         )
 
 
