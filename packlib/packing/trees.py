@@ -244,7 +244,7 @@ class _Building:
         tokens_before: list[int] = []
         for at in sorted(range(len(members)), key=tokens_of.__getitem__):
             sequence, tokens = members[at], tokens_of[at]
-            common = _common(tokens_before, tokens)
+            common = _num_common(tokens_before, tokens)
             while path and self.begins[path[-1]] >= common:
                 path.pop()
             if path and common < self.ends[path[-1]]:
@@ -257,17 +257,17 @@ class _Building:
             self.sequences[path[-1]].append(sequence)
             tokens_before = tokens
 
-    def _new_node(self, begin: int, end: int, parent: int, first: int) -> int:
+    def _new_node(self, begin: int, end: int, parent: int, first_sequence: int) -> int:
         """Add a node in which no sequence ends so far, and return its number."""
         self.begins.append(begin)
         self.ends.append(end)
         self.parents.append(parent)
         self.sequences.append([])
-        self.firsts.append(first)
+        self.firsts.append(first_sequence)
         return len(self.begins) - 1
 
     def _upper_half(self, node: int, end: int) -> int:
-        """Cut a node in two at position `end`; return the first half, a new node.
+        """Cut a node in two at a position of its sequences; return the first half, a new node.
 
         The second half keeps the number of the node, with its children and the sequences that end in it.
         """
@@ -294,7 +294,7 @@ class _Building:
             node, parent = waiting.pop()
             begin = self.begins[node]
             without_leaf += self.sequences[node]
-            while len(children[node]) == 1:
+            while len(children[node]) == 1:  # one node of the walk has the tokens of both
                 node = children[node][0]
                 without_leaf += self.sequences[node]
             number = len(parents)
@@ -308,15 +308,15 @@ class _Building:
         return Trees(np.array(parents), np.array(tokens), leaves, lengths)
 
 
-def _common(one: list[int], other: list[int]) -> int:
-    """Return the number of tokens that two sequences begin with alike."""
-    shorter = min(len(one), len(other))
-    if one[:shorter] == other[:shorter]:
+def _num_common(first: list[int], second: list[int]) -> int:
+    """Return how many tokens two sequences begin with in common."""
+    shorter = min(len(first), len(second))
+    if first[:shorter] == second[:shorter]:
         return shorter
     low, high = 0, shorter  # they agree in the first `low` tokens, and not in the first `high`
     while high - low > 1:
         middle = (low + high) // 2
-        if one[low:middle] == other[low:middle]:
+        if first[low:middle] == second[low:middle]:
             low = middle
         else:
             high = middle

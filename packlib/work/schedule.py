@@ -87,8 +87,8 @@ class Schedule(Packs):
         least_waiting = percent(max(0, 1 - self.mean / self.lower_bound), 2)
         return (
             f"Schedule({steps} of {ranks} × {packs} of {self.max_length}, in windows of "
-            f"{self.window}: the average rank waits {percent(self.waiting, 2)} of the time, at least {least_waiting} in "
-            "any schedule with these windows)"
+            f"{self.window}: the average rank waits {percent(self.waiting, 2)} of the time, at least {least_waiting} "
+            "in any schedule with these windows)"
         )
 
 
