@@ -259,7 +259,7 @@ def _sequence_starts(segments: Tensor) -> Tensor:
         raise ValueError(f"segment_ids must have the shape (packs, slots), not {tuple(segments.shape)}.")
     is_token = segments > 0
     begins = segment_begins(segments) & is_token
-    is_wrong = segments != begins.cumsum(1) * is_token
+    is_wrong = segments != begins.cumsum(1) * is_token  # as the segment ids should be
     is_wrong[:, 1:] |= is_token[:, 1:] & ~is_token[:, :-1]  # a sequence behind padding
     if bool(is_wrong.any()):
         raise ValueError(

@@ -189,6 +189,7 @@ class PackingCollator:
                 whole_number(name, getattr(self, name), 1)
 
     def __call__(self, packs: Sequence[tuple[int, TokenStore | Mapping[str, Any]] | Mapping[str, Any]]) -> PackedBatch:
+        """Make a batch of packs: rows, or pairs of an epoch and the sequences or the row of a pack."""
         if not packs:
             raise ValueError("A batch needs at least one pack; this one has none.")
         stores = list[TokenStore]()

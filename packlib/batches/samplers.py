@@ -65,13 +65,14 @@ class PackSampler(Sampler):
         if isinstance(packs, Schedule):
             self.schedule = packs
             self.window = packs.window
-            size = packs.packs_per_rank
-            if batch_size not in (None, size):
-                raise ValueError(f"batch_size must be {size}, as the schedule has, not {shown(batch_size)}.")
+            if batch_size not in (None, packs.packs_per_rank):
+                raise ValueError(
+                    f"batch_size must be {packs.packs_per_rank}, as the schedule has, not {shown(batch_size)}."
+                )
             if self.ranks != packs.ranks:
                 raise ValueError(f"ranks must be {packs.ranks}, as the schedule was made for, not {self.ranks}.")
+            batch_size = packs.packs_per_rank
             packs = len(packs)
-            batch_size = size
         self.num_packs = whole_number("the number of packs", packs, 1)
         self.batch_size = whole_number("batch_size", 16 if batch_size is None else batch_size, 1)
         self._bounds = self._step_bounds()
@@ -88,7 +89,12 @@ class PackSampler(Sampler):
         return bounds
 
     def _refuse_empty_batches(self, full_steps: int, num_left: int) -> None:
-        """Raise a ValueError if there would be no step, or one in which a rank has no pack."""
+        """Raise a ValueError if there would be no step, or one in which a rank has no pack.
+
+        Args:
+            full_steps: how many steps are full.
+            num_left: packs that remain for a last step.
+        """
         if self.drop_last and not full_steps:
             on_ranks = f" on {self.ranks} ranks" if self.ranks > 1 else ""
             raise ValueError(
@@ -222,7 +228,12 @@ class TokenBatchSampler(PackSampler):
             )
 
     def _refuse_empty_batches(self, full_steps: int, num_left: int) -> None:
-        """Raise a ValueError if there would be no step, or one in which a rank has no sample."""
+        """Raise a ValueError if there would be no step, or one in which a rank has no sample.
+
+        Args:
+            full_steps: how many steps have a batch for each rank.
+            num_left: batches that remain for a last step.
+        """
         num_batches = len(self.batches)
         if self.drop_last and not full_steps:
             raise ValueError(f"{num_batches} batches fill no step of {self.ranks} ranks, and drop_last leaves none.")

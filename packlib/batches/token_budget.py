@@ -327,7 +327,7 @@ def _ends(rows: np.ndarray, budget: int, max_rows: int) -> np.ndarray:
     num_rows = len(rows)
     ends = np.minimum(np.arange(num_rows) + min(max_rows, num_rows), num_rows)
     for column in rows.T:
-        tokens_before = np.concatenate([[0], np.cumsum(column, dtype=np.int64)])
+        tokens_before = np.concatenate([[0], np.cumsum(column, dtype=np.int64)])  # before each row, and of all
         ends_by_budget = tokens_before.searchsorted(tokens_before[:-1] + budget, "right") - 1
         ends = np.minimum(ends, ends_by_budget)
     return ends

@@ -188,5 +188,7 @@ def _at_most(values: np.ndarray, total: int, marked: int, sample: int) -> np.nda
     x = np.arange(mode, low, -1, dtype=float)
     below_mode = np.cumprod(x * (slack + x) / ((marked - x + 1) * (sample - x + 1)))
     weights = np.concatenate([below_mode[::-1], [1.0], above_mode])  # of low to high, in multiples of the mode's
-    cumulative = np.concatenate([[0.0], np.cumsum(weights) / weights.sum()])
+    cumulative = np.concatenate(
+        [[0.0], np.cumsum(weights) / weights.sum()]
+    )  # P(X < low), P(X <= low), …, P(X <= high)
     return cumulative[np.clip(values - low + 1, 0, len(weights))]

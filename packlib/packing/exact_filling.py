@@ -63,10 +63,10 @@ def fill_exactly(histogram: LengthHistogram, max_sequences_per_pack: int | None,
     """
     sequences_left = _LengthsLeft(histogram)
     limit = min(max_sequences_per_pack or histogram.max_length, histogram.num_sequences)
-    most_times_share = _SCARCE_IF_EVENLY if evenly else _SCARCE
+    largest_ratio = _SCARCE_IF_EVENLY if evenly else _SCARCE
     packs = []
     while sequences_left.sequences:
-        scarce = max_sequences_per_pack is not None and sequences_left.has_scarce_places(limit, most_times_share)
+        scarce = max_sequences_per_pack is not None and sequences_left.has_scarce_places(limit, largest_ratio)
         pack = _fill_pack(sequences_left, limit, scarce, evenly)
         repeats = sequences_left.enough_for(pack)
         sequences_left.take(pack, repeats)
@@ -144,13 +144,13 @@ class _LengthsLeft:
         """Return whether enough sequences are left for all of these lengths together."""
         return all(self.counts[length] >= lengths.count(length) for length in lengths)
 
-    def has_scarce_places(self, limit: int, most_times_share: float) -> bool:
+    def has_scarce_places(self, limit: int, largest_ratio: float) -> bool:
         """Return whether packs of `limit` sequences would run out of places before they run out of slots.
 
-        They would if the mean length left, tokens / sequences, is at most about a place's share of a pack,
-        max_length / limit. How much about is `most_times_share`.
+        They would if the mean length left, tokens / sequences, is at most `largest_ratio` times a place's share of a
+        pack, max_length / limit.
         """
-        return self.tokens * limit <= most_times_share * self.max_length * self.sequences
+        return self.tokens * limit <= largest_ratio * self.max_length * self.sequences
 
     def longest(self, space: int) -> int:
         """Return the longest length that fits; 0 if none does."""
@@ -164,7 +164,7 @@ class _LengthsLeft:
             return ()
         if longest == space or places == 1:
             return (longest,)
-        if 3 * longest < space:  # three cannot fill it yet: take the longest until only three are needed
+        if 3 * longest < space:  # three cannot fill it yet: take the longest until three can
             copies = min(space // longest - 2, places, self.counts[longest])
             return (longest,) * max(copies, 1)
         filling = self.pair(space)

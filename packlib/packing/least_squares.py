@@ -41,29 +41,31 @@ def nonnegative_least_squares(matrix: Any, target: np.ndarray) -> np.ndarray:
     target = as_floats("target", target)
     if np.ndim(matrix) != 2:
         raise TypeError(f"matrix must be an array or a sparse matrix of two dimensions, not {shown(matrix)}.")
-    size = matrix.shape[0]
-    if target.shape != (size,):
-        raise ValueError(f"The target must have a number for each of the {size} rows, not the shape {target.shape}.")
+    num_rows = matrix.shape[0]
+    if target.shape != (num_rows,):
+        raise ValueError(
+            f"The target must have a number for each of the {num_rows} rows, not the shape {target.shape}."
+        )
     rows, values = _entries(matrix)  # both shape (most entries, columns)
     if not (np.isfinite(target).all() and np.isfinite(values).all()):
         raise ValueError("The matrix and the target must be finite.")
     x = np.zeros(values.shape[1])
     noise = _NOISE * _length(target) * np.sqrt((values * values).sum(axis=0))
-    basis = _Basis(target, most_columns=min(size, len(x)))
+    basis = _Basis(target, most_columns=min(num_rows, len(x)))
     in_use = list[int]()  # the columns of the basis, in the order in which it has them
     residual = target
     distance = math.inf
     bar = progress_bar(progress=None, desc="least squares", unit=" steps")
-    while (nearer := _length(residual)) < distance:  # otherwise there is only noise left
+    while (nearer := _length(residual)) < distance:  # if the last step came no nearer, only noise is left
         distance = nearer
         bar.update()
         gain = (values * residual[rows]).sum(axis=0)  # of each column: its scalar product with the residual
         gain[gain <= noise] = 0.0
         gain[in_use] = 0.0
-        while gain[best := int(gain.argmax())] and not basis.add(
-            _weighted_sum(rows, values, [best], np.ones(1), size)
-        ):
-            gain[best] = 0.0  # the basis refused it: try the next best
+        best = int(gain.argmax())
+        while gain[best] and not basis.add(_weighted_sum(rows, values, [best], np.ones(1), num_rows)):
+            gain[best] = 0.0  # the basis refused the column: try the next best
+            best = int(gain.argmax())
         if not gain[best]:
             break
         in_use.append(best)
@@ -76,7 +78,7 @@ def nonnegative_least_squares(matrix: Any, target: np.ndarray) -> np.ndarray:
                 del in_use[place]
             weights = basis.weights()
         x[in_use] = weights
-        residual = target - _weighted_sum(rows, values, in_use, weights, size)
+        residual = target - _weighted_sum(rows, values, in_use, weights, num_rows)
     bar.close()
     return x
 
@@ -117,16 +119,16 @@ def _entries(matrix: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _weighted_sum(
-    rows: np.ndarray, values: np.ndarray, columns: list[int], weights: np.ndarray, size: int
+    rows: np.ndarray, values: np.ndarray, columns: list[int], weights: np.ndarray, num_rows: int
 ) -> np.ndarray:
-    """Return the sum of these columns, each times its weight; shape (size,).
+    """Return the sum of these columns, each times its weight; shape (num_rows,).
 
     Args:
         rows, values: as `_entries` returns them.
         columns, weights: the columns, and the weight of each.
-        size: rows of the matrix.
+        num_rows: rows of the matrix.
     """
-    return np.bincount(rows[:, columns].ravel(), (values[:, columns] * weights).ravel(), size)
+    return np.bincount(rows[:, columns].ravel(), (values[:, columns] * weights).ravel(), num_rows)
 
 
 def _length(vector: np.ndarray) -> float:

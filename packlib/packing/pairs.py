@@ -155,8 +155,8 @@ def pack_pairs(tokens: Iterable[int], patches: Iterable[int], max_length: int, m
     >>> packs.num_packs, packs.lower_bound, packs.gap
     (2, 2, 0)
 
-    The same samples give the same packs on every machine. On one processor core, 100,000
-    samples take 0.5 to 14 seconds; more samples are packed in windows, so the time grows in proportion to their number.
+    The same samples give the same packs on every machine. On one processor core, 100,000 samples take 0.5 to 14
+    seconds; more samples are packed in windows, so the time grows in proportion to their number.
 
     Args:
         tokens: the tokens of each sample, those of its images included; each from 1 to `max_length`.
@@ -171,22 +171,22 @@ def pack_pairs(tokens: Iterable[int], patches: Iterable[int], max_length: int, m
     Raises:
         TypeError, ValueError: naming the argument or the sample that is wrong, such as one that is over a budget.
     """
-    top_tokens = whole_number("max_length", max_length, 1, MAX_LENGTH)
-    top_patches = whole_number("max_patches", max_patches, 1, MAX_LENGTH)
+    max_length = whole_number("max_length", max_length, 1, MAX_LENGTH)
+    max_patches = whole_number("max_patches", max_patches, 1, MAX_LENGTH)
     tokens_of, patches_of = as_int64(tokens, "Token count"), as_int64(patches, "Patch count")
-    _refuse_sizes_outside(tokens_of, patches_of, top_tokens, top_patches)
-    token_plan, patch_plan = _one_budget_plans(tokens_of, patches_of[patches_of > 0], top_tokens, top_patches)
+    _refuse_sizes_outside(tokens_of, patches_of, max_length, max_patches)
+    token_plan, patch_plan = _one_budget_plans(tokens_of, patches_of[patches_of > 0], max_length, max_patches)
     bound = max(token_plan.lower_bound, patch_plan.lower_bound if patch_plan else 0)
-    samples = _Samples(tokens_of.astype(float), patches_of.astype(float), float(top_tokens), float(top_patches))
+    samples = _Samples(tokens_of.astype(float), patches_of.astype(float), float(max_length), float(max_patches))
     pack_of = _by_windows(samples, bound)
     ids = np.argsort(pack_of, kind="stable")
     return PairPacks(
         sample_ids=ids,
         offsets=np.append(0, np.cumsum(np.bincount(pack_of))),
         lengths=tokens_of[ids],
-        max_length=top_tokens,
+        max_length=max_length,
         patches=patches_of[ids],
-        max_patches=top_patches,
+        max_patches=max_patches,
         token_proof=token_plan.proof,
         patch_proof=patch_plan.proof if patch_plan else None,
     )

@@ -228,12 +228,15 @@ class PackingPlan:
 
     def to_json(self) -> str:
         """Write the plan as JSON text, its histogram too."""
-        written = {name: getattr(self, name) for name in (*_WRITTEN, *_STATED)}
-        return json.dumps(
-            {"format": _FORMAT, **written}
-            | {"histogram": self.histogram.as_dict(), "strategies": self.strategies, "repeats": self.repeats.tolist()}
-            | {"proof": self.proof.as_dict()}
-        )
+        plan = {
+            "format": _FORMAT,
+            **{name: getattr(self, name) for name in (*_WRITTEN, *_STATED)},
+            "histogram": self.histogram.as_dict(),
+            "strategies": self.strategies,
+            "repeats": self.repeats.tolist(),
+            "proof": self.proof.as_dict(),
+        }
+        return json.dumps(plan)
 
     @classmethod
     def from_json(cls, text: str) -> "PackingPlan":

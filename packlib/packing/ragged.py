@@ -55,5 +55,7 @@ def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     >>> ranges(np.array([5, 20]), np.array([3, 2])).tolist()
     [5, 6, 7, 20, 21]
     """
-    ends = np.cumsum(lengths)
-    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - lengths), lengths)
+    ends = np.cumsum(lengths)  # of each range among all numbers
+    begins = ends - lengths
+    total = ends[-1] if len(ends) else 0
+    return np.arange(total) + np.repeat(starts - begins, lengths)

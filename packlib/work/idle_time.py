@@ -8,17 +8,17 @@ import numpy as np
 from packlib.arguments import as_floats, shown, whole_number
 from packlib.work.windows import least_times
 
-_PACKS_OF_DEALS = 1 << 20  # packs in all random deals together, about: it limits the time where packs are many
-_MOST_DEALS = 1000  # it limits the time where packs are few
+_PACKS_OF_DRAWS = 1 << 20  # packs in all random assignments together, about: it limits the time where packs are many
+_MOST_DRAWS = 1000  # random assignments: it limits the time where packs are few
 
 
 class Waiting(NamedTuple):
     """Shares of the time that the average rank waits for the slowest.
 
     Attributes:
-        mean: the mean over many random deals.
+        mean: the mean over many random assignments of the packs to steps.
         low, high: the ends of its interval of 95 % or more.
-        least: a lower bound over all deals of the same packs to steps of this size.
+        least: a lower bound over all assignments of the same packs to steps of this size.
     """
 
     mean: float
@@ -28,7 +28,7 @@ class Waiting(NamedTuple):
 
 
 def waiting(each: Iterable[float], ranks: int, packs_per_rank: int = 1, *, seed: int = 0) -> Waiting:
-    """Estimate how long ranks wait for the slowest if packs are dealt to steps and ranks at random, as by a loader.
+    """Estimate how long ranks wait for the slowest if packs are assigned to steps and ranks at random, as by a loader.
 
     Packs that make no whole step are left out, the last ones first.
 
@@ -41,7 +41,7 @@ def waiting(each: Iterable[float], ranks: int, packs_per_rank: int = 1, *, seed:
         each: the work of each pack, shape (number of packs,).
         ranks: number of ranks.
         packs_per_rank: packs that each rank trains on in every step.
-        seed: of the random deals, of which there are up to 1,000, with about a million packs together.
+        seed: of the random assignments, of which there are up to 1,000, with about a million packs together.
 
     Raises:
         TypeError, ValueError: naming the argument that is wrong.
@@ -60,14 +60,13 @@ def waiting(each: Iterable[float], ranks: int, packs_per_rank: int = 1, *, seed:
             f"ranks × packs_per_rank must be at most {len(each)}, the number of packs, not {packs_per_step}."
         )
     pack_works = each[: len(each) // packs_per_step * packs_per_step]
-    is_allowed = (pack_works > 0) & (
-        pack_works <= np.finfo(np.float64).max / len(pack_works)
-    )  # the sum is finite, too
+    largest = np.finfo(np.float64).max / len(pack_works)  # then the sum is finite, too
+    is_allowed = (pack_works > 0) & (pack_works <= largest)
     if not is_allowed.all():
         raise ValueError(f"each must be above 0 and finite in all, not {shown(float(pack_works[~is_allowed][0]))}.")
-    num_deals = min(_MOST_DEALS, -(-_PACKS_OF_DEALS // len(pack_works)))
-    deals = [rng.permutation(pack_works) for _ in range(num_deals)]
-    rank_works = np.concatenate(deals).reshape(-1, ranks, packs_per_rank).sum(axis=2)  # (steps of all deals, ranks)
+    num_draws = min(_MOST_DRAWS, -(-_PACKS_OF_DRAWS // len(pack_works)))
+    draws = [rng.permutation(pack_works) for _ in range(num_draws)]
+    rank_works = np.concatenate(draws).reshape(-1, ranks, packs_per_rank).sum(axis=2)  # (steps of all draws, ranks)
     mean = rank_works.mean(axis=1)
     slowest = rank_works.max(axis=1)
 

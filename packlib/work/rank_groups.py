@@ -110,8 +110,8 @@ def share_sequences(lengths: Iterable[int], ranks: int, max_length: int, *, work
     for share in _SHARES:
         is_light = fits & (part_works <= share * bound)
         smallest = np.where(is_light.any(axis=1), is_light.argmax(axis=1), largest)
-        parts = part_works[np.arange(len(lengths)), smallest]
-        first_ranks, rank_works = place_on_groups(sizes[smallest], parts, ranks)
+        part_works_there = part_works[np.arange(len(lengths)), smallest]
+        first_ranks, rank_works = place_on_groups(sizes[smallest], part_works_there, ranks)
         exchanged = int((lengths * (sizes[smallest] - 1)).sum())
         results.append(RankGroups(sizes[smallest], first_ranks, rank_works, bound, exchanged))
         if results[-1].above_bound <= _NEAR or (smallest == largest).all():
