@@ -183,9 +183,8 @@ class LengthHistogram:
         if overlong == "truncate":
             counts[-1] += num_over
         if num_over and overlong == "split":
-            longer = (
-                max_length + 1 + np.flatnonzero(self.counts[max_length + 1 :])
-            )  # the lengths over `max_length` that occur
+            lengths = np.flatnonzero(self.counts)
+            longer = lengths[lengths > max_length]
             np.add.at(counts, longer % max_length, self.counts[longer])  # remainders
             counts[0] = 0  # those of sequences that fill their last row
             counts[max_length] += (longer // max_length) @ self.counts[longer]  # full rows

@@ -24,7 +24,7 @@ _WRITTEN = ("method", "max_sequences_per_pack")  # attributes that JSON holds as
 _STATED = ("num_packs", "lower_bound")  # for people who read the JSON; they follow from all else
 _MOST_BYTES = 1 << 30  # of a file
 _STRONGEST: Any = None  # default of `proof`, which `__post_init__` replaces by the sums that prove most
-_LISTED = ", as HiGHS says in floating point of a list of all packs that matter"
+_WORDS_IF_LISTED = ", as HiGHS says in floating point of a list of all packs that matter"
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,7 +296,7 @@ class PackingPlan:
             f"PackingPlan({self.method} of {self.histogram.name}, depth limit {limit or 'none'}: "
             f"{self.num_packs:,} packs, efficiency {percent(self.efficiency, 3)}, packing factor "
             f"{self.packing_factor:.3f}, deepest {self.deepest}, {len(self.repeats)} strategies, at most {self.gap:,} "
-            f"packs above the best{_LISTED if self.listed else ''})"
+            f"packs above the best{_WORDS_IF_LISTED if self.listed else ''})"
         )
 
     def _repr_html_(self) -> str:

@@ -181,10 +181,10 @@ class PricesAndList(Prices):
             ValueError: if the list is too long, if a choice of its packs may be a packing, or if the prices are not
                 allowed.
         """
-        proven = super().bound(counts, max_sequences_per_pack)
-        if not ruled_out(counts, self.of_length, max_sequences_per_pack, proven):
+        bound_of_prices = super().bound(counts, max_sequences_per_pack)
+        if not ruled_out(counts, self.of_length, max_sequences_per_pack, bound_of_prices):
             raise ValueError("The plan states that a list of packs proves more than its prices; that cannot be shown.")
-        return proven + 1
+        return bound_of_prices + 1
 
     def __str__(self) -> str:
         return "prices of lengths and a list of packs, which rests on HiGHS in floating point"

@@ -136,17 +136,20 @@ class TreeRows(Ragged):
             raise ValueError(f"The rows hold {len(self.trees.lengths)} sequences, not {len(sequences)}.")
         tokens_of: dict[int, np.ndarray] = {}  # by node
         # long sequences first: one that ends within a node has only the first of the node's tokens
-        for at in np.argsort(-self.trees.lengths, kind="stable").tolist():
+        for sequence in np.argsort(-self.trees.lengths, kind="stable").tolist():
+            tokens = sequences[sequence]
             begin = 0
-            for node in self.trees.path(int(self.trees.leaves[at])):
-                its_tokens = sequences[at][begin : begin + int(self.trees.tokens[node])]
+            for node in self.trees.path(int(self.trees.leaves[sequence])):
+                its_tokens = tokens[begin : begin + int(self.trees.tokens[node])]
                 tokens_of_node = tokens_of.setdefault(node, its_tokens)
                 if not np.array_equal(its_tokens, tokens_of_node[: len(its_tokens)]):
-                    raise ValueError(f"Sequence {at} does not have the tokens that its tree has from {begin} on.")
+                    raise ValueError(
+                        f"Sequence {sequence} does not have the tokens that its tree has from {begin} on."
+                    )
                 begin += int(self.trees.tokens[node])
-            if len(sequences[at]) != self.trees.lengths[at] or len(sequences[at]) > begin:
+            if len(tokens) != self.trees.lengths[sequence] or len(tokens) > begin:
                 raise ValueError(
-                    f"Sequence {at} has {len(sequences[at])} tokens, not the {self.trees.lengths[at]} of its tree."
+                    f"Sequence {sequence} has {len(tokens)} tokens, not the {self.trees.lengths[sequence]} of its tree."
                 )
 
     def __repr__(self) -> str:

@@ -50,7 +50,7 @@ class Trees:
         is_root = self.parents == ROOT
         is_leaf = np.ones(len(self.parents), bool)
         is_leaf[self.parents[~is_root]] = False
-        return self.tokens + is_leaf - is_root
+        return self.tokens + is_leaf - is_root  # because heads are with the children, see the top of this file
 
     @cached_property
     def roots(self) -> np.ndarray:

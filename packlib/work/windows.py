@@ -40,7 +40,7 @@ def deal_in_windows(
         num_chunks = min(len(windows), -(-windows.size // _CHUNK))
         for chunk in np.array_split(windows, num_chunks):
             steps = _bundles(chunk, ranks, packs_per_rank).reshape(len(chunk), -1, packs_per_step)
-            order_of_steps = rng.permuted(np.indices(steps.shape[:2])[1], axis=1)
+            order_of_steps = rng.permuted(np.indices(steps.shape[:2])[1], axis=1)  # of each window; (windows, steps)
             shuffled = np.take_along_axis(steps, order_of_steps[:, :, None], axis=1)
             packs_of_chunks.append(first_pack + shuffled.ravel())
             first_pack += shuffled.size
