@@ -254,17 +254,17 @@ class TokenBatchSampler(PackSampler):
         every = batches.same_shape_every
         neighbors = max(every, self.ranks)  # batches that stay together
         rng = np.random.default_rng([self.seed, self.epoch])
-        order = np.arange(len(batches))
+        epoch_order = np.arange(len(batches))
         if self.shuffle:  # begin anywhere and go around, so that other batches are the last in each epoch
             shift = every * int(rng.integers(len(batches) // every))
-            order = np.roll(order, shift)
-        groups = order[: len(order) // neighbors * neighbors].reshape(-1, neighbors)
+            epoch_order = np.roll(epoch_order, shift)
+        groups = epoch_order[: len(epoch_order) // neighbors * neighbors].reshape(-1, neighbors)
         if self.shuffle:
             groups = rng.permutation(groups)
         for step in groups.reshape(-1, self.ranks):
             batch = int(step[self.rank])
             yield [PaddedShape(batches[batch], int(batches.rows[batch]), int(batches.widths[batch]))]
-        last_batches = order[groups.size :]
+        last_batches = epoch_order[groups.size :]
         if len(last_batches) and not self.drop_last:
             yield [self._share_of(last_batches)]
 

@@ -304,7 +304,7 @@ def _ordered(lengths: np.ndarray, order: str, seed: int | Sequence[int] | None) 
     rng = np.random.default_rng(0 if seed is None else seed)
     if order == "random":
         return rng.permutation(len(lengths))
-    # a stable sort keeps the order of samples of equal length, so it decides to shuffle them first
+    # the sort is stable: samples of equal length keep the order that they have before it
     before_sort = np.arange(len(lengths)) if seed is None else rng.permutation(len(lengths))
     keys = lengths[before_sort]
     if keys.max() < 1 << 16:

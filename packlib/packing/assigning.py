@@ -23,8 +23,8 @@ def order_by_length(lengths: np.ndarray, max_length: int) -> tuple[np.ndarray, n
     starts = np.concatenate([[0], np.cumsum(np.bincount(lengths, minlength=max_length + 1))])
     if max_length < 1 << 16:
         lengths = lengths.astype(np.uint16, copy=False)  # NumPy sorts 16 bits by counting, and more by comparing
-    order = np.argsort(lengths, kind="stable")
-    return order.astype(np.int32 if len(lengths) < 1 << 31 else np.int64, copy=False), starts
+    short_to_long = np.argsort(lengths, kind="stable")
+    return short_to_long.astype(np.int32 if len(lengths) < 1 << 31 else np.int64, copy=False), starts
 
 
 def place_samples(

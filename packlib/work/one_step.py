@@ -206,6 +206,8 @@ def _with_exchanges(schedule: Schedule) -> Schedule:
             is_settled[rank_of[incoming] // schedule.ranks] = False  # the step of the other rank has changed
             outgoing = offered[best_offer]
             pack_of[outgoing], pack_of[incoming] = pack_of[incoming], pack_of[outgoing]
-    order = np.argsort(pack_of, kind="stable")
+    by_pack = np.argsort(pack_of, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(pack_of))])
-    return replace(schedule, sample_ids=schedule.sample_ids[order], offsets=offsets, lengths=schedule.lengths[order])
+    return replace(
+        schedule, sample_ids=schedule.sample_ids[by_pack], offsets=offsets, lengths=schedule.lengths[by_pack]
+    )

@@ -93,7 +93,7 @@ class Schedule(Packs):
 
 
 def _cut_heaviest(
-    packs: Packs, order: np.ndarray, pack_works: np.ndarray, cuts: int, last: int, work: Work
+    packs: Packs, random_order: np.ndarray, pack_works: np.ndarray, cuts: int, last: int, work: Work
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Cut some of the last packs in two, each between two of its sequences.
 
@@ -102,24 +102,24 @@ def _cut_heaviest(
 
     Args:
         packs: the packs.
-        order: their numbers in a random order.
+        random_order: their numbers.
         pack_works: the work of each of `packs`.
         cuts: how many packs there are to be more.
-        last: how many packs at the end of `order` may be cut.
+        last: how many packs at the end of `random_order` may be cut.
         work: what a pack costs.
 
     Returns:
         Where each pack starts and ends in `packs.sample_ids`, and its work; each shape (number of packs + cuts,). The
-        packs are in the order of `order`; the second parts of cut ones follow.
+        packs are in the order of `random_order`; the second parts of cut ones follow.
     """
-    starts = np.append(packs.offsets[order], np.zeros(cuts, packs.offsets.dtype))
-    ends = np.append(packs.offsets[1:][order], np.zeros(cuts, packs.offsets.dtype))
-    works = np.append(pack_works[order], np.zeros(cuts, pack_works.dtype))
-    places = np.diff(packs.offsets)[order] - 1  # places between two sequences of each pack
-    first = max(0, len(order) - last)  # of the packs that may be cut
+    starts = np.append(packs.offsets[random_order], np.zeros(cuts, packs.offsets.dtype))
+    ends = np.append(packs.offsets[1:][random_order], np.zeros(cuts, packs.offsets.dtype))
+    works = np.append(pack_works[random_order], np.zeros(cuts, pack_works.dtype))
+    places = np.diff(packs.offsets)[random_order] - 1  # places between two sequences of each pack
+    first = max(0, len(random_order) - last)  # of the packs that may be cut
     if places[first:].sum() < cuts:
-        first = len(order) - 1 - int(np.searchsorted(np.cumsum(places[::-1]), cuts))
-    for new in range(len(order), len(order) + cuts):
+        first = len(random_order) - 1 - int(np.searchsorted(np.cumsum(places[::-1]), cuts))
+    for new in range(len(random_order), len(random_order) + cuts):
         has_several = ends[first:new] - starts[first:new] > 1
         heaviest = first + int(np.where(has_several, works[first:new], -1.0).argmax())
         works_up_to = np.cumsum(work.of(packs.lengths[starts[heaviest] : ends[heaviest]]))
