@@ -20,7 +20,9 @@ _NO_NUMBER = (bool, np.bool, str, bytes)  # next to integers, NumPy would make n
 
 
 def as_integers(values: Iterable[int], noun: str, place: Place = position) -> np.ndarray:
-    """Return whole numbers as an integer array, shape (n,); no copy if they are one already, mapped or not.
+    """Return whole numbers as an integer array, shape (n,).
+
+    An integer array is returned as it is, without a copy; a memory-mapped one stays mapped.
 
     Args:
         values: an array, a list or another iterable; bools and floats are refused, also floats without a fraction.
@@ -34,6 +36,7 @@ def as_integers(values: Iterable[int], noun: str, place: Place = position) -> np
     array = _as_flat_array(values, noun)
     if array.dtype.kind in "iu":
         return values if isinstance(values, np.memmap) else array
+    # NumPy may have made rounded floats of large integers in a list: check the list itself
     numbers = list(values) if array.dtype.kind == "O" or isinstance(values, list) else array.tolist()
     return _integers_of(numbers, array.dtype, noun, place)
 
@@ -67,10 +70,12 @@ def _as_flat_array(values: Any, noun: str) -> np.ndarray:
 
 
 def _integers_of(numbers: list, dtype: np.dtype, noun: str, place: Place) -> np.ndarray:
-    """Return numbers as int64 that NumPy made no array of integers of, such as an empty list or integers of Python.
+    """Return numbers as int64, or raise the error that says why NumPy did not make an integer array of them.
+
+    It makes none of an empty list, of floats, or of integers some of which do not fit in 64 bits.
 
     Args:
-        numbers: what `as_integers` was called with, as a list.
+        numbers: the values in a call of `as_integers`, as a list.
         dtype: that of the array which NumPy made.
         noun, place: as of `as_integers`.
 

@@ -86,7 +86,7 @@ def nonnegative_least_squares(matrix: Any, target: np.ndarray) -> np.ndarray:
 def _towards(weights: np.ndarray, entries: np.ndarray) -> np.ndarray:
     """Go from these entries of x in a straight line towards `weights`, until the first of them is 0.
 
-    Both have shape (columns of the basis,), and so has the result; some weight is 0 or less.
+    Both arguments and the result have shape (columns of the basis,). At least one weight is 0 or less.
     """
     falling = np.flatnonzero(weights <= 0.0)
     steps = entries[falling] / (entries[falling] - weights[falling])  # at which share of the way each is 0
