@@ -1,4 +1,4 @@
-"""From sequences to a packed batch: tokens side by side, and what a model must know to keep them apart."""
+"""Make a packed batch of sequences: tokens side by side, and the fields by which a model keeps sequences apart."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -35,12 +35,13 @@ def collate(
     ([[7, 8, 9, 4, 5, 0, 0, 0]], [[1, 1, 1, 2, 2, 0, 0, 0]])
 
     Args:
-        sizes: sequences in each pack, each at least 1.
+        sequences: what the packs hold.
+        sizes: number of sequences in each pack, each at least 1.
         max_length: slots of a pack, in tokens; the T of the batch.
-        pad_id: the token that fills what is left.
+        pad_id: the token of padding.
         sequence_places: the length of the per-sequence arrays, for static shapes; by default there are no
             empty places.
-        blank_packs: packs of padding alone behind the others, where batches must have one shape.
+        blank_packs: how many packs of padding alone follow the others, where batches must have the same shape.
 
     Raises:
         TypeError, ValueError: naming an argument of another kind; if there is neither a sequence nor a blank pack, if
@@ -56,20 +57,25 @@ def collate(
         sequence_places = whole_number("sequence_places", sequence_places, 1)
     _refuse_other_packs(lengths, sizes, max_length, sequence_places, blank_packs)
 
-    first_of_pack = np.cumsum(sizes) - sizes  # the first sequence of each pack
-    tokens_before = np.cumsum(lengths) - lengths  # of each sequence, if there were no padding
-    starts = tokens_before + np.repeat(np.arange(len(sizes)) * max_length - tokens_before[first_of_pack], sizes)
+    first_of_pack = np.cumsum(sizes) - sizes  # number of each pack's first sequence
+    tokens_before = np.cumsum(lengths) - lengths  # tokens of all sequences before each
+    padding_before = (
+        np.arange(len(sizes)) * max_length - tokens_before[first_of_pack]
+    )  # slots of padding before a pack
+    starts = tokens_before + np.repeat(padding_before, sizes)  # slot of each sequence's first token
     positions = np.arange(lengths.sum()) - np.repeat(tokens_before, lengths)
     slots = positions + np.repeat(starts, lengths)  # where each token goes among the B·T slots
     segments = np.arange(len(lengths)) - np.repeat(first_of_pack, sizes) + 1  # 1 for the first sequence of a pack
     num_packs = len(sizes) + blank_packs
 
     def by_token(values: np.ndarray, fill: int) -> Tensor:
+        """Put a value for each token into its slot; shape (B, T)."""
         values_of_slots = np.full(num_packs * max_length, fill, np.int64)
         values_of_slots[slots] = values
         return torch.from_numpy(values_of_slots.reshape(num_packs, max_length))
 
     def by_sequence(values: np.ndarray, fill: int) -> Tensor:
+        """Put a value for each sequence before the empty places; shape (S,)."""
         values_of_places = np.full(sequence_places or len(lengths), fill, np.int64)
         values_of_places[: len(lengths)] = values
         return torch.from_numpy(values_of_places)
@@ -91,7 +97,7 @@ def collate(
 def _refuse_other_packs(
     lengths: np.ndarray, sizes: np.ndarray, max_length: int, sequence_places: int | None, blank_packs: int
 ) -> None:
-    """Raise a ValueError if sequences do not fill packs of these sizes, or do not fit into them or their places."""
+    """Raise a ValueError if the arguments of `collate` do not go together: number, sizes, lengths or places."""
     if len(lengths) == 0 and not blank_packs:
         raise ValueError("A batch needs at least one sequence; this one has none.")
     if (sizes < 1).any() or sizes.sum() != len(lengths):
@@ -107,38 +113,44 @@ def _refuse_other_packs(
 
 
 def pad(batch: PackedBatch, max_length: int | None = None, pad_id: int = 0) -> PackedBatch:
-    """Unpack a batch: the same sequences in the same order, one per row, padded to `max_length` (by default as
-    packed).
+    """Unpack a batch: the same sequences in the same order, one per row, padded to `max_length`.
 
-    The useful tokens come in the same order too, so `x[batch.segment_ids > 0]` compares with the unpacked one.
+    The tokens have the same order too: for an output x of each batch, `x[batch.segment_ids > 0]` can be compared.
 
     >>> from packlib.batches import TokenStore, collate, pad
     >>> store = TokenStore.from_samples([{"input_ids": [7, 8, 9]}, {"input_ids": [4, 5]}])
     >>> pad(collate(store, [2], max_length=8), max_length=4).input_ids.tolist()
     [[7, 8, 9, 0], [4, 5, 0, 0]]
+
+    Args:
+        batch: the packs.
+        max_length: slots of a row; by default those of a pack.
+        pad_id: the token of padding.
     """
     device = instance("batch", batch, PackedBatch).input_ids.device
     batch = batch.to("cpu")
-    useful, count = (batch.segment_ids > 0).numpy(), batch.num_sequences
-    tokens = {name: batch[name].numpy()[useful] for name in ("input_ids", "token_type_ids", "labels") if name in batch}
+    is_token = (batch.segment_ids > 0).numpy()
+    count = batch.num_sequences
+    names = ("input_ids", "token_type_ids", "labels")
+    tokens = {name: batch[name].numpy()[is_token] for name in names if name in batch}
     sequences = TokenStore(
         **tokens,
         offsets=np.concatenate([[0], np.cumsum(batch.lengths.numpy())]),
         sequence_labels=batch.sequence_labels.numpy()[:count],
         sample_ids=batch.sample_ids.numpy()[:count],
     )
-    top = batch.input_ids.shape[1] if max_length is None else max_length
-    return collate(sequences, [1] * count, top, pad_id=pad_id).to(device)
+    max_length = batch.input_ids.shape[1] if max_length is None else max_length
+    return collate(sequences, [1] * count, max_length, pad_id=pad_id).to(device)
 
 
 @dataclass(frozen=True)
 class PackingCollator:
     """A `collate_fn` for packs: rows of `pack_dataset`, or (epoch, sequences of the pack) as `PackDataset` gives them.
 
-    Works in a `DataLoader` and in its workers. A row must say where its sequences end, by `seq_lengths` or by
-    `position_ids` that restart. Of its other columns `input_ids`, `labels` and `token_type_ids` are read; what has one
-    value for each sequence is left out, and a column of tokens that no model reads is refused by name, since a mask of
-    losses, say, would be ignored: `labels` must be -100 there.
+    It works in a `DataLoader` and in its workers. A row must say where its sequences end, by `seq_lengths` or by
+    `position_ids` that restart. Of its other columns, `input_ids`, `labels` and `token_type_ids` are read. Columns with
+    one value for each sequence are left out. Any other column with a value for each token is refused by name, since no
+    model reads it: a mask of losses, for example, would be ignored, and must be written as labels of -100.
 
     >>> from packlib.batches import PackingCollator, TokenStore
     >>> PackingCollator()([{"input_ids": [7, 8, 9, 4, 5], "seq_lengths": [3, 2]}])
@@ -149,14 +161,14 @@ class PackingCollator:
 
     Attributes:
         max_length: slots of a pack, in tokens; None for as many as the fullest pack of the batch holds.
-        masking: draws the tokens to predict; None for a causal model, or to leave the tokens alone. Rows take none: it
-            depends on which sample a sequence is, and they do not say.
-        pad_id: the token that fills what is left.
+        masking: chooses the tokens to predict; None for a causal model, or to leave the tokens alone. It must be None
+            for rows: it depends on which sample a sequence is, and rows do not say.
+        pad_id: the token of padding.
         max_sequences_per_pack: for static shapes only: per-sequence arrays have this many places for each pack of the
             batch. For WordNet at 128 take 8 and an optimal plan of depth 8, which needs no more packs than one
             without a limit.
         max_predictions_per_pack: for static shapes only: refuse a batch with more masked tokens a pack on average than
-            this; the model's is the same.
+            this; set the model's argument of the same name to the same number.
 
     Raises:
         ValueError: naming the column, or what a row does not say.
@@ -177,6 +189,7 @@ class PackingCollator:
                 whole_number(name, getattr(self, name), 1)
 
     def __call__(self, packs: Sequence[tuple[int, TokenStore | Mapping[str, Any]] | Mapping[str, Any]]) -> PackedBatch:
+        """Make a batch of packs: rows, or pairs of an epoch and the sequences or the row of a pack."""
         if not packs:
             raise ValueError("A batch needs at least one pack; this one has none.")
         stores = list[TokenStore]()
@@ -200,11 +213,17 @@ class PackingCollator:
         return collate(joined, sizes, slots, pad_id=self.pad_id, sequence_places=places)
 
     def _masked(self, sequences: TokenStore, epochs: np.ndarray, num_packs: int) -> TokenStore:
-        """Return the sequences masked; raise a ValueError if more tokens are masked than packs have places for."""
+        """Return the sequences masked; raise a ValueError if more tokens are masked than packs have places for.
+
+        Args:
+            sequences: of all packs of the batch.
+            epochs: one for each sequence.
+            num_packs: packs of the batch.
+        """
         masking: Any = self.masking
         masked_sequences = masking(sequences, epochs)
         if not isinstance(masking, MlmMasking):  # a function of the user's own may return anything
-            masked_sequences = replace(instance("What masking returns", masked_sequences, TokenStore))
+            masked_sequences = replace(instance("What masking returns", masked_sequences, TokenStore))  # checks it
         num_masked = np.count_nonzero(masked_sequences.labels != IGNORED)
         places_for_masked = (self.max_predictions_per_pack or math.inf) * num_packs
         if num_masked > places_for_masked:

@@ -1,4 +1,4 @@
-"""Scores that say how hard each sample is: its length, or anything else."""
+"""Score how hard each sample is: by its length, or by any other number."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -19,7 +19,7 @@ class Samples(Protocol):
 def difficulties(
     dataset: Samples, score: Callable[[Any], float] | ArrayLike | None = None, share: range | None = None
 ) -> np.ndarray:
-    """Score each sample.
+    """Return a score for each sample, by default its length.
 
     >>> from packlib.batches import difficulties
     >>> difficulties([{"input_ids": [7, 8, 9]}, {"input_ids": [4]}]).tolist()
@@ -39,7 +39,7 @@ def difficulties(
     """
     num_samples = sized("dataset", dataset)
     share = range(num_samples) if share is None else share
-    if score is None:
+    if score is None:  # a store knows its lengths
         score = getattr(dataset, "lengths", _num_tokens)
     if callable(score):
         scores: Any = [score(dataset[i]) for i in share]
@@ -68,6 +68,7 @@ def difficulties(
 
 
 def _num_tokens(sample: Any) -> int:
+    """Return the number of a sample's `input_ids`, or raise a TypeError if it has none."""
     if not isinstance(sample, Mapping) or "input_ids" not in sample:
         raise TypeError(f"A sample of the dataset must be a mapping with input_ids, not {shown(sample)}.")
     return len(sample["input_ids"])

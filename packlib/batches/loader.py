@@ -1,7 +1,7 @@
 """Load packs: a data set of packs, and a loader that shuffles by epoch and resumes in mid-epoch."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from torch.utils.data import DataLoader, Dataset
@@ -24,26 +24,32 @@ def pack_lengths(
     max_sequences_per_pack: int | None = None,
     seed: int | None = None,
 ) -> Packs:
-    """Plan and assign in one call: packs for sequences of these `lengths` (depth 1 leaves them unpacked).
+    """Plan and assign in one call: return packs of sequences with these lengths.
 
     >>> from packlib.batches import pack_lengths
     >>> pack_lengths([5, 3, 3, 2, 8], max_length=8)
     Packs(3 packs of 8, 5 samples, 87.500 % full)
+
+    Args:
+        lengths: the tokens of each sequence.
+        max_length: slots of a pack, in tokens.
+        method, max_sequences_per_pack: as of `plan`; a depth limit of 1 leaves the sequences unpacked.
+        seed: as of `PackingPlan.assign`.
     """
     max_length = whole_number("max_length", max_length, 1, MAX_LENGTH)
-    best = plan(lengths, max_length, method, max_sequences_per_pack=max_sequences_per_pack, on_interrupt="raise")
-    return best.assign(lengths, seed)
+    best_plan = plan(lengths, max_length, method, max_sequences_per_pack=max_sequences_per_pack, on_interrupt="raise")
+    return best_plan.assign(lengths, seed)
 
 
 class PackDataset(Dataset):
-    """Item `i` is pack `i`: its epoch and its sequences, as `PackingCollator` takes them.
+    """Data set whose item `i` is pack `i`: the epoch and the sequences, as `PackingCollator` takes them.
 
     Args:
         dataset: the samples: a `TokenStore`, or any map-style data set of mappings with `input_ids` and the other
-            columns that `TokenStore.from_samples` takes. Without `packs` the rows of `pack_dataset`.
-        packs: which samples share a pack.
+            columns that `TokenStore.from_samples` takes. Without `packs`, the rows of `pack_dataset`.
+        packs: which samples share a pack; None for rows, which are packs already.
 
-    `dataset[epoch, i]` says the epoch with the index, as the samplers do; in `dataset[i]` it is 0.
+    An index may be `(epoch, i)`, as samplers give it; in `dataset[i]` the epoch is 0.
 
     Raises:
         TypeError, ValueError: if the packs were made for other samples.
@@ -63,12 +69,17 @@ class PackDataset(Dataset):
         epoch, index = index if isinstance(index, tuple) else (0, index)
         if self.packs is None:
             return epoch, self.dataset[index]
-        data, ids = self.dataset, self.packs[index].tolist()
-        is_store = isinstance(data, TokenStore)
-        sequences = data.take(ids) if is_store else TokenStore.from_samples([data[i] for i in ids], ids)
+        sequences = _sequences(self.dataset, self.packs[index].tolist())
         if len(sequences.input_ids) != self.packs.lengths_used[index]:
-            _refuse_other_samples(index, self.packs, len(sequences.input_ids))
+            _raise_for_other_lengths(index, self.packs, len(sequences.input_ids))
         return epoch, sequences
+
+
+def _sequences(dataset: Any, ids: list[int]) -> TokenStore:
+    """Take the samples with these ids out of a `TokenStore` or another map-style data set."""
+    if isinstance(dataset, TokenStore):
+        return dataset.take(ids)
+    return TokenStore.from_samples([dataset[i] for i in ids], ids)
 
 
 def _refuse_packs_of_others(packs: Any, dataset: Any, num_samples: int) -> None:
@@ -81,10 +92,11 @@ def _refuse_packs_of_others(packs: Any, dataset: Any, num_samples: int) -> None:
         tokens = np.add.reduceat(dataset.lengths[packs.sample_ids], packs.offsets[:-1])
         is_other = tokens != packs.lengths_used
         if is_other.any():
-            _refuse_other_samples(int(is_other.argmax()), packs, tokens[is_other.argmax()])
+            _raise_for_other_lengths(int(is_other.argmax()), packs, tokens[is_other.argmax()])
 
 
-def _refuse_other_samples(index: int, packs: Packs, tokens: int) -> None:
+def _raise_for_other_lengths(index: int, packs: Packs, tokens: int) -> NoReturn:
+    """Raise a ValueError: the samples of pack `index` have so many tokens, and the pack another number."""
     raise ValueError(
         f"The packs were made for other lengths: pack {index} has {packs.lengths_used[index]} tokens, and its "
         f"samples have {tokens}."
@@ -92,7 +104,7 @@ def _refuse_other_samples(index: int, packs: Packs, tokens: int) -> None:
 
 
 class PaddedSamples(Dataset):
-    """Item `epoch, shape` is a batch of `batch_by_tokens`: its epoch, its sequences and its shape.
+    """Data set whose item `epoch, shape` is a batch of `batch_by_tokens`: the epoch, the sequences and the shape.
 
     Args:
         dataset: the samples, as `PackDataset` takes them.
@@ -111,12 +123,10 @@ class PaddedSamples(Dataset):
 
     def __getitem__(self, index: tuple[int, PaddedShape]) -> tuple[int, TokenStore, PaddedShape]:
         epoch, shape = index
-        data, ids = self.dataset, shape.samples.tolist()
-        if isinstance(data, TokenStore):
-            return epoch, data.take(ids), shape
-        if not ids:  # a blank batch has the columns of the others
-            return epoch, TokenStore.from_samples([data[0]]).take([]), shape
-        return epoch, TokenStore.from_samples([data[i] for i in ids], ids), shape
+        ids = shape.samples.tolist()
+        # a blank batch must have the columns of the others
+        sequences = _sequences(self.dataset, ids) if ids else _sequences(self.dataset, [0]).take([])
+        return epoch, sequences, shape
 
 
 def _refuse_batches_of_others(batches: TokenBatches, dataset: Any, num_samples: int) -> None:
@@ -139,7 +149,7 @@ class PaddingCollator:
     """A `collate_fn` for the items of `PaddedSamples`: one sequence a row, padded to the shape of the batch.
 
     Args:
-        collator: whose masking, token of padding and static shapes are taken; its `max_length`, if it has one, is the
+        collator: its masking, token of padding and static shapes are used; its `max_length`, if it has one, is the
             width of all batches.
     """
 
@@ -147,7 +157,7 @@ class PaddingCollator:
         self.collator = collator
 
     def __call__(self, items: list[tuple[int, TokenStore, PaddedShape]]) -> PackedBatch:
-        ((epoch, sequences, shape),) = items
+        ((epoch, sequences, shape),) = items  # an item is a whole batch, so there is one
         if self.collator.masking is not None:
             sequences = self.collator.masking(sequences, epoch)
         width = shape.width if self.collator.max_length is None else self.collator.max_length
@@ -165,22 +175,23 @@ class PaddingCollator:
 class PackLoader(DataLoader):
     """A `DataLoader` of packed batches: each pass through it is one epoch, shuffled by seed and epoch.
 
-    `state_dict()` says what was handed out so far, whatever workers have prefetched; a loader that loads it
-    goes on with the next batch, identical to what an uninterrupted one would give. Breaking off a pass and
-    starting another begins the same epoch again.
+    `state_dict()` says which batches were handed out so far; batches that workers have only prefetched do not count. A
+    loader that loads the state goes on with the next batch, the same that an uninterrupted loader would give. A pass
+    that is broken off does not end its epoch: the next pass begins the same epoch again.
     """
 
     @property
     def epoch(self) -> int:
-        """The epoch of the next pass, or of this one until its last batch is handed out."""
+        """The epoch of the current pass until its last batch is handed out; then that of the next pass."""
         return self.batch_sampler.epoch
 
     def __iter__(self) -> Iterator[PackedBatch]:
         sampler = self.batch_sampler
-        done = sampler.start
+        batches_done = sampler.start
         for batch in super().__iter__():
-            sampler.done = done = done + 1  # not what workers have fetched
-            if done == len(sampler):  # the last one: what is saved from here on begins the next epoch
+            batches_done += 1
+            sampler.done = batches_done  # the sampler itself counts the batches that workers have fetched
+            if batches_done == len(sampler):  # the last one: a state that is saved from here on begins the next epoch
                 sampler.set_epoch(sampler.epoch + 1)
             yield batch
 
@@ -193,7 +204,7 @@ class PackLoader(DataLoader):
         return self.batch_sampler.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from `state`, of any rank, at the next pass.
+        """Let the next pass go on from a state, which may be that of any rank.
 
         Raises:
             ValueError: if the state is of a loader with other packs, batch size, ranks or shuffling.
@@ -214,7 +225,7 @@ def pack_loader(
     rank: int | None = None,
     **options: Any,
 ) -> PackLoader:
-    """Make a loader of `batch_size` packs a batch; under torch.distributed, of this rank's share (`PackSampler`).
+    """Make a loader of packed batches; under torch.distributed, of this rank's share of the packs (`PackSampler`).
 
     >>> from packlib.batches import TokenStore, pack_lengths, pack_loader
     >>> store = TokenStore.from_samples([{"input_ids": [7] * length} for length in (5, 3, 3, 2, 8)])
@@ -235,39 +246,42 @@ def pack_loader(
             `batch_by_tokens`, of which each rank gets one a step (`TokenBatchSampler`). None for rows.
         collator: by default one without masking, at the packs' maximum length.
         batch_size: packs of a batch; by default 16.
-        seed, shuffle: the order of the packs, or of a schedule's steps, another one each epoch.
-        drop_last: leave out an incomplete last batch (another one each epoch).
+        seed: of the order of the packs, or of a schedule's steps, which is another one in each epoch.
+        shuffle: False for the order that they have.
+        drop_last: leave out an incomplete last batch (other packs in each epoch).
         ranks, rank: by default those of torch.distributed; `ranks=1` gives every rank all packs.
         options: passed on to `torch.utils.data.DataLoader` (`num_workers`, `pin_memory`, …).
     """
     if collator is not None:
         instance("collator", collator, PackingCollator)
     if isinstance(packs, TokenBatches):
-        return _token_loader(dataset, packs, collator, batch_size, (seed, shuffle, drop_last, ranks, rank), options)
-    data = PackDataset(dataset, packs)
+        if batch_size is not None:
+            raise ValueError(f"batch_size must be left out for batches by tokens, not {shown(batch_size)}.")
+        data, collate_fn = _padded_batches(dataset, packs, collator)
+        sampler: PackSampler = TokenBatchSampler(packs, seed, shuffle, drop_last, ranks, rank)
+        return PackLoader(data, batch_sampler=sampler, collate_fn=collate_fn, **options)
+    pack_data = PackDataset(dataset, packs)
     if collator is None:
         collator = PackingCollator(None if packs is None else packs.max_length)
-    if packs is not None and (top := collator.max_length) and top < (fullest := int(packs.lengths_used.max())):
-        raise ValueError(f"The collator makes packs of {top} tokens; the fullest pack holds {fullest}.")
-    order = packs if isinstance(packs, Schedule) else len(data)
-    sampler = PackSampler(order, batch_size, seed, shuffle, drop_last, ranks, rank)
-    return PackLoader(data, batch_sampler=sampler, collate_fn=collator, **options)
+    if packs is not None and collator.max_length is not None:
+        fullest = int(packs.lengths_used.max())
+        if fullest > collator.max_length:
+            raise ValueError(
+                f"The collator makes packs of {collator.max_length} tokens; the fullest pack holds {fullest}."
+            )
+    schedule_or_number = packs if isinstance(packs, Schedule) else len(pack_data)
+    sampler = PackSampler(schedule_or_number, batch_size, seed, shuffle, drop_last, ranks, rank)
+    return PackLoader(pack_data, batch_sampler=sampler, collate_fn=collator, **options)
 
 
-def _token_loader(
-    dataset: Any,
-    batches: TokenBatches,
-    collator: PackingCollator | None,
-    batch_size: int | None,
-    order: tuple[int, bool, bool, int | None, int | None],
-    options: dict[str, Any],
-) -> PackLoader:
-    """Return a loader of the batches of `batch_by_tokens`; `order` are seed, shuffle, drop_last, ranks and rank."""
-    if batch_size is not None:
-        raise ValueError(f"batch_size must be left out for batches by tokens, not {shown(batch_size)}.")
+def _padded_batches(
+    dataset: Any, batches: TokenBatches, collator: PackingCollator | None
+) -> tuple[PaddedSamples, PaddingCollator]:
+    """Return the data set and the collator for a loader of batches by tokens; arguments as of `pack_loader`."""
     collator = PackingCollator() if collator is None else collator
-    if (top := collator.max_length) and top < (longest := int(batches.widths.max())):
-        raise ValueError(f"The collator makes rows of {top} tokens; the longest sample has {longest}.")
-    data = PaddedSamples(dataset, batches)
-    sampler = TokenBatchSampler(batches, *order)
-    return PackLoader(data, batch_sampler=sampler, collate_fn=PaddingCollator(collator), **options)
+    largest_width = int(batches.widths.max())
+    if collator.max_length is not None and collator.max_length < largest_width:
+        raise ValueError(
+            f"The collator makes rows of {collator.max_length} tokens; the longest sample has {largest_width}."
+        )
+    return PaddedSamples(dataset, batches), PaddingCollator(collator)

@@ -18,7 +18,8 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 divided by the golden ratio, mad
 def splitmix64(state: np.ndarray | int, step: np.ndarray | int) -> np.ndarray:
     """Return the `step`-th draw (from 1) of SplitMix64 started at `state`; uint64, uniform over all 64-bit numbers.
 
-    A counter-based generator: any draw comes directly, in any order, so that all tokens are drawn at once.
+    It is a counter-based generator: each draw is computed without the draws before it, so that all tokens are drawn at
+    once. Arrays of states and steps are broadcast.
     Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014, figure 16.
     """
     z = np.asarray(state, np.uint64) + _GOLDEN * np.atleast_1d(np.asarray(step, np.uint64))
@@ -31,9 +32,8 @@ def splitmix64(state: np.ndarray | int, step: np.ndarray | int) -> np.ndarray:
 class MlmMasking:
     """BERT's masking: of each sequence's ordinary tokens 15 % are predicted (rounded, at least one).
 
-    Of those, 80 % become [MASK], 10 % a random token, 10 % stay (Devlin et al. 2018, section 3.1). The draw
-    depends on (seed, epoch, sample id) alone: in any pack, batch, worker or rank a sample is masked the same
-    way.
+    Of those, 80 % become [MASK], 10 % a random token, 10 % stay (Devlin et al. 2018, section 3.1). The choice depends
+    on (seed, epoch, sample id) alone: in any pack, batch, worker or rank a sample is masked the same way.
 
     >>> from packlib.batches import MlmMasking, TokenStore, wordnet_tokenizer
     >>> store = TokenStore.from_samples([{"input_ids": [2, 10, 11, 12, 3]}])
@@ -45,8 +45,8 @@ class MlmMasking:
         seed: a whole number from 0 up.
         mask_id: the token [MASK].
         vocab_size: tokens are below this.
-        special_ids: the tokens that are never predicted nor drawn: [PAD], [CLS], [SEP], [MASK], …
-        probability: the share to predict.
+        special_ids: the tokens that are neither predicted nor put in place of others: [PAD], [CLS], [SEP], [MASK], …
+        probability: the share of the ordinary tokens to predict.
     """
 
     seed: int
@@ -74,14 +74,20 @@ class MlmMasking:
 
     @cached_property
     def _ordinary_ids(self) -> np.ndarray:
+        """The tokens that are not special, ascending."""
         return np.setdiff1d(np.arange(self.vocab_size), self.special_ids)
 
     @cached_property
     def _is_special(self) -> np.ndarray:
+        """Return for each token of the vocabulary whether it is special; shape (vocab_size,)."""
         return np.isin(np.arange(self.vocab_size), self.special_ids)
 
     def __call__(self, sequences: TokenStore, epochs: int | Iterable[int] = 0) -> TokenStore:
-        """Mask `sequences`; `epochs` is one number, or one for each sequence.
+        """Mask sequences.
+
+        Args:
+            sequences: without labels.
+            epochs: the epoch of all sequences, or one for each.
 
         Returns:
             The masked sequences, with `labels`: int64, the token to predict or -100.
@@ -98,40 +104,50 @@ class MlmMasking:
             whole_number("epochs", epochs.min(initial=0), 0)
         else:
             epochs = whole_number("epochs", epochs, 0, 2**64 - 1)
-        state = splitmix64(splitmix64(self.seed, 1) ^ np.asarray(epochs, np.uint64), 1)
-        state = splitmix64(state ^ sequences.sample_ids.astype(np.uint64), 1)
-        state = np.broadcast_to(state, len(sequences))
+        # a generator for each sequence; its draws 3 p + 1, 3 p + 2 and 3 p + 3 are for the token at place p
+        states = splitmix64(splitmix64(self.seed, 1) ^ np.asarray(epochs, np.uint64), 1)
+        states = splitmix64(states ^ sequences.sample_ids.astype(np.uint64), 1)
+        states = np.broadcast_to(states, len(sequences))
 
         ids = sequences.input_ids.astype(np.int64)
-        token, sequence, place = self._chosen(sequences, ids, state)
+        tokens, sequence_of, places = self._chosen(sequences, ids, states)
         labels = np.full(len(ids), IGNORED, np.int64)
-        labels[token] = ids[token]
+        labels[tokens] = ids[tokens]
 
-        outcome = splitmix64(state[sequence], 3 * place + np.uint64(2)) >> np.uint64(11)  # 53 bits
-        ids[token[outcome < 0.8 * 2**53]] = self.mask_id
-        is_random = (outcome >= 0.8 * 2**53) & (outcome < 0.9 * 2**53)
-        draw = splitmix64(state[sequence[is_random]], 3 * place[is_random] + np.uint64(3)) >> np.uint64(32)
-        ids[token[is_random]] = self._ordinary_ids[(draw * np.uint64(self._ordinary_ids.size)) >> np.uint64(32)]
+        outcome = splitmix64(states[sequence_of], 3 * places + np.uint64(2)) >> np.uint64(11)  # 53 bits
+        becomes_mask = outcome < 0.8 * 2**53
+        becomes_random = (outcome >= 0.8 * 2**53) & (outcome < 0.9 * 2**53)
+        ids[tokens[becomes_mask]] = self.mask_id
+        draws = splitmix64(states[sequence_of[becomes_random]], 3 * places[becomes_random] + np.uint64(3))
+        draws >>= np.uint64(32)  # 32 bits: times the number of ordinary tokens, over 2^32, is the place of one of them
+        random_ids = self._ordinary_ids[(draws * np.uint64(self._ordinary_ids.size)) >> np.uint64(32)]
+        ids[tokens[becomes_random]] = random_ids
         return sequences.with_tokens(ids, labels)
 
     def _chosen(
-        self, sequences: TokenStore, ids: np.ndarray, state: np.ndarray
+        self, sequences: TokenStore, ids: np.ndarray, states: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Choose the tokens to predict: in each sequence, the ordinary tokens with the least draws.
+        """Choose the tokens to predict: in each sequence, the ordinary tokens with the smallest draws.
+
+        Args:
+            sequences: the sequences.
+            ids: their tokens; int64, shape (number of tokens,).
+            states: the state of each sequence's generator; uint64, shape (number of sequences,).
 
         Returns:
-            The tokens among all, the sequence of each, and its place in that sequence (uint64).
+            Three arrays with an entry for each token to predict: its number among all tokens, the number of its
+            sequence, and its place in this sequence (uint64).
         """
         lengths = sequences.lengths
-        token = np.flatnonzero(~self._is_special[ids])
-        sequence = np.repeat(np.arange(len(lengths)), lengths)[token]
-        place = (token - sequences.offsets[sequence]).astype(np.uint64)
-        draws = splitmix64(state[sequence], 3 * place + np.uint64(1))
-        candidates = np.bincount(sequence, minlength=len(lengths))
-        num_chosen = np.rint(self.probability * candidates).clip(1, None)
-        num_chosen = np.minimum(num_chosen, candidates).astype(np.int64)
-        by_draw = np.lexsort((draws, sequence))
-        first_of_sequence = np.cumsum(candidates) - candidates
-        rank = np.arange(len(token)) - np.repeat(first_of_sequence, candidates)
-        chosen = by_draw[rank < np.repeat(num_chosen, candidates)]
-        return token[chosen], sequence[chosen], place[chosen]
+        tokens = np.flatnonzero(~self._is_special[ids])  # the ordinary ones
+        sequence_of = np.repeat(np.arange(len(lengths)), lengths)[tokens]
+        places = (tokens - sequences.offsets[sequence_of]).astype(np.uint64)
+        draws = splitmix64(states[sequence_of], 3 * places + np.uint64(1))
+        num_ordinary = np.bincount(sequence_of, minlength=len(lengths))  # of each sequence
+        num_chosen = np.rint(self.probability * num_ordinary).clip(1, None)
+        num_chosen = np.minimum(num_chosen, num_ordinary).astype(np.int64)
+        by_draw = np.lexsort((draws, sequence_of))  # sequence by sequence, in each the smallest draw first
+        first_of_sequence = np.cumsum(num_ordinary) - num_ordinary
+        rank_in_sequence = np.arange(len(tokens)) - np.repeat(first_of_sequence, num_ordinary)
+        chosen = by_draw[rank_in_sequence < np.repeat(num_chosen, num_ordinary)]
+        return tokens[chosen], sequence_of[chosen], places[chosen]

@@ -1,4 +1,4 @@
-"""The packs of each batch, in an order that follows from a seed and the epoch, and the place in it."""
+"""Choose the packs of each batch, in an order that follows from a seed and the epoch; stop and go on anywhere in it."""
 
 from collections.abc import Iterator
 from itertools import islice, pairwise
@@ -16,22 +16,25 @@ from packlib.work import Schedule
 class PackSampler(Sampler):
     """Batches of (epoch, pack) in an order that the seed and the epoch give.
 
-    On several ranks, a step takes `batch_size` packs for each rank from this one order and deals them out in turn.
-    Every pack comes once, and all ranks take the same number of steps. A last step with fewer packs is dealt out the
-    same way, so its ranks differ by at most one pack. If it has fewer packs than ranks, the step before gives up packs
-    until each rank has one. A `Schedule` keeps its steps, and its windows stay together; the seed and the epoch decide
-    only their order.
+    All ranks have this one order. A step takes the next `batch_size` × ranks packs of it and assigns them to the ranks
+    in turn. Every pack comes once, and all ranks take the same number of steps. The packs of a smaller last step are
+    assigned in the same way, so its ranks differ by at most one pack. If it has fewer packs than ranks, the step before
+    gives up packs until each rank has one. A `Schedule` keeps its steps, and its windows stay together; the seed and
+    the epoch decide only their order.
 
     Args:
-        packs: how many there are; or a `Schedule`, which knows its batch size and ranks, so that others are refused.
+        packs: the number of packs; or a `Schedule`, which has its own batch size and ranks, so that others are refused.
         batch_size: packs in a batch of one rank; by default 16.
-        drop_last: leave out a last step that is not full (other packs each epoch).
+        seed: of the order.
+        shuffle: False for the order of the packs, in every epoch.
+        drop_last: leave out a last step that is not full (other packs in each epoch).
         ranks, rank: by default those of torch.distributed; 1 and 0 without it.
 
     Attributes:
         epoch: the epoch of the next pass.
-        start: the batch that the next pass begins with; the passes after it begin with the first.
-        done: batches of the epoch that were handed out; a `PackLoader` leaves out what its workers fetched ahead.
+        start: number of batches that the next pass skips, since they were handed out; later passes skip none.
+        done: number of batches of the epoch that were handed out; with a `PackLoader`, without those that its workers
+            fetched ahead.
 
     Raises:
         TypeError, ValueError: for bad arguments, or if some rank would get no pack in some step.
@@ -62,19 +65,20 @@ class PackSampler(Sampler):
         if isinstance(packs, Schedule):
             self.schedule = packs
             self.window = packs.window
-            size = packs.packs_per_rank
-            if batch_size not in (None, size):
-                raise ValueError(f"batch_size must be {size}, as the schedule has, not {shown(batch_size)}.")
+            if batch_size not in (None, packs.packs_per_rank):
+                raise ValueError(
+                    f"batch_size must be {packs.packs_per_rank}, as the schedule has, not {shown(batch_size)}."
+                )
             if self.ranks != packs.ranks:
                 raise ValueError(f"ranks must be {packs.ranks}, as the schedule was made for, not {self.ranks}.")
+            batch_size = packs.packs_per_rank
             packs = len(packs)
-            batch_size = size
         self.num_packs = whole_number("the number of packs", packs, 1)
         self.batch_size = whole_number("batch_size", 16 if batch_size is None else batch_size, 1)
-        self._bounds = self._steps()
+        self._bounds = self._step_bounds()
 
-    def _steps(self) -> list[int]:
-        """Find where the steps begin in the order of an epoch, and where the last one ends."""
+    def _step_bounds(self) -> list[int]:
+        """Return the position of each step's first pack in the order of an epoch, and the end of the last step."""
         bounds = list(range(0, self.num_packs + 1, self.batch_size * self.ranks))
         num_left = self.num_packs - bounds[-1]  # packs of the last step, if it is not full
         self._refuse_empty_batches(len(bounds) - 1, num_left)
@@ -85,7 +89,12 @@ class PackSampler(Sampler):
         return bounds
 
     def _refuse_empty_batches(self, full_steps: int, num_left: int) -> None:
-        """Raise a ValueError if there would be no step, or one in which a rank has no pack."""
+        """Raise a ValueError if there would be no step, or one in which a rank has no pack.
+
+        Args:
+            full_steps: how many steps are full.
+            num_left: packs that remain for a last step.
+        """
         if self.drop_last and not full_steps:
             on_ranks = f" on {self.ranks} ranks" if self.ranks > 1 else ""
             raise ValueError(
@@ -105,14 +114,15 @@ class PackSampler(Sampler):
         """Yield the packs of this rank in each batch of the epoch."""
         rng = np.random.default_rng([self.seed, self.epoch])
         if self.schedule is None:
-            order = rng.permutation(self.num_packs) if self.shuffle else np.arange(self.num_packs)
+            packs = rng.permutation(self.num_packs) if self.shuffle else np.arange(self.num_packs)
             for begin, end in pairwise(self._bounds):
-                yield order[begin:end][self.rank :: self.ranks].tolist()
+                packs_of_step = packs[begin:end]
+                yield packs_of_step[self.rank :: self.ranks].tolist()
         else:
             steps = self.schedule.shuffled_steps(rng) if self.shuffle else np.arange(len(self))
             for step in steps.tolist():
-                pack = (step * self.ranks + self.rank) * self.batch_size
-                yield list(range(pack, pack + self.batch_size))
+                first_pack = (step * self.ranks + self.rank) * self.batch_size
+                yield list(range(first_pack, first_pack + self.batch_size))
 
     def __iter__(self) -> Iterator[list[tuple[int, Any]]]:
         epoch = self.epoch
@@ -135,15 +145,16 @@ class PackSampler(Sampler):
         return {name: getattr(self, name) for name in names}
 
     def state_dict(self) -> dict:
-        """Return the epoch, the batches of it that this rank was handed out, and what they depend on.
+        """Return the epoch, how many of its batches were handed out, and everything that the batches depend on.
 
-        Workers fetch ahead: with them take the state of the loader, which counts what was used.
+        If workers fetch ahead, take the state of the `PackLoader`, which counts the batches that were used.
         """
-        is_over = self.done == len(self)  # the epoch is done: go on with the next
-        return {"epoch": self.epoch + is_over, "batches_done": 0 if is_over else self.done, **self.setting()}
+        if self.done == len(self):  # the epoch is over: go on with the next one
+            return {"epoch": self.epoch + 1, "batches_done": 0, **self.setting()}
+        return {"epoch": self.epoch, "batches_done": self.done, **self.setting()}
 
     def load_state_dict(self, state: dict) -> None:
-        """Go on from `state`, of any rank, at the next pass.
+        """Let the next pass go on from a state, which may be that of any rank.
 
         Raises:
             ValueError: if the state is of other packs or settings.
@@ -157,7 +168,13 @@ class PackSampler(Sampler):
 
 
 class PaddedShape(NamedTuple):
-    """A batch of one rank: which samples it has, and the rows and the width that they are padded to."""
+    """A batch of one rank, which is padded.
+
+    Attributes:
+        samples: the ids of its samples; integers, shape (number of samples,).
+        rows: rows of the batch; at least the number of samples, for some may be blank.
+        width: slots of a row.
+    """
 
     samples: np.ndarray
     rows: int
@@ -167,14 +184,14 @@ class PaddedShape(NamedTuple):
 class TokenBatchSampler(PackSampler):
     """Batches of (epoch, `PaddedShape`) of `batch_by_tokens`, in an order that the seed and the epoch give.
 
-    A step takes a batch for each rank: neighbors, so that its batches are alike where the samples are sorted. Batches
-    of one shape stay together. The order of these steps is another one each epoch; what a batch holds stays. All ranks
-    take the same number of steps. Where the last step has fewer batches than ranks, its samples are dealt out to all
-    ranks, other samples in each epoch.
+    A step takes one batch for each rank: neighbors, so that its batches are alike if the samples are sorted. Batches
+    that have the same shape by `same_shape_every` stay together. The order of the steps is another one in each epoch;
+    the samples of a batch stay together. All ranks take the same number of steps. If batches for fewer than all ranks
+    remain for a last step, their samples are divided among all ranks; these are other batches in each epoch.
 
     Args:
         batches: what `batch_by_tokens` returned.
-        drop_last: leave out a last step with fewer batches than ranks (another one each epoch).
+        drop_last: leave out a last step with fewer batches than ranks (other batches in each epoch).
         seed, shuffle, ranks, rank: as in `PackSampler`.
 
     Raises:
@@ -193,8 +210,8 @@ class TokenBatchSampler(PackSampler):
         self.batches = batches
         super().__init__(len(batches), 1, seed, shuffle, drop_last, ranks, rank)
 
-    def _steps(self) -> list[int]:
-        """Find where the steps begin among the batches of an epoch, and where the last one ends."""
+    def _step_bounds(self) -> list[int]:
+        """Return the position of each step's first batch in the order of an epoch, and the end of the last step."""
         full_steps, num_left = divmod(len(self.batches), self.ranks)
         self._refuse_unequal_steps()
         self._refuse_empty_batches(full_steps, num_left)
@@ -202,6 +219,7 @@ class TokenBatchSampler(PackSampler):
         return bounds if not num_left or self.drop_last else [*bounds, len(self.batches)]
 
     def _refuse_unequal_steps(self) -> None:
+        """Raise a ValueError if a step would have batches of different shapes, though some have the same by request."""
         every = self.batches.same_shape_every
         if every > 1 and every % self.ranks:
             raise ValueError(
@@ -210,15 +228,20 @@ class TokenBatchSampler(PackSampler):
             )
 
     def _refuse_empty_batches(self, full_steps: int, num_left: int) -> None:
-        """Raise a ValueError if there would be no step, or one in which a rank has no sample."""
+        """Raise a ValueError if there would be no step, or one in which a rank has no sample.
+
+        Args:
+            full_steps: how many steps have a batch for each rank.
+            num_left: batches that remain for a last step.
+        """
         num_batches = len(self.batches)
         if self.drop_last and not full_steps:
             raise ValueError(f"{num_batches} batches fill no step of {self.ranks} ranks, and drop_last leaves none.")
         if not num_left or self.drop_last:
             return
-        # the last step has any `num_left` neighbors, since a shuffled epoch begins with any batch and goes around
-        sizes_around = np.concatenate([self.batches.sizes, self.batches.sizes])
-        fewest = min(int(sizes_around[start : start + num_left].sum()) for start in range(num_batches))
+        # the last step may have any `num_left` neighbors, the last and the first batch included: see `_batches`
+        sizes_twice = np.concatenate([self.batches.sizes, self.batches.sizes])
+        fewest = min(int(sizes_twice[start : start + num_left].sum()) for start in range(num_batches))
         if fewest < self.ranks:
             raise ValueError(
                 f"{num_batches} batches leave some of {self.ranks} ranks without a sample in the last step, which may "
@@ -231,27 +254,28 @@ class TokenBatchSampler(PackSampler):
         every = batches.same_shape_every
         neighbors = max(every, self.ranks)  # batches that stay together
         rng = np.random.default_rng([self.seed, self.epoch])
-        order = np.arange(len(batches))
-        if self.shuffle:  # the rest, which is last, is another one each epoch
+        epoch_order = np.arange(len(batches))
+        if self.shuffle:  # begin anywhere and go around, so that other batches are the last in each epoch
             shift = every * int(rng.integers(len(batches) // every))
-            order = np.roll(order, shift)
-        groups = order[: len(order) // neighbors * neighbors].reshape(-1, neighbors)
+            epoch_order = np.roll(epoch_order, shift)
+        groups = epoch_order[: len(epoch_order) // neighbors * neighbors].reshape(-1, neighbors)
         if self.shuffle:
             groups = rng.permutation(groups)
         for step in groups.reshape(-1, self.ranks):
             batch = int(step[self.rank])
             yield [PaddedShape(batches[batch], int(batches.rows[batch]), int(batches.widths[batch]))]
-        last_batches = order[groups.size :]
+        last_batches = epoch_order[groups.size :]
         if len(last_batches) and not self.drop_last:
-            yield [self._dealt(last_batches)]
+            yield [self._share_of(last_batches)]
 
-    def _dealt(self, last_batches: np.ndarray) -> PaddedShape:
-        """Return this rank's share of the samples of a last step with fewer batches than ranks."""
+    def _share_of(self, last_batches: np.ndarray) -> PaddedShape:
+        """Return this rank's share of the samples in the batches of a last step, which are fewer than the ranks."""
         samples = np.concatenate([self.batches[int(batch)] for batch in last_batches])
         share = samples[self.rank :: self.ranks]
         return PaddedShape(share, len(share), int(self.batches.widths[last_batches].max()))
 
     def setting(self) -> dict:
+        """Return everything that the batches of all ranks depend on, as plain values."""
         batches = self.batches
         size = {"samples": len(batches.sample_ids), "tokens": int(batches.tokens.sum())}
         return {**super().setting(), **size, "same_shape_every": batches.same_shape_every}

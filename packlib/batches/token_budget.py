@@ -1,4 +1,4 @@
-"""Batches of about equally many tokens: few long samples or many short ones.
+"""Make batches of about the same number of tokens: few long samples or many short ones.
 
 Source: "Attention is all you need" (Vaswani et al. 2017, section 5.1), where a batch holds about 25,000
 source tokens and 25,000 target tokens.
@@ -15,7 +15,7 @@ from packlib.arguments import flag, one_of, percent, whole_number
 from packlib.lengths.counting import as_lengths
 from packlib.packing.ragged import Ragged
 
-_MOST_TOKENS = 1 << 62  # twice as many do not fit in 64 bits
+_MOST_TOKENS = 1 << 62  # of all samples, and of a budget: their sum fits in 64 bits
 Order = Literal["dataset", "ascending", "descending", "random"]
 ORDERS: tuple[Order, ...] = get_args(Order)
 
@@ -25,12 +25,13 @@ class TokenBatches(Ragged[np.ndarray]):
     """Batch `i` holds the samples `sample_ids[offsets[i]:offsets[i + 1]]`; padded, it is `rows[i]` × `widths[i]`.
 
     Attributes:
-        sample_ids: integers, shape (number of samples,); positions in the `lengths` that `batch_by_tokens` was given.
+        sample_ids: integers, shape (number of samples,); positions in the `lengths` of `batch_by_tokens`.
         offsets: int64, shape (number of batches + 1,).
-        widths: int64, shape (number of batches,): the width of each batch, in tokens.
-        tokens, longest: int64, shape (number of batches,): the sum and the maximum of its lengths.
-        same_shape_every: k, if every k batches in turn have one shape. Some of the last k may be blank: they have no
-            sample.
+        widths: the width of each batch, in tokens; int64, shape (number of batches,).
+        tokens: the sum of the lengths in each batch; int64, same shape.
+        longest: the largest of these lengths, and 0 for a blank batch; int64, same shape.
+        same_shape_every: k, if groups of k successive batches have the same shape. Some of the last k batches may be
+            blank: they have no sample.
     """
 
     sample_ids: np.ndarray
@@ -39,7 +40,7 @@ class TokenBatches(Ragged[np.ndarray]):
     tokens: np.ndarray
     longest: np.ndarray
     same_shape_every: int
-    _called = "batch", "batches"
+    _nouns = "batch", "batches"
 
     def __getitem__(self, index: int) -> np.ndarray:
         return self.sample_ids[self._row(index)]
@@ -51,7 +52,10 @@ class TokenBatches(Ragged[np.ndarray]):
 
     @property
     def rows(self) -> np.ndarray:
-        """Rows of each batch, some of them blank where batches of one shape have a sample less; int64."""
+        """Rows of each batch; int64, shape (number of batches,).
+
+        A batch with fewer samples than another one of the same shape has blank rows.
+        """
         every = self.same_shape_every
         return np.repeat(self.sizes.reshape(-1, every).max(1), every)
 
@@ -67,7 +71,7 @@ class TokenBatches(Ragged[np.ndarray]):
 
     @property
     def shape_cost(self) -> float:
-        """Share of the slots that are there only because batches must have equal shapes."""
+        """Share of the slots that are added to make batches of the same shape."""
         return 1 - int(self.sizes @ self.longest) / self.slots
 
     def __repr__(self) -> str:
@@ -94,9 +98,10 @@ def batch_by_tokens(
     blank_batches: bool = False,
     seed: int | Sequence[int] | None = None,
 ) -> TokenBatches:
-    """Cut the samples, in the wanted order, into batches that each take as many as `max_tokens` allows.
+    """Cut the samples, in the chosen order, into batches that each take as many samples as `max_tokens` allows.
 
-    Every sample lands in exactly one batch. Takes linear time (where lengths are below 65,536, the sort too).
+    Every sample is in exactly one batch. The time is linear in the number of samples (that of the sort, too, if lengths
+    are below 65,536).
 
     >>> from packlib.batches import batch_by_tokens
     >>> batches = batch_by_tokens([4, 2, 3, 9, 1, 5], max_tokens=10)
@@ -105,21 +110,21 @@ def batch_by_tokens(
 
     Args:
         lengths: tokens of each sample.
-        max_tokens: the budget of a batch: its lengths add up to this at most (see `count_padding`).
+        max_tokens: the budget of a batch, in tokens: its lengths add up to at most this (see `count_padding`).
         min_batch, max_batch: the fewest and the most samples of a batch. Only the last batch (or the last k, see
-            `same_shape_every`) may have fewer than `min_batch`. Where a batch that is as full as it can be would leave
-            too few samples for a later one, it takes fewer.
+            `same_shape_every`) may have fewer than `min_batch`. If the largest batch would leave too few samples for a
+            later one, it takes fewer.
         order: "dataset", "random", or "ascending" or "descending" by length. For an order of your own, such as by
-            `difficulties`, give the lengths in that order.
-        same_shape_every: k batches in turn, such as the micro-batches of an update in a pipeline, get one shape: the
-            samples are dealt to the k in turn. Where k does not divide their number, some of the last k batches have a
-            sample less than the others, and a blank row.
-        target_lengths: a second length of each sample, such as that of its translation, with as large a budget. It
-            goes with neither `same_shape_every` nor `count_padding`, which know one width of a batch.
-        count_padding: the budget counts padding too: samples × longest, and not the sum of lengths.
-        blank_batches: where samples are too few for the last k batches, some of these have no sample, and a loader
-            makes them of padding alone. Otherwise that is an error, since a mean over the labels of such a batch is
-            0 / 0.
+            `difficulties`, pass the lengths in that order.
+        same_shape_every: k. Groups of k successive batches, such as the micro-batches of an update in a pipeline, get
+            the same shape: the samples of a group are assigned to its k batches in turn. If k does not divide the
+            number of samples, some of the last k batches have a sample less than the others, and a blank row.
+        target_lengths: a second length of each sample, such as that of its translation, with a budget of the same size.
+            It cannot be combined with `same_shape_every` or `count_padding`, which are for one width of a batch.
+        count_padding: if True, the budget counts padding too: samples × longest, and not the sum of lengths.
+        blank_batches: if True and samples are too few for the last k batches, some of these have no sample, and a
+            loader makes them of padding alone. If False, too few samples are an error, since a mean over the labels of
+            a blank batch is 0 / 0.
         seed: of the random order (None is 0), or of the order of samples of equal length (None keeps the data set's).
 
     Raises:
@@ -130,51 +135,59 @@ def batch_by_tokens(
     flag("blank_batches", blank_batches)
     _check_seed(seed)
     lengths = as_lengths(lengths)
-    number = len(lengths)
+    num_samples = len(lengths)
     every = whole_number("same_shape_every", same_shape_every, 1)
     whole_number("min_batch", min_batch, 1)
-    max_rows = number if max_batch is None else whole_number("max_batch", max_batch, min_batch)
-    _refuse_few_samples(number, every, blank_batches)
+    max_rows = num_samples if max_batch is None else whole_number("max_batch", max_batch, min_batch)
+    _refuse_few_samples(num_samples, every, blank_batches)
     whole_number("the sum of lengths", int(lengths.sum(dtype=np.float64)), 1, _MOST_TOKENS)
     budget = _checked_budget("lengths", max_tokens, lengths)
     targets = None
     if target_lengths is not None:
-        targets = _checked_targets(target_lengths, number, max_tokens, every, count_padding)
+        targets = _checked_targets(target_lengths, num_samples, max_tokens, every, count_padding)
 
+    # A row has a sample for each batch of a shape, one column a batch. A group of rows becomes `every` batches.
     sample_ids = _ordered(lengths, order, seed)
     rows = _rows(lengths[sample_ids], every)
     if targets is not None:
-        rows = np.concatenate([rows, targets[sample_ids, None]], axis=1)
+        rows = np.concatenate([rows, targets[sample_ids, None]], axis=1)  # two columns: both must keep the budget
     largest_ends = _padded_ends(rows, budget, max_rows) if count_padding else _ends(rows, budget, max_rows)
     if min_batch > 1:
-        largest_ends = _leaving_enough(largest_ends.tolist(), min_batch)
+        largest_ends = _ends_leaving_enough(largest_ends.tolist(), min_batch)
     _refuse_no_cut(largest_ends, min_batch, max_tokens)
-    starts = _starts(largest_ends)
+    starts = _group_starts(largest_ends)
     sizes = np.repeat(np.diff(starts, append=len(rows)), every)
-    num_blank = len(rows) * every - number  # places of the last row without a sample
-    _refuse_blank_batches(num_blank, int(sizes[-1]), number, every, blank_batches)
+    num_blank = len(rows) * every - num_samples  # places of the last row without a sample
+    _refuse_blank_batches(num_blank, int(sizes[-1]), num_samples, every, blank_batches)
     sizes[len(sizes) - num_blank :] -= 1
-    sample_ids = _dealt(sample_ids, starts, every)
+    sample_ids = _batch_by_batch(sample_ids, starts, every)
     return _token_batches(sample_ids, sizes, lengths[sample_ids], every)
 
 
 def _check_seed(seed: Any) -> None:
-    """Raise an error unless a seed is None, a whole number, or several."""
+    """Raise a TypeError or ValueError unless a seed is None, a whole number, or a list of whole numbers."""
     if seed is not None:
         for number in seed if isinstance(seed, (list, tuple)) else [seed]:
             whole_number("seed", number, 0)
 
 
-def _refuse_few_samples(number: int, every: int, blank_batches: bool) -> None:
-    if number < every and not blank_batches:
+def _refuse_few_samples(num_samples: int, every: int, blank_batches: bool) -> None:
+    """Raise a ValueError if samples are too few for one group of batches, unless some batches may be blank."""
+    if num_samples < every and not blank_batches:
         raise ValueError(
-            f"same_shape_every must be at most {number}, as there are samples, not {every}, unless blank_batches "
+            f"same_shape_every must be at most {num_samples}, as there are samples, not {every}, unless blank_batches "
             "is True."
         )
 
 
 def _checked_budget(name: str, budget: int, lengths: np.ndarray) -> int:
-    """Return the budget, checked: no length is above it. A budget beyond what 64 bits can add up is cut to that."""
+    """Return the budget, at most `_MOST_TOKENS`; raise a ValueError if a length is above it.
+
+    Args:
+        name: of the argument that has the lengths, for the error.
+        budget: `max_tokens`.
+        lengths: of the samples.
+    """
     too_long = np.flatnonzero(lengths > whole_number("max_tokens", budget, 1))
     if too_long.size:
         examples = ", ".join(f"sample {i} with {lengths[i]}" for i in too_long[:5].tolist())
@@ -186,20 +199,20 @@ def _checked_budget(name: str, budget: int, lengths: np.ndarray) -> int:
 
 
 def _checked_targets(
-    target_lengths: Iterable[int], number: int, max_tokens: int, every: int, count_padding: bool
+    target_lengths: Iterable[int], num_samples: int, max_tokens: int, every: int, count_padding: bool
 ) -> np.ndarray:
-    """Return the second length of each sample; integers, shape (number,)."""
+    """Return the second length of each sample, checked; integers, shape (num_samples,)."""
     if every > 1 or count_padding:
         raise ValueError("target_lengths goes with neither same_shape_every nor count_padding.")
     targets = as_lengths(target_lengths, noun="Target length")
-    if len(targets) != number:
-        raise ValueError(f"target_lengths must have one length for each of the {number} samples.")
+    if len(targets) != num_samples:
+        raise ValueError(f"target_lengths must have one length for each of the {num_samples} samples.")
     _checked_budget("target_lengths", max_tokens, targets)
     return targets
 
 
 def _refuse_no_cut(largest_ends: np.ndarray, min_batch: int, max_tokens: int) -> None:
-    """Raise a ValueError if no batch can begin with the first sample."""
+    """Raise a ValueError if no batch can begin with the first sample, which `_ends_leaving_enough` marks by a 0."""
     if not largest_ends[0]:
         raise ValueError(
             f"min_batch {min_batch} cannot be kept: in this order, every cut within max_tokens {max_tokens} leaves "
@@ -207,35 +220,57 @@ def _refuse_no_cut(largest_ends: np.ndarray, min_batch: int, max_tokens: int) ->
         )
 
 
-def _refuse_blank_batches(num_blank: int, last_size: int, number: int, every: int, blank_batches: bool) -> None:
-    """Raise a ValueError if some of the last batches would have no sample, unless they may."""
+def _refuse_blank_batches(num_blank: int, last_size: int, num_samples: int, every: int, blank_batches: bool) -> None:
+    """Raise a ValueError if some of the last batches would have no sample, unless they may be blank.
+
+    Args:
+        num_blank: how many of the last batches have a sample less than the others.
+        last_size: samples that the others of the last batches have.
+        num_samples, every, blank_batches: of the call.
+    """
     if num_blank and last_size == 1 and not blank_batches:
         raise ValueError(
             f"same_shape_every {every} leaves {num_blank} of the last {every} batches without a sample: pass "
-            f"blank_batches=True, leave out {every - num_blank} of {number} samples, or take another order or "
+            f"blank_batches=True, leave out {every - num_blank} of {num_samples} samples, or take another order or "
             "max_tokens."
         )
 
 
 def _rows(ordered_lengths: np.ndarray, every: int) -> np.ndarray:
-    """Put the lengths into rows of `every` samples, one for each batch of a shape; 0 fills the last row up."""
+    """Put the lengths into rows of `every` samples, one for each batch of a shape; the last row may end with zeros.
+
+    >>> import numpy as np
+    >>> from packlib.batches.token_budget import _rows
+    >>> _rows(np.array([4, 2, 3, 9, 1]), every=2).tolist()
+    [[4, 2], [3, 9], [1, 0]]
+    """
     num_blank = -len(ordered_lengths) % every
     return np.append(ordered_lengths, np.zeros(num_blank, ordered_lengths.dtype)).reshape(-1, every)
 
 
-def _starts(largest_ends: np.ndarray) -> list[int]:
-    """Return the first row of each group, if each takes as many rows as it may."""
+def _group_starts(largest_ends: np.ndarray) -> list[int]:
+    """Return the first row of each group, if each takes as many rows as it may.
+
+    Args:
+        largest_ends: for each row, the end of the largest group that starts there.
+    """
     starts = [0]
     while largest_ends[starts[-1]] < len(largest_ends):
         starts.append(int(largest_ends[starts[-1]]))
     return starts
 
 
-def _dealt(sample_ids: np.ndarray, starts: list[int], every: int) -> np.ndarray:
-    """Return the samples batch by batch: each column of a group of rows is a batch."""
+def _batch_by_batch(sample_ids: np.ndarray, starts: list[int], every: int) -> np.ndarray:
+    """Return the samples batch by batch: each column of a group of rows is a batch.
+
+    Args:
+        sample_ids: row by row, `every` a row.
+        starts: the first row of each group.
+        every: batches of a group.
+    """
     if every == 1:
         return sample_ids
-    num_blank = -len(sample_ids) % every
+    num_blank = -len(sample_ids) % every  # marked by -1
     rows = np.append(sample_ids, np.full(num_blank, -1)).reshape(-1, every)
     groups = np.split(rows, starts[1:])
     by_batch = np.concatenate([group.T.ravel() for group in groups])
@@ -243,53 +278,69 @@ def _dealt(sample_ids: np.ndarray, starts: list[int], every: int) -> np.ndarray:
 
 
 def _token_batches(sample_ids: np.ndarray, sizes: np.ndarray, lengths: np.ndarray, every: int) -> TokenBatches:
-    """Return the batches of so many samples, with their widths and tokens.
+    """Make the batches, with their widths and tokens.
 
     Args:
-        sizes: samples of each batch; 0 for a blank one.
-        lengths: of each of the `sample_ids`.
+        sample_ids: batch by batch.
+        sizes: number of samples in each batch; 0 for a blank one.
+        lengths: the length of each of the `sample_ids`.
+        every: so many successive batches have the same shape.
     """
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    is_filled = sizes > 0
-    firsts = offsets[:-1][is_filled]
+    has_samples = sizes > 0
+    firsts = offsets[:-1][has_samples]
     longest = np.zeros(len(sizes), np.int64)
-    longest[is_filled] = np.maximum.reduceat(lengths, firsts)
+    longest[has_samples] = np.maximum.reduceat(lengths, firsts)
     tokens = np.zeros(len(sizes), np.int64)
-    tokens[is_filled] = np.add.reduceat(lengths, firsts, dtype=np.int64)
+    tokens[has_samples] = np.add.reduceat(lengths, firsts, dtype=np.int64)
     widths = np.repeat(longest.reshape(-1, every).max(1), every)
     return TokenBatches(sample_ids, offsets, widths, tokens, longest, every)
 
 
 def _ordered(lengths: np.ndarray, order: str, seed: int | Sequence[int] | None) -> np.ndarray:
-    """Return the positions of the samples in the wanted order."""
+    """Return the positions of the samples in `order`, one of `ORDERS`; int64, shape (number of samples,)."""
     if order == "dataset":
         return np.arange(len(lengths))
     rng = np.random.default_rng(0 if seed is None else seed)
     if order == "random":
         return rng.permutation(len(lengths))
-    shuffled = np.arange(len(lengths)) if seed is None else rng.permutation(len(lengths))
-    keys = lengths[shuffled]
+    # the sort is stable: samples of equal length keep the order that they have before it
+    before_sort = np.arange(len(lengths)) if seed is None else rng.permutation(len(lengths))
+    keys = lengths[before_sort]
     if keys.max() < 1 << 16:
         keys = keys.astype(np.uint16, copy=False)  # which NumPy sorts by counting
-    return shuffled[np.argsort(keys if order == "ascending" else ~keys, kind="stable")]
+    return before_sort[np.argsort(keys if order == "ascending" else ~keys, kind="stable")]
+
+
+# In the three functions below, `rows` are lengths, shape (rows, columns), and a group is a run of successive rows. Each
+# function returns for each row the end (excluded) of the largest group that starts there; int64, shape (rows,).
 
 
 def _ends(rows: np.ndarray, budget: int, max_rows: int) -> np.ndarray:
-    """Find where the largest group ends that starts at each row: each column adds up to the budget at most."""
-    number = len(rows)
-    ends = np.minimum(np.arange(number) + min(max_rows, number), number)
+    """Find the ends of the largest groups of at most `max_rows` rows in which no column adds up to over the budget.
+
+    >>> import numpy as np
+    >>> from packlib.batches.token_budget import _ends
+    >>> _ends(np.array([[4], [2], [3], [9]]), budget=10, max_rows=4).tolist()
+    [3, 3, 3, 4]
+    """
+    num_rows = len(rows)
+    ends = np.minimum(np.arange(num_rows) + min(max_rows, num_rows), num_rows)
     for column in rows.T:
-        tokens_before = np.concatenate([[0], np.cumsum(column, dtype=np.int64)])
+        tokens_before = np.concatenate([[0], np.cumsum(column, dtype=np.int64)])  # before each row, and of all
         ends_by_budget = tokens_before.searchsorted(tokens_before[:-1] + budget, "right") - 1
         ends = np.minimum(ends, ends_by_budget)
     return ends
 
 
 def _padded_ends(rows: np.ndarray, budget: int, max_rows: int) -> np.ndarray:
-    """Find where the largest group ends that starts at each row: its rows × its longest is the budget at most."""
-    longest = rows.max(1).tolist()
+    """Find the ends of the largest groups of at most `max_rows` rows whose rows × longest is the budget at most.
+
+    Start and end of the group go from the last row to the first.
+    """
+    longest = rows.max(1).tolist()  # of each row
     ends = np.empty(len(longest), np.int64)
-    records = deque[int]()  # rows of the group that are longer than all before them; the longest first
+    records = deque[int]()  # rows of the group that are longer than all before them; the last and longest first
     end = len(longest)
     for start in reversed(range(len(longest))):
         while records and longest[records[-1]] <= longest[start]:
@@ -303,23 +354,26 @@ def _padded_ends(rows: np.ndarray, budget: int, max_rows: int) -> np.ndarray:
     return ends
 
 
-def _leaving_enough(largest_ends: list[int], fewest: int) -> np.ndarray:
-    """Find where the largest group of each row ends that leaves all but the last group `fewest` rows; else 0.
+def _ends_leaving_enough(largest_ends: list[int], fewest: int) -> np.ndarray:
+    """Find the ends of the largest groups after which the other rows can be cut so that groups have `fewest` rows.
+
+    The last group may have fewer. If no such group starts at a row, its end is 0.
 
     Args:
-        largest_ends: where the largest group ends that starts at each row, whatever comes after it.
+        largest_ends: the ends of the largest groups, no matter how the other rows can be cut.
+        fewest: the fewest rows of a group.
     """
-    number = len(largest_ends)
-    ends = np.zeros(number, np.int64)
-    cuttable = [number]  # the rows from which on the rest can be cut, the last first
-    reachable = 0  # of the last row among them that the group may reach
-    for start in reversed(range(number)):
+    num_rows = len(largest_ends)
+    ends = np.zeros(num_rows, np.int64)
+    cuttable = [num_rows]  # rows at which a group may end, for the rows from there on can be cut; the last first
+    reachable = 0  # place in `cuttable` of the last such row that the group may reach
+    for start in reversed(range(num_rows)):
         while reachable < len(cuttable) and cuttable[reachable] > largest_ends[start]:
             reachable += 1
-        if reachable == len(cuttable):
-            return np.zeros(number, np.int64)
+        if reachable == len(cuttable):  # neither this row's group nor an earlier one's reaches any of them
+            return np.zeros(num_rows, np.int64)
         end = cuttable[reachable]
-        if end == number or end - start >= fewest:
+        if end == num_rows or end - start >= fewest:
             ends[start] = end
             cuttable.append(start)
     return ends

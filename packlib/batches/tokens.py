@@ -1,9 +1,10 @@
-"""Tokenize once: every sequence's tokens in flat arrays, memory-mapped from one file."""
+"""Tokenize once, and store the tokens of all sequences in flat arrays, which are memory-mapped from one file."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -17,16 +18,17 @@ from packlib.lengths.sources import tokenizer_path
 from packlib.packing.arrays import map_arrays, save_arrays
 from packlib.packing.ragged import Ragged, ranges
 
-_ARRAYS = ("input_ids", "token_type_ids", "offsets", "sequence_labels")  # of a file
-_OPTIONAL = ("labels", "sample_ids")
-_BY_TOKEN, _BY_SEQUENCE = ("input_ids", "token_type_ids", "labels"), ("sequence_labels", "sample_ids")
-_COUNTED: Any = None  # the default of a field that is an array once the store is made
+_ARRAYS = ("input_ids", "token_type_ids", "offsets", "sequence_labels")  # that every file has
+_OPTIONAL = ("labels", "sample_ids")  # arrays that a file may have
+_BY_TOKEN = ("input_ids", "token_type_ids", "labels")  # shape (number of tokens,)
+_BY_SEQUENCE = ("sequence_labels", "sample_ids")  # shape (number of sequences,)
+_COUNTED: Any = None  # default of `sample_ids`, which `__post_init__` replaces by 0, 1, 2, …
 _BLOCK = 4096  # texts that are tokenized at once
 
 
 @dataclass(frozen=True, eq=False)
 class TokenStore(Ragged[dict[str, Any]]):
-    """Sequences one after the other: sequence `i` is `input_ids[offsets[i]:offsets[i + 1]]`.
+    """Sequences of tokens end to end: sequence `i` is `input_ids[offsets[i]:offsets[i + 1]]`.
 
     >>> from packlib.batches import TokenStore
     >>> store = TokenStore.from_samples([{"input_ids": [7, 8, 9]}, {"input_ids": [4, 5]}])
@@ -39,9 +41,8 @@ class TokenStore(Ragged[dict[str, Any]]):
         sequence_labels: integers, shape (number of sequences,); -100 for none. In sentence pairs 0 says that the
             second sentence belongs to the first, 1 that it is another's (as transformers' BERT has it).
         labels: integers, shape (number of tokens,); -100 for none, such as on the prompt of an instruction. As in
-            transformers they are not shifted: a causal model shifts them itself. None where the data has none.
-        sample_ids: integers from 0 up, shape (number of sequences,): what each sequence is called; by default 0, 1,
-            2, …
+            transformers they are not shifted: a causal model shifts them itself. None if the data has no labels.
+        sample_ids: the id of each sequence; integers from 0 up, shape (number of sequences,); by default 0, 1, 2, …
 
     `store[i]` is a mapping of sequence i's fields, so that a store is an ordinary map-style data set too.
 
@@ -55,7 +56,7 @@ class TokenStore(Ragged[dict[str, Any]]):
     sequence_labels: np.ndarray
     labels: np.ndarray | None = None
     sample_ids: np.ndarray = _COUNTED
-    _called = "sequence", "sequences"
+    _nouns = "sequence", "sequences"
 
     def __post_init__(self) -> None:
         for name in (*_ARRAYS, *_OPTIONAL):
@@ -63,20 +64,29 @@ class TokenStore(Ragged[dict[str, Any]]):
             if value is not None or name not in _OPTIONAL:
                 object.__setattr__(self, name, as_integers(value, name.removesuffix("s")))
         object.__setattr__(self, "offsets", self.offsets.astype(np.int64, copy=False))
-        count = len(self.offsets) - 1
+        num_sequences = len(self.offsets) - 1
         if self.sample_ids is _COUNTED:
-            object.__setattr__(self, "sample_ids", np.arange(count))
+            object.__setattr__(self, "sample_ids", np.arange(num_sequences))
         else:
             _refuse_same_ids(self.sample_ids)
-        if count < 0 or self.offsets[0] != 0 or self.offsets[-1] != len(self.input_ids):
-            raise ValueError(f"The offsets do not cut {len(self.input_ids)} tokens into sequences.")
-        for names, number, noun in ((_BY_TOKEN, len(self.input_ids), "tokens"), (_BY_SEQUENCE, count, "sequences")):
+        self._refuse_other_sizes(num_sequences)
+        self._refuse_other_values()
+
+    def _refuse_other_sizes(self, num_sequences: int) -> None:
+        """Raise a ValueError unless the arrays have their shapes, and each sequence has a token."""
+        num_tokens = len(self.input_ids)
+        if num_sequences < 0 or self.offsets[0] != 0 or self.offsets[-1] != num_tokens:
+            raise ValueError(f"The offsets do not cut {num_tokens} tokens into sequences.")
+        for names, number, noun in ((_BY_TOKEN, num_tokens, "tokens"), (_BY_SEQUENCE, num_sequences, "sequences")):
             for name in names:
                 if (values := getattr(self, name)) is not None and len(values) != number:
                     raise ValueError(f"There are {len(values)} {name} for {number} {noun}.")
         without_tokens = np.flatnonzero(self.offsets[1:] <= self.offsets[:-1])  # differences could overflow
         if without_tokens.size:
             raise ValueError(f"Sequence {without_tokens[0]} has no token.")
+
+    def _refuse_other_values(self) -> None:
+        """Raise a ValueError unless tokens and ids are from 0 up, and labels from 0 up or -100."""
         for name in ("input_ids", "token_type_ids", "sample_ids"):
             if len(values := getattr(self, name)):
                 whole_number(name, values.min(), 0, INT64_MAX)
@@ -86,20 +96,20 @@ class TokenStore(Ragged[dict[str, Any]]):
                 _refuse_labels(name, values)
 
     def with_tokens(self, input_ids: np.ndarray, labels: np.ndarray) -> "TokenStore":
-        """Replace the tokens and labels of the sequences, place by place; they are not checked again."""
+        """Return the store with other tokens and labels, each of shape (number of tokens,); they are not checked."""
         return self._of(**vars(self) | {"input_ids": input_ids, "labels": labels})
 
     @classmethod
     def from_samples(
         cls, samples: Iterable[Mapping[str, Any]], sample_ids: Sequence[int] | np.ndarray | None = None
     ) -> "TokenStore":
-        """Join mappings with `input_ids` and, where there are some, other columns, named as in transformers.
+        """Make a store of samples, which are mappings with columns named as in transformers.
 
         Args:
-            samples: each with `input_ids`; `token_type_ids`; `labels`, one a token; and for the whole sequence one
-                number as `label`, `labels`, `next_sentence_label` or `sentence_order_label`. An `attention_mask` of
-                ones says nothing and may stay.
-            sample_ids: what the sequences are called, by default 0, 1, 2, …; errors name them so.
+            samples: each with `input_ids`. A sample may also have `token_type_ids`; `labels`, one a token; and one
+                number for the whole sequence as `label`, `labels`, `next_sentence_label` or `sentence_order_label`. An
+                `attention_mask` of ones is ignored.
+            sample_ids: the id of each sequence, which errors name; by default 0, 1, 2, …
 
         Raises:
             TypeError, ValueError: naming a column that no batch can carry, or the first sample that is wrong.
@@ -108,40 +118,45 @@ class TokenStore(Ragged[dict[str, Any]]):
         if not isinstance(samples, Iterable):
             raise TypeError(f"samples must be a list of mappings, not {shown(samples)}.")
         samples = list(samples)
-        names = range(len(samples)) if sample_ids is None else as_integers(sample_ids, "sample_id").tolist()
-        if len(names) != len(samples):
-            raise ValueError(f"There are {len(names)} sample_ids for {len(samples)} samples.")
-        rows = [_fields_of(sample, f"sample {name}") for name, sample in zip(names, samples, strict=True)]
-        labeled = sum("labels" in row for row in rows)
-        if 0 < labeled < len(rows):
-            raise ValueError(f"{labeled} of {len(rows)} samples have labels for their tokens; all must, or none.")
+        ids = range(len(samples)) if sample_ids is None else as_integers(sample_ids, "sample_id").tolist()
+        if len(ids) != len(samples):
+            raise ValueError(f"There are {len(ids)} sample_ids for {len(samples)} samples.")
+        fields_of = [_fields_of(sample, f"sample {sample_id}") for sample_id, sample in zip(ids, samples, strict=True)]
+        num_labeled = sum("labels" in fields for fields in fields_of)
+        if 0 < num_labeled < len(samples):
+            raise ValueError(
+                f"{num_labeled} of {len(samples)} samples have labels for their tokens; all must, or none."
+            )
 
         def joined(column: str) -> np.ndarray:
-            return np.concatenate([row[column] for row in rows] or [np.empty(0, np.uint8)])
+            """Join a column of all samples; shape (number of tokens,)."""
+            return np.concatenate([fields[column] for fields in fields_of] or [np.empty(0, np.uint8)])
 
         return cls(
             joined("input_ids"),
             joined("token_type_ids"),
-            offsets=np.cumsum([0, *(len(row["input_ids"]) for row in rows)]),
-            sequence_labels=np.array([row["sequence_labels"] for row in rows], np.int64),
-            labels=joined("labels") if labeled else None,
+            offsets=np.cumsum([0, *(len(fields["input_ids"]) for fields in fields_of)]),
+            sequence_labels=np.array([fields["sequence_labels"] for fields in fields_of], np.int64),
+            labels=joined("labels") if num_labeled else None,
             sample_ids=_COUNTED if sample_ids is None else np.asarray(sample_ids),
         )
 
     @classmethod
     def concatenate(cls, stores: Sequence["TokenStore"]) -> "TokenStore":
-        """Join `stores` into one, with all sequences in their order, under their sample ids.
+        """Join stores into one: all sequences in their order, each with its sample id.
 
         Raises:
-            ValueError: if two sequences have one sample id, or some stores have labels and others none.
+            ValueError: if two sequences have the same sample id, or some stores have labels and others none.
         """
         if len(stores) == 1:
             return stores[0]
-        labeled = [store.labels is not None for store in stores]
-        if any(labeled) and not all(labeled):
-            raise ValueError(f"Store {labeled.index(False)} has no labels, and store {labeled.index(True)} has some.")
+        has_labels = [store.labels is not None for store in stores]
+        if any(has_labels) and not all(has_labels):
+            raise ValueError(
+                f"Store {has_labels.index(False)} has no labels, and store {has_labels.index(True)} has some."
+            )
         _refuse_same_ids(np.concatenate([store.sample_ids for store in stores]))
-        names = ("input_ids", "token_type_ids", "sequence_labels", "sample_ids", *(["labels"] if any(labeled) else []))
+        names = [name for name in (*_BY_TOKEN, *_BY_SEQUENCE) if name != "labels" or any(has_labels)]
         joined = {name: np.concatenate([getattr(store, name) for store in stores]) for name in names}
         lengths = np.concatenate([store.lengths for store in stores])
         return cls._of(**{"labels": None, **joined}, offsets=np.concatenate([[0], np.cumsum(lengths)]))
@@ -154,12 +169,12 @@ class TokenStore(Ragged[dict[str, Any]]):
     def __getitem__(self, index: int) -> dict[str, Any]:
         return {**self._tokens(self._row(index)), "label": int(self.sequence_labels[index])}
 
-    def _tokens(self, at: slice | np.ndarray) -> dict[str, np.ndarray]:
-        """Take the columns of the tokens `at` some places."""
-        return {name: values[at] for name in _BY_TOKEN if (values := getattr(self, name)) is not None}
+    def _tokens(self, places: slice | np.ndarray) -> dict[str, np.ndarray]:
+        """Return by name the values of some tokens, in all arrays that have a value for each token."""
+        return {name: values[places] for name in _BY_TOKEN if (values := getattr(self, name)) is not None}
 
     def take(self, indices: Iterable[int]) -> "TokenStore":
-        """Select the sequences at `indices`, in that order, under their sample ids."""
+        """Return a store of the sequences at `indices`, in this order, each with its sample id."""
         indices = as_integers(indices, "Sequence number").astype(np.int64, copy=False)
         if indices.size and not (0 <= indices.min() and indices.max() < len(self)):
             raise IndexError(
@@ -181,9 +196,10 @@ class TokenStore(Ragged[dict[str, Any]]):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], verify: bool = True) -> "TokenStore":
-        """Map a file that `save` wrote: tokens are read from disk where they are used.
+        """Map a file that `save` wrote: each part of the arrays is read from disk when it is used.
 
         Args:
+            path: the file.
             verify: compare the checksum, which reads the whole file once (about a second a gigabyte).
 
         Raises:
@@ -194,7 +210,7 @@ class TokenStore(Ragged[dict[str, Any]]):
 
 
 def _refuse_same_ids(ids: np.ndarray) -> None:
-    """Refuse equal sample ids: an id decides what is masked, and says whose a prediction is."""
+    """Raise a ValueError if sample ids are equal: an id decides which tokens are masked, and names a prediction."""
     if len(np.unique(ids)) < len(ids):
         raise ValueError(
             "sample_ids must be different for each sequence; some are the same. Other ones can be set with "
@@ -203,7 +219,7 @@ def _refuse_same_ids(ids: np.ndarray) -> None:
 
 
 def _refuse_labels(name: str, values: np.ndarray) -> None:
-    """Refuse labels that are no whole numbers from 0 up, nor -100."""
+    """Raise a ValueError if a label is below 0 and not -100."""
     is_wrong = (values < 0) & (values != IGNORED)
     if is_wrong.any():
         at = int(is_wrong.argmax())
@@ -215,7 +231,16 @@ _SEQUENCE_LABELS = ("label", "next_sentence_label", "sentence_order_label")
 
 
 def _fields_of(sample: Mapping, name: str) -> dict[str, Any]:
-    """Return the columns of one sample as arrays and numbers, checked; `labels` only where each token has one."""
+    """Return the columns of one sample, checked.
+
+    Args:
+        sample: with the columns that `TokenStore.from_samples` takes.
+        name: what an error calls the sample.
+
+    Returns:
+        By name: `input_ids` and `token_type_ids` as arrays; `labels`, too, if each token has one; and
+        `sequence_labels`, the number for the whole sequence.
+    """
     label_columns = _checked_label_columns(sample, name)
     fields = {column: _checked_column(sample, column, name) for column in sample if column not in label_columns}
     if (fields.pop("attention_mask", np.ones(1)) != 1).any():
@@ -230,7 +255,11 @@ def _fields_of(sample: Mapping, name: str) -> dict[str, Any]:
 
 
 def _checked_label_columns(sample: Any, name: str) -> list[str]:
-    """Return the columns of a sample that hold a label for the whole sequence: none or one."""
+    """Return the names of the columns that hold a label for the whole sequence, none or one of them.
+
+    Raises:
+        TypeError, ValueError: if it is no sample, or has two such columns.
+    """
     if not isinstance(sample, Mapping) or "input_ids" not in sample:
         raise TypeError(f"{name} must be a mapping with input_ids, not {shown(sample)}.")
     label_columns = [
@@ -284,9 +313,11 @@ def tokenize(
     TokenStore(2 sequences, 9 tokens, longest 5)
 
     Args:
-        pairs: the second sentences; "" or None for none.
-        sequence_labels: one for each text; by default -100, none.
-        max_length: of the tokens of a sequence, with [CLS] and [SEP].
+        tokenizer: a tokenizer of transformers.
+        texts: the texts, or the first sentences of pairs.
+        pairs: the second sentences; "" or None for a text without one.
+        sequence_labels: one for each text; by default -100, which is none.
+        max_length: most tokens of a sequence, with [CLS] and [SEP].
         overlong: what to do with a longer sequence: "error", or "truncate" it, the longer sentence first. No other word
             of `packlib.lengths.overlong` is taken: every text keeps its row, and its [CLS] and [SEP].
         progress: True for a bar, False for none; by default, a terminal gets one after two seconds.
@@ -300,41 +331,53 @@ def tokenize(
     one_of("overlong", overlong, ("error", "truncate"))
     if max_length is not None:
         whole_number("max_length", max_length, 1)
-    for name, given in (("texts", texts), ("pairs", pairs)):
-        if isinstance(given, (str, bytes, Mapping)):
-            raise TypeError(f"{name} must be a list of texts, not {shown(given)}.")
+    for name, argument in (("texts", texts), ("pairs", pairs)):
+        if isinstance(argument, (str, bytes, Mapping)):
+            raise TypeError(f"{name} must be a list of texts, not {shown(argument)}.")
     if not sized("texts", texts):
         raise ValueError("There are no texts; at least one is needed.")
     for name, column in (("pairs", pairs), ("sequence_labels", sequence_labels)):
         if column is not None and sized(name, column) != len(texts):
             raise ValueError(f"There are {len(column)} {name} for {len(texts)} texts.")
-    # without truncation, too long ones are named below
+    # if texts are not truncated, those that are too long are named below, and the tokenizer need not warn of them
     options = {"truncation": True, "max_length": max_length} if overlong == "truncate" else {"verbose": False}
-    progress, blocks = wanted(progress), range(0, len(texts), _BLOCK)
-    largest = max(tokenizer.get_vocab().values())  # which may be beyond their number
-    small = np.uint16 if largest < 1 << 16 else np.int32
-    ids = []
-    types = []
+    largest_id = max(tokenizer.get_vocab().values())  # may be larger than the number of tokens
+    id_dtype = np.uint16 if largest_id < 1 << 16 else np.int32
+    ids_of_blocks = []
+    types_of_blocks = []
     lengths = list[int]()
-    for start in progress_bar(blocks, progress=progress, desc="tokenize", unit="block"):
-        rows: list = _texts("texts", list(texts[start : start + _BLOCK]), start)
+    block_starts = range(0, len(texts), _BLOCK)
+    for start in progress_bar(block_starts, progress=wanted(progress), desc="tokenize", unit="block"):
+        texts_and_pairs: list = _texts("texts", list(texts[start : start + _BLOCK]), start)
         if pairs is not None:
             seconds = _texts("pairs", [pair or "" for pair in pairs[start : start + _BLOCK]], start)
-            rows = [(a, b) if b else a for a, b in zip(rows, seconds, strict=True)]
-        out = tokenizer(rows, return_attention_mask=False, return_token_type_ids=True, **options)
-        lengths += map(len, out["input_ids"])
-        ids.append(np.array([token for row in out["input_ids"] for token in row], small))
-        types.append(np.array([kind for row in out["token_type_ids"] for kind in row], np.uint8))
-        at = start + int(np.argmax(lengths[start:]))
-        if max_length is not None and lengths[at] > max_length:
+            texts_and_pairs = [
+                (text, second) if second else text for text, second in zip(texts_and_pairs, seconds, strict=True)
+            ]
+        tokenized = tokenizer(texts_and_pairs, return_attention_mask=False, return_token_type_ids=True, **options)
+        lengths += map(len, tokenized["input_ids"])
+        ids_of_blocks.append(np.array(list(chain.from_iterable(tokenized["input_ids"])), id_dtype))
+        types_of_blocks.append(np.array(list(chain.from_iterable(tokenized["token_type_ids"])), np.uint8))
+        longest = start + int(np.argmax(lengths[start:]))
+        if max_length is not None and lengths[longest] > max_length:
             way_out = 'pass overlong="truncate", or a larger max_length'
-            raise ValueError(f"Text {at} has {lengths[at]} tokens; the maximum is {max_length}: {way_out}.")
-    by_text = np.full(len(texts), IGNORED) if sequence_labels is None else np.asarray(sequence_labels)
-    return TokenStore(np.concatenate(ids), np.concatenate(types), np.cumsum([0, *lengths]), sequence_labels=by_text)
+            raise ValueError(f"Text {longest} has {lengths[longest]} tokens; the maximum is {max_length}: {way_out}.")
+    return TokenStore(
+        input_ids=np.concatenate(ids_of_blocks),
+        token_type_ids=np.concatenate(types_of_blocks),
+        offsets=np.cumsum([0, *lengths]),
+        sequence_labels=np.full(len(texts), IGNORED) if sequence_labels is None else np.asarray(sequence_labels),
+    )
 
 
 def _texts(name: str, texts: list, start: int) -> list[str]:
-    """Return these texts, which begin with entry `start` of an argument, or raise a TypeError that names the entry."""
+    """Return these texts, or raise a TypeError that names the entry which is no text.
+
+    Args:
+        name: of the argument that they are a part of.
+        texts: the entries of this part.
+        start: the number of the first of them in the argument.
+    """
     for entry, value in enumerate(texts, start):
         if not isinstance(value, str):
             raise TypeError(f"{name} must be texts: entry {entry} is {shown(value)}.")
@@ -342,7 +385,7 @@ def _texts(name: str, texts: list, start: int) -> list[str]:
 
 
 def wordnet_tokenizer() -> Any:
-    """Load the committed WordPiece tokenizer, a transformers `BertTokenizerFast` with 4,000 tokens.
+    """Load the workbook's WordPiece tokenizer, a transformers `BertTokenizerFast` with 4,000 tokens.
 
     >>> from packlib.batches import wordnet_tokenizer
     >>> wordnet_tokenizer()("a small dog")["input_ids"]

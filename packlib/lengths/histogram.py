@@ -1,4 +1,4 @@
-"""How many sequences have each length: all that a packing plan needs to know of a data set."""
+"""Histograms of lengths: how many sequences have each length, which is all that a plan needs to know of a data set."""
 
 import json
 import os
@@ -27,7 +27,7 @@ from packlib.lengths.own_files import read_counts
 
 Kind = Literal["measured", "reconstruction", "synthetic"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-_ABOUT = ("name", "kind", "source", "max_length", "truncated", "dropped")
+_ABOUT = ("name", "kind", "source", "max_length", "truncated", "dropped")  # attributes beside the counts
 
 
 @dataclass(frozen=True, eq=False, init=False)  # it takes lists of counts, too, and holds an array
@@ -40,7 +40,8 @@ class LengthHistogram:
         max_length: the length of a pack, in tokens; by default the last index of `counts`.
         kind: "measured", "reconstruction" or "synthetic"; shown wherever the histogram is shown.
         source: where the numbers come from.
-        truncated, dropped: sequences that were longer than `max_length` and were cut, or left out.
+        truncated, dropped: how many sequences were longer than `max_length` and were cut, or left out.
+        num_sequences, num_tokens: the sums over all counts.
 
     Two histograms are equal if all of these are: with other sequences cut or left out, `assign` chooses other samples.
 
@@ -82,37 +83,37 @@ class LengthHistogram:
             raise ValueError(f"A count cannot be negative, but length {length} has {counts[length]}.")
         if counts.size and counts[0]:
             raise ValueError(f"Lengths start at 1, but {counts[0]} sequences have length 0.")
-        used = np.flatnonzero(counts)
-        if used.size == 0:
+        occurring = np.flatnonzero(counts)
+        if occurring.size == 0:
             raise ValueError("The histogram holds no sequence; it needs at least one.")
-        longest = int(used[-1])
-        top = whole_number("max_length", len(counts) - 1 if max_length is None else max_length, 1, MAX_LENGTH)
-        if longest > top:
-            raise ValueError(f"Length {longest} is over the maximum length {top}.")
-        counts = np.pad(counts[: top + 1], (0, max(0, top + 1 - len(counts))))
+        longest = int(occurring[-1])
+        max_length = whole_number("max_length", len(counts) - 1 if max_length is None else max_length, 1, MAX_LENGTH)
+        if longest > max_length:
+            raise ValueError(f"Length {longest} is over the maximum length {max_length}.")
+        counts = np.pad(counts[: max_length + 1], (0, max(0, max_length + 1 - len(counts))))  # shape (max_length + 1,)
         counts.flags.writeable = False
-        tokens = exact_dot(counts[used], used)
+        tokens = exact_dot(counts[occurring], occurring)
         if tokens > INT64_MAX:
             raise ValueError(f"The histogram holds {tokens} tokens; at most {INT64_MAX} fit in 64 bits.")
-        text("name", name)
-        for attribute, value in {
+        attributes = {
             "counts": counts,
-            "name": one_line(name),
-            "max_length": top,
+            "name": one_line(text("name", name)),
+            "max_length": max_length,
             "kind": one_of("kind", kind, KINDS),
             "source": text("source", source),
             "truncated": whole_number("truncated", truncated, 0, INT64_MAX),
             "dropped": whole_number("dropped", dropped, 0, INT64_MAX),
             "num_sequences": int(counts.sum()),  # no more than tokens
             "num_tokens": tokens,
-        }.items():
+        }
+        for attribute, value in attributes.items():
             object.__setattr__(self, attribute, value)
 
     @classmethod
     def from_lengths(
         cls, lengths: Iterable[int], max_length: int | None = None, overlong: Overlong = "error", **fields: Any
     ) -> "LengthHistogram":
-        """Count `lengths` (any sequence or array of whole numbers, in tokens).
+        """Make the histogram of these lengths.
 
         >>> from packlib import LengthHistogram
         >>> LengthHistogram.from_lengths([5, 3, 3, 2, 8]).counts
@@ -121,6 +122,7 @@ class LengthHistogram:
         1
 
         Args:
+            lengths: whole numbers, in tokens: an array, a list or another iterable.
             max_length: the length of a pack; by default the longest length.
             overlong: what to do with a longer sequence: refuse it as an "error", "truncate" it to `max_length`, "drop"
                 it, or "split" it into full rows and a remainder, each of which counts as a sequence from then on; see
@@ -141,20 +143,22 @@ class LengthHistogram:
         place: Place = position,
         **fields: Any,
     ) -> "LengthHistogram":
-        """Count lengths that come as a stream of chunks; only one chunk is held at a time.
+        """Make the histogram of lengths that come as a stream of chunks; only one chunk is in memory at a time.
 
         Args:
-            place: gives the words for a length's place in an error, from its index among all lengths.
+            chunks: the lengths, in any division.
             max_length, overlong, fields: as in `from_lengths`.
+            place: makes the words for a length's place in an error, from its index among all lengths.
         """
         one_of("overlong", overlong, OVERLONG)
-        top = None if max_length is None else whole_number("max_length", max_length, 1, MAX_LENGTH)
-        counts, over = count_lengths(chunks, top, overlong, place)
-        lost = {"truncate": {"truncated": over}, "drop": {"dropped": over}}.get(overlong, {})
-        return cls(counts, **{**fields, **lost})
+        if max_length is not None:
+            max_length = whole_number("max_length", max_length, 1, MAX_LENGTH)
+        counts, num_over = count_lengths(chunks, max_length, overlong, place)
+        cut_or_left_out = {"truncate": {"truncated": num_over}, "drop": {"dropped": num_over}}.get(overlong, {})
+        return cls(counts, **{**fields, **cut_or_left_out})
 
     def with_max_length(self, max_length: int, overlong: Overlong = "error") -> "LengthHistogram":
-        """Change the length of a pack for the same sequences; `overlong` as in `from_lengths`.
+        """Return a histogram of the same sequences for another length of a pack; `overlong` as in `from_lengths`.
 
         >>> from packlib import LengthHistogram
         >>> LengthHistogram.from_lengths([3, 9, 4, 6]).with_max_length(4, overlong="split").expand()
@@ -164,27 +168,29 @@ class LengthHistogram:
             ValueError: if a sequence is longer and `overlong` is "error", or if all are longer and it is "drop".
         """
         one_of("overlong", overlong, OVERLONG)
-        top = whole_number("max_length", max_length, 1, MAX_LENGTH)
-        counts, over = self.counts[: top + 1].copy(), int(self.counts[top + 1 :].sum())
-        if over and overlong == "error":
+        max_length = whole_number("max_length", max_length, 1, MAX_LENGTH)
+        counts = self.counts[: max_length + 1].copy()
+        num_over = int(self.counts[max_length + 1 :].sum())
+        if num_over and overlong == "error":
             longest = np.flatnonzero(self.counts)[-1]
             raise ValueError(
-                f"{over} sequences of {self.name}, the longest of {longest} tokens, are over the maximum length "
-                f"{top}: {WAYS_OUT}"
+                f"{num_over} sequences of {self.name}, the longest of {longest} tokens, are over the maximum length "
+                f"{max_length}: {WAYS_OUT}"
             )
         if overlong == "drop" and not counts.any():
-            all_longer = f"All {over:,} sequences of {self.name} are longer than {top} tokens"
+            all_longer = f"All {num_over:,} sequences of {self.name} are longer than {max_length} tokens"
             raise ValueError(f'{all_longer}: overlong="drop" leaves none.')
         if overlong == "truncate":
-            counts[-1] += over
-        if over and overlong == "split":
-            longer = top + 1 + np.flatnonzero(self.counts[top + 1 :])
-            np.add.at(counts, longer % top, self.counts[longer])
-            counts[0] = 0
-            counts[top] += (longer // top) @ self.counts[longer]
-        truncated = self.truncated + over * (overlong == "truncate")
-        dropped = self.dropped + over * (overlong == "drop")
-        return replace(self, counts=counts, max_length=top, truncated=truncated, dropped=dropped)
+            counts[-1] += num_over
+        if num_over and overlong == "split":
+            lengths = np.flatnonzero(self.counts)
+            longer = lengths[lengths > max_length]
+            np.add.at(counts, longer % max_length, self.counts[longer])  # remainders
+            counts[0] = 0  # those of sequences that fill their last row
+            counts[max_length] += (longer // max_length) @ self.counts[longer]  # full rows
+        truncated = self.truncated + num_over * (overlong == "truncate")
+        dropped = self.dropped + num_over * (overlong == "drop")
+        return replace(self, counts=counts, max_length=max_length, truncated=truncated, dropped=dropped)
 
     @classmethod
     def from_csv(
@@ -224,12 +230,12 @@ class LengthHistogram:
             TypeError, ValueError: with the first thing that is wrong.
         """
         has_exactly(raw, "A histogram", {*_ABOUT, "lengths", "counts"})
-        top = whole_number("max_length", raw["max_length"], 1, MAX_LENGTH)
+        max_length = whole_number("max_length", raw["max_length"], 1, MAX_LENGTH)
         lengths, counts = as_int64(raw["lengths"], "Length"), as_int64(raw["counts"], "Count")
         if len(lengths) != len(counts):
             raise ValueError(f"The histogram has {len(lengths)} lengths, but {len(counts)} counts.")
-        if any(length >= longer for length, longer in pairwise([0, *lengths.tolist(), top + 1])):
-            raise ValueError(f"The lengths of the histogram must ascend from 1 to at most {top}.")
+        if any(length >= longer for length, longer in pairwise([0, *lengths.tolist(), max_length + 1])):
+            raise ValueError(f"The lengths of the histogram must ascend from 1 to at most {max_length}.")
         all_counts = np.zeros(max(lengths.tolist(), default=0) + 1, np.int64)
         all_counts[lengths] = counts
         return cls(all_counts, **{name: raw[name] for name in _ABOUT})
@@ -271,6 +277,7 @@ class LengthHistogram:
         return hash((self.counts.tobytes(), *self._about()))
 
     def _about(self) -> list[Any]:
+        """Return all attributes beside the counts, in the order of `_ABOUT`."""
         return [getattr(self, name) for name in _ABOUT]
 
     @property
@@ -294,22 +301,22 @@ class LengthHistogram:
 
     def __repr__(self) -> str:
         mark = "" if self.kind == "measured" else f", {self.kind}"
-        counted = {"truncated": self.truncated, "dropped": self.dropped}
-        lost = "".join(f", {count:,} {word}" for word, count in counted.items() if count)
+        cut_or_left_out = {"truncated": self.truncated, "dropped": self.dropped}
+        in_words = "".join(f", {count:,} {word}" for word, count in cut_or_left_out.items() if count)
         return (
             f"LengthHistogram({self.name}{mark}: {self.num_sequences:,} sequences, "
             f"{self.num_tokens:,} tokens, maximum {self.max_length}, mean {self.mean_length:.1f}, "
-            f"padding {percent(self.padding_fraction)}, best packing factor {self.max_packing_factor:.3f}{lost})"
+            f"padding {percent(self.padding_fraction)}, best packing factor {self.max_packing_factor:.3f}{in_words})"
         )
 
     def _repr_html_(self) -> str:
         bins = min(64, self.max_length)
-        bin_of = np.arange(self.max_length + 1) * bins // (self.max_length + 1)
-        heights = np.bincount(bin_of, weights=self.counts)
-        scale = 40 / heights.max()
+        bin_of_length = np.arange(self.max_length + 1) * bins // (self.max_length + 1)
+        sequences_in_bins = np.bincount(bin_of_length, weights=self.counts)
+        heights = sequences_in_bins * (40 / sequences_in_bins.max())  # pixels
         bars = "".join(
-            f'<rect x="{4 * i}" y="{40 - h * scale:.1f}" width="3" height="{h * scale:.1f}" fill="#0072B2"/>'
-            for i, h in enumerate(heights)
+            f'<rect x="{4 * i}" y="{40 - height:.1f}" width="3" height="{height:.1f}" fill="#0072B2"/>'
+            for i, height in enumerate(heights)
         )
         text = in_html(repr(self).removeprefix("LengthHistogram(").removesuffix(")"))
         label = escaped(f"Histogram of the lengths 1 to {self.max_length} of {self.name}")

@@ -1,14 +1,14 @@
-"""What may become of a sequence that is longer than a row: one list of words, for every function and every command.
+"""Rules for sequences that are longer than a row: the same words for every function and every command.
 
-Four sequences of 3, 9, 4 and 6 tokens, for rows of 4, become under
+For rows of 4 tokens, four sequences of 3, 9, 4 and 6 tokens become under
 
 - "error": nothing, since the first that is too long is refused by its length and position;
 - "truncate": 3, 4, 4, 4, since a longer sequence keeps its first tokens, as many as a row holds;
 - "drop": 3, 4, since a longer sequence is left out;
 - "split": 3, 4 + 4 + 1, 4, 4 + 2, since a longer sequence becomes full rows and a remainder.
 
-Whatever makes rows, or counts lengths for them, refuses longer sequences by default: only the caller knows what may be
-lost. A report decides on "split", which loses no token, and says what "truncate" and "drop" would lose.
+Functions that make rows, or count lengths for them, refuse longer sequences by default: only the caller knows what may
+be lost. A report takes "split", which loses no token, and says what "truncate" and "drop" would lose.
 """
 
 from typing import Literal, get_args

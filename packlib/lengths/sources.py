@@ -1,4 +1,4 @@
-"""Where lengths come from, by name or by file: `load("wikipedia")`, `load("my_lengths.csv")`."""
+"""Load lengths by the name of a data set or from a file: `load("wikipedia")`, `load("my_lengths.csv")`."""
 
 import csv
 import os
@@ -13,11 +13,11 @@ from packlib.lengths.own_files import holds_counts, read_lengths
 from packlib.lengths.synthetic import ABOUT, FAMILIES
 
 with Path(__file__).with_name("data_sets.csv").open(encoding="utf-8") as _file:
-    _STORED = {row.pop("name"): row for row in csv.DictReader(_file)}
+    _STORED = {row.pop("name"): row for row in csv.DictReader(_file)}  # kind, max_length and about, by name
 
 
 def data_path(*parts: str) -> Path:
-    """Find a file or folder in the workbook's `data/`.
+    """Return the path of a file or folder in the workbook's `data/`.
 
     Raises:
         FileNotFoundError: if it is not there, as when packlib was installed without its checkout.
@@ -26,9 +26,10 @@ def data_path(*parts: str) -> Path:
 
 
 def tokenizer_path() -> Path:
-    """Find the folder of the committed WordPiece tokenizer, for `BertTokenizerFast.from_pretrained`.
+    """Return the folder of the workbook's WordPiece tokenizer, for `BertTokenizerFast.from_pretrained`.
 
-    Lower case, 4,000 tokens, trained on WordNet's glosses, with [PAD] [UNK] [CLS] [SEP] [MASK] as 0 to 4.
+    It makes 4,000 tokens of lower-case text; [PAD] [UNK] [CLS] [SEP] [MASK] are 0 to 4. It was trained on WordNet's
+    glosses.
     """
     return data_path("wordnet", "tokenizer")
 
@@ -42,7 +43,7 @@ def available() -> dict[str, str]:
 
 
 def file_of(name_or_path: str | os.PathLike[str]) -> Path | None:
-    """Find the file that `load` reads, be it there or not; None for a data set that is a formula."""
+    """Return the file that `load` reads, whether it exists or not; None for a data set that is a formula."""
     name = str(name_or_path)
     if name in _STORED:
         return data_path("lengths", f"{name}.csv")
@@ -86,7 +87,7 @@ def load_argument(
     column: str | None = None,
     overlong: Overlong = "error",
 ) -> LengthHistogram:
-    """Load as `load` does what a user gave as the `argument`, which is what an error calls it."""
+    """Load a histogram as `load` does; an error calls the second argument by the name `argument`."""
     name = str(path_of(argument, name_or_path))
     one_of("overlong", overlong, OVERLONG)
     if name in available():
@@ -106,8 +107,10 @@ def load_argument(
 
 
 def _data_set(name: str, max_length: int | None, overlong: Overlong) -> LengthHistogram:
+    """Load the data set of a name in `available()`; other arguments as of `load`."""
     if name in _STORED:
-        row, path = _STORED[name], data_path("lengths", f"{name}.csv")
+        row = _STORED[name]
+        path = data_path("lengths", f"{name}.csv")
         histogram = LengthHistogram.from_csv(path, name=name, kind=row["kind"], source=row["about"])
         if max_length is None:
             return histogram.with_max_length(int(row["max_length"]), "truncate" if overlong == "error" else overlong)

@@ -244,7 +244,7 @@ class Handover:
             "input_ids": batch.input_ids,
             "position_ids": batch.position_ids + self.first_position,
             "token_type_ids": batch.token_type_ids,
-            "labels": batch.next_tokens() if self.kind == "causal" else self._masked_labels(batch),
+            "labels": batch.causal_labels() if self.kind == "causal" else self._masked_labels(batch),
             "seq_idx": batch.sequence_of_token.to(torch.int32),
         }
         arguments: dict[str, Any] = {name: values[None] for name, values in by_token.items() if values is not None}

@@ -17,11 +17,12 @@ _KIND, _CHECKSUM = b"packlib", b"sha256"
 
 
 def save_arrays(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write one file, which is whole or not there.
+    """Write integer arrays to one file, which is whole or not there.
 
     Args:
-        kind: what the arrays are together, in one word; `map_arrays` asks for it.
-        arrays: integers, shape (n,), by name.
+        path: the file, which is replaced if it exists.
+        kind: what the arrays are together, in one word, such as "Packs"; `map_arrays` refuses a file of another kind.
+        arrays: by name, each of integers, shape (n,); n may differ.
     """
     import pyarrow as pa
 
@@ -29,8 +30,8 @@ def save_arrays(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, np
     for name, array in arrays.items():
         if array.dtype.kind not in "iu":
             raise TypeError(f"{name} must be integers, not {array.dtype}.")
-        little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-        columns[name] = pa.LargeListArray.from_arrays([0, len(array)], pa.array(little))
+        little_endian = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+        columns[name] = pa.LargeListArray.from_arrays([0, len(array)], pa.array(little_endian))  # one row
     metadata = {_KIND: kind.encode(), _CHECKSUM: _checksum(kind, columns)}
     batch = pa.record_batch(columns).replace_schema_metadata(metadata)
     with (
@@ -44,18 +45,20 @@ def save_arrays(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, np
 def map_arrays(
     path: str | os.PathLike[str], kind: str, names: Sequence[str], optional: Sequence[str] = (), verify: bool = True
 ) -> dict[str, np.ndarray]:
-    """Map the arrays of a file that `save_arrays` wrote: they are read from disk where they are used.
+    """Map the arrays of a file that `save_arrays` wrote: each part is read from disk when it is used.
 
     Args:
-        kind: as it was saved.
-        names, optional: the arrays that must be there, and those that may be.
+        path: the file.
+        kind: the kind that the file must have.
+        names, optional: the arrays that must be in the file, and those that may be.
         verify: compare the checksum, which reads the whole file once (about a second a gigabyte).
 
     Returns:
-        By name, each of shape (n,), of one of the integer dtypes. What the numbers mean is the caller's to check.
+        By name, each of shape (n,), of one of the integer dtypes. The caller must check what the numbers mean.
 
     Raises:
-        ValueError: if the file is not whole, or holds other arrays; it is for `packlib.files.naming` to name it.
+        ValueError: if the file is not whole, or holds other arrays; its message goes on after the name of the file,
+            which `packlib.files.naming` adds.
     """
     import pyarrow as pa
 
@@ -71,6 +74,7 @@ def map_arrays(
 
 
 def _refuse_another_kind(metadata: Mapping[bytes, bytes], kind: str) -> None:
+    """Raise a ValueError unless the metadata of a file give this kind."""
     kind_of_file = metadata.get(_KIND, b"nothing of packlib").decode(errors="replace")
     if kind_of_file != kind:
         raise ValueError(f"it holds {kind_of_file[:40]}, not {kind}.")

@@ -32,9 +32,14 @@ def highest(numbers: int) -> int:
 
 
 def sums_up_to(space: int, sizes: Sequence[int], start: int = 1) -> list[int]:
-    """Return the sets of sums up to `space`: those of `start`, with the first size, with the first two, and so on.
+    """Return the sets of sums up to `space`: of no size, of the first or none, of any among the first two, and so on.
 
-    The list ends early once a sum fills the space. By default `start` is {0}, which is the integer 1.
+    The list ends early once a sum fills the space.
+
+    Args:
+        space: the largest sum.
+        sizes: each may be added once.
+        start: the set of numbers that the sizes are added to; by default {0}, which is the integer 1.
 
     >>> from packlib.packing.bit_sets import sums_up_to
     >>> [bin(sums) for sums in sums_up_to(5, [2, 3])]
@@ -51,13 +56,18 @@ def sums_up_to(space: int, sizes: Sequence[int], start: int = 1) -> list[int]:
 def chosen_for(total: int, sizes: Sequence[int], sums: Sequence[int]) -> tuple[list[int], int]:
     """Return which of `sizes` add up to `total`, by their places, and the number of `start` that they are added to.
 
+    >>> from packlib.packing.bit_sets import chosen_for, sums_up_to
+    >>> chosen_for(5, [2, 3], sums_up_to(5, [2, 3]))
+    ([1, 0], 0)
+
     Args:
         total: a number of the last set in `sums`.
-        sizes, sums: what `sums_up_to` was given, and what it returned.
+        sizes, sums: the argument and the result of `sums_up_to`.
     """
     chosen = []
     for place in range(len(sums) - 2, -1, -1):
-        if not sums[place] >> total & 1:
+        is_reached_without = sums[place] >> total & 1  # sums[place] has the sums of the sizes before this place
+        if not is_reached_without:
             chosen.append(place)
             total -= sizes[place]
     return chosen, total

@@ -33,9 +33,9 @@ from packlib.packing.greedy import EqualPacks
 
 _TRIPLES = 40  # lengths that are tried as the longest of three
 _NEARLY = 48  # slots that the last two sequences of a pack may leave free
-_LONG = 0.9  # of the longest sequence left: what a place of the pack can be expected to take
-# Places are scarce where the sequences left average at most so many times a place's share of a pack.
-_SCARCE, _EVENLY = 1.05, 1.15
+_LONG = 0.9  # share of the longest length left: so long a sequence will be there for each later place of a pack
+# Places are scarce while the mean length of the sequences left is at most so many times a place's share of a pack.
+_SCARCE, _SCARCE_IF_EVENLY = 1.05, 1.15
 
 
 def exact_filling(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -> list[EqualPacks]:
@@ -63,26 +63,35 @@ def fill_exactly(histogram: LengthHistogram, max_sequences_per_pack: int | None,
     """
     sequences_left = _LengthsLeft(histogram)
     limit = min(max_sequences_per_pack or histogram.max_length, histogram.num_sequences)
+    largest_ratio = _SCARCE_IF_EVENLY if evenly else _SCARCE
     packs = []
     while sequences_left.sequences:
-        scarce = max_sequences_per_pack is not None and sequences_left.has_scarce_places(
-            limit, _EVENLY if evenly else _SCARCE
-        )
+        scarce = max_sequences_per_pack is not None and sequences_left.has_scarce_places(limit, largest_ratio)
         pack = _fill_pack(sequences_left, limit, scarce, evenly)
-        repeats = sequences_left.times(pack)
+        repeats = sequences_left.enough_for(pack)
         sequences_left.take(pack, repeats)
         packs.append((pack, 1 + repeats))
     return packs
 
 
 def _fill_pack(sequences_left: "_LengthsLeft", limit: int, scarce: bool, evenly: bool) -> tuple[int, ...]:
-    """Take a pack out of the sequences that are left: the longest, and what fills the space beside it."""
+    """Take a pack out of the sequences that are left: the longest, and what fills the space beside it.
+
+    Args:
+        sequences_left: what may be taken.
+        limit: sequences that a pack may hold.
+        scarce: whether places are scarce, so that shorter sequences come first.
+        evenly: as of `fill_exactly`.
+
+    Returns:
+        The lengths in the pack.
+    """
     pack: tuple[int, ...] = (sequences_left.longest(sequences_left.max_length),)
     sequences_left.take(pack, 1)
     space, places = sequences_left.max_length - pack[0], limit - 1
     while space and places and sequences_left.sequences:
         if scarce and places > 2:
-            chosen = sequences_left.even_share(space, places) if evenly else sequences_left.short(space, places)
+            chosen = sequences_left.even_share(space, places) if evenly else sequences_left.short_first(space, places)
         else:
             chosen = sequences_left.filling(space, places)
         if not chosen:
@@ -95,22 +104,23 @@ def _fill_pack(sequences_left: "_LengthsLeft", limit: int, scarce: bool, evenly:
 
 
 class _LengthsLeft:
-    """The sequences that no pack holds yet. What looks for some of them returns their lengths, () if there are none.
+    """The sequences that no pack holds yet. Methods that choose some of them return their lengths, () if none fit.
 
     Attributes:
         max_length: slots of a pack.
         counts: how many sequences of each length are left; shape (max_length + 1,).
         ascending: the lengths of which a sequence is left.
-        lengths, mirrored: the set of these, and of `max_length - length` for each.
+        lengths: the set of these lengths, as bits.
+        mirrored: the set of `max_length - length` for each of these lengths, as bits.
         sequences, tokens: how many are left.
     """
 
     def __init__(self, histogram: LengthHistogram) -> None:
-        top = self.max_length = histogram.max_length
-        used = self.ascending = histogram.counts.nonzero()[0].tolist()
+        self.max_length = histogram.max_length
+        self.ascending = histogram.counts.nonzero()[0].tolist()
         self.counts = histogram.counts.tolist()
-        self.lengths = set_of(used, top + 1)
-        self.mirrored = set_of([top - length for length in used], top + 1)
+        self.lengths = set_of(self.ascending, self.max_length + 1)
+        self.mirrored = set_of([self.max_length - length for length in self.ascending], self.max_length + 1)
         self.sequences, self.tokens = histogram.num_sequences, histogram.num_tokens
 
     def take(self, pack: tuple[int, ...], times: int) -> None:
@@ -126,17 +136,21 @@ class _LengthsLeft:
         self.sequences -= len(pack) * times
         self.tokens -= sum(pack) * times
 
-    def times(self, pack: tuple[int, ...]) -> int:
-        """Return how many packs like this one the sequences left are enough for."""
+    def enough_for(self, pack: tuple[int, ...]) -> int:
+        """Return how many packs equal to this one the sequences left are enough for."""
         return min(self.counts[length] // copies for length, copies in Counter(pack).items())
 
     def has(self, lengths: tuple[int, ...]) -> bool:
         """Return whether enough sequences are left for all of these lengths together."""
         return all(self.counts[length] >= lengths.count(length) for length in lengths)
 
-    def has_scarce_places(self, limit: int, scarce: float) -> bool:
-        """Return whether packs of `limit` sequences would run out of places before they run out of slots."""
-        return self.tokens * limit <= scarce * self.max_length * self.sequences
+    def has_scarce_places(self, limit: int, largest_ratio: float) -> bool:
+        """Return whether packs of `limit` sequences would run out of places before they run out of slots.
+
+        They would if the mean length left, tokens / sequences, is at most `largest_ratio` times a place's share of a
+        pack, max_length / limit.
+        """
+        return self.tokens * limit <= largest_ratio * self.max_length * self.sequences
 
     def longest(self, space: int) -> int:
         """Return the longest length that fits; 0 if none does."""
@@ -150,7 +164,7 @@ class _LengthsLeft:
             return ()
         if longest == space or places == 1:
             return (longest,)
-        if 3 * longest < space:  # three cannot fill it yet: as many of the longest as keep that so, at once
+        if 3 * longest < space:  # three cannot fill it yet: take the longest until three can
             copies = min(space // longest - 2, places, self.counts[longest])
             return (longest,) * max(copies, 1)
         filling = self.pair(space)
@@ -161,21 +175,25 @@ class _LengthsLeft:
         return filling or (longest,)
 
     def pair(self, space: int, beside: tuple[int, ...] = ()) -> tuple[int, ...]:
-        """Find two sequences that fill a space exactly, the pair with the longest one.
+        """Choose two sequences that fill a space exactly, the pair with the longest one.
 
         Args:
+            space: slots that the two fill.
             beside: lengths that are taken together with the two, so that enough must be left for all.
+
+        Returns:
+            `beside` and the two lengths.
         """
-        in_pairs = self.lengths & (self.mirrored >> (self.max_length - space))
+        in_pairs = self.lengths & (self.mirrored >> (self.max_length - space))  # explained at the top of the file
         while (longer := highest(in_pairs)) * 2 >= space:
             lengths = (*beside, longer, space - longer)
             if self.has(lengths):
                 return lengths
-            in_pairs ^= 1 << longer
+            in_pairs ^= 1 << longer  # remove it from the set
         return ()
 
     def triple(self, space: int) -> tuple[int, ...]:
-        """Find three that fill a space, with the longest one that can be in such a triple, of the first few tried."""
+        """Choose three that fill a space; the longest of them is one of the longest `_TRIPLES` lengths that fit."""
         fitting = bisect_right(self.ascending, space)
         for first in reversed(self.ascending[max(0, fitting - _TRIPLES) : fitting]):
             if first * 3 < space:
@@ -185,25 +203,28 @@ class _LengthsLeft:
         return ()
 
     def near_pair(self, space: int, longest: int) -> tuple[int, ...]:
-        """Find the last two of a pack, which leave the fewest slots free, if they fill more than the longest alone."""
-        for filled in range(space - 1, max(space - _NEARLY, longest), -1):
-            if lengths := self.pair(filled):
+        """Choose the last two of a pack, where no two fill its space exactly: those that leave the fewest slots free.
+
+        They must fill more than `longest`, the longest that fits, does alone.
+        """
+        for tokens in range(space - 1, max(space - _NEARLY, longest), -1):
+            if lengths := self.pair(tokens):
                 return lengths
         return ()
 
-    def short(self, space: int, places: int) -> tuple[int, ...]:
-        """Find the shortest that lets the places after it fill the space, if each of them takes a long sequence."""
-        later = int((places - 1) * _LONG * self.longest(self.max_length))
-        least = max(1, space - later)
-        at = bisect_left(self.ascending, least)
-        fits = at < len(self.ascending) and self.ascending[at] <= space
-        return (self.ascending[at],) if fits else self.one(space)
+    def short_first(self, space: int, places: int) -> tuple[int, ...]:
+        """Choose the shortest that lets the places after it fill the space, if each of them takes a long sequence."""
+        tokens_of_later = int((places - 1) * _LONG * self.longest(self.max_length))
+        at_least = max(1, space - tokens_of_later)
+        place = bisect_left(self.ascending, at_least)
+        fits = place < len(self.ascending) and self.ascending[place] <= space
+        return (self.ascending[place],) if fits else self.longest_alone(space)
 
     def even_share(self, space: int, places: int) -> tuple[int, ...]:
-        """Find the longest that takes at most its share of the space."""
-        return self.one(space // places) or self.one(space)
+        """Choose the longest that takes at most an equal share of the space, or else the longest that fits."""
+        return self.longest_alone(space // places) or self.longest_alone(space)
 
-    def one(self, space: int) -> tuple[int, ...]:
-        """Find the longest that fits."""
+    def longest_alone(self, space: int) -> tuple[int, ...]:
+        """Choose one sequence, the longest that fits."""
         longest = self.longest(space)
         return (longest,) if longest else ()

@@ -54,27 +54,29 @@ class OpenPacks:
         return newest
 
     def largest(self, at_most: int) -> int:
-        """Find the largest space up to `at_most`, or 0 if there is none."""
-        at = bisect_right(self.spaces, at_most)
-        return self.spaces[at - 1] if at else 0
+        """Return the largest space up to `at_most` that an open pack has, or 0 if there is none."""
+        num_spaces = bisect_right(self.spaces, at_most)
+        return self.spaces[num_spaces - 1] if num_spaces else 0
 
     def smallest(self, at_least: int) -> int:
-        """Find the smallest space from `at_least` up, or 0 if there is none."""
-        at = bisect_left(self.spaces, at_least)
-        return self.spaces[at] if at < len(self.spaces) else 0
+        """Return the smallest space from `at_least` up that an open pack has, or 0 if there is none."""
+        place = bisect_left(self.spaces, at_least)
+        return self.spaces[place] if place < len(self.spaces) else 0
 
     def still_open(self) -> list[tuple[int, EqualPacks]]:
         """List the open groups, each with its space; empty packs, with which `spread_evenly` begins, are left out."""
-        return [(space, group) for space, stack in self.groups.items() for group in stack if group[0]]
+        groups = ((space, group) for space, stack in self.groups.items() for group in stack)
+        return [(space, (lengths, count)) for space, (lengths, count) in groups if lengths]
 
     def equal_packs(self) -> list[EqualPacks]:
+        """List all packs that hold a sequence, the closed and the open ones."""
         return self.closed + [group for _, group in self.still_open()]
 
 
 def from_long_to_short(histogram: LengthHistogram) -> Iterator[tuple[int, int]]:
     """Yield the pairs (length, number of sequences) that occur, longest first."""
-    used = histogram.counts.nonzero()[0][::-1]
-    return zip(used.tolist(), histogram.counts[used].tolist(), strict=True)
+    long_to_short = histogram.counts.nonzero()[0][::-1]
+    return zip(long_to_short.tolist(), histogram.counts[long_to_short].tolist(), strict=True)
 
 
 def spfhp(histogram: LengthHistogram, max_sequences_per_pack: int | None = None) -> list[EqualPacks]:
@@ -103,15 +105,21 @@ def spread_evenly(
 
 
 def _into_the_emptiest(packs: OpenPacks, length: int, sequences: int, max_length: int) -> None:
-    """Put each sequence into the pack that is the emptiest by then, while one fits; the rest open new packs."""
+    """Put each sequence into the pack that is the emptiest by then, while one fits; the others open new packs.
+
+    Args:
+        packs: the open packs.
+        length, sequences: so many sequences have this length.
+        max_length: slots of a pack.
+    """
     space = packs.largest(max_length)
     while sequences and space >= length:
         lengths, count = packs.take(space)
-        filled = min(count, sequences)
-        if filled < count:
-            packs.put(space, lengths, count - filled)
-        packs.put(space - length, (*lengths, length), filled)
-        sequences -= filled
+        packs_filled = min(count, sequences)
+        if packs_filled < count:
+            packs.put(space, lengths, count - packs_filled)
+        packs.put(space - length, (*lengths, length), packs_filled)
+        sequences -= packs_filled
         space = packs.largest(space)  # the emptiest by now: no pack has more space than the last one had
     if sequences:
         packs.put(max_length - length, (length,), sequences)
@@ -123,26 +131,32 @@ def lpfhp(histogram: LengthHistogram, max_sequences_per_pack: int | None = None)
     As many copies as fit go into a pack at once. This is best-fit-decreasing, many packs at a time.
     """
     packs = OpenPacks(max_sequences_per_pack or histogram.num_sequences)
-    for length, n in from_long_to_short(histogram):
-        best_fit(packs, length, n, histogram.max_length)
+    for length, sequences in from_long_to_short(histogram):
+        best_fit(packs, length, sequences, histogram.max_length)
     return packs.equal_packs()
 
 
-def best_fit(packs: OpenPacks, length: int, n: int, max_length: int) -> None:
-    """Put `n` sequences of a length into the packs with the least space that takes them, the rest into new packs."""
+def best_fit(packs: OpenPacks, length: int, sequences: int, max_length: int) -> None:
+    """Put sequences of a length into the packs with the least space that takes one, the remaining ones into new packs.
+
+    Args:
+        packs: the open packs.
+        length, sequences: so many sequences have this length.
+        max_length: slots of a pack.
+    """
     limit = int(min(packs.limit, max_length))  # no pack takes more sequences than tokens
-    while n and (space := packs.smallest(length)):
+    while sequences and (space := packs.smallest(length)):
         lengths, count = packs.take(space)
-        copies = min(space // length, limit - len(lengths), n)
-        filled = min(count, n // copies)
-        if filled < count:
-            packs.put(space, lengths, count - filled)
-        packs.put(space - copies * length, lengths + (length,) * copies, filled)
-        n -= copies * filled
-    if n:
+        copies = min(space // length, limit - len(lengths), sequences)  # into each pack
+        packs_filled = min(count, sequences // copies)
+        if packs_filled < count:
+            packs.put(space, lengths, count - packs_filled)
+        packs.put(space - copies * length, lengths + (length,) * copies, packs_filled)
+        sequences -= copies * packs_filled
+    if sequences:
         copies = min(max_length // length, limit)
-        new, rest = divmod(n, copies)
-        if new:
-            packs.put(max_length - copies * length, (length,) * copies, new)
-        if rest:
-            packs.put(max_length - rest * length, (length,) * rest, 1)
+        new_packs, remainder = divmod(sequences, copies)
+        if new_packs:
+            packs.put(max_length - copies * length, (length,) * copies, new_packs)
+        if remainder:
+            packs.put(max_length - remainder * length, (length,) * remainder, 1)

@@ -13,75 +13,100 @@ import numpy as np
 from packlib.arguments import as_floats, shown
 from packlib.bars import progress_bar
 
-_NOISE = 4 * 2.0**-52  # of the target's length: what rounding may leave along any column
-_DEPENDENT = 1e-10  # of a column's length: so little beside other columns is rounding
+_NOISE = 4 * 2.0**-52  # share of the target's length: what rounding may leave of it along any column
+_DEPENDENT = 1e-10  # share of a column's length: if less is left without its parts along other columns, it is rounding
 
 
 def nonnegative_least_squares(matrix: Any, target: np.ndarray) -> np.ndarray:
     """Find the x >= 0 for which `matrix @ x` comes nearest to `target`; of equally good ones always the same.
+
+    The columns in use are the basis. Each step adds the column along which the distance falls most. Then x goes towards
+    the best weights of the basis; columns whose weights would become negative on the way leave the basis.
+
+    >>> import numpy as np
+    >>> from packlib.packing import nonnegative_least_squares
+    >>> nonnegative_least_squares(np.array([[1.0, 1.0], [0.0, 1.0]]), np.array([3.0, 1.0]))
+    array([2., 1.])
 
     Args:
         matrix: an array or a sparse matrix of SciPy, shape (rows, columns).
         target: one number for each row.
 
     Returns:
-        float64, shape (columns,). The columns that it uses are linearly independent.
+        float64, shape (columns,). The columns with an entry above 0 are linearly independent.
 
     Raises:
-        ValueError: if the target is of other rows, or a number is infinite or NaN.
+        ValueError: if the target does not have a number for each row, or a number is infinite or NaN.
     """
-
     target = as_floats("target", target)
     if np.ndim(matrix) != 2:
         raise TypeError(f"matrix must be an array or a sparse matrix of two dimensions, not {shown(matrix)}.")
-    size = matrix.shape[0]
-    if target.shape != (size,):
-        raise ValueError(f"The target must have a number for each of the {size} rows, not the shape {target.shape}.")
-    rows, values = _entries(matrix)
+    num_rows = matrix.shape[0]
+    if target.shape != (num_rows,):
+        raise ValueError(
+            f"The target must have a number for each of the {num_rows} rows, not the shape {target.shape}."
+        )
+    rows, values = _entries(matrix)  # both shape (most entries, columns)
     if not (np.isfinite(target).all() and np.isfinite(values).all()):
         raise ValueError("The matrix and the target must be finite.")
     x = np.zeros(values.shape[1])
     noise = _NOISE * _length(target) * np.sqrt((values * values).sum(axis=0))
-    basis = _Basis(target, min(size, len(x)))
-    used = list[int]()  # the columns of the basis, in its order
+    basis = _Basis(target, most_columns=min(num_rows, len(x)))
+    in_use = list[int]()  # the columns of the basis, in the order in which it has them
     residual = target
     distance = math.inf
     bar = progress_bar(progress=None, desc="least squares", unit=" steps")
-    while (nearer := _length(residual)) < distance:  # otherwise there is only noise left
+    while (nearer := _length(residual)) < distance:  # if the last step came no nearer, only noise is left
         distance = nearer
         bar.update()
-        gain = (values * residual[rows]).sum(axis=0)
+        gain = (values * residual[rows]).sum(axis=0)  # of each column: its scalar product with the residual
         gain[gain <= noise] = 0.0
-        gain[used] = 0.0
-        while gain[best := int(gain.argmax())] and not basis.add(_sum(rows, values, [best], np.ones(1), size)):
-            gain[best] = 0.0
+        gain[in_use] = 0.0
+        best = int(gain.argmax())
+        while gain[best] and not basis.add(_weighted_sum(rows, values, [best], np.ones(1), num_rows)):
+            gain[best] = 0.0  # the basis refused the column: try the next best
+            best = int(gain.argmax())
         if not gain[best]:
             break
-        used.append(best)
+        in_use.append(best)
         weights = basis.weights()
         while weights.min(initial=1.0) <= 0.0:
-            x[used] = reached = _towards(weights, x[used])
-            for place in np.flatnonzero(reached == 0.0)[::-1].tolist():
+            entries = _towards(weights, x[in_use])
+            x[in_use] = entries
+            for place in np.flatnonzero(entries == 0.0)[::-1].tolist():  # last first: later places shift
                 basis.remove(place)
-                del used[place]
+                del in_use[place]
             weights = basis.weights()
-        x[used] = weights
-        residual = target - _sum(rows, values, used, weights, size)
+        x[in_use] = weights
+        residual = target - _weighted_sum(rows, values, in_use, weights, num_rows)
     bar.close()
     return x
 
 
 def _towards(weights: np.ndarray, entries: np.ndarray) -> np.ndarray:
-    """Go from these entries of x in a straight line towards `weights`, until the first of them is 0."""
+    """Go from these entries of x in a straight line towards `weights`, until the first of them is 0.
+
+    Both arguments and the result have shape (columns of the basis,). At least one weight is 0 or less.
+    """
     falling = np.flatnonzero(weights <= 0.0)
     steps = entries[falling] / (entries[falling] - weights[falling])  # at which share of the way each is 0
-    reached = entries + steps.min() * (weights - entries)
-    reached[falling[steps == steps.min()]] = 0.0  # exactly, whatever rounding left
-    return np.maximum(reached, 0.0)
+    new_entries = entries + steps.min() * (weights - entries)
+    new_entries[falling[steps == steps.min()]] = 0.0  # exactly, whatever rounding left
+    return np.maximum(new_entries, 0.0)
 
 
 def _entries(matrix: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows and the values of each column's entries, filled up with zeros; shape (most entries, columns)."""
+    """Return the rows and the values of each column's entries that are not 0, filled up with zeros.
+
+    >>> import numpy as np
+    >>> from packlib.packing.least_squares import _entries
+    >>> rows, values = _entries(np.array([[1.0, 0.0], [2.0, 3.0]]))
+    >>> rows.tolist(), values.tolist()
+    ([[0, 1], [1, 0]], [[1.0, 3.0], [2.0, 0.0]])
+
+    Returns:
+        Both shape (most entries of a column, columns).
+    """
     from scipy.sparse import csc_array  # here, since it takes a while to import
 
     sparse = csc_array(matrix)
@@ -93,41 +118,55 @@ def _entries(matrix: Any) -> tuple[np.ndarray, np.ndarray]:
     return rows, values
 
 
-def _sum(rows: np.ndarray, values: np.ndarray, columns: list[int], weights: np.ndarray, size: int) -> np.ndarray:
-    """Return the sum of so many times each of these columns."""
-    return np.bincount(rows[:, columns].ravel(), (values[:, columns] * weights).ravel(), size)
+def _weighted_sum(
+    rows: np.ndarray, values: np.ndarray, columns: list[int], weights: np.ndarray, num_rows: int
+) -> np.ndarray:
+    """Return the sum of these columns, each times its weight; shape (num_rows,).
+
+    Args:
+        rows, values: as `_entries` returns them.
+        columns, weights: the columns, and the weight of each.
+        num_rows: rows of the matrix.
+    """
+    return np.bincount(rows[:, columns].ravel(), (values[:, columns] * weights).ravel(), num_rows)
 
 
 def _length(vector: np.ndarray) -> float:
+    """Return the Euclidean length of a vector."""
     return math.sqrt(float((vector * vector).sum()))
 
 
 class _Basis:
-    """The columns in use, as a triangle times orthonormal directions.
+    """The columns in use, as a triangular matrix times orthonormal directions.
 
     Attributes:
-        directions: one a row.
+        target: what the columns are to come near to.
+        size: how many columns are in use.
+        directions: a direction in each row; shape (most columns, rows of a column).
         triangle: column i of those in use is `triangle[i, : i + 1] @ directions[: i + 1]`.
-        along: the part of the target along each direction.
+        along: for each direction its scalar product with the target.
     """
 
-    def __init__(self, target: np.ndarray, most: int) -> None:
+    def __init__(self, target: np.ndarray, most_columns: int) -> None:
         self.target = target
         self.size = 0
-        self.directions = np.zeros((most, len(target)))
-        self.triangle = np.zeros((most, most))
-        self.along = np.zeros(most)
+        self.directions = np.zeros((most_columns, len(target)))
+        self.triangle = np.zeros((most_columns, most_columns))
+        self.along = np.zeros(most_columns)
 
     def add(self, column: np.ndarray) -> bool:
-        """Use one more column, unless it depends on those in use, or rounding alone made it look useful."""
+        """Use one more column, unless it depends on those in use, or rounding alone made it look useful.
+
+        Return whether it is used now.
+        """
         n = self.size
-        known = self.directions[:n]
-        parts = np.zeros(n)
+        directions = self.directions[:n]
+        parts = np.zeros(n)  # of the column along each direction
         remainder = column
         for _ in range(2):  # the second time takes out what rounding left
-            along_known = (known * remainder).sum(axis=1)
-            parts = parts + along_known
-            remainder = remainder - (known * along_known[:, None]).sum(axis=0)
+            parts_of_remainder = (directions * remainder).sum(axis=1)
+            parts = parts + parts_of_remainder
+            remainder = remainder - (directions * parts_of_remainder[:, None]).sum(axis=0)
         length = _length(remainder)
         if length <= _DEPENDENT * _length(column):
             return False
@@ -141,7 +180,10 @@ class _Basis:
         return True
 
     def remove(self, place: int) -> None:
-        """Use a column no longer: turn the later directions, two at a time, until the columns make a triangle again."""
+        """Remove a column: turn the later directions, two at a time, until the columns make a triangle again.
+
+        Each turn takes the part of a later column along the second direction into the first (a Givens rotation).
+        """
         self.size -= 1
         n, triangle = self.size, self.triangle
         triangle[place:n] = triangle[place + 1 : n + 1]

@@ -37,9 +37,9 @@ from packlib.packing.search.starts import exact_filling_steps
 MethodName = Literal["unpacked", "next_fit", "spfhp", "lpfhp", "exact_filling", "lpt", "nnlshp", "ennlshp", "optimal"]
 Method = MethodName | Literal["auto", "bfd"]
 
-NEAR = 0.001  # of the proven minimum: a plan so near to it is good enough for "auto"
-_STEPS = 10**9  # of "auto", its fast methods included: some two seconds
-_OF_ROUNDED = 0.5  # the part of `_STEPS` for a search of rounded lengths: its fast methods take most of that
+NEAR = 0.001  # of the proven minimum: a plan with at most so many more packs is good enough for "auto"
+_STEPS = 10**9  # steps of "auto", its fast methods included: some two seconds
+_SHARE_FOR_ROUNDED = 0.5  # of `_STEPS`, for a search of rounded lengths: its fast methods take most of that
 
 
 class PackingMethod(Protocol):
@@ -69,10 +69,10 @@ METHODS: Mapping[MethodName, PackingMethod] = {
 
 
 def method_name(method: Any) -> MethodName | Literal["auto"]:
-    """Return "auto", or the name in `METHODS` of a method; "bfd" (best fit decreasing, TRL's name) is "lpfhp".
+    """Return a method's name in `METHODS`, or "auto"; for "bfd" (best fit decreasing, TRL's name) return "lpfhp".
 
     Raises:
-        ValueError: for another name, with the near ones.
+        ValueError: for another name, with the names that are spelled nearly alike.
     """
     name: Any = "lpfhp" if isinstance(method, str) and method == "bfd" else method
     names: tuple[Any, ...] = "auto", "bfd", *METHODS
@@ -131,7 +131,8 @@ def plan(
         TypeError, ValueError: naming an unknown method, an option that it does not take, or a value that is not
             allowed, such as the first bad length, or a `max_length` that is not that of the histogram.
     """
-    histogram, asked = _histogram(lengths, max_length), method_name(method)
+    histogram = _histogram(lengths, max_length)
+    name_or_auto = method_name(method)
     limit = depth_limit(max_sequences_per_pack)
     all_options: dict[str, Any] = dict(
         time_limit=time_limit,
@@ -145,20 +146,20 @@ def plan(
     options = {option: value for option, value in all_options.items() if value is not None}
     one_of("on_interrupt", on_interrupt, ("return", "raise"))
     name: MethodName
-    if asked == "auto":
+    if name_or_auto == "auto":
         if time_limit is None and rounds is None and {*options} <= {"progress"}:
             return auto_plans(histogram, limit, progress, on_interrupt)[0]
         name = "optimal"  # its options are those of "auto"
     else:
-        name = asked
-    takes = inspect.signature(METHODS[name]).parameters
+        name = name_or_auto
+    parameters = inspect.signature(METHODS[name]).parameters
     # the first two are the histogram and the depth limit; packlib alone sets steps and known
-    allowed = [option for option in list(takes)[2:] if option not in ("on_interrupt", "steps", "known")]
+    allowed = [option for option in list(parameters)[2:] if option not in ("on_interrupt", "steps", "known")]
     for option in options:
         if option not in allowed:
-            has = f"its options are {', '.join(allowed)}" if allowed else "it has none"
-            raise TypeError(f"{asked} has no option {option!r}: {has}.")
-    if "on_interrupt" in takes:
+            options_in_words = f"its options are {', '.join(allowed)}" if allowed else "it has none"
+            raise TypeError(f"{name_or_auto} has no option {option!r}: {options_in_words}.")
+    if "on_interrupt" in parameters:
         options["on_interrupt"] = on_interrupt
     return _planned(histogram, name, limit, options)
 
@@ -172,21 +173,26 @@ def auto_plans(
 ) -> list[PackingPlan]:
     """Return the plans that "auto" makes, the best one first.
 
-    Where exact filling of the true lengths would take more steps than "auto" has, the search packs rounded ones, too:
-    with tens of thousands of true lengths, its own fast methods would use up its steps.
+    Where exact filling of the true lengths would take more steps than "auto" has, the search packs rounded lengths,
+    too: with tens of thousands of true lengths, its own fast methods would use up its steps.
 
     Args:
-        limit, progress, on_interrupt: as of `plan`.
+        histogram: the lengths to pack.
+        limit: the depth limit, or None.
+        progress, on_interrupt: as of `plan`.
         filled: as of `fast_plans`.
+
+    Returns:
+        The best plan, which is one of the true lengths, and the others, which may be plans of rounded lengths.
     """
     plans = fast_plans(histogram, limit, filled)
-    lower_bound = plans[0].lower_bound
+    lower_bound = plans[0].lower_bound  # of the true lengths
     if not is_near(plans[-1].num_packs, lower_bound):
         searched = rounded_up(histogram) if exact_filling_steps(histogram) > _STEPS else histogram
         if searched is not histogram:
             # no bar: it would show a bound that holds for the rounded lengths and not for the true ones
-            options = {"steps": _OF_ROUNDED * _STEPS, "progress": False, "on_interrupt": "raise"}
-            plans.append(_searched(searched, plans[1:], limit, options))
+            options = {"steps": _SHARE_FOR_ROUNDED * _STEPS, "progress": False, "on_interrupt": "raise"}
+            plans.append(_searched(searched, plans[1:], limit, options))  # the first plan is one of true lengths
         else:
             plans = [_of_true_lengths(made_plan, histogram) for made_plan in plans]
             options = {"steps": _STEPS, "progress": progress, "on_interrupt": on_interrupt}
@@ -194,8 +200,9 @@ def auto_plans(
 
     def rank(made_plan: PackingPlan) -> tuple[int, int]:
         """Return a key that is least for the best plan: the fewest packs, and among those the highest bound."""
-        proven = made_plan.lower_bound if made_plan.histogram == histogram else lower_bound
-        return made_plan.num_packs, -proven
+        is_of_true_lengths = made_plan.histogram == histogram
+        bound = made_plan.lower_bound if is_of_true_lengths else lower_bound
+        return made_plan.num_packs, -bound
 
     best, *others = sorted(plans, key=rank)
     return [_of_true_lengths(best, histogram), *others]
@@ -204,7 +211,14 @@ def auto_plans(
 def _searched(
     histogram: LengthHistogram, known: list[PackingPlan], limit: int | None, options: dict[str, Any]
 ) -> PackingPlan:
-    """Make the plan of a search that takes over plans of the same lengths which were made already."""
+    """Plan by "optimal"; the search begins with plans of the same lengths that were made already.
+
+    Args:
+        histogram: the lengths to pack.
+        known: these plans.
+        limit: the depth limit, or None.
+        options: those of "optimal".
+    """
     strategies = {
         made_plan.method: list(zip(made_plan.strategies, made_plan.repeats.tolist(), strict=True))
         for made_plan in known
@@ -218,20 +232,28 @@ def fast_plans(
     """Return what "auto" plans before it searches: by "lpfhp", and by "exact_filling" if that is not near the minimum.
 
     Where exact filling takes over a quarter of the steps of "auto", as with 50,000 different lengths in rows of 100,000
-    tokens, it fills packs with lengths that are rounded up by less than 0.1 %. Its plan is one of these lengths then.
+    tokens, it fills packs with lengths that are rounded up by less than 0.1 %. Its plan is then a plan of the rounded
+    lengths.
 
     Args:
-        filled: a plan by exact filling that was made already; it is used if it is one of these lengths at this depth.
+        histogram: the lengths to pack.
+        max_sequences_per_pack: the depth limit, or None.
+        filled: a plan by exact filling that was made already; it is used if it is of the same lengths and depth limit.
     """
     plans = [_planned(histogram, "lpfhp", max_sequences_per_pack, {})]
     if is_near(plans[0].num_packs, plans[0].lower_bound):
         return plans
-    packed = rounded_up(histogram) if exact_filling_steps(histogram) > _STEPS / 4 else histogram
-    if exact_filling_steps(packed) <= _STEPS:
-        if filled is None or filled.histogram != packed or filled.max_sequences_per_pack != max_sequences_per_pack:
-            filled = _planned(packed, "exact_filling", max_sequences_per_pack, {})
+    maybe_rounded = rounded_up(histogram) if exact_filling_steps(histogram) > _STEPS / 4 else histogram
+    if exact_filling_steps(maybe_rounded) <= _STEPS:
+        if filled is None or _arguments_of(filled) != (maybe_rounded, max_sequences_per_pack):
+            filled = _planned(maybe_rounded, "exact_filling", max_sequences_per_pack, {})
         plans.append(filled)
     return plans
+
+
+def _arguments_of(made_plan: PackingPlan) -> tuple[LengthHistogram, int | None]:
+    """Return the lengths and the depth limit that a plan was made for."""
+    return made_plan.histogram, made_plan.max_sequences_per_pack
 
 
 def _of_true_lengths(made_plan: PackingPlan, histogram: LengthHistogram) -> PackingPlan:
@@ -244,14 +266,21 @@ def _of_true_lengths(made_plan: PackingPlan, histogram: LengthHistogram) -> Pack
 
 
 def is_near(packs: int, lower_bound: int) -> bool:
-    """Return whether so many packs are proven to be within 0.1 % of the fewest, so that "auto" takes their plan."""
+    """Return whether so many packs are at most 0.1 % more than the lower bound, so that "auto" takes their plan."""
     return packs - lower_bound <= NEAR * lower_bound
 
 
 def _planned(
     histogram: LengthHistogram, name: MethodName, limit: int | None, options: Mapping[str, Any]
 ) -> PackingPlan:
-    """Plan by one method, with its options, and verify the plan."""
+    """Plan by one method, with its options, and verify the plan.
+
+    Args:
+        histogram: the lengths to pack.
+        name: of the method.
+        limit: the depth limit; None for the method's default.
+        options: arguments of the method.
+    """
     function: Callable = METHODS[name]
     if limit is None:
         limit = inspect.signature(function).parameters["max_sequences_per_pack"].default
@@ -262,16 +291,16 @@ def _planned(
 
 
 def _histogram(lengths: Any, max_length: Any) -> LengthHistogram:
+    """Return the histogram of the arguments of `plan`, or raise an error that says which argument is wrong."""
     if not isinstance(lengths, LengthHistogram):
         refuse_tables(lengths, "Length")
         if isinstance(lengths, str | bytes) or not hasattr(lengths, "__iter__"):
             makers = "LengthHistogram.from_lengths and packlib.lengths.load make one"
             raise TypeError(f"plan takes lengths or a LengthHistogram, not {shown(lengths)}: {makers}.")
         return LengthHistogram.from_lengths(lengths, max_length)
-    top = lengths.max_length
-    if max_length is not None and whole_number("max_length", max_length, 1, MAX_LENGTH) != top:
+    if max_length is not None and whole_number("max_length", max_length, 1, MAX_LENGTH) != lengths.max_length:
         raise ValueError(
-            f"max_length must be {top}, that of the histogram, or left out, not {max_length}: "
+            f"max_length must be {lengths.max_length}, that of the histogram, or left out, not {max_length}: "
             "histogram.with_max_length makes a histogram for other rows."
         )
     return lengths

@@ -13,7 +13,7 @@ from packlib.lengths.counting import MAX_LENGTH, as_integers
 from packlib.packing.arrays import map_arrays, save_arrays
 from packlib.packing.ragged import Ragged
 
-_SAVED = "sample_ids", "offsets", "lengths", "max_length"  # in a file of packs
+_SAVED = "sample_ids", "offsets", "lengths", "max_length"  # attributes that a file of packs has
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,7 +41,7 @@ class Packs(Ragged[np.ndarray]):
     offsets: np.ndarray
     lengths: np.ndarray
     max_length: int
-    _called = "pack", "packs"
+    _nouns = "pack", "packs"
 
     def __post_init__(self) -> None:
         sample_ids = as_integers(self.sample_ids, "sample_id")
@@ -98,7 +98,7 @@ class Packs(Ragged[np.ndarray]):
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "Packs":
-        """Map a file that `save` wrote: the arrays are read from disk where they are used.
+        """Map a file that `save` wrote: each part of the arrays is read from disk when it is used.
 
         Of a schedule these are its packs, in the order of training. The checksum is compared, which reads the whole
         file once (about a second a gigabyte).
@@ -112,8 +112,9 @@ class Packs(Ragged[np.ndarray]):
 
 
 def _refuse_other_offsets(offsets: np.ndarray, num_samples: int) -> None:
-    is_whole = len(offsets) >= 2 and offsets[0] == 0 and offsets[-1] == num_samples
-    if not is_whole or (offsets[1:] <= offsets[:-1]).any():
+    """Raise a ValueError unless offsets cut so many samples into packs of one sample or more."""
+    covers_samples = len(offsets) >= 2 and offsets[0] == 0 and offsets[-1] == num_samples
+    if not covers_samples or (offsets[1:] <= offsets[:-1]).any():
         raise ValueError(f"The offsets do not cut {num_samples} sample ids into packs.")
 
 
@@ -129,8 +130,8 @@ def _refuse_other_lengths(lengths: np.ndarray, offsets: np.ndarray, max_length: 
 
 def _refuse_doubles(sample_ids: np.ndarray) -> None:
     """Raise a ValueError if a sample comes twice, or has a negative number."""
-    in_order = np.sort(sample_ids)
-    whole_number("sample_ids", in_order[0], 0)
-    is_double = in_order[1:] == in_order[:-1]
+    ascending = np.sort(sample_ids)
+    whole_number("sample_ids", ascending[0], 0)
+    is_double = ascending[1:] == ascending[:-1]
     if is_double.any():
-        raise ValueError(f"Sample {in_order[is_double.argmax()]} comes more than once in the packs.")
+        raise ValueError(f"Sample {ascending[is_double.argmax()]} comes more than once in the packs.")

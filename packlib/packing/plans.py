@@ -19,16 +19,20 @@ from packlib.packing.packs import Packs
 from packlib.packing.proofs import PricesAndList, Proof, Sums, check_proof, proof_from_dict
 
 _FORMAT = "packlib.PackingPlan 4"
-_WRITTEN = ("method", "max_sequences_per_pack")  # as they are
-_STATED = ("num_packs", "lower_bound")  # for whoever reads the JSON; they follow from the rest
+# Names in the JSON of a plan, beside histogram, strategies, repeats and proof:
+_WRITTEN = ("method", "max_sequences_per_pack")  # attributes that JSON holds as they are
+_STATED = ("num_packs", "lower_bound")  # for people who read the JSON; they follow from all else
 _MOST_BYTES = 1 << 30  # of a file
-_STRONGEST: Any = None  # the default of a field that is a proof once the plan is made
-_LISTED = ", as HiGHS says in floating point of a list of all packs that matter"
+_STRONGEST: Any = None  # default of `proof`, which `__post_init__` replaces by the sums that prove most
+_WORDS_IF_LISTED = ", as HiGHS says in floating point of a list of all packs that matter"
 
 
 @dataclass(frozen=True, eq=False)
 class PackingPlan:
-    """Strategy `s`, the lengths `items[offsets[s]:offsets[s + 1]]`, fills `repeats[s]` packs.
+    """Which lengths share a pack, how many such packs there are, and a proof of how few there can be.
+
+    A strategy is what a pack holds: strategy `s`, the lengths `items[offsets[s]:offsets[s + 1]]`, fills `repeats[s]`
+    packs.
 
     >>> from packlib.packing import PackingPlan, plan
     >>> made = plan([5, 3, 3, 2, 8], max_length=8)
@@ -80,7 +84,14 @@ class PackingPlan:
     def from_strategies(
         cls, histogram: LengthHistogram, strategies: Iterable[tuple[tuple[int, ...], int]], method: str, **fields: Any
     ) -> "PackingPlan":
-        """Make a plan of `(lengths, repeats)` pairs: equal multisets are joined, then sorted, longest first."""
+        """Make a plan of `(lengths, repeats)` pairs: pairs of the same lengths are joined, then sorted, longest first.
+
+        Args:
+            histogram: the lengths that are packed.
+            strategies: for each the lengths in a pack, in any order, and how many such packs there are.
+            method: the name of the method that made the plan.
+            fields: `max_sequences_per_pack` and `proof` of the plan.
+        """
         merged: dict[tuple[int, ...], int] = {}
         for lengths, repeats in strategies:
             if repeats:
@@ -142,7 +153,8 @@ class PackingPlan:
         Args:
             lengths: the tokens of every sample, those that the plan's histogram was made from, in any order. Where
                 the histogram truncated or dropped overlong samples, so does this.
-            seed: shuffles samples of equal length, so that each epoch can combine them anew; None keeps their order.
+            seed: shuffles samples of equal length, so that each epoch can combine other samples; None keeps their
+                order.
 
         Returns:
             Packs in the plan's order (their order in training is the loader's business).
@@ -166,6 +178,7 @@ class PackingPlan:
         return isinstance(self.proof, PricesAndList)
 
     def _proven_bound(self) -> int:
+        """Compute the packs that `proof` shows to be needed."""
         return self.proof.bound(self.histogram.counts, self.max_sequences_per_pack)
 
     def verify(self) -> "PackingPlan":
@@ -185,42 +198,45 @@ class PackingPlan:
 
     def _check(self) -> None:
         """Check all but that the bound follows from the proof."""
-        counts, top = self.histogram.counts, self.histogram.max_length
+        counts, max_length = self.histogram.counts, self.histogram.max_length
         offsets, repeats = self.offsets, self.repeats
-        cut = len(offsets) > 1 and offsets[0] == 0 and offsets[-1] == len(self.items)
-        if not cut or (offsets[1:] <= offsets[:-1]).any():
+        covers_items = len(offsets) > 1 and offsets[0] == 0 and offsets[-1] == len(self.items)
+        if not covers_items or (offsets[1:] <= offsets[:-1]).any():
             raise ValueError("The offsets of the plan do not cut its items into strategies.")
         if len(repeats) != len(offsets) - 1 or (repeats < 1).any():
             raise ValueError("Every strategy of a plan must be repeated at least once.")
-        if self.items.min() < 1 or self.items.max() > top:
-            raise ValueError(f"The plan has a length outside 1 to {top}.")
+        if self.items.min() < 1 or self.items.max() > max_length:
+            raise ValueError(f"The plan has a length outside 1 to {max_length}.")
         totals = np.add.reduceat(self.items, offsets[:-1])
-        if totals.max() > top:
+        if totals.max() > max_length:
             worst = self.strategies[int(totals.argmax())]
-            raise ValueError(f"The pack {worst} holds {totals.max()} tokens; the maximum is {top}.")
+            raise ValueError(f"The pack {worst} holds {totals.max()} tokens; the maximum is {max_length}.")
         limit = self.max_sequences_per_pack
         if limit is not None and self.deepest > limit:
             raise ValueError(f"A pack holds {self.deepest} sequences; the depth limit is {limit}.")
-        # The tokens add up in Python's integers; if they fit in 64 bits, so does each sum below.
-        exact = np.int64 if exact_dot(repeats, totals) <= INT64_MAX else object
-        used = np.zeros(top + 1, exact)
-        np.add.at(used, self.items, np.repeat(repeats.astype(exact), self.sizes))
-        if not np.array_equal(used, counts):
-            length = int(np.flatnonzero(used != counts)[0])
+        # `exact_dot` adds up in Python's integers; if all tokens fit in 64 bits, so does each sum below.
+        exact_dtype = np.int64 if exact_dot(repeats, totals) <= INT64_MAX else object
+        packed = np.zeros(max_length + 1, exact_dtype)  # sequences of each length
+        np.add.at(packed, self.items, np.repeat(repeats.astype(exact_dtype), self.sizes))
+        if not np.array_equal(packed, counts):
+            length = int(np.flatnonzero(packed != counts)[0])
             raise ValueError(
-                f"The plan packs {used[length]} sequences of length {length}; there are {counts[length]}."
+                f"The plan packs {packed[length]} sequences of length {length}; there are {counts[length]}."
             )
         if self.lower_bound > self.num_packs:
             raise ValueError(f"The lower bound {self.lower_bound} is not proven by {self.proof}.")
 
     def to_json(self) -> str:
         """Write the plan as JSON text, its histogram too."""
-        written = {name: getattr(self, name) for name in (*_WRITTEN, *_STATED)}
-        return json.dumps(
-            {"format": _FORMAT, **written}
-            | {"histogram": self.histogram.as_dict(), "strategies": self.strategies, "repeats": self.repeats.tolist()}
-            | {"proof": self.proof.as_dict()}
-        )
+        plan = {
+            "format": _FORMAT,
+            **{name: getattr(self, name) for name in (*_WRITTEN, *_STATED)},
+            "histogram": self.histogram.as_dict(),
+            "strategies": self.strategies,
+            "repeats": self.repeats.tolist(),
+            "proof": self.proof.as_dict(),
+        }
+        return json.dumps(plan)
 
     @classmethod
     def from_json(cls, text: str) -> "PackingPlan":
@@ -248,6 +264,11 @@ class PackingPlan:
 
     @classmethod
     def _from_dict(cls, raw: Any) -> "PackingPlan":
+        """Make a plan of a JSON object that `to_json` wrote.
+
+        Raises:
+            TypeError, ValueError: with the first thing that is wrong.
+        """
         has_exactly(raw, "A plan", {"format", "histogram", "strategies", "repeats", "proof", *_WRITTEN, *_STATED})
         one_of("format", raw["format"], (_FORMAT,))
         histogram = LengthHistogram.from_dict(raw["histogram"])
@@ -275,7 +296,7 @@ class PackingPlan:
             f"PackingPlan({self.method} of {self.histogram.name}, depth limit {limit or 'none'}: "
             f"{self.num_packs:,} packs, efficiency {percent(self.efficiency, 3)}, packing factor "
             f"{self.packing_factor:.3f}, deepest {self.deepest}, {len(self.repeats)} strategies, at most {self.gap:,} "
-            f"packs above the best{_LISTED if self.listed else ''})"
+            f"packs above the best{_WORDS_IF_LISTED if self.listed else ''})"
         )
 
     def _repr_html_(self) -> str:

@@ -2,19 +2,19 @@
 
 `n[l]` sequences have length `l`. A pack holds at most `L` tokens, and at most `d` sequences if there is a depth limit.
 
-**Sums.** Leave out the sequences shorter than some length `s`; the remaining ones need at most as many packs as all.
-Of these, a sequence of more than `L - s` tokens shares its pack with no other, for each has at least `s` tokens: such
-sequences need a pack each. The rest fills packs of `L` tokens, or of `d` sequences. So there are at least as many
-packs as sequences of the first sort, plus the tokens of the rest over `L` (or the number of the rest over `d`),
-rounded up. With `s = 1` this is the sum of all tokens, or of all sequences; with `s` over half a pack it counts the
-sequences too long to share a pack.
+**Sums.** Leave out the sequences shorter than some length `s`; the remaining ones need at most as many packs as all
+sequences. Of the remaining ones, a sequence of more than `L - s` tokens is alone in its pack, for every other has at
+least `s` tokens: such sequences need a pack each. The others share packs of `L` tokens, or of `d` sequences. So the
+packs are at least as many as the sequences that are alone, plus the tokens of the others divided by `L` (or the number
+of the others divided by `d`), rounded up. With `s = 1` this is the sum of all tokens, or of all sequences; with `s`
+over half a pack it counts the sequences too long to share a pack.
 
-**Prices.** Each length has a price such that no pack that is allowed holds sequences worth more than some `p`. All
-sequences together are then worth at most `p` times the packs, whatever the packing (`search/bound.py`). Sums are a kind
-of prices, too: `s` and the rest of the last paragraph give every length one.
+**Prices.** Each length has a price, such that the prices in a pack that is allowed add up to at most some `p`. The
+prices of all sequences then add up to at most `p` times the packs, whatever the packing (`search/bound.py`). Sums can
+be written as prices, too: `Sums.prices` gives every length one.
 
-**Prices and a list.** A packing with just as many packs as the prices prove wastes little in each pack. If all packs
-that waste so little are listed, and no choice of them is a packing, one pack more is needed (`search/whole_packs.py`).
+**Prices and a list.** If a packing had only as many packs as the prices prove, the prices in each pack would add up to
+almost `p`. If no choice among a list of all such packs is a packing, one pack more is needed (`search/whole_packs.py`).
 
 The first two are arithmetic with integers. So is the third, except for its last step: that no choice is left is what
 HiGHS says, in floating point.
@@ -38,10 +38,11 @@ SharedBy = Literal["tokens", "sequences"]
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums of tokens or of sequences.
+    """A proof by sums of tokens or of sequences, see the top of this file.
 
     Attributes:
-        shared_by: what the packs of the rest are filled with: "tokens", or "sequences" at the depth limit.
+        shared_by: what fills the packs of the sequences that are not alone: "tokens", or "sequences" up to the depth
+            limit.
         shortest: the length `s` above, in tokens; shorter sequences are left out.
     """
 
@@ -55,7 +56,7 @@ class Sums:
 
     @classmethod
     def strongest(cls, counts: np.ndarray, max_sequences_per_pack: int | None) -> "Sums":
-        """Choose the sums that prove the most packs; arguments as of `bound`."""
+        """Return the sums that prove the most packs; arguments as of `bound`."""
         _, shared_by, shortest = best_sums(counts, max_sequences_per_pack)
         return cls(shared_by, shortest)
 
@@ -70,36 +71,48 @@ class Sums:
             ValueError: if every sequence is left out, or packs are shared by sequences without a depth limit.
         """
         lengths, space = np.flatnonzero(counts), _space(counts)
-        alone, rest = self._alone_and_rest(lengths, space)
-        if not (alone | rest).any():
+        is_alone, is_sharing = self._alone_and_sharing(lengths, space)
+        if not (is_alone | is_sharing).any():
             raise ValueError(
                 f"shortest {self.shortest} leaves out every sequence; the longest has {lengths[-1]} tokens."
             )
         taken, capacity = self._taken_and_capacity(lengths, space, max_sequences_per_pack)
-        filled = exact_dot(counts[lengths[rest]], taken[rest])
-        return sum(counts[lengths[alone]].tolist()) - (-filled // capacity)  # minus a floor rounds up
+        packs_of_alone = sum(counts[lengths[is_alone]].tolist())
+        taken_by_sharing = exact_dot(counts[lengths[is_sharing]], taken[is_sharing])
+        return packs_of_alone + -(-taken_by_sharing // capacity)  # minus a floor rounds up
 
     def prices(self, counts: np.ndarray, max_sequences_per_pack: int | None) -> np.ndarray:
         """Return the prices that prove the same; int64, shape (max_length + 1,), see `Prices`. Arguments as of `bound`.
 
-        A sequence that shares its pack with no other costs a whole pack. Of the rest each costs the part of a pack that
-        it fills. Sequences that are left out cost nothing.
+        A sequence that is alone in its pack costs a whole pack. Each other sequence costs the share of a pack that it
+        takes. Sequences that are left out cost nothing.
         """
         lengths, space = np.arange(len(counts)), _space(counts)
-        alone, rest = self._alone_and_rest(lengths, space)
+        is_alone, is_sharing = self._alone_and_sharing(lengths, space)
         taken, capacity = self._taken_and_capacity(lengths, space, max_sequences_per_pack)
         unit_price = PRICE_OF_A_PACK // capacity
-        return unit_price * np.where(alone, capacity, np.where(rest, taken, 0))
+        return unit_price * np.where(is_alone, capacity, np.where(is_sharing, taken, 0))
 
-    def _alone_and_rest(self, lengths: np.ndarray, space: int) -> tuple[np.ndarray, np.ndarray]:
-        """Part the lengths in two: those that share a pack with no other that counts, and the rest that counts."""
-        alone = (lengths >= self.shortest) & (lengths > space - self.shortest)
-        return alone, (lengths >= self.shortest) & ~alone
+    def _alone_and_sharing(self, lengths: np.ndarray, space: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return for each length whether its sequences are alone in their packs, and whether they may share packs.
+
+        Neither is true of a length that is left out.
+
+        Args:
+            lengths: shape (n,), as both arrays that are returned.
+            space: tokens that a pack can hold.
+        """
+        is_counted = lengths >= self.shortest
+        is_alone = is_counted & (lengths > space - self.shortest)
+        return is_alone, is_counted & ~is_alone
 
     def _taken_and_capacity(
         self, lengths: np.ndarray, space: int, max_sequences_per_pack: int | None
     ) -> tuple[np.ndarray, int]:
-        """Return what a sequence of each length takes of a pack, and what a pack can hold: tokens, or sequences."""
+        """Return what a sequence of each length takes of a pack, and what a pack can hold, both in `shared_by`.
+
+        The first has the shape of `lengths`; with "sequences" it is 1 for each.
+        """
         if self.shared_by == "tokens":
             return lengths, space
         if max_sequences_per_pack is None:
@@ -108,6 +121,7 @@ class Sums:
         return np.ones_like(lengths), min(max_sequences_per_pack, space)
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the proof as JSON holds it."""
         return {"kind": self.kind, "shared_by": self.shared_by, "shortest": self.shortest}
 
     def __str__(self) -> str:
@@ -115,16 +129,14 @@ class Sums:
         if self.shortest == 1:
             full = "a sequence as long as a pack counts for a whole one"
             return "the sum of all tokens" if by_tokens else f"the number of sequences at the depth limit ({full})"
-        alone, others = (
-            f"sequences that leave no room for one of {self.shortest:,} tokens",
-            "other sequences at least so long",
-        )
-        return f"{alone}, and {'the tokens of' if by_tokens else 'the number, at the depth limit, of'} {others}"
+        alone = f"sequences that leave no room for one of {self.shortest:,} tokens"
+        sharing = "other sequences at least so long"
+        return f"{alone}, and {'the tokens of' if by_tokens else 'the number, at the depth limit, of'} {sharing}"
 
 
 @dataclass(frozen=True, eq=False)
 class Prices:
-    """Prices of lengths.
+    """A proof by prices of lengths, see the top of this file.
 
     Attributes:
         of_length: multiples of 2^-38 packs (`PRICE_OF_A_PACK` is a whole one); int64, shape (max_length + 1,).
@@ -143,9 +155,11 @@ class Prices:
         return certified_bound(counts, self.of_length, max_sequences_per_pack)
 
     def prices(self, counts: np.ndarray, max_sequences_per_pack: int | None) -> np.ndarray:
+        """Return `of_length`; the arguments are those of `Sums.prices`, which needs them."""
         return self.of_length
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the proof as JSON holds it."""
         return {"kind": self.kind, "prices": self.of_length.tolist()}
 
     def __str__(self) -> str:
@@ -153,7 +167,10 @@ class Prices:
 
 
 class PricesAndList(Prices):
-    """Prices, and a list of packs that proves one pack more than the prices alone."""
+    """A proof by prices and a list of packs, see the top of this file: it proves one pack more than the prices alone.
+
+    The list is not stored: `bound` makes it from the prices.
+    """
 
     kind: ClassVar[str] = "prices and a list"
 
@@ -161,12 +178,13 @@ class PricesAndList(Prices):
         """Compute the number of packs needed: one more than the prices prove. Arguments as of `Sums.bound`.
 
         Raises:
-            ValueError: if the list is too long, or leaves a choice, or the prices are not allowed.
+            ValueError: if the list is too long, if a choice of its packs may be a packing, or if the prices are not
+                allowed.
         """
-        proven = super().bound(counts, max_sequences_per_pack)
-        if not ruled_out(counts, self.of_length, max_sequences_per_pack, proven):
+        bound_of_prices = super().bound(counts, max_sequences_per_pack)
+        if not ruled_out(counts, self.of_length, max_sequences_per_pack, bound_of_prices):
             raise ValueError("The plan states that a list of packs proves more than its prices; that cannot be shown.")
-        return proven + 1
+        return bound_of_prices + 1
 
     def __str__(self) -> str:
         return "prices of lengths and a list of packs, which rests on HiGHS in floating point"
@@ -192,7 +210,7 @@ def proof_from_dict(raw: Any) -> Proof:
 
 
 def check_proof(proof: Any) -> Proof:
-    """Return `proof`, or raise a TypeError unless it is a proof of one of the kinds."""
+    """Return `proof`; raise a TypeError if it is no proof."""
     if isinstance(proof, Sums | Prices):
         return proof
     raise TypeError(f"proof must be Sums, Prices or PricesAndList of packlib.packing.proofs, not {shown(proof)}.")

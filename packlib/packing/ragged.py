@@ -9,27 +9,30 @@ Item = TypeVar("Item")  # a row as it is taken out
 
 
 class Ragged(Generic[Item]):
-    """Row `i` stands from `offsets[i]` to `offsets[i + 1]` in flat arrays.
+    """Rows of different lengths in flat arrays: row `i` is from `offsets[i]` to `offsets[i + 1]`.
 
     Attributes:
         offsets: int64, shape (number of rows + 1,), ascending from 0.
     """
 
     offsets: np.ndarray
-    _called = "row", "rows"  # in errors, one and several
+    _nouns = "row", "rows"  # what a row is called in errors, singular and plural
 
     @classmethod
     def _of(cls, **fields: Any) -> Self:
-        """Make one whose fields are right by construction: checking 16 million samples takes a second."""
-        made = object.__new__(cls)
+        """Make an instance without a check, because its fields are right by construction.
+
+        To check 16 million samples takes a second.
+        """
+        instance = object.__new__(cls)
         for name, value in fields.items():
-            object.__setattr__(made, name, value)  # as the __init__ of a frozen dataclass does
-        return made
+            object.__setattr__(instance, name, value)  # as the __init__ of a frozen dataclass does
+        return instance
 
     def _row(self, index: int) -> slice:
         """Return the slice of row `index`; a negative one counts from the end."""
         if not -len(self) <= index < len(self):
-            singular, plural = self._called
+            singular, plural = self._nouns
             raise IndexError(f"There are {len(self)} {plural}, so there is no {singular} {index}.")
         index %= len(self)
         return slice(self.offsets[index], self.offsets[index + 1])
@@ -45,6 +48,14 @@ class Ragged(Generic[Item]):
 
 
 def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """List `starts[0]` and the `lengths[0] - 1` numbers after it, then the same of the others."""
-    ends = np.cumsum(lengths)
-    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - lengths), lengths)
+    """List `lengths[0]` numbers from `starts[0]` on, then `lengths[1]` numbers from `starts[1]` on, and so on.
+
+    >>> import numpy as np
+    >>> from packlib.packing.ragged import ranges
+    >>> ranges(np.array([5, 20]), np.array([3, 2])).tolist()
+    [5, 6, 7, 20, 21]
+    """
+    ends = np.cumsum(lengths)  # of each range among all numbers
+    begins = ends - lengths
+    total = ends[-1] if len(ends) else 0
+    return np.arange(total) + np.repeat(starts - begins, lengths)

@@ -1,4 +1,4 @@
-"""Packing a stream: no histogram, no second look, bounded memory."""
+"""Pack sequences as they come, without a histogram and in bounded memory; what is closed is not changed any more."""
 
 from collections.abc import Iterable, Iterator
 
@@ -29,8 +29,10 @@ class StreamPacker:
         self.max_length = whole_number("max_length", max_length, 1)
         self.window = whole_number("window", window, 1)
         self.max_sequences_per_pack = depth_limit(max_sequences_per_pack)
-        self._packs = OpenPacks(self.max_sequences_per_pack or float("inf"))  # groups of one, with sample ids
-        self._open = self._next_id = 0
+        # each group is one pack, with the ids of its samples in the place of their lengths
+        self._packs = OpenPacks(self.max_sequences_per_pack or float("inf"))
+        self._num_open = 0
+        self._next_id = 0
 
     def add(self, length: int) -> list[tuple[int, ...]]:
         """Place the next sequence; return the packs that this closed, each a tuple of sample ids.
@@ -45,20 +47,23 @@ class StreamPacker:
         if space:
             ids, _ = self._packs.take(space)
         else:
-            if self._open == self.window:
-                self._packs.closed.append(self._packs.take(self._packs.smallest(1)))
-            self._open += 1
+            if self._num_open == self.window:
+                fullest = self._packs.take(self._packs.smallest(1))
+                self._packs.closed.append(fullest)
+            self._num_open += 1
             ids, space = (), self.max_length
         self._packs.put(space - length, (*ids, self._next_id), 1)
         self._next_id += 1
-        closed, self._packs.closed = [ids for ids, _ in self._packs.closed], []
-        self._open -= len(closed)
+        closed = [ids for ids, _ in self._packs.closed]
+        self._packs.closed = []
+        self._num_open -= len(closed)
         return closed
 
     def flush(self) -> list[tuple[int, ...]]:
         """Close and return all open packs."""
         closed = [ids for ids, _ in self._packs.equal_packs()]
-        self._packs, self._open = OpenPacks(self._packs.limit), 0
+        self._packs = OpenPacks(self._packs.limit)
+        self._num_open = 0
         return closed
 
     def pack(self, lengths: Iterable[int]) -> Iterator[tuple[int, ...]]:

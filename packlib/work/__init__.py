@@ -1,9 +1,9 @@
 """Work: how long a pack takes, and schedules whose ranks wait little for the slowest one.
 
-Read first `cost.py`: what a pack costs. `schedule.py` deals packs to steps and ranks by their work, `windows.py` finds
-how, and says how little waiting is possible; `one_step.py` packs and deals the sequences of a single step.
-`idle_time.py` says how long ranks wait; `context_parallel.py` and `rank_groups.py` are about several ranks on one
-sequence.
+Read first `cost.py`: what a pack costs. `schedule.py` assigns packs to steps and ranks by their work, for which
+`windows.py` has the method and a lower bound on the time; `one_step.py` packs and assigns the sequences of a single
+step. `idle_time.py` estimates how long ranks wait for each other in random batches. In `context_parallel.py` and
+`rank_groups.py` several ranks work on one sequence.
 """
 
 from packlib.work.context_parallel import SHARDINGS, ContextShards, context_shards

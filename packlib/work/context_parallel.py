@@ -1,8 +1,8 @@
 """Context parallelism: several ranks work on one pack, each on some of its tokens.
 
-With causal attention a later token sees more, so equal parts are unequal work. Megatron-Core and Transformer Engine
-therefore cut what they share into 2 cp equal chunks, for cp ranks, and rank r gets chunk r and chunk 2 cp - 1 - r, one
-from the head and one from the tail. What they cut must have a multiple of 2 cp tokens, and is padded to it.
+With causal attention a later token sees more tokens, so that equal parts of a sequence are unequal work. For cp ranks,
+Megatron-Core and Transformer Engine therefore cut a sequence into 2 cp equal chunks. Rank r gets chunk r and chunk
+2 cp - 1 - r, one from the head and one from the tail. The sequence is first padded to a multiple of 2 cp tokens.
 """
 
 from typing import Literal, NamedTuple, get_args
@@ -11,18 +11,19 @@ import numpy as np
 
 from packlib.arguments import one_of, shown, whole_number
 from packlib.work.cost import LengthsOfPacks, Work, check_work
-from packlib.work.rank_groups import dealt
+from packlib.work.rank_groups import place_on_groups
 
 Sharding = Literal["sequence", "pack", "whole"]
 SHARDINGS: tuple[Sharding, ...] = get_args(Sharding)
 
 
 class ContextShards(NamedTuple):
-    """Work of each rank of a group for each pack.
+    """Work of each rank of a group for each pack, and the padding.
 
     Attributes:
-        work: padding included; float64, shape (number of packs, ranks). With whole sequences the busiest rank is first.
-        padding_tokens: added to each pack; int64, shape (number of packs,).
+        work: of each rank for each pack, padding included; float64, shape (number of packs, ranks). With whole
+            sequences, the ranks of a pack are sorted from the busiest to the least busy.
+        padding_tokens: tokens that are added to each pack; int64, shape (number of packs,).
     """
 
     work: np.ndarray
@@ -30,7 +31,9 @@ class ContextShards(NamedTuple):
 
 
 def context_shards(packs: LengthsOfPacks, ranks: int, sharding: Sharding = "sequence", *, work: Work) -> ContextShards:
-    """Deal the tokens of each pack to a group of ranks, with causal attention within each sequence.
+    """Divide the tokens of each pack among a group of ranks, and compute the work of each rank.
+
+    Attention is causal within each sequence. There are three ways:
 
     - "sequence": each sequence is padded and cut into 2 cp chunks. All ranks have equal work. (The THD format of
       Transformer Engine, https://github.com/NVIDIA/TransformerEngine/issues/1368; WLB-LLM, arXiv 2503.17924, calls it
@@ -55,8 +58,9 @@ def context_shards(packs: LengthsOfPacks, ranks: int, sharding: Sharding = "sequ
 
     Args:
         packs: `Packs`, or other rows that keep sequences apart.
-        ranks: of the group, cp; 1 to 1,024.
+        ranks: number of ranks in the group, cp; 1 to 1,024.
         sharding: one of `SHARDINGS`.
+        work: what a pack costs.
 
     Raises:
         TypeError, ValueError: naming the argument that is wrong.
@@ -74,10 +78,13 @@ def context_shards(packs: LengthsOfPacks, ranks: int, sharding: Sharding = "sequ
     return _cut_packs(packs, lengths, ranks, work)
 
 
+# In the three functions below, `lengths` are the packs' lengths; int64, shape (number of sequences,).
+
+
 def _whole_sequences(packs: LengthsOfPacks, lengths: np.ndarray, ranks: int, work: Work) -> ContextShards:
-    """Deal the sequences of each pack to the ranks, the heaviest first."""
+    """Assign the sequences of each pack to the ranks, the heaviest first."""
     works_of_packs = np.split(work.of(lengths), packs.offsets[1:-1])
-    rank_works = [dealt(np.ones(len(works), np.int64), works, ranks)[1] for works in works_of_packs]
+    rank_works = [place_on_groups(np.ones(len(works), np.int64), works, ranks)[1] for works in works_of_packs]
     from_busiest = -np.sort(-np.array(rank_works), axis=1)
     return ContextShards(from_busiest, np.zeros(len(works_of_packs), np.int64))
 
@@ -95,22 +102,23 @@ def _cut_sequences(packs: LengthsOfPacks, lengths: np.ndarray, ranks: int, work:
 
 
 def _cut_packs(packs: LengthsOfPacks, lengths: np.ndarray, ranks: int, work: Work) -> ContextShards:
-    """Pad the last sequence of each pack, and cut the pack into equal chunks wherever its sequences end."""
+    """Pad the last sequence of each pack, and cut the pack into equal chunks, no matter where its sequences end."""
     starts = packs.offsets[:-1]
     chunks = 2 * ranks
     tokens = np.add.reduceat(lengths, starts)
     padding = -tokens % chunks
-    lengths[packs.offsets[1:] - 1] += padding
+    lengths[packs.offsets[1:] - 1] += padding  # `lengths` is a copy of the packs' own
     tokens_of_chunk = (tokens + padding) // chunks
 
-    # token numbers count through all packs; squares_before counts those of the sequences before each
+    # Tokens are numbered through all packs. The squares up to a cut are those of all sequences before the cut sequence,
+    # and the square of the tokens of this sequence that come before the cut.
     ends = np.cumsum(lengths)
     first_tokens = ends - lengths
     squares_before = np.cumsum(lengths**2) - lengths**2
-    cuts = first_tokens[starts][:, None] + tokens_of_chunk[:, None] * np.arange(chunks + 1)
-    cut_sequence = np.minimum(np.searchsorted(ends, cuts, side="right"), len(lengths) - 1)
-    squares_up_to_cut = squares_before[cut_sequence] + (cuts - first_tokens[cut_sequence]) ** 2
+    cuts = first_tokens[starts][:, None] + tokens_of_chunk[:, None] * np.arange(chunks + 1)  # (packs, chunks + 1)
+    cut_sequences = np.minimum(np.searchsorted(ends, cuts, side="right"), len(lengths) - 1)
+    squares_up_to_cut = squares_before[cut_sequences] + (cuts - first_tokens[cut_sequences]) ** 2
     work_of_chunks = work.total(tokens_of_chunk[:, None], np.diff(squares_up_to_cut, axis=1))
-    from_head = work_of_chunks[:, :ranks]
-    from_tail = work_of_chunks[:, ::-1][:, :ranks]
-    return ContextShards(from_head + from_tail, padding)
+    head_chunks = work_of_chunks[:, :ranks]
+    tail_chunks = work_of_chunks[:, ::-1][:, :ranks]  # the last chunk goes to the first rank
+    return ContextShards(head_chunks + tail_chunks, padding)

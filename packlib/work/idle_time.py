@@ -1,4 +1,4 @@
-"""How long ranks wait for the slowest, from the work of each pack alone."""
+"""Estimate how long ranks wait for the slowest, from the work of each pack alone."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -8,16 +8,17 @@ import numpy as np
 from packlib.arguments import as_floats, shown, whole_number
 from packlib.work.windows import least_times
 
-_DEALT = 1 << 20  # packs that are dealt at random, in all deals together: it bounds the time where packs are many
-_DEALS = 1000  # at most: it bounds the time where packs are few
+_PACKS_OF_DRAWS = 1 << 20  # packs in all random assignments together, about: it limits the time where packs are many
+_MOST_DRAWS = 1000  # random assignments: it limits the time where packs are few
 
 
 class Waiting(NamedTuple):
     """Shares of the time that the average rank waits for the slowest.
 
     Attributes:
-        mean, low, high: of many deals, and its interval of 95 % or more.
-        least: no deal of the same packs to steps as large has less.
+        mean: the mean over many random assignments of the packs to steps.
+        low, high: the ends of its interval of 95 % or more.
+        least: a lower bound over all assignments of the same packs to steps of this size.
     """
 
     mean: float
@@ -27,7 +28,7 @@ class Waiting(NamedTuple):
 
 
 def waiting(each: Iterable[float], ranks: int, packs_per_rank: int = 1, *, seed: int = 0) -> Waiting:
-    """Estimate how long ranks wait for the slowest if packs are dealt to steps and ranks at random, as by a loader.
+    """Estimate how long ranks wait for the slowest if packs are assigned to steps and ranks at random, as by a loader.
 
     Packs that make no whole step are left out, the last ones first.
 
@@ -38,8 +39,9 @@ def waiting(each: Iterable[float], ranks: int, packs_per_rank: int = 1, *, seed:
 
     Args:
         each: the work of each pack, shape (number of packs,).
-        ranks, packs_per_rank: every rank trains on so many packs in every step.
-        seed: of the deals; at most 1,000 of them, or about a million packs.
+        ranks: number of ranks.
+        packs_per_rank: packs that each rank trains on in every step.
+        seed: of the random assignments, of which there are up to 1,000, with about a million packs together.
 
     Raises:
         TypeError, ValueError: naming the argument that is wrong.
@@ -47,29 +49,32 @@ def waiting(each: Iterable[float], ranks: int, packs_per_rank: int = 1, *, seed:
     ranks = whole_number("ranks", ranks, 1)
     packs_per_rank = whole_number("packs_per_rank", packs_per_rank, 1)
     rng = np.random.default_rng(whole_number("seed", seed, 0))
-    step = ranks * packs_per_rank
+    packs_per_step = ranks * packs_per_rank
     each = as_floats("each", each)
     if each.ndim != 1:
         raise ValueError(f"each must have one dimension, not the shape {each.shape}.")
     if not len(each):
         raise ValueError("each must hold the work of at least 1 pack, not of 0.")
-    if step > len(each):
-        raise ValueError(f"ranks × packs_per_rank must be at most {len(each)}, the number of packs, not {step}.")
-    each = each[: len(each) // step * step]
-    is_fine = (each > 0) & (each <= np.finfo(np.float64).max / len(each))
-    if not is_fine.all():
-        raise ValueError(f"each must be above 0 and finite in all, not {shown(float(each[~is_fine][0]))}.")
-    num_deals = min(_DEALS, -(-_DEALT // len(each)))
-    deals = [rng.permutation(each) for _ in range(num_deals)]
-    rank_works = np.concatenate(deals).reshape(-1, ranks, packs_per_rank).sum(axis=2)
+    if packs_per_step > len(each):
+        raise ValueError(
+            f"ranks × packs_per_rank must be at most {len(each)}, the number of packs, not {packs_per_step}."
+        )
+    pack_works = each[: len(each) // packs_per_step * packs_per_step]
+    largest = np.finfo(np.float64).max / len(pack_works)  # then the sum is finite, too
+    is_allowed = (pack_works > 0) & (pack_works <= largest)
+    if not is_allowed.all():
+        raise ValueError(f"each must be above 0 and finite in all, not {shown(float(pack_works[~is_allowed][0]))}.")
+    num_draws = min(_MOST_DRAWS, -(-_PACKS_OF_DRAWS // len(pack_works)))
+    draws = [rng.permutation(pack_works) for _ in range(num_draws)]
+    rank_works = np.concatenate(draws).reshape(-1, ranks, packs_per_rank).sum(axis=2)  # (steps of all draws, ranks)
     mean = rank_works.mean(axis=1)
     slowest = rank_works.max(axis=1)
 
     # the share of the time that the average rank works: a ratio of two means, with the error of such a ratio
-    least_time = least_times(each[None], ranks, packs_per_rank)[0]
-    most_busy = min(1.0, each.sum() / ranks / least_time)
-    busy = min(most_busy, mean.sum() / slowest.sum())  # they may differ by a rounding
-    error = 1.96 * (mean - busy * slowest).std() / np.sqrt(len(mean)) / slowest.mean()
+    least_time = least_times(pack_works[None], ranks, packs_per_rank)[0]  # all steps are one window
+    most_busy = min(1.0, pack_works.sum() / ranks / least_time)
+    busy = min(most_busy, mean.sum() / slowest.sum())  # if both are equal, rounding may make the second larger
+    error = 1.96 * (mean - busy * slowest).std() / np.sqrt(len(mean)) / slowest.mean()  # 1.96: an interval of 95 %
     return Waiting(
         mean=float(1 - busy),
         low=float(1 - min(most_busy, busy + error)),

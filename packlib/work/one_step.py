@@ -1,4 +1,4 @@
-"""One step of many ranks, whose sequences are known only when it begins, as in reinforcement learning."""
+"""Pack one step of many ranks, whose sequences are known only when it begins, as in reinforcement learning."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -15,10 +15,12 @@ from packlib.packing.search.progress import Progress
 from packlib.work.cost import Work, check_work
 from packlib.work.schedule import Schedule, balance
 
-_LITTLE = 0.004  # of the time is waited: exchanges are enough
-_NOTHING = 0.0001  # of a step's time: no exchange is for so little
-# Of additions, not of seconds, so that every rank makes the same schedule, however busy it is. Each takes some 50 ms.
-_SEARCH, _SOLVE = 2 * 10**7, 5 * 10**5  # to look for fewer packs; of these at least so many for each linear program
+_LITTLE = 0.004  # share of the time that ranks wait: if it is at most this, exchanges are enough
+_NOTHING = 0.0001  # of a step's time: no sequences are exchanged for a gain of at most so much
+# Budgets count operations and not seconds, so that every rank makes the same schedule, however busy it is. Each of the
+# two takes some 50 ms.
+_SEARCH = 2 * 10**7  # additions of a search for fewer packs
+_LINEAR_PROGRAM = 5 * 10**5  # additions that count for each linear program, beside those that its size asks for
 _EXCHANGES = 10**7  # pairs of sequences that are compared
 
 
@@ -33,11 +35,12 @@ def balance_step(
 ) -> Schedule:
     """Pack the sequences of one step into few micro-batches, the same number for each rank, with little waiting.
 
-    The number of micro-batches is that of the fewest packs that are found, rounded up to a multiple of the ranks. Best
-    fit finds them, or else a search with a budget of steps, which ends after some 50 ms on one core: then there may be
-    one micro-batch a rank more than there must be. The budget is counted, so that the same lengths give the same
-    schedule on every rank and on a busy machine.
-    No deal takes less than `Schedule.mean`, so its `waiting` is also how far the schedule is from the best, at most.
+    The number of micro-batches is the number of packs of a plan, rounded up to a multiple of the ranks. The plan is
+    made by best fit; if fewer packs may be possible, a search with a budget of steps follows, some 50 ms on one core. A
+    rank may then still have one micro-batch more than the minimum. Steps are counted, so that the same lengths give the
+    same schedule on every rank and on a busy machine.
+
+    No schedule takes less than `Schedule.mean`. So this schedule takes at most the share `waiting` more than the best.
 
     >>> import numpy as np
     >>> from packlib.work import balance_step
@@ -48,11 +51,11 @@ def balance_step(
 
     Args:
         lengths: the tokens of each sequence.
-        ranks: that train together.
-        max_length: tokens of a micro-batch at most.
-        meet: after what ranks wait for each other. "step": once, after all micro-batches; the schedule has one step of
-            many packs a rank. "micro-batch": after each, as where weights are gathered anew for it; then micro-batches
-            are the steps of the schedule.
+        ranks: number of ranks that train together.
+        max_length: most tokens of a micro-batch.
+        meet: when ranks wait for each other. "step": once, after all micro-batches; the schedule has one step of many
+            packs a rank. "micro-batch": after each micro-batch, as where weights are gathered again for it; then
+            micro-batches are the steps of the schedule.
         work: what a micro-batch costs, by default `Work.decoder()`.
         seed: as in `balance`.
 
@@ -60,17 +63,18 @@ def balance_step(
         TypeError, ValueError: naming the argument that is wrong; also if there are fewer sequences than micro-batches.
     """
     one_of("meet", meet, ("step", "micro-batch"))
-    check_work(work := Work.decoder() if work is None else work)
+    work = Work.decoder() if work is None else work
+    check_work(work)
     lengths = as_lengths(lengths).astype(np.int64)
     max_length = whole_number("max_length", max_length, 1, MAX_LENGTH)
     ranks = whole_number("ranks", ranks, 1)
     best_plan = plan(lengths, max_length, "lpfhp")
-    fewest_packs = -(-best_plan.lower_bound // ranks) * ranks
-    if best_plan.num_packs > fewest_packs and (rounds := _rounds(best_plan.histogram)):
+    enough_packs = -(-best_plan.lower_bound // ranks) * ranks  # the bound, rounded up: fewer packs would gain nothing
+    if best_plan.num_packs > enough_packs and (rounds := _rounds(best_plan.histogram)):
 
         def goes_on(search: Progress) -> bool:
             """Return True if fewer packs would still make fewer micro-batches."""
-            return search.num_packs > fewest_packs
+            return search.num_packs > enough_packs
 
         best_plan = plan(lengths, max_length, "optimal", rounds=rounds, progress=goes_on, on_interrupt="raise")
     micro_batches = -(-best_plan.num_packs // ranks)  # of each rank
@@ -80,59 +84,74 @@ def balance_step(
     if schedule.waiting > _LITTLE:
         falling_works = np.sort(work.of(lengths))[::-1]
         goals = _goals(falling_works, ranks, meetings)
-        if dealt := _dealt(lengths, goals, packs_per_rank, max_length, work):
+        by_goals = _schedule_by_goals(lengths, goals, packs_per_rank, max_length, work)
+        if by_goals is not None:
             if meet == "micro-batch":
-                dealt = balance(dealt, ranks, window=micro_batches, work=work, seed=seed)
-            schedule = min(schedule, dealt, key=lambda schedule: schedule.slowest)
-    return _exchanged(schedule)
+                by_goals = balance(by_goals, ranks, window=micro_batches, work=work, seed=seed)
+            schedule = min(schedule, by_goals, key=lambda candidate: candidate.slowest)
+    return _with_exchanges(schedule)
 
 
 def _rounds(histogram: LengthHistogram) -> int:
-    """Return linear programs that a search for fewer packs may solve: what it takes for each is counted, not timed."""
-    lengths, slots, _ = exact_size(histogram.counts, None)
-    knapsacks = (lengths + 4 * histogram.num_sequences) * slots  # those of single sequences take more memory
-    return _SEARCH // (knapsacks + 30 * lengths**2 + _SOLVE)
+    """Return how many linear programs a search for fewer packs may solve within the budget `_SEARCH`."""
+    num_lengths, slots, _ = exact_size(histogram.counts, None)
+    knapsacks = (num_lengths + 4 * histogram.num_sequences) * slots  # those of single sequences take more memory
+    additions_of_round = knapsacks + 30 * num_lengths**2 + _LINEAR_PROGRAM
+    return _SEARCH // additions_of_round
 
 
 def _goals(falling_works: np.ndarray, ranks: int, meetings: int) -> np.ndarray:
-    """Set the work that each rank should have before each meeting; shape (meetings × ranks,).
+    """Compute the work that each rank should have before each meeting; shape (meetings × ranks,).
 
-    It is the mean of what is left, unless the heaviest sequence that is left has more.
+    It is the mean of the remaining work, unless the heaviest remaining sequence has more.
+
+    Args:
+        falling_works: the work of each sequence, the heaviest first.
+        ranks: number of ranks.
+        meetings: how often ranks wait for each other.
     """
     work_left = float(falling_works.sum())
     goals = list[float]()
     for meetings_left in range(meetings, 0, -1):
         mean = work_left / (ranks * meetings_left)
-        heaviest_left = falling_works[len(goals)]
-        goals += [max(mean, heaviest_left)] * ranks
-        work_left = max(0.0, work_left - ranks * goals[-1])
+        heaviest_left = falling_works[len(goals)]  # if each rank got one of the heavier ones at each earlier meeting
+        goal = max(mean, heaviest_left)
+        goals += [goal] * ranks
+        work_left = max(0.0, work_left - ranks * goal)
     return np.array(goals)
 
 
-def _dealt(
+def _schedule_by_goals(
     lengths: np.ndarray, goals: np.ndarray, packs_per_rank: int, max_length: int, work: Work
 ) -> Schedule | None:
-    """Return one step whose ranks have about as much work as `goals` says, or None if a sequence finds no space.
+    """Pack the sequences so that the ranks of one step have about as much work as `goals` says.
 
     From long to short, each sequence goes to one rank, into its emptiest pack. Graham (1969) takes the rank that lacks
     the most work. Here it is the rank that lacks the most work per free slot: where little space is left for much
     work, only long sequences help, since they have the most work per token.
 
     Args:
-        goals: the work that each rank should have. If ranks meet after each micro-batch, each of its micro-batches is
+        lengths: the tokens of each sequence; int64.
+        goals: the work that each rank should have. If ranks meet after each micro-batch, each of their micro-batches is
             a rank here.
+        packs_per_rank: packs that each rank has; none may be empty.
+        max_length: slots of a pack.
+        work: what a pack costs.
+
+    Returns:
+        A schedule of one step, or None if a sequence finds no space.
     """
     ranks = len(goals)
     works = work.of(lengths)
     pack_of = np.empty(len(lengths), np.int64)
-    above_goal = -goals  # of each rank
-    space = np.full((ranks, packs_per_rank), max_length)
+    above_goal = -goals  # the work of each rank above its goal, negative below it
+    space = np.full((ranks, packs_per_rank), max_length)  # free slots
     empty_packs = ranks * packs_per_rank
     sequences_left = len(lengths)
     for sequence in np.argsort(-lengths, kind="stable").tolist():
-        widest = space.max(axis=1)
+        most_space = space.max(axis=1)  # in one pack of each rank
         must_open = sequences_left == empty_packs  # the last sequences go to empty packs
-        fits = widest == max_length if must_open else widest >= lengths[sequence]
+        fits = most_space == max_length if must_open else most_space >= lengths[sequence]
         above_goal_by_space = above_goal / np.maximum(space.sum(axis=1), 1)
         rank = int(np.where(fits, above_goal_by_space, np.inf).argmin())
         if not fits[rank]:
@@ -146,43 +165,49 @@ def _dealt(
     sizes = np.bincount(pack_of)
     sample_ids = np.argsort(pack_of, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    return Schedule(sample_ids, offsets, lengths[sample_ids], max_length, ranks, packs_per_rank, 1, work)
+    return Schedule(sample_ids, offsets, lengths[sample_ids], max_length, ranks, packs_per_rank, window=1, work=work)
 
 
-def _exchanged(schedule: Schedule) -> Schedule:
+def _with_exchanges(schedule: Schedule) -> Schedule:
     """Exchange sequences of two packs until no exchange makes a step shorter, and no other step longer.
 
-    Or until so many pairs were compared that the step would wait for its schedule.
-    The rank that a step waits for gives a sequence to another rank for one of less work.
+    The rank that a step waits for gives a sequence to another rank for one of less work. The search also ends once
+    `_EXCHANGES` pairs of sequences were compared, since training waits for the schedule.
     """
-    pack_of = np.repeat(np.arange(len(schedule)), np.diff(schedule.offsets))
-    tokens = schedule.lengths.astype(np.int64)
-    works = schedule.work.of(tokens)
+    pack_of = np.repeat(np.arange(len(schedule)), np.diff(schedule.offsets))  # of each sequence
+    tokens = schedule.lengths.astype(np.int64)  # of each sequence
+    works = schedule.work.of(tokens)  # of each sequence
     is_settled = np.zeros(schedule.steps, bool)  # no exchange makes this step shorter
-    pairs = 0
-    while pairs < _EXCHANGES:
-        rank_of = pack_of // schedule.packs_per_rank
+    pairs_compared = 0
+    while pairs_compared < _EXCHANGES:
+        rank_of = pack_of // schedule.packs_per_rank  # ranks are numbered through all steps
         space = schedule.max_length - np.bincount(pack_of, tokens)
         rank_works = np.bincount(rank_of, works).reshape(schedule.steps, schedule.ranks)
-        longest = rank_works.max(axis=1)
-        excess = np.where(is_settled, 0, longest - rank_works.mean(axis=1))
+        step_times = rank_works.max(axis=1)
+        excess = np.where(is_settled, 0, step_times - rank_works.mean(axis=1))
         step = int(excess.argmax())
-        if excess[step] <= _NOTHING * longest[step]:
+        if excess[step] <= _NOTHING * step_times[step]:
             break
-        spare = 0.9 * (longest[:, None] - rank_works)  # if all, two ranks could give the same back and forth
-        slowest = step * schedule.ranks + int(rank_works[step].argmax())
-        offered = np.flatnonzero(rank_of == slowest)[:: 1 + schedule.packs_per_rank // 16]  # of many, some are enough
-        pairs += len(offered) * len(works)
+        # the work that each rank may gain; if it were all, two ranks could exchange the same sequences back and forth
+        spare = 0.9 * (step_times[:, None] - rank_works)
+        slowest_rank = step * schedule.ranks + int(rank_works[step].argmax())
+        # the sequences that it may give; if it has very many, a part of them is enough
+        offered = np.flatnonzero(rank_of == slowest_rank)[:: 1 + schedule.packs_per_rank // 16]
+        pairs_compared += len(offered) * len(works)
+        # for each sequence that may be given and each that may be taken for it; shape (offered, all sequences)
         moved_work = works[offered, None] - works
         moved_tokens = tokens[offered, None] - tokens
         fits = (moved_work <= spare.ravel()[rank_of]) & (moved_tokens <= space[pack_of])
+        # moving more than the excess makes the slowest rank faster than the mean, which counts against the exchange
         gain = np.where(fits, np.minimum(moved_work, 2 * excess[step] - moved_work), 0)
-        best_offer, best_return = np.unravel_index(gain.argmax(), gain.shape)
-        is_settled[step] = gain[best_offer, best_return] <= _NOTHING * longest[step]
+        best_offer, incoming = np.unravel_index(gain.argmax(), gain.shape)
+        is_settled[step] = gain[best_offer, incoming] <= _NOTHING * step_times[step]
         if not is_settled[step]:
-            is_settled[rank_of[best_return] // schedule.ranks] = False
-            offer, taken_back = offered[best_offer], best_return
-            pack_of[offer], pack_of[taken_back] = pack_of[taken_back], pack_of[offer]
-    order = np.argsort(pack_of, kind="stable")
+            is_settled[rank_of[incoming] // schedule.ranks] = False  # the step of the other rank has changed
+            outgoing = offered[best_offer]
+            pack_of[outgoing], pack_of[incoming] = pack_of[incoming], pack_of[outgoing]
+    by_pack = np.argsort(pack_of, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(pack_of))])
-    return replace(schedule, sample_ids=schedule.sample_ids[order], offsets=offsets, lengths=schedule.lengths[order])
+    return replace(
+        schedule, sample_ids=schedule.sample_ids[by_pack], offsets=offsets, lengths=schedule.lengths[by_pack]
+    )

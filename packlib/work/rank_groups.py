@@ -1,7 +1,7 @@
-"""Groups of ranks for the sequences of one step: what is too heavy for one rank is shared by several.
+"""Groups of ranks for the sequences of one step: several ranks share a sequence that is too heavy for one.
 
-Trainers call it dynamic or hybrid context parallelism. A group's ranks work on one sequence at a time, each on the
-chunks of it that `packlib.work.context_parallel` describes.
+Trainers call this dynamic or hybrid context parallelism. A group's ranks work on one sequence at a time, each on its
+two chunks, which `packlib.work.context_parallel` describes.
 """
 
 import heapq
@@ -14,22 +14,22 @@ from packlib.arguments import percent, whole_number
 from packlib.lengths.counting import as_lengths
 from packlib.work.cost import Work, check_work
 
-_NEAR = 0.05  # of the bound
-_SHARES = 2.0 ** -np.arange(0, 12, 0.5)  # the largest share of a step for one sequence, tried from 1 down
+_NEAR = 0.05  # of the bound: if the slowest rank is at most so much above it, no smaller share is tried
+_SHARES = 2.0 ** -np.arange(0, 12, 0.5)  # of a step's time, for one sequence at most: tried from 1 down
 
 
 @dataclass(frozen=True, eq=False)
 class RankGroups:
-    """The ranks that work on each sequence.
+    """Which ranks work on each sequence of a step.
 
     Each rank takes its largest groups first, so the ranks of a group begin together.
 
     Attributes:
-        group_sizes: ranks that share each sequence; int64, shape (number of sequences,).
-        first_ranks: sequence i is on this rank and the group_sizes[i] - 1 after it; int64, the same shape.
-        rank_work: what each rank has to do, padding included; float64, shape (ranks,).
-        bound: an equal share of the work of all sequences, without padding: the slowest rank does at least that much,
-            whatever the groups.
+        group_sizes: number of ranks that share each sequence; int64, shape (number of sequences,).
+        first_ranks: for each sequence the first of its ranks; the others follow it. int64, same shape.
+        rank_work: the work of each rank, padding included; float64, shape (ranks,).
+        bound: an equal share of the work of all sequences, without padding: a lower bound on the slowest rank's work,
+            over all groups.
         exchanged_tokens: how many times the keys and values of a token are sent; l (g - 1) for a sequence of l tokens
             on g ranks.
     """
@@ -58,16 +58,18 @@ class RankGroups:
 
 
 def share_sequences(lengths: Iterable[int], ranks: int, max_length: int, *, work: Work | None = None) -> RankGroups:
-    """Share the heavy sequences of a step among groups of ranks, until the ranks are done together.
+    """Share the heavy sequences of a step among groups of ranks, so that all ranks have about equal work.
 
-    A group has 1, 2, 4, … ranks, as long as that divides the ranks, and then a multiple of it by the next prime factor,
-    up to all ranks: 1, 2, 4 or 12 of 12 ranks. Each size divides the next, so that groups begin together.
-    Each sequence gets the smallest group whose ranks can hold their parts of it, and need no more than a certain share
-    of the step for it. This share starts at the whole step and is lowered until the slowest rank is at most 5 % above
-    the bound; the lower it is, the more sequences are shared and the more tokens are sent. If no share comes that
-    close, the result that comes closest is returned.
+    `group_sizes` says how many ranks a group can have: 1, 2, 4 or 12 of 12 ranks. Each size divides the next, so that
+    the ranks of a group begin together.
+
+    Each sequence gets the smallest group whose ranks can hold their parts of it, and need at most a certain share of
+    the step for it. This share starts at the whole step and is lowered until the slowest rank is at most 5 % above the
+    bound; the lower it is, the more sequences are shared and the more tokens are sent. If no share comes that close,
+    the result that comes closest is returned.
+
     The sequences of the largest groups are placed first, and among those of one size the heaviest first. Each goes to
-    the group that is done first (Graham 1969), so the slowest rank does at most one part more than the average.
+    the group with the least work so far (Graham 1969), so the slowest rank does at most one part more than the average.
 
     >>> import numpy as np
     >>> from packlib.work import share_sequences
@@ -77,47 +79,57 @@ def share_sequences(lengths: Iterable[int], ranks: int, max_length: int, *, work
 
     Args:
         lengths: the tokens of each sequence.
-        ranks: that train together.
-        max_length: tokens of one sequence that a rank can hold.
+        ranks: number of ranks that train together.
+        max_length: most tokens of one sequence that a rank can hold.
         work: what a sequence costs, by default `Work.decoder()`.
 
     Raises:
         TypeError, ValueError: naming the argument that is wrong, or a sequence that all ranks together cannot hold.
     """
     check_work(work := Work.decoder() if work is None else work)
-    lengths, ranks = as_lengths(lengths).astype(np.int64), whole_number("ranks", ranks, 1)
+    lengths = as_lengths(lengths).astype(np.int64)
+    ranks = whole_number("ranks", ranks, 1)
     whole_number("max_length", max_length, 1)
     sizes = group_sizes(ranks)
     chunks = np.where(sizes > 1, 2 * sizes, 1)  # of which each rank of a group gets two
+    # for each sequence on a group of each size: its tokens, a rank's work, and whether it fits; (sequences, sizes)
     padded = -(-lengths[:, None] // chunks) * chunks
-    part_works = work.total(padded, padded.astype(np.float64) ** 2) / sizes  # of a rank, for each size of the group
+    part_works = work.total(padded, padded.astype(np.float64) ** 2) / sizes
     fits = padded <= max_length * sizes
     fits_somewhere = fits.any(axis=1)
     if not fits_somewhere.all():
-        i = int(fits_somewhere.argmin())
+        sequence = int(fits_somewhere.argmin())
         raise ValueError(
             f"max_length {max_length} allows {max_length * ranks} tokens on all {ranks} ranks together; "
-            f"sequence {i} has {lengths[i]}, padded to {padded[i, -1]} there."
+            f"sequence {sequence} has {lengths[sequence]}, padded to {padded[sequence, -1]} there."
         )
-    largest_size = len(sizes) - 1 - fits[:, ::-1].argmax(axis=1)
+    # for each sequence the place in `sizes` of its group's size; padding may make it too long for the largest groups
+    largest = len(sizes) - 1 - fits[:, ::-1].argmax(axis=1)
     bound = float(work.of(lengths).sum() / ranks)
-    tried = list[RankGroups]()
+    results = list[RankGroups]()
     for share in _SHARES:
         is_light = fits & (part_works <= share * bound)
-        size_of = np.where(is_light.any(axis=1), is_light.argmax(axis=1), largest_size)
-        parts = part_works[np.arange(len(lengths)), size_of]
-        first_ranks, rank_works = dealt(sizes[size_of], parts, ranks)
-        exchanged = int((lengths * (sizes[size_of] - 1)).sum())
-        tried.append(RankGroups(sizes[size_of], first_ranks, rank_works, bound, exchanged))
-        if tried[-1].above_bound <= _NEAR or (size_of == largest_size).all():
+        smallest = np.where(is_light.any(axis=1), is_light.argmax(axis=1), largest)
+        part_works_there = part_works[np.arange(len(lengths)), smallest]
+        first_ranks, rank_works = place_on_groups(sizes[smallest], part_works_there, ranks)
+        exchanged = int((lengths * (sizes[smallest] - 1)).sum())
+        results.append(RankGroups(sizes[smallest], first_ranks, rank_works, bound, exchanged))
+        if results[-1].above_bound <= _NEAR or (smallest == largest).all():
             break
-    return min(tried, key=lambda groups: groups.slowest)
+    return min(results, key=lambda result: result.slowest)
 
 
 def group_sizes(ranks: int) -> np.ndarray:
-    """List the sizes that a group can have, ascending, from 1 to all ranks; each divides the next; int64."""
+    """List the sizes that a group can have, ascending, from 1 to all ranks; int64.
+
+    Each size is the one before times the next prime factor of the ranks, the smallest first.
+
+    >>> from packlib.work.rank_groups import group_sizes
+    >>> group_sizes(12).tolist(), group_sizes(30).tolist()
+    ([1, 2, 4, 12], [1, 2, 6, 30])
+    """
     sizes = [1]
-    quotient = ranks  # without the prime factors that are in the last size
+    quotient = ranks  # divided by the prime factors that are in the last size
     factor = 2
     while quotient > 1:
         if factor * factor > quotient:  # a number without a small factor is prime
@@ -130,17 +142,28 @@ def group_sizes(ranks: int) -> np.ndarray:
     return np.array(sizes, np.int64)
 
 
-def dealt(sizes: np.ndarray, part_works: np.ndarray, ranks: int) -> tuple[np.ndarray, np.ndarray]:
-    """Place each sequence on the group that is done first; return its first rank, and the work of each rank."""
+def place_on_groups(sizes: np.ndarray, part_works: np.ndarray, ranks: int) -> tuple[np.ndarray, np.ndarray]:
+    """Place each sequence on the group with the least work so far, the largest groups and heaviest sequences first.
+
+    Args:
+        sizes: the size of each sequence's group, one of `group_sizes(ranks)`; int64, shape (number of sequences,).
+        part_works: the work that each rank of this group has for the sequence; float64, same shape.
+        ranks: number of ranks.
+
+    Returns:
+        The first rank of each sequence's group; int64, shape (number of sequences,). And the work of each rank;
+        float64, shape (ranks,).
+    """
     first_ranks = np.empty(len(sizes), np.int64)
     rank_works = np.zeros(ranks)
-    for size in np.unique(sizes)[::-1].tolist():  # so far all ranks of such a group have the same work
+    for size in np.unique(sizes)[::-1].tolist():
+        # a group of this size is part of a larger one, or of none: so far all its ranks have the same work
         groups = [(float(rank_works[rank]), rank) for rank in range(0, ranks, size)]
         heapq.heapify(groups)
         of_this_size = np.flatnonzero(sizes == size)
         from_heaviest = of_this_size[np.argsort(-part_works[of_this_size], kind="stable")]
         for sequence in from_heaviest.tolist():
-            group_work, first_rank = groups[0]
+            group_work, first_rank = groups[0]  # of a heap, the least
             first_ranks[sequence] = first_rank
             heapq.heapreplace(groups, (group_work + float(part_works[sequence]), first_rank))
         for group_work, first_rank in groups:

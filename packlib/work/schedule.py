@@ -11,7 +11,7 @@ from packlib.packing.ragged import ranges
 from packlib.work.cost import Work, check_work
 from packlib.work.windows import deal_in_windows, in_windows, least_times
 
-_AT_ONCE = 1 << 14  # packs that are copied at once, so that what this takes stays near the processor
+_PACKS_AT_ONCE = 1 << 14  # packs that are copied at once, so that they fit into the processor's cache
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -19,8 +19,9 @@ class Schedule(Packs):
     """Packs in the order of training: step by step, in each step rank by rank, `packs_per_rank` packs for each.
 
     Attributes:
-        ranks, packs_per_rank: the number of ranks, and the packs that each rank has in every step.
-        window: the number of steps that together have the mix of a random deal; the last window may be smaller.
+        ranks: number of ranks.
+        packs_per_rank: packs that each rank has in every step.
+        window: number of steps that together have the mix of a random sample of packs; the last window may be smaller.
         work: what a pack costs.
     """
 
@@ -59,11 +60,11 @@ class Schedule(Packs):
     @property
     def waiting(self) -> float:
         """The share of the time that the average rank waits for the slowest."""
-        return max(0.0, 1 - self.mean / self.slowest)  # equal works may differ by a rounding
+        return max(0.0, 1 - self.mean / self.slowest)  # if all ranks have equal work, rounding may make it negative
 
     @cached_property
     def lower_bound(self) -> float:
-        """A bound on `slowest`: no schedule that leaves packs whole and in their windows takes less.
+        """A lower bound on `slowest`, over all schedules that leave packs whole and in their windows.
 
         With one pack a rank, a schedule that `balance` makes takes exactly this long.
         """
@@ -71,37 +72,54 @@ class Schedule(Packs):
         return float(sum(least_times(window, self.ranks, self.packs_per_rank).sum() for window in windows))
 
     def shuffled_steps(self, rng: np.random.Generator) -> np.ndarray:
-        """Shuffle the steps so that those of a window stay together; int64, shape (steps,)."""
+        """Return the numbers of the steps in a random order, in which the steps of a window stay together.
+
+        The result is int64, shape (steps,).
+        """
         window_of = np.arange(self.steps) // min(self.window, self.steps)
-        return np.lexsort((rng.random(self.steps), rng.permutation(window_of[-1] + 1)[window_of]))
+        within_window = rng.random(self.steps)
+        place_of_window = rng.permutation(window_of[-1] + 1)
+        return np.lexsort((within_window, place_of_window[window_of]))  # the last key counts first
 
     def __repr__(self) -> str:
         steps, ranks = plural(self.steps, "step"), plural(self.ranks, "rank")
         packs = plural(self.packs_per_rank, "pack")
-        least = percent(max(0, 1 - self.mean / self.lower_bound), 2)
+        least_waiting = percent(max(0, 1 - self.mean / self.lower_bound), 2)
         return (
             f"Schedule({steps} of {ranks} × {packs} of {self.max_length}, in windows of "
-            f"{self.window}: the average rank waits {percent(self.waiting, 2)} of the time, at least {least} in any "
-            "schedule with these windows)"
+            f"{self.window}: the average rank waits {percent(self.waiting, 2)} of the time, at least {least_waiting} "
+            "in any schedule with these windows)"
         )
 
 
-def _cut(
-    packs: Packs, order: np.ndarray, pack_works: np.ndarray, cuts: int, last: int, work: Work
+def _cut_heaviest(
+    packs: Packs, random_order: np.ndarray, pack_works: np.ndarray, cuts: int, last: int, work: Work
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Cut some packs, which come in this order; return where all start and end, and their work.
+    """Cut some of the last packs in two, each between two of its sequences.
 
-    So many times, the heaviest of the last packs that holds several sequences is cut where its parts are most alike. If
+    `cuts` times, the heaviest of the last packs that holds several sequences is cut where its parts are most alike. If
     the `last` packs have too few places between two sequences, more packs count as the last.
+
+    Args:
+        packs: the packs.
+        random_order: their numbers.
+        pack_works: the work of each of `packs`.
+        cuts: how many packs there are to be more.
+        last: how many packs at the end of `random_order` may be cut.
+        work: what a pack costs.
+
+    Returns:
+        Where each pack starts and ends in `packs.sample_ids`, and its work; each shape (number of packs + cuts,). The
+        packs are in the order of `random_order`; the second parts of cut ones follow.
     """
-    starts = np.append(packs.offsets[order], np.zeros(cuts, packs.offsets.dtype))
-    ends = np.append(packs.offsets[1:][order], np.zeros(cuts, packs.offsets.dtype))
-    works = np.append(pack_works[order], np.zeros(cuts, pack_works.dtype))
-    places = np.diff(packs.offsets)[order] - 1  # between two sequences of a pack
-    first = max(0, len(order) - last)
+    starts = np.append(packs.offsets[random_order], np.zeros(cuts, packs.offsets.dtype))
+    ends = np.append(packs.offsets[1:][random_order], np.zeros(cuts, packs.offsets.dtype))
+    works = np.append(pack_works[random_order], np.zeros(cuts, pack_works.dtype))
+    places = np.diff(packs.offsets)[random_order] - 1  # places between two sequences of each pack
+    first = max(0, len(random_order) - last)  # of the packs that may be cut
     if places[first:].sum() < cuts:
-        first = len(order) - 1 - int(np.searchsorted(np.cumsum(places[::-1]), cuts))
-    for new in range(len(order), len(order) + cuts):
+        first = len(random_order) - 1 - int(np.searchsorted(np.cumsum(places[::-1]), cuts))
+    for new in range(len(random_order), len(random_order) + cuts):
         has_several = ends[first:new] - starts[first:new] > 1
         heaviest = first + int(np.where(has_several, works[first:new], -1.0).argmax())
         works_up_to = np.cumsum(work.of(packs.lengths[starts[heaviest] : ends[heaviest]]))
@@ -118,12 +136,12 @@ def _cut(
 def balance(
     packs: Packs, ranks: int, packs_per_rank: int = 1, window: int = 8, *, work: Work | None = None, seed: int = 0
 ) -> Schedule:
-    """Deal the packs to steps and ranks, so that the ranks of a step have about equal work.
+    """Assign packs to steps and ranks, so that the ranks of a step have about equal work.
 
-    They are dealt at random to windows of a few steps; within a window, packs of similar work are put into the same
-    step. A larger window leaves less waiting, but makes its steps differ more: every window has the mix of a random
-    deal, while with one pack a rank each step has packs of one kind. Packs stay whole, unless they do not make
-    whole steps: then the heaviest packs of the last window are cut, each between two of its sequences.
+    Packs are shuffled and divided into windows of a few steps. Within a window, packs of similar work go into the same
+    step. In a larger window ranks wait less, but its steps differ more: with one pack a rank, each step has packs of
+    one kind, while every window keeps the mix of a random sample. Packs stay whole, unless they do not make whole
+    steps: then the heaviest packs of the last window are cut, each between two of its sequences.
 
     >>> import numpy as np
     >>> from packlib import balance, plan
@@ -136,44 +154,48 @@ def balance(
     4%
 
     Args:
-        ranks, packs_per_rank: the number of ranks, and the packs that each rank trains on in every step.
-        window: the number of steps that share their packs; with 1 each step gets packs at random.
+        packs: the packs.
+        ranks: number of ranks.
+        packs_per_rank: packs that each rank trains on in every step.
+        window: number of steps that share their packs; with 1 each step gets packs at random.
         work: what a pack costs; by default `Work.decoder()`, that of Llama 3 8B's layers.
-        seed: of all that is random; the schedule depends on nothing else, so every process makes the same.
+        seed: of all that is random; with the same arguments, every process makes the same schedule.
 
     Raises:
         TypeError, ValueError: naming the argument that is wrong.
     """
     if not isinstance(packs, Packs):
         raise TypeError(f"packs must be Packs, not {shown(packs)}.")
-    check_work(work := Work.decoder() if work is None else work)
+    work = Work.decoder() if work is None else work
+    check_work(work)
     ranks = whole_number("ranks", ranks, 1)
     packs_per_rank = whole_number("packs_per_rank", packs_per_rank, 1)
     window = whole_number("window", window, 1)
     rng = np.random.default_rng(whole_number("seed", seed, 0))
     packs_per_step = ranks * packs_per_rank
-    needed = -(-len(packs) // packs_per_step) * packs_per_step
-    cuts = needed - len(packs)
-    if needed > len(packs.sample_ids):
+    packs_needed = -(-len(packs) // packs_per_step) * packs_per_step
+    cuts = packs_needed - len(packs)
+    if packs_needed > len(packs.sample_ids):
         raise ValueError(
-            f"ranks × packs_per_rank is {packs_per_step}, and so whole steps need {needed} packs; there are only "
+            f"ranks × packs_per_rank is {packs_per_step}, and so whole steps need {packs_needed} packs; there are only "
             f"{len(packs.sample_ids)} sequences for them."
         )
     pack_works = work.of(packs)
-    if not np.isfinite(total := pack_works.sum()):
-        raise ValueError(f"The work of all packs must be finite, not {total}: choose a larger unit.")
+    total_work = pack_works.sum()
+    if not np.isfinite(total_work):
+        raise ValueError(f"The work of all packs must be finite, not {total_work}: choose a larger unit.")
 
-    order = rng.permutation(len(packs))
-    packs_of_last_window = (needed - 1) % (window * packs_per_step) + 1 - cuts
-    starts, ends, pack_works = _cut(packs, order, pack_works, cuts, packs_of_last_window, work)
-    dealt = deal_in_windows(pack_works, ranks, packs_per_rank, window, rng).ravel()
-    starts = starts[dealt]
-    sizes = ends[dealt] - starts
+    random_order = rng.permutation(len(packs))
+    packs_of_last_window = (packs_needed - 1) % (window * packs_per_step) + 1 - cuts
+    starts, ends, pack_works = _cut_heaviest(packs, random_order, pack_works, cuts, packs_of_last_window, work)
+    training_order = deal_in_windows(pack_works, ranks, packs_per_rank, window, rng).ravel()
+    starts = starts[training_order]
+    sizes = ends[training_order] - starts
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     sample_ids = np.empty_like(packs.sample_ids)
     lengths = np.empty_like(packs.lengths)
-    for first in range(0, needed, _AT_ONCE):
-        chunk = slice(first, first + _AT_ONCE)
+    for first in range(0, packs_needed, _PACKS_AT_ONCE):
+        chunk = slice(first, first + _PACKS_AT_ONCE)
         read_from = ranges(starts[chunk], sizes[chunk])
         write_to = slice(offsets[first], offsets[first] + len(read_from))
         sample_ids[write_to] = packs.sample_ids[read_from]

@@ -1,21 +1,25 @@
-"""Deal packs to steps and ranks: at random, but within a window of a few steps alike packs meet.
+"""Assign packs to steps and ranks: at random to windows of a few steps, and by their work within a window.
 
 A step takes as long as its slowest rank. Packs come in a random order, as from any loader, and are cut into windows of
-a few steps. In a window each rank of each step gets a bundle of packs. Bundles of about equal work are made: the
-heaviest packs of the window with lighter packs beside them, then the heaviest of what is left, and so on. The bundles
-are sorted by their work, and make the steps. Then the ranks of a step deal their first packs anew, the heaviest to the
-rank with least in its other places, which is the best they can do with these packs; and so on for each place. The steps
-of the window come in random order, and a window has the mix of a random deal.
+a few steps. In a window each rank of each step gets a bundle of `packs_per_rank` packs:
 
-With one pack a rank, no deal of a window's packs to its steps is faster. Sort the steps of any deal by their heaviest
-pack: the second is no lighter than the pack that follows the `ranks` heaviest ones of the window, the third no lighter
-than the one that follows the 2 × `ranks` heaviest, and so on. In steps of sorted packs these are the heaviest ones.
+1. Make bundles of about equal work: the heaviest packs of the window with lighter packs beside them, then the heaviest
+   of the remaining packs, and so on.
+2. Sort the bundles by their work; `ranks` neighbors are a step.
+3. In each step, exchange the first packs of the bundles: the heaviest one goes to the rank whose other packs are the
+   lightest, and so on, which is the best exchange of these packs. Then do the same with the second packs, and so on.
+4. Shuffle the steps of the window. As its packs are a random sample, a window has the mix of one.
+
+With one pack a rank, no other way to assign a window's packs to its steps is faster. Sort the steps of any way by their
+heaviest packs. The heaviest pack of the second step is no lighter than the pack that follows the `ranks` heaviest ones
+of the window, that of the third no lighter than the one that follows the 2 × `ranks` heaviest, and so on. In steps of
+sorted packs, these are the heaviest packs.
 """
 
 import numpy as np
 
-_PARTS = 32  # of a window with several packs a rank, that are made one after the other: one or more steps each
-_CHUNK = 1 << 17  # packs that are dealt at once, about, so that what this takes stays near the processor
+_PARTS = 32  # parts of a window, of one or more steps each, whose bundles are made one part after the other
+_CHUNK = 1 << 17  # packs that are assigned at once, about, so that they fit into the processor's cache
 
 
 def deal_in_windows(
@@ -25,49 +29,70 @@ def deal_in_windows(
 
     Args:
         pack_works: the work of each pack, in a random order; float64, shape (steps * ranks * packs_per_rank,).
+        ranks, packs_per_rank: as of `balance`.
         window: how many steps share their packs; the last window may have fewer.
+        rng: shuffles the steps of each window.
     """
     packs_per_step = ranks * packs_per_rank
-    dealt_chunks = [np.empty(0, np.int64)]
+    packs_of_chunks = [np.empty(0, np.int64)]
     first_pack = 0  # of the chunk
     for windows in in_windows(pack_works, packs_per_step * window):
-        chunks = min(len(windows), -(-windows.size // _CHUNK))
-        for chunk in np.array_split(windows, chunks):
+        num_chunks = min(len(windows), -(-windows.size // _CHUNK))
+        for chunk in np.array_split(windows, num_chunks):
             steps = _bundles(chunk, ranks, packs_per_rank).reshape(len(chunk), -1, packs_per_step)
-            order = rng.permuted(np.indices(steps.shape[:2])[1], axis=1)
-            shuffled = np.take_along_axis(steps, order[:, :, None], axis=1)
-            dealt_chunks.append(first_pack + shuffled.ravel())
+            order_of_steps = rng.permuted(np.indices(steps.shape[:2])[1], axis=1)  # of each window; (windows, steps)
+            shuffled = np.take_along_axis(steps, order_of_steps[:, :, None], axis=1)
+            packs_of_chunks.append(first_pack + shuffled.ravel())
             first_pack += shuffled.size
-    return np.concatenate(dealt_chunks).reshape(-1, ranks, packs_per_rank)
+    return np.concatenate(packs_of_chunks).reshape(-1, ranks, packs_per_rank)
 
 
 def in_windows(values: np.ndarray, size: int) -> list[np.ndarray]:
-    """Cut values of packs, step by step, into windows of so many packs; a last, smaller window stands alone."""
+    """Cut values of packs, step by step, into windows of `size` packs.
+
+    >>> import numpy as np
+    >>> from packlib.work.windows import in_windows
+    >>> [windows.tolist() for windows in in_windows(np.arange(5), 2)]
+    [[[0, 1], [2, 3]], [[4]]]
+
+    Returns:
+        The full windows, shape (windows, size), and the last, smaller window, shape (1, packs); without an empty one.
+    """
     in_full_windows = len(values) // size * size
-    return [part for part in (values[:in_full_windows].reshape(-1, size), values[None, in_full_windows:]) if part.size]
+    full_windows = values[:in_full_windows].reshape(-1, size)
+    last_window = values[None, in_full_windows:]
+    return [windows for windows in (full_windows, last_window) if windows.size]
 
 
 def least_times(pack_works: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
-    """Bound from below the time that the steps of each window take together, however its packs are dealt to them.
+    """Compute a lower bound on the time of all steps of each window together, over all ways to assign its packs.
 
-    Sort the steps of any deal by their heaviest packs, and look at the first k. Cut the packs of the window, from heavy
-    to light, into runs of ranks × packs_per_rank. The heaviest packs of the k steps are together no lighter than the
-    first packs of the first k runs. Each of them shares its rank with packs_per_rank - 1 others, and its step lasts at
-    least as long as that rank. Besides the packs of these k ranks, the k steps hold k × (ranks - 1) × packs_per_rank
-    packs; with the k heaviest packs, these weigh no more than as many of the heaviest packs of the window. The other
-    steps hold the rest, and last at least 1 / ranks of its work. Lighter packs beside the k heaviest ones shorten the k
-    steps by more than they lengthen the others, so the bound takes the lightest packs there.
+    For any way, sort its steps by their heaviest packs, and look at the first k steps.
 
-    The best of these bounds for k = 0, 1, … is returned, or a better one from the n heaviest packs. Either two of them
-    are in different steps: then the bound is as above, but the second step has a pack no lighter than the nth. Or two
-    of them are on one rank. Or n ranks of one step have one each: then one of these ranks also has the heaviest of the
-    n × (packs_per_rank - 1) lightest packs, or a heavier one.
+    1. Cut the packs of the window, from heavy to light, into runs of ranks × packs_per_rank. The heaviest packs of the
+       k steps are together no lighter than the first packs of the first k runs.
+    2. Each of these k heaviest packs shares its rank with packs_per_rank - 1 companions, and its step lasts at least as
+       long as the rank.
+    3. Besides the packs of these k ranks, the k steps have k × (ranks - 1) × packs_per_rank packs. Together with the k
+       heaviest packs, they have at most the work of the same number of the window's heaviest packs.
+    4. The other steps have all other packs, and last at least 1 / ranks of the work of these.
+    5. Lighter companions shorten the k steps by more than they lengthen the others. So the bound takes the lightest
+       packs of the window as companions.
+
+    The n heaviest packs of the window give bounds, too, for n = 2, 3, …, ranks. There are three cases, and the smallest
+    of their bounds holds. First, two of the n packs are in different steps: then the bound is as above for k = 2, but
+    with the heaviest and the n-th heaviest pack. Second, two of them are on one rank. Third, they are on n ranks of one
+    step: then one of these ranks also has the heaviest of the n × (packs_per_rank - 1) lightest packs, or a heavier
+    pack.
+
+    The largest of all bounds, for k = 0, 1, … and for each n, is returned.
 
     Args:
-        pack_works: shape (windows, packs of a window).
+        pack_works: the work of each pack; shape (windows, packs of a window).
+        ranks, packs_per_rank: as of `balance`.
 
     Returns:
-        In the unit of `pack_works`; float64, shape (windows,).
+        A bound for each window, in the unit of `pack_works`; float64, shape (windows,).
     """
     falling = -np.sort(-pack_works, axis=1)
     heaviest_sums = _sums(falling)
@@ -76,12 +101,14 @@ def least_times(pack_works: np.ndarray, ranks: int, packs_per_rank: int) -> np.n
     packs_per_step = ranks * packs_per_rank
     companions = packs_per_rank - 1  # the other packs of a rank
 
-    def time_of_steps(heavy: np.ndarray, light_packs: np.ndarray, packs: np.ndarray) -> np.ndarray:
-        """Bound the time of steps of so many `packs` and of the others: the slowest ranks have `heavy` work and so
-        many light packs."""
-        slowest_ranks = heavy + lightest_sums[:, light_packs]
-        other_steps = total - heaviest_sums[:, packs - light_packs] - lightest_sums[:, light_packs]
-        return slowest_ranks + other_steps / ranks
+    def time_of_steps(heavy_work: np.ndarray, light_packs: np.ndarray, packs: np.ndarray) -> np.ndarray:
+        """Bound the time of all steps, where some of them have `packs` packs together.
+
+        The slowest ranks of these have packs of `heavy_work`, and `light_packs` of the lightest packs.
+        """
+        slowest_ranks = heavy_work + lightest_sums[:, light_packs]
+        work_of_others = total - heaviest_sums[:, packs - light_packs] - lightest_sums[:, light_packs]
+        return slowest_ranks + work_of_others / ranks
 
     k = np.arange(falling.shape[1] // packs_per_step + 1)
     first_of_runs = _sums(falling[:, ::packs_per_step])
@@ -91,9 +118,10 @@ def least_times(pack_works: np.ndarray, ranks: int, packs_per_rank: int) -> np.n
 
     n = np.arange(2, ranks + 1)
     nth_heaviest = falling[:, 1:ranks]
-    two_on_one_rank = nth_heaviest + np.minimum(nth_heaviest, falling[:, -n * companions])
+    # cases two and three: beside the n-th heaviest pack or a heavier one, a rank has another such pack or a light one
+    on_one_rank = nth_heaviest + np.minimum(nth_heaviest, falling[:, -n * companions])
     one_step = np.array([packs_per_step])
-    bound_by_n = time_of_steps(two_on_one_rank, np.array([companions - 1]), one_step)
+    bound_by_n = time_of_steps(on_one_rank, np.array([companions - 1]), one_step)
     if len(k) > 2:  # with one step, no two packs are in different ones
         two_in_two_steps = falling[:, :1] + nth_heaviest
         in_two_steps = time_of_steps(two_in_two_steps, np.array([2 * companions]), 2 * one_step)
@@ -107,23 +135,27 @@ def _sums(values: np.ndarray) -> np.ndarray:
 
 
 def _bundles(windows: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
-    """Return the packs of each bundle, so that neighbors make a step; positions in `windows.ravel()`.
+    """Assign the packs of each window to bundles, sorted so that `ranks` neighbors are a step.
 
     Args:
         windows: the work of the packs, shape (windows, packs of a window).
+        ranks, packs_per_rank: as of `balance`.
+
+    Returns:
+        Positions in `windows.ravel()`, window by window, bundle by bundle; int64.
     """
     work = windows.ravel()
     window_numbers = np.arange(len(windows))[:, None]
-    order = np.argsort(windows, axis=1, kind="stable") + window_numbers * windows.shape[1]
+    light_to_heavy = np.argsort(windows, axis=1, kind="stable") + window_numbers * windows.shape[1]
     if packs_per_rank == 1:
-        return order
+        return light_to_heavy
 
-    bundles = _alike_bundles(work, order, ranks, packs_per_rank)
+    bundles = _alike_bundles(work, light_to_heavy, ranks, packs_per_rank)
     by_work = np.argsort(work[bundles].sum(axis=2), axis=1, kind="stable")
     sorted_bundles = np.take_along_axis(bundles, by_work[:, :, None], axis=1)
     packs = sorted_bundles.reshape(-1, ranks, packs_per_rank)  # of each step
-    for place in range(packs_per_rank):  # the heaviest pack to the rank with least in its other places
-        packs_here = packs[:, :, place]
+    for place in range(packs_per_rank):  # step 3 at the top of the file
+        packs_here = packs[:, :, place]  # a view: writing to it changes `packs`
         work_elsewhere = work[packs].sum(axis=2) - work[packs_here]
         ranks_from_least = np.argsort(work_elsewhere, axis=1, kind="stable")
         from_heaviest = np.argsort(-work[packs_here], axis=1, kind="stable")
@@ -132,34 +164,44 @@ def _bundles(windows: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray
     return packs
 
 
-def _alike_bundles(work: np.ndarray, order: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
-    """Return bundles of about equal work in each window, some at a time; shape (windows, bundles, packs_per_rank).
+def _alike_bundles(work: np.ndarray, light_to_heavy: np.ndarray, ranks: int, packs_per_rank: int) -> np.ndarray:
+    """Make bundles of about equal work in each window, some at a time; shape (windows, bundles, packs_per_rank).
 
     Args:
         work: of each pack.
-        order: the packs of each window, from light to heavy; shape (windows, packs of a window).
+        light_to_heavy: the packs of each window; shape (windows, packs of a window).
+        ranks, packs_per_rank: as of `balance`.
     """
-    window_numbers = np.arange(len(order))[:, None]
-    shares = work[order] / work[order[:, -1:]] / packs_per_rank
+    window_numbers = np.arange(len(light_to_heavy))[:, None]
+    # of the most work that a bundle of the window can have: each of its packs is as heavy as the heaviest
+    shares = work[light_to_heavy] / work[light_to_heavy[:, -1:]] / packs_per_rank
     keys = shares + window_numbers  # all windows are one ascending row
-    steps = np.arange(order.shape[1] // (ranks * packs_per_rank))
-    parts = []
-    for part in np.array_split(steps, min(_PARTS, len(steps))):
-        bundles, order, keys = _next_bundles(order, keys, len(part) * ranks, packs_per_rank)
-        parts.append(bundles)
-    return np.concatenate(parts, axis=1)
+    num_steps = light_to_heavy.shape[1] // (ranks * packs_per_rank)
+    bundles_of_parts = []
+    for part in np.array_split(np.arange(num_steps), min(_PARTS, num_steps)):
+        bundles, light_to_heavy, keys = _next_bundles(light_to_heavy, keys, len(part) * ranks, packs_per_rank)
+        bundles_of_parts.append(bundles)
+    return np.concatenate(bundles_of_parts, axis=1)
 
 
-def _next_bundles(order: np.ndarray, keys: np.ndarray, count: int, packs_per_rank: int) -> tuple[np.ndarray, ...]:
-    """Return so many bundles of about equal work in each window; the packs that are left, and their keys.
+def _next_bundles(
+    light_to_heavy: np.ndarray, keys: np.ndarray, count: int, packs_per_rank: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Make `count` bundles of about equal work in each window out of the packs that are in no bundle yet.
 
-    They begin with the heaviest packs, and are to become as heavy as bundles of what is left are on average, or as the
+    They begin with the heaviest packs. Their goal is the mean work of bundles of these packs, or the work of the
     heaviest pack with the lightest ones, if that is more. In each other place a bundle gets the heaviest pack that
     leaves room for the lightest ones in the places after it.
 
     Args:
-        order: the packs of each window, from light to heavy; shape (windows, packs).
-        keys: their work, as a share of what no bundle exceeds, plus the number of the window; same shape.
+        light_to_heavy: the packs of each window; shape (windows, packs).
+        keys: their work, as a share of the most that a bundle can have (so 0 to 1), plus the number of the window; same
+            shape. All windows together ascend, so one search finds a place in each.
+        count: bundles to make in each window.
+        packs_per_rank: packs of a bundle.
+
+    Returns:
+        The bundles, shape (windows, count, packs_per_rank); and `light_to_heavy` and `keys` of the other packs.
     """
     window_numbers = np.arange(len(keys))[:, None]
     bundle_numbers = np.arange(count)
@@ -173,17 +215,20 @@ def _next_bundles(order: np.ndarray, keys: np.ndarray, count: int, packs_per_ran
     for place in range(packs_per_rank):
         packs_left = keys.shape[1]
         first_of_window = window_numbers * packs_left
-        kept_for_others = lightest_sums[:, [packs_per_rank - 1 - place]]
-        room = (goal - bundle_shares - kept_for_others).clip(0) + 1e-9  # which is rounded
+        share_of_later_places = lightest_sums[:, [packs_per_rank - 1 - place]]
+        room = (goal - bundle_shares - share_of_later_places).clip(0) + 1e-9  # the sums are rounded
         ends = np.searchsorted(keys.ravel(), (room + window_numbers).ravel(), side="right").reshape(room.shape)
-        at = np.minimum(ends, first_of_window + packs_left) - 1 - bundle_numbers
-        at = np.minimum.accumulate(at[:, ::-1], axis=1)[:, ::-1]
-        at = np.maximum(at, first_of_window) + bundle_numbers  # no pack twice
-        bundles = np.concatenate([bundles, order.ravel()[at][:, :, None]], axis=2)
-        bundle_shares += keys.ravel()[at] - window_numbers
+        # The last pack with room for it may be the same for several bundles. Positions must ascend by 1 at least from
+        # bundle to bundle: without the bundle's number they must not descend.
+        positions = np.minimum(ends, first_of_window + packs_left) - 1 - bundle_numbers
+        positions = np.minimum.accumulate(positions[:, ::-1], axis=1)[:, ::-1]
+        positions = np.maximum(positions, first_of_window) + bundle_numbers
+        bundles = np.concatenate([bundles, light_to_heavy.ravel()[positions][:, :, None]], axis=2)
+        bundle_shares += keys.ravel()[positions] - window_numbers
+        # the heaviest bundle first: it has the least room, so that `ends` ascends
         from_heaviest = np.argsort(-bundle_shares, axis=1, kind="stable")
         bundles = np.take_along_axis(bundles, from_heaviest[:, :, None], axis=1)
         bundle_shares = np.take_along_axis(bundle_shares, from_heaviest, axis=1)
-        order = np.delete(order, at).reshape(len(keys), -1)
-        keys = np.delete(keys, at).reshape(len(keys), -1)
-    return bundles, order, keys
+        light_to_heavy = np.delete(light_to_heavy, positions).reshape(len(keys), -1)
+        keys = np.delete(keys, positions).reshape(len(keys), -1)
+    return bundles, light_to_heavy, keys

@@ -38,7 +38,7 @@ def test_rows_give_what_their_rectangle_gives(packs, seed, labeled, by_positions
         assert torch.equal(found.input_ids, batch.input_ids[useful])
         assert torch.equal(found.token_type_ids, batch.token_type_ids[useful])
         assert torch.equal(found.position_ids, batch.position_ids[useful])
-        assert torch.equal(found.next_tokens(), causal_labels(batch)[useful])
+        assert torch.equal(found.causal_labels(), causal_labels(batch)[useful])
         assert found.bounds.tolist() == [0, *np.cumsum(flat.lengths.numpy())]
 
 
@@ -49,11 +49,11 @@ def test_padding_is_sequences_of_its_own_that_predict_nothing(packs, padding, la
     tokens = len(flat.input_ids)
     assert longer.lengths.tolist() == [*flat.lengths.tolist(), *padding]
     assert longer.is_padding.tolist() == [False] * tokens + [True] * sum(padding)
-    assert (longer.input_ids[tokens:] == 77).all() and (longer.next_tokens()[tokens:] == IGNORED).all()
+    assert (longer.input_ids[tokens:] == 77).all() and (longer.causal_labels()[tokens:] == IGNORED).all()
     assert longer.position_ids[tokens:].tolist() == [at for length in padding for at in range(length)]
     for name in ("input_ids", "position_ids", "token_type_ids"):
         assert torch.equal(getattr(longer, name)[:tokens], getattr(flat, name))
-    assert torch.equal(longer.next_tokens()[:tokens], flat.next_tokens())
+    assert torch.equal(longer.causal_labels()[:tokens], flat.causal_labels())
 
 
 @pytest.mark.parametrize(
@@ -78,4 +78,4 @@ def test_what_no_batch_can_be_made_of_is_refused(rows, kind, says):
 
 def test_without_labels_all_but_the_first_tokens_are_predicted():
     flat = FlatBatch(lengths=torch.tensor([3, 2]), input_ids=torch.tensor([7, 8, 6, 4, 5]))
-    assert flat.next_tokens().tolist() == [IGNORED, 8, 6, IGNORED, 5]
+    assert flat.causal_labels().tolist() == [IGNORED, 8, 6, IGNORED, 5]

@@ -167,7 +167,7 @@ def test_files_longer_than_a_chunk(tmp_path, kind, wrong, says, monkeypatch):
 
 def test_a_parquet_file_is_read_in_bounded_memory(tmp_path, monkeypatch):
     """However long the rows are, no batch holds many more tokens than are read at a time."""
-    monkeypatch.setattr(own_files, "_TOKENS", 1000)
+    monkeypatch.setattr(own_files, "_NUMBERS", 1000)
     rows = [[7] * 99] * 105 + [[7]] * 300
     pq.write_table(pa.table({"n": range(len(rows)), "ids": rows}), tmp_path / "a.parquet", row_group_size=100)
     with pq.ParquetFile(tmp_path / "a.parquet") as file:

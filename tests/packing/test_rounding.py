@@ -71,7 +71,7 @@ def test_auto_searches_rounded_lengths_where_the_true_ones_take_too_long(depth, 
     """With true ones, its steps were used up by a method that packs worse than the plan which it had already."""
     histogram, searched, search = of(MANY, 65_536), [], METHODS["optimal"]
     monkeypatch.setattr(methods, "_STEPS", 2 * 10**8)
-    monkeypatch.setattr(methods, "_OF_ROUNDED", 3)
+    monkeypatch.setattr(methods, "_SHARE_FOR_ROUNDED", 3)
 
     def watched(given, limit, **options):
         searched.append(given)
