@@ -147,7 +147,7 @@ class BreakpointProgram:
         knapsack = solve_knapsack(values, self.limit)
         lengths = np.arange(self.breakpoints[0], self.breakpoints[-1] + 1, knapsack.unit)
         worth = np.interp(lengths, self.breakpoints, prices).astype(np.int64)
-        worth += knapsack.beside[-1, -1 - lengths // knapsack.unit]
+        worth += knapsack.best_beside(lengths)
         at = np.searchsorted(lengths, self.breakpoints)
         between = [a + 1 + int(worth[a + 1 : b].argmax()) for a, b in pairwise(at.tolist()) if b > a + 1]
         return knapsack.packs_with(lengths[np.union1d(at, between).astype(np.int64)]), int(worth.max())

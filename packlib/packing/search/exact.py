@@ -6,7 +6,6 @@ into a lower bound (`bound.py`). Where the data has few sequences, of many lengt
 can really be filled: none uses a length more often than it occurs.
 """
 
-import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -56,7 +55,7 @@ class ExactProgram:
         self.top = best.histogram.max_length
         self.limit = best.limit
         self.lengths = np.flatnonzero(self.counts)
-        self.knapsack_steps = math.prod(exact_size(self.counts, self.limit))
+        self.knapsack_steps = exact_size(self.counts, self.limit).additions
         self.knapsack_seconds = self.knapsack_steps * _STEP  # a guess, until the first one was measured
         self.program = MasterProblem(self.counts)
         self.program.add(tuple(Counter(lengths).items()) for plan in known for lengths, _ in plan)
@@ -123,7 +122,7 @@ class ExactProgram:
 
     def packs_with_each(self, knapsack: Knapsack) -> list[Multiset]:
         """Read from the table, for each length, the best pack that holds it, and count the steps of reading."""
-        self.deadline.spend(_STEPS_A_COMPARISON * len(self.lengths) ** 2 * len(knapsack.beside))
+        self.deadline.spend(_STEPS_A_COMPARISON * len(self.lengths) ** 2 * len(knapsack.table))
         return knapsack.packs_with(self.lengths)
 
     def price(self, prices: np.ndarray) -> Knapsack:
@@ -192,7 +191,7 @@ class ExactProgram:
 
     def fillable_steps(self, left: np.ndarray) -> int:
         """Count the steps of looking for them."""
-        return int(left.sum()) * math.prod(exact_size(left, self.limit)[1:])
+        return int(left.sum()) * exact_size(left, self.limit).entries
 
     def add_fillable(self, left: np.ndarray) -> int:
         """Add strategies that help, with no more sequences of a length than are left; return how many."""

@@ -100,12 +100,12 @@ def search(best: Best, known: Mapping[str, list[EqualPacks]] | None = None) -> N
     counts, limit = best.histogram.counts, best.limit
     lengths = int(np.count_nonzero(counts))
     few_lengths = lengths <= FEW_LENGTHS
-    _, _, layers = exact_size(counts, limit)
     small_tables = not needs_relaxation(counts, limit, EXACT_STEPS if few_lengths else SMALL_STEPS)
     affordable_tables = lengths <= _MOST_LENGTHS and not needs_relaxation(counts, limit)
     # With few lengths in rows of many slots refilling has little to choose from. Without a depth limit that binds the
     # knapsack has one layer, which is soon filled.
-    exact_first = small_tables or (affordable_tables and few_lengths and layers == 1)
+    one_layer = exact_size(counts, limit).layers == 1
+    exact_first = small_tables or (affordable_tables and few_lengths and one_layer)
 
     plans = start(best, exact_first, known)
     if best.done():

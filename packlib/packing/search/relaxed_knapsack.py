@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from packlib.packing.search.knapsack import up_to
+from packlib.packing.search.knapsack import limited_table
 
 _LAYERS = 16  # a long sequence takes more than 1/17 of a pack: there are at most so many
 ALL_LONG = 64  # all sequences count as long where a pack holds no more than these
@@ -126,14 +126,14 @@ def _best_on_grid(lengths: np.ndarray, prices: np.ndarray, layers: int) -> tuple
     """Solve the knapsack over these long sequences, their lengths rounded down to the finest grid that is affordable.
 
     Returns:
-        The tokens of a cell of the grid, and the best values as of `up_to`.
+        The tokens of a cell of the grid, and the best values as of `limited_table`.
     """
     capacity = len(prices) - 1
     grid = _finest_grid(capacity)
     while _cost(lengths // grid, capacity // grid, layers) > _WORK:
         grid *= 2
     weights, values = _one_per_weight(lengths // grid, prices[lengths])
-    return grid, up_to(layers, weights, values, capacity // grid)
+    return grid, limited_table(layers, weights, values, capacity // grid)
 
 
 def _best_with_any(
