@@ -165,18 +165,33 @@ def show(bar: Any, record: dict[str, Any]) -> None:
 def _gradients(
     model: nn.Module, batches: list[PackedBatch], objective: Objective, ranks: Collectives, update: int
 ) -> tuple[dict[str, int], dict[str, float], float]:
-    """Leave the gradients of one update in the model; return its counts, its means and the gradients' norm."""
+    """Leave the gradients of one update in the model.
+
+    Args:
+        batches: this rank's micro-batches.
+        update: the number of the update, for errors.
+
+    Returns:
+        All by name, over all ranks: the counts of sequences, useful tokens and each loss's values; the means of each
+        loss and measure, and their sum as "loss". And the norm of the gradients.
+    """
     device, world = next(model.parameters()).device, ranks.size
     model.zero_grad()
-    counted = [{"sequences": b.num_sequences, "tokens": b.useful_tokens, **objective.counts(b)} for b in batches]
-    own_counts = np.array([[count[name] for name in counted[0]] for count in counted]).sum(0)
-    counts = dict(zip(counted[0], ranks.sum(own_counts).tolist(), strict=True))
-    losses = [name for name in counts if name not in ("sequences", "tokens")]
+    # the counts are needed before the first forward pass: each loss is divided by its count over the whole update
+    counts_of_batches = [
+        {"sequences": b.num_sequences, "tokens": b.useful_tokens, **objective.counts(b)} for b in batches
+    ]
+    names = list(counts_of_batches[0])
+    own_counts = np.array([[of_batch[name] for name in names] for of_batch in counts_of_batches]).sum(axis=0)
+    counts = dict(zip(names, ranks.sum(own_counts).tolist(), strict=True))
+    losses = [name for name in names if name not in ("sequences", "tokens")]
 
-    totals, own_losses = torch.zeros(()), list[Tensor]()
+    totals = torch.zeros(())  # the sum and the count of each measure; float64, shape (measures, 2) after a batch
+    own_losses = list[Tensor]()  # of this rank's micro-batches
     for i, batch in enumerate(batches):
         # the ranks add up their gradients once an update, at its last micro-batch
-        with model.no_sync() if world > 1 and i + 1 < len(batches) else nullcontext():
+        is_last = i + 1 == len(batches)
+        with nullcontext() if world == 1 or is_last else model.no_sync():
             sums = objective(model, batch.to(device, non_blocking=True))
             loss = sum(sums[name].total / max(counts[name], 1) for name in losses)
             (loss * world).backward()  # DistributedDataParallel takes the mean over the ranks
@@ -184,16 +199,16 @@ def _gradients(
         totals_and_counts = [torch.stack([s.total.detach().double(), s.count.double()]) for s in sums.values()]
         totals = totals + torch.stack(totals_and_counts)
     norm = float(nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None]))
-    over_all = dict(zip(sums, ranks.sum(totals.cpu().numpy()).tolist(), strict=True))
-    means = {name: total / count for name, (total, count) in over_all.items() if count}
+    over_all_ranks = dict(zip(sums, ranks.sum(totals.cpu().numpy()).tolist(), strict=True))
+    means = {name: total / count for name, (total, count) in over_all_ranks.items() if count}
     means = {"loss": sum(means.get(name, 0.0) for name in losses), **means}
     if not (math.isfinite(means["loss"]) and math.isfinite(norm)):
         raise _not_finite(means["loss"], norm, batches, own_losses, update)
     for name in losses:
-        if over_all[name][1] != counts[name]:
+        _, count = over_all_ranks[name]
+        if count != counts[name]:
             raise ValueError(
-                f"The objective counted {counts[name]} for {name} before the forward pass and "
-                f"{over_all[name][1]:.0f} after it."
+                f"The objective counted {counts[name]} for {name} before the forward pass and {count:.0f} after it."
             )
     return counts, means, norm
 
@@ -201,21 +216,33 @@ def _gradients(
 def _not_finite(
     loss: float, norm: float, batches: list[PackedBatch], own_losses: list[Tensor], update: int
 ) -> FloatingPointError:
+    """Make the error of an update whose loss or gradient norm is not finite: it names the first micro-batch at fault.
+
+    Args:
+        loss, norm: those of the update, over all ranks.
+        batches, own_losses: this rank's micro-batches, and the loss of each.
+        update: its number.
+    """
     fault = f"loss of update {update} is {loss} on another rank"
     if math.isfinite(loss):
         fault = f"gradient norm of update {update} is {norm}, though its loss is {loss:.4g}"
-    if bad := [i for i, own_loss in enumerate(own_losses) if not math.isfinite(own_loss)]:
-        ids = batches[bad[0]].sample_ids[: batches[bad[0]].num_sequences].tolist()
-        place = f"micro-batch {bad[0] + 1} of {len(batches)} (samples {listed(ids)})"
-        fault = f"loss of update {update} is {loss} in {place}"
+    for i, (batch, own_loss) in enumerate(zip(batches, own_losses, strict=True)):
+        if not math.isfinite(own_loss):
+            ids = batch.sample_ids[: batch.num_sequences].tolist()
+            place = f"micro-batch {i + 1} of {len(batches)} (samples {listed(ids)})"
+            fault = f"loss of update {update} is {loss} in {place}"
+            break
     return FloatingPointError(f"The {fault}; the weights are those of update {update - 1}.")
 
 
 def _check(loader: PackLoader, recipe: Recipe, even_updates: bool) -> None:
+    """Raise an error if loader and recipe do not go together; a loader that is a plain list cannot tell all."""
     ranks, sampler = Collectives(), getattr(loader, "batch_sampler", None)
-    wanted = recipe.micro_batch
-    if (size := getattr(sampler, "batch_size", wanted)) != wanted:
-        raise ValueError(f"The loader makes batches of {size} packs; the recipe's micro batch is {wanted}.")
+    size = getattr(sampler, "batch_size", recipe.micro_batch)
+    if size != recipe.micro_batch:
+        raise ValueError(
+            f"The loader makes batches of {size} packs; the recipe's micro batch is {recipe.micro_batch}."
+        )
     if recipe.replicas != ranks.size:
         raise ValueError(f"The recipe has {recipe.replicas} replicas, but {ranks.size} processes train.")
     packs = getattr(getattr(loader, "dataset", None), "packs", None)
