@@ -16,7 +16,7 @@ of `exact.py` and `breakpoint_program.py`.
 
 - `solve_knapsack(...).best` is exactly the worth of the best pack. With `f[k][c]` the best worth of at most k
   sequences in c tokens, `f[k][c]` is the largest of `f[k - 1][c]` and of `f[k - 1][c - l] + u[l]` over the lengths
-  l <= c. Then `p` is `f` of the depth limit and all tokens of a row.
+  l <= c. Then `p` is `f` of the depth limit and all tokens of a row. Without a depth limit the index k falls away.
 - `relaxed_best` returns a number that is at least that worth, in fewer steps, for long rows: it also allows some packs
   that do not fit, and rounds up. So `p` may be larger, and then the bound is lower, but not false.
 
@@ -66,7 +66,9 @@ def certified_bound(counts: np.ndarray, prices: np.ndarray, max_sequences_per_pa
     _check_prices(counts, prices, max_sequences_per_pack)
     occurs = counts > 0
     if needs_relaxation(occurs, max_sequences_per_pack):
-        best_pack = relaxed_best(np.clip(prices, 0, PRICE_OF_A_PACK), occurs, max_sequences_per_pack)
+        # lengths that do not occur may be counted here, which only raises p; their prices were not checked
+        allowed_prices = np.clip(prices, 0, PRICE_OF_A_PACK)
+        best_pack = relaxed_best(allowed_prices, occurs, max_sequences_per_pack)
     else:
         best_pack = solve_knapsack(np.where(occurs, prices, NOT_FOR_SALE), max_sequences_per_pack).best
     all_sequences = exact_dot(counts[occurs], prices[occurs])

@@ -37,7 +37,7 @@ def choose_breakpoints(counts: np.ndarray, slots: int, series: int, each: bool) 
     Args:
         counts: `counts[l]` sequences have length l; int64, shape (capacity + 1,).
         slots: of a pack.
-        series: about how many breakpoints there are of each of the first three kinds.
+        series: about how many breakpoints there are of the first kind and of the third; of the second half as many.
         each: whether, for the third kind, the next length is a breakpoint, too: with it one fewer of the shortest fits.
 
     Returns:

@@ -97,7 +97,7 @@ class Dives:
         """Pack the sequences that are left by an integer program, and offer the plan.
 
         It is made only if few sequences are left, and they alone can fill few strategies. Only strategies count that
-        waste no more than a plan of `target` packs can waste in all, as in `ExactProgram.take`.
+        waste no more than a plan of `target` packs wastes in all, as in `ExactProgram.take`.
 
         Args:
             chosen: the packs chosen so far (their lengths, how often).
@@ -107,7 +107,7 @@ class Dives:
         exact = self.exact
         if left.sum() > _LEFT * exact.counts.sum():
             return
-        most_waste = exact.spare(target)
+        most_waste = exact.total_waste(target)
         price_of = exact.price_of_each(exact.prices)
         strategies = exact.program.strategies
         candidates = [

@@ -239,21 +239,21 @@ class ExactProgram:
 
     # Rounding
 
-    def spare(self, packs: int) -> int:
-        """Return what a plan of so many packs wastes in all, at the prices of the best bound.
+    def total_waste(self, packs: int) -> int:
+        """Return what all packs of a plan of so many packs waste together, at the prices of the best bound.
 
-        A pack wastes what it is worth less than the best pack.
+        A pack wastes the difference between its worth and that of the best pack.
         """
         return packs * self.best_pack_worth - self.total_worth
 
     def take(self, repeats: np.ndarray, left: np.ndarray, target: int) -> tuple[Counter[tuple[int, ...]], np.ndarray]:
-        """Use the strategies of the program so often, but leave out packs that waste too much.
+        """Fill the strategies of the program with sequences, but leave out packs that waste too much.
 
-        By the prices of the best bound these waste more than a plan of `target` packs can waste in all, so no such plan
+        These waste more than a plan of `target` packs wastes in all, at the prices of the best bound. So no such plan
         has them.
 
         Args:
-            repeats: how often each strategy is used, if enough sequences are left; shape (strategies,).
+            repeats: how often each strategy is filled, if enough sequences are left; shape (strategies,).
             left: `left[l]` sequences of length l have no pack yet; int64, shape (max_length + 1,).
             target: packs of the plan that is looked for.
 
@@ -263,7 +263,7 @@ class ExactProgram:
         self.deadline.spend(_STEPS_A_LENGTH * len(self.lengths) + _STEPS_A_SLOT * self.max_length)
         planned = [(flat(strategy), int(n)) for strategy, n in zip(self.program.strategies, repeats, strict=True) if n]
         filled, _ = fill_places(planned, left)
-        most_waste = self.spare(target)
+        most_waste = self.total_waste(target)
         price_of = self.price_of_each(self.prices)
         taken = Counter[tuple[int, ...]]()
         left = left.copy()

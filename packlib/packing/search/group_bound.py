@@ -118,9 +118,9 @@ class _Groups:
     def _most_parts(self, worths: np.ndarray, lowest: np.ndarray) -> np.ndarray:
         """Count the most parts that a cheapest cut of each group can have; int64, shape (groups,).
 
-        It has at most one part for each branch, and at most as many as hold everything at the lowest level. All its
-        parts are worth at least as much as one of the lowest level. So, unless that is worth nothing, it has at most as
-        many as the cheapest cut into equal parts is worth.
+        It has at most one part for each branch, and at most as many as hold everything at the lowest level. Each of its
+        parts is worth at least a part of the lowest level, and all together at most the cheapest cut into equal parts.
+        The second worth divided by the first bounds their number too, unless the first is 0.
 
         Args:
             worths: as of `cheapest_cuts`.

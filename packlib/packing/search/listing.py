@@ -12,20 +12,20 @@ from packlib.packing.search.whole_packs import FEW_NODES, LISTED, NODES, WHOLE, 
 def list_packs(exact: ExactProgram) -> None:
     """Look among the packs that waste little for a plan that meets the bound, or prove that there is none.
 
-    A plan with as many packs as the bound wastes `spare` in all, so no pack of it wastes more. Where too many packs
+    A plan with as many packs as the bound wastes `total_waste`, so no pack of it wastes more. Where too many packs
     waste no more than that, only those that waste least are listed: they may make a plan, but prove nothing.
     """
     exact.program.allow(None)
     exact.center_prices()
     started = time.perf_counter()
     target = exact.best.lower_bound
-    spare = exact.spare(target)
-    if exact.done() or not 0 <= spare < exact.best_pack_worth:
+    total_waste = exact.total_waste(target)
+    if exact.done() or not 0 <= total_waste < exact.best_pack_worth:
         return
     knapsack = solve_knapsack(exact.by_length(exact.prices, NOT_FOR_SALE), exact.limit)
     listed = None
-    most_waste = spare  # of a pack that is listed
-    while most_waste >= spare >> 10 and not exact.is_over():
+    most_waste = total_waste  # of a pack that is listed
+    while most_waste >= total_waste >> 10 and not exact.is_over():
         listed = knapsack.packs_worth(exact.best_pack_worth - most_waste, exact.counts, LISTED)
         if listed is not None:
             break
@@ -34,7 +34,7 @@ def list_packs(exact: ExactProgram) -> None:
         return
     exact.program.add(listed)
     if len(listed) <= WHOLE and not exact.done():
-        all_are_listed = most_waste == spare
+        all_are_listed = most_waste == total_waste
         nodes = NODES if all_are_listed else FEW_NODES
         packs = choose(listed, exact.counts, target, nodes, exact.is_over)
         # the plan's own check lists and chooses again, for which there must be time

@@ -21,8 +21,7 @@ from packlib.packing.search.sums import direct_bound
 _SCARCE = 1.05  # best fit stops once the mean length left is at most this times max_length / depth limit
 _NEAR = 1000  # the search ends within one in so many packs of the fewest that are enough
 _STEPS_A_LENGTH = 7500  # of a trial
-# One more pack leaves out fewer sequences: 16 times as many as it may hold. That is a guess, until two trials have
-# measured it.
+# With one more pack, 16 times as many sequences as it may hold find a pack: a guess, until two trials have measured it.
 _EFFECT = 16
 
 

@@ -27,7 +27,7 @@ import numpy as np
 from packlib.packing.search.knapsack import limited_table
 
 _MOST_LONG = 16  # long sequences of a pack: each takes more than 1/17 of it
-ALL_LONG = 64  # all sequences count as long, too, where a pack holds no more than these
+ALL_LONG = 64  # where a pack holds at most so many sequences, a second bound takes all of them for long
 _WORK = 200_000_000  # additions in a call, at most
 _FINEST = 1 << 15  # cells of the grid, at most: a cell is some tokens
 
