@@ -67,9 +67,8 @@ class _Groups:
 
         The height of a part is its level plus 1. Parts of heights h, i, … hold at most the sum of `h * unit - 1`
         tokens, and the shared tokens are in each of them. So k parts hold a group if their heights together are at
-        least `(branches + k * (shared + 1)) / unit`. The least worth of k parts that reach a height is found by dynamic
-        programming. Levels are added from high to low: once the lowest level that holds the shortest branch of a group
-        has been added, the cheapest cut of that group is read off.
+        least `(branches + k * (shared + 1)) / unit`. Levels are added to the table from high to low: once the lowest
+        level that holds the shortest branch of a group has been added, the cheapest cut of that group is read off.
 
         Args:
             worths: what a part is worth, by its level; int64, shape (levels + 1,), ascending.
@@ -86,33 +85,19 @@ class _Groups:
         needed = -(-(self.branches[:, None] + number * (self.shared[:, None] + 1)) // self.unit)
         needed[number > most_parts[:, None]] = 0  # these are not looked at
         needed = np.minimum(needed, number * (self.levels + 1) + 1)  # more than that is out of reach
-        # by the number of parts, and the height that they reach: the least worth, and the level of one of the parts
-        least = np.full((len(number), int(needed.max()) + 1), _NEVER)
-        least[0, 0] = 0
-        level_of_one = np.zeros(least.shape, np.int64)
+        table = _CheapestParts(int(most_parts.max()), int(needed.max()))
         cut_worth = np.empty(num_groups, np.int64)
         parts = np.zeros((num_groups, self.levels + 1), np.int64)
-        self.steps += least.size * (self.levels + 1)
+        self.steps += table.least.size * (self.levels + 1)
         for level in range(self.levels, int(lowest.min()) - 1, -1):
-            height = level + 1
-            enough = -(-(least.shape[1] - 1) // height)  # so many parts of this level reach every height
-            for k in number[1 : enough + 1].tolist():
-                # one part of this level, and k - 1 others that reach the remaining height, or 0
-                others = np.append(np.full(height, least[k - 1, 0]), least[k - 1])[: least.shape[1]]
-                worth = others + worths[level]
-                is_less = worth < least[k]
-                np.copyto(least[k], worth, where=is_less)
-                np.copyto(level_of_one[k], level, where=is_less)
+            table.add(level, worths[level])
             for group in np.flatnonzero(lowest == level).tolist():
                 numbers = number[1 : most_parts[group] + 1]
-                worth_by_number = least[numbers, needed[group, numbers]]
+                worth_by_number = table.least[numbers, needed[group, numbers]]
                 best_number = int(worth_by_number.argmin()) + 1
                 cut_worth[group] = worth_by_number[best_number - 1]
-                height_left = int(needed[group, best_number])
-                for k in range(best_number, 0, -1):
-                    part_level = int(level_of_one[k, height_left])
+                for part_level in table.levels_of(best_number, int(needed[group, best_number])):
                     parts[group, part_level] += 1
-                    height_left = max(0, height_left - (part_level + 1))
         return cut_worth, parts
 
     def _most_parts(self, worths: np.ndarray, lowest: np.ndarray) -> np.ndarray:
@@ -137,6 +122,40 @@ class _Groups:
             cheapest[is_possible] = np.minimum(cheapest[is_possible], worth)
         affordable = np.maximum(1, cheapest // np.maximum(1, worths[lowest]))
         return np.where(worths[lowest] > 0, np.minimum(parts, affordable), parts)
+
+
+class _CheapestParts:
+    """The least worth of k parts that together reach a height, by dynamic programming: a knapsack that must be filled.
+
+    Attributes:
+        least: `least[k, h]` is the least worth of k parts of the levels added so far whose heights (level plus 1) are
+            together at least h; int64, shape (most parts + 1, most height + 1).
+    """
+
+    def __init__(self, most_parts: int, most_height: int) -> None:
+        self.least = np.full((most_parts + 1, most_height + 1), _NEVER)
+        self.least[0, 0] = 0
+        self._level_of_one = np.zeros(self.least.shape, np.int64)  # the level of one of the k parts
+
+    def add(self, level: int, worth: int) -> None:
+        """Allow parts of a level, any number of them, each of this worth."""
+        height = level + 1
+        columns = self.least.shape[1]
+        enough = -(-(columns - 1) // height)  # so many parts of this level reach every height
+        for k in range(1, min(enough, len(self.least) - 1) + 1):
+            # one part of this level, and k - 1 others that reach the remaining height, or 0
+            worth_of_others = np.append(np.full(height, self.least[k - 1, 0]), self.least[k - 1])[:columns]
+            worth_of_all = worth_of_others + worth
+            is_less = worth_of_all < self.least[k]
+            np.copyto(self.least[k], worth_of_all, where=is_less)
+            np.copyto(self._level_of_one[k], level, where=is_less)
+
+    def levels_of(self, number: int, height: int) -> Iterator[int]:
+        """Yield the levels of the cheapest parts, `number` of them, that reach a height."""
+        for k in range(number, 0, -1):
+            level = int(self._level_of_one[k, height])
+            yield level
+            height = max(0, height - (level + 1))
 
 
 def group_bound(

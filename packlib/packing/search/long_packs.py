@@ -67,7 +67,7 @@ def follow(program: BreakpointProgram, lengths: np.ndarray) -> tuple[np.ndarray,
         # `now` of each `planned` sequences, spread evenly; the others wait until the end
         is_now = np.diff(np.arange(len(of_size) + 1) * now // max(planned, 1)) > 0
         packs.give(of_size[is_now], packs_of_copy, round(size * program.unit))
-    # whole numbers of short sequences for each pack, rounded where the packs laid end to end end
+    # how many short sequences each pack wants; the sums up to each pack are rounded, so that errors do not add up
     shorts_up_to = np.cumsum(np.repeat(shorts, repeats))
     wanted = np.diff(np.floor(shorts_up_to + 0.5), prepend=0).astype(np.int64)
     _hand_out(lengths, packs.pack_of, packs.space, packs.places, wanted)
