@@ -100,14 +100,14 @@ class Collectives:
                 raise
             failure = error
         if self.size > 1:
-            first = self._tensor(np.array(self.size if failure is None else self.rank))
+            first_failed = self._tensor(np.array(self.size if failure is None else self.rank))
             with lost_ranks_named():
-                dist.all_reduce(first, dist.ReduceOp.MIN, group=self.group)
-            if first < self.size:
+                dist.all_reduce(first_failed, dist.ReduceOp.MIN, group=self.group)
+            if first_failed < self.size:
                 sentence = [str(RankError.of(self.rank, self.size, failure)) if failure else ""]
-                with lost_ranks_named():
-                    dist.broadcast_object_list(sentence, group_src=int(first), group=self.group)
-                raise RankError(sentence[0], int(first)) from failure
+                with lost_ranks_named():  # torch writes that of the first rank in its place
+                    dist.broadcast_object_list(sentence, group_src=int(first_failed), group=self.group)
+                raise RankError(sentence[0], int(first_failed)) from failure
 
     def check_same(self, **values: Any) -> None:
         """Refuse values that must be the same on all ranks, and are not.

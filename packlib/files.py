@@ -126,7 +126,7 @@ def _says_where(path: str | os.PathLike[str], errors: Container[int] | None = No
 
 
 def make_folders(path: Path) -> None:
-    """Make a folder and those that it is in, however many: pathlib calls itself for each, and Python ends that."""
+    """Make a folder and those that it is in, however many: `Path.mkdir` would fail, since it calls itself for each."""
     missing = []
     while not os.path.lexists(path):
         missing.append(path)
@@ -165,13 +165,13 @@ def atomic_path(path: str | os.PathLike[str], new: bool = False) -> Iterator[Pat
 
 
 def _link(beside: Path, path: Path) -> None:
-    """Give a file its name, which renaming would take from another file."""
+    """Give the file `beside` the name `path`, unless another file has it: a plain renaming would replace that one."""
     exists = FileExistsError(f"{shown(os.fspath(path))} exists: name another file.")
     try:
         os.link(beside, path)
     except FileExistsError:
         raise exists from None
-    except OSError:  # some file systems have no links: there is a moment between the look and the renaming
+    except OSError:  # some file systems have no links; then a file that comes between look and renaming is replaced
         if path.exists():
             raise exists from None
         beside.replace(path)

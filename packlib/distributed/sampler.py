@@ -89,8 +89,9 @@ class DistributedCurriculumSampler(Sampler[int]):
             rows = interleave(exact_sort(rows, self._ranks.group).rows, self._ranks.group)
         else:
             rows = sort_rows(interleave(rows, self._ranks.group))
-        missing = len(self) - len(rows)
-        self.order = np.pad(rows[: len(self), 2], (0, max(missing, 0)), "edge")
+        ids = rows[: len(self), 2]
+        missing = len(self) - len(ids)
+        self.order = np.pad(ids, (0, missing), "edge")  # a rank that is short repeats its last
         self.epoch = epoch
         self._start = 0  # samples that the next pass leaves out
         self._done = 0  # samples of this epoch that were handed out
@@ -100,7 +101,8 @@ class DistributedCurriculumSampler(Sampler[int]):
         return self.num_samples // size if self.drop_last else -(-self.num_samples // size)
 
     def __iter__(self) -> Iterator[int]:
-        self._done, self._start = self._start, 0
+        self._done = self._start
+        self._start = 0  # the pass after this one is a whole one
         for sample in self.order[self._done :]:
             self._done += 1
             yield int(sample)

@@ -9,7 +9,7 @@ from packlib.training.recipe import Recipe, check_factor
 
 How = Literal["accumulation", "batch", "betas", "linear_rate", "sqrt_rate"]
 HOWS: tuple[How, ...] = get_args(How)
-TOLERATED = 0.02  # of the sequences an update: so near, nothing else need change
+TOLERATED = 0.02  # relative error of the sequences per update: up to this, nothing else need change
 
 
 class Adjustment(NamedTuple):

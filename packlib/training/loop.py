@@ -88,7 +88,16 @@ def fit(
 
 
 class Training:
-    """A model and what trains it by a recipe; the arguments are those of `fit`."""
+    """A model and what trains it by a recipe; the arguments are those of `fit`.
+
+    Attributes:
+        ranks: the processes that train together.
+        model, bare: the model, in `DistributedDataParallel` if there are several ranks, and without it.
+        objective, optimizer: those of `fit`, or their defaults.
+        schedule: sets the learning rate by the sequences so far.
+        stream: this rank's micro-batches of each update, without end.
+        total: sequences to train on.
+    """
 
     def __init__(
         self,
@@ -109,8 +118,8 @@ class Training:
         _check(loader, recipe, flag("even_updates", even_updates))
         self.ranks = Collectives()
         self.bare = model.module if isinstance(model, DistributedDataParallel) else model
-        on_several = self.ranks.size > 1 and model is self.bare
-        self.model = DistributedDataParallel(model) if on_several else model
+        needs_wrapper = self.ranks.size > 1 and model is self.bare
+        self.model = DistributedDataParallel(model) if needs_wrapper else model
         self.objective = default_objective(self.bare) if objective is None else objective
         self.optimizer = make_optimizer(self.bare, recipe) if optimizer is None else optimizer
         self.schedule = SequenceSchedule.for_recipe(self.optimizer, recipe)
