@@ -11,9 +11,8 @@ from packlib.batches import PackedBatch, PackLoader
 
 def take_packs(batch: PackedBatch, start: int, stop: int) -> PackedBatch:
     """Take packs `start` to `stop` of a batch on the CPU; empty places of the per-sequence arrays are left out."""
-    pack_of = (
-        batch.sequence_starts // batch.max_length
-    )  # of each sequence; an empty place has that after the last pack
+    # the pack of each sequence; an empty place has a number after the last pack
+    pack_of = batch.sequence_starts // batch.max_length
     is_taken = (pack_of >= start) & (pack_of < min(stop, batch.num_packs))
     # a tensor has either a row for each pack or an entry for each sequence
     return PackedBatch({name: v[start:stop] if v.dim() == 2 else v[is_taken] for name, v in _tensors(batch).items()})

@@ -54,8 +54,8 @@ class Dives:
         exact, best = self.exact, self.exact.best
         noise = np.random.default_rng(attempt)
         target = best.num_packs - 1 if attempt % 2 else best.lower_bound  # by turns: any better plan, or a best one
-        chosen = Counter[tuple[int, ...]]()
-        left = exact.counts
+        chosen = Counter[tuple[int, ...]]()  # packs of the plan so far: their lengths, how often
+        left = exact.counts  # sequences of each length that have no pack yet
         unit = float_unit(exact.counts)
         from_start = attempt % 4 == 0 or not self.stages
         if from_start:
