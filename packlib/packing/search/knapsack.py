@@ -255,13 +255,12 @@ def fillable_packs(counts: np.ndarray, values: np.ndarray, max_sequences_per_pac
     slots = (len(counts) - 1) // unit
     n = len(lengths)
     limit = max_sequences_per_pack
-    layers, layers_down = (
-        1,
-        0,
-    )  # of the table, and how many a sequence leads down: it takes a place, or places are free
+    layers = 1  # of the table
+    layers_down = 0  # how many layers a sequence leads down: 1 where it takes one of the places
     if limit is not None and limit < slots // int(sizes[-1]):
-        layers, layers_down = limit, 1
-    best = np.zeros((n + 1, layers, slots + 1), np.int64)
+        layers = limit
+        layers_down = 1
+    best = np.zeros((n + 1, layers, slots + 1), np.int64)  # `f` above
     for i, (size, value) in enumerate(zip(sizes.tolist(), values[lengths].tolist(), strict=True)):
         best[i + 1] = best[i]
         best_beside = best[i, : layers - layers_down, : slots + 1 - size]

@@ -204,9 +204,8 @@ def _best_of_each_size(sizes: np.ndarray, prices: np.ndarray) -> tuple[np.ndarra
     """
     different_sizes, starts = np.unique(sizes, return_index=True)
     best = np.maximum.reduceat(prices, starts) if len(prices) else prices
-    best_of_smaller = np.concatenate([[-1], np.maximum.accumulate(best)[:-1]])[
-        : len(best)
-    ]  # cut if there are no sizes
+    best_up_to = np.maximum.accumulate(best)
+    best_of_smaller = np.concatenate([[-1], best_up_to[:-1]])[: len(best)]  # cut if there are no sizes
     is_better = best > best_of_smaller
     return different_sizes[is_better], best[is_better]
 
