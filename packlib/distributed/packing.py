@@ -113,9 +113,9 @@ def pack_distributed(
 class _Places:
     """Places of the ranks' samples in the packs of a plan.
 
-    An item is one place of a strategy: a strategy of the lengths 5, 5 and 2 has three. Samples of a length, in the order
-    of ranks, fill the items of that length one after the other, and the packs of an item from the first to the last. So
-    the samples of a rank fill, of each item, packs in a row.
+    An item is one place of a strategy: a strategy of the lengths 5, 5 and 2 has three. Samples of a length, in the
+    order of ranks, fill the items of that length one after the other, and the packs of an item from the first to the
+    last. So the samples of a rank fill, of each item, packs in a row.
 
     Attributes:
         plan: the plan of all packs.
