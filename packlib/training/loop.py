@@ -145,12 +145,12 @@ class Training:
         """Make the update that follows those of `records`, and return its record."""
         before = records[-1] if records else {"sequences": 0, "tokens": 0, "seconds": 0.0}
         number, rate = len(records) + 1, self.schedule.get_last_lr()[0]
-        begin = time.perf_counter()
+        started = time.perf_counter()
         self.bare.train()
         counts, means, norm = _gradients(self.model, next(self.stream), self.objective, self.ranks, number)
         self.optimizer.step()
         self.schedule.step(counts["sequences"])
-        took = time.perf_counter() - begin
+        seconds = time.perf_counter() - started
         record = {
             "update": number,
             "sequences": before["sequences"] + counts["sequences"],
@@ -159,8 +159,8 @@ class Training:
             "learning_rate": rate,
             "gradient_norm": norm,
             **means,
-            "seconds": before["seconds"] + took,
-            "tokens_per_second": counts["tokens"] / took,
+            "seconds": before["seconds"] + seconds,
+            "tokens_per_second": counts["tokens"] / seconds,
         }
         return record | ((on_update(record) or {}) if on_update else {})
 
@@ -181,8 +181,8 @@ def _gradients(
         update: the number of the update, for errors.
 
     Returns:
-        All by name, over all ranks: the counts of sequences, useful tokens and each loss's values; the means of each
-        loss and measure, and their sum as "loss". And the norm of the gradients.
+        Over all ranks and by name: the counts of sequences, useful tokens and each loss's values; and the means of each
+        loss and measure, with the sum of the losses as "loss". Then the norm of the gradients.
     """
     device, world = next(model.parameters()).device, ranks.size
     model.zero_grad()

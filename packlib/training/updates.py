@@ -58,12 +58,14 @@ class UpdateStream:
         return self
 
     def __next__(self) -> list[PackedBatch]:
+        """Return the micro-batches of the next update."""
         if self.target is None:
             return [self._next_batch() for _ in range(self.gradient_accumulation_steps)]
         wanted = self.target - self._ahead  # sequences of this update
         sequences_taken = 0
         packs_per_batch = 0
         parts = list[PackedBatch]()
+        # batch after batch is taken whole, until one leaves a remainder or there are enough sequences
         while not parts or (self._rest is None and sequences_taken < wanted):
             batch = self._next_batch() if self._rest is None else self._rest
             num_packs = batch.num_packs
