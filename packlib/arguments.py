@@ -33,6 +33,7 @@ def one_of(name: str, value: Any, allowed: Iterable[Word]) -> Word:
 
 
 def _alternatives(names: Sequence[str]) -> str:
+    """Join the names that are allowed, with "or" before the last."""
     if not names:
         return "left out: there is nothing to choose from"
     if len(names) > _MOST_NAMES:
@@ -42,7 +43,7 @@ def _alternatives(names: Sequence[str]) -> str:
 
 
 def listed(names: Iterable[Any]) -> str:
-    """Join names from outside, such as those of columns: each short, quoted if it has to be, and not too many."""
+    """Join names from outside, such as those of columns: each in at most 40 characters, and at most twelve of them."""
     all_names = map(str, names)
     first_names = [
         one_line(name if name and name.isprintable() else repr(name), 40) for name in islice(all_names, _MOST_NAMES)
@@ -127,7 +128,8 @@ def number(
     """Return `value` as an int or a float, or raise unless it is finite and within the limits.
 
     Raises:
-        TypeError, ValueError: if it is no number; if it is out of the limits, infinite or NaN.
+        TypeError: if it is no number.
+        ValueError: if it is out of the limits, infinite or NaN.
     """
     limits = {"above": above, "at least": at_least, "below": below, "at most": at_most}
     allowed = " and ".join(f"{words} {limit}" for words, limit in limits.items() if isfinite(limit))

@@ -100,14 +100,14 @@ class Collectives:
                 raise
             failure = error
         if self.size > 1:
-            first = self._tensor(np.array(self.size if failure is None else self.rank))
+            first_failed = self._tensor(np.array(self.size if failure is None else self.rank))
             with lost_ranks_named():
-                dist.all_reduce(first, dist.ReduceOp.MIN, group=self.group)
-            if first < self.size:
+                dist.all_reduce(first_failed, dist.ReduceOp.MIN, group=self.group)
+            if first_failed < self.size:
                 sentence = [str(RankError.of(self.rank, self.size, failure)) if failure else ""]
-                with lost_ranks_named():
-                    dist.broadcast_object_list(sentence, group_src=int(first), group=self.group)
-                raise RankError(sentence[0], int(first)) from failure
+                with lost_ranks_named():  # torch writes that of the first rank in its place
+                    dist.broadcast_object_list(sentence, group_src=int(first_failed), group=self.group)
+                raise RankError(sentence[0], int(first_failed)) from failure
 
     def check_same(self, **values: Any) -> None:
         """Refuse values that must be the same on all ranks, and are not.
@@ -126,7 +126,7 @@ class Collectives:
     @lost_ranks_named()
     def broadcast(self, value: Any) -> Any:
         """Return the `value` of rank 0 on every rank."""
-        values = [value]
+        values = [value]  # torch writes that of rank 0 in its place
         if self.size > 1:
             dist.broadcast_object_list(values, group=self.group, group_src=0)
         return values[0]
@@ -152,11 +152,11 @@ class Collectives:
         """Gather the ranks' arrays, all of one shape, in the order of ranks; shape (ranks, …)."""
         if self.size == 1:
             return array[None]
-        mine = self._tensor(array)
-        others = [torch.empty_like(mine) for _ in range(self.size)]
-        dist.all_gather(others, mine, group=self.group)
+        own = self._tensor(array)
+        arrays_of_ranks = [torch.empty_like(own) for _ in range(self.size)]
+        dist.all_gather(arrays_of_ranks, own, group=self.group)
         self.bytes_sent += (self.size - 1) * array.nbytes
-        return torch.stack(others).cpu().numpy()
+        return torch.stack(arrays_of_ranks).cpu().numpy()
 
     @lost_ranks_named()
     def exchange(self, rows: np.ndarray, counts: Sequence[int] | np.ndarray) -> np.ndarray:
@@ -167,20 +167,21 @@ class Collectives:
         """
         if self.size == 1:
             return rows
-        outgoing = self._tensor(counts)
-        incoming = torch.empty_like(outgoing)
-        dist.all_to_all_single(incoming, outgoing, group=self.group)
-        sent, received = outgoing.tolist(), incoming.tolist()
-        tensor = self._tensor(rows)
-        result = tensor.new_empty((sum(received), rows.shape[1]))
-        dist.all_to_all_single(result, tensor, received, sent, group=self.group)
-        leaving = sum(sent) - sent[self.rank]
-        self.bytes_sent += (self.size - 1) * outgoing.element_size()
-        self.bytes_sent += leaving * rows.shape[1] * rows.itemsize
-        return result.cpu().numpy()
+        outgoing_counts = self._tensor(counts)
+        incoming_counts = torch.empty_like(outgoing_counts)
+        dist.all_to_all_single(incoming_counts, outgoing_counts, group=self.group)
+        sent, received = outgoing_counts.tolist(), incoming_counts.tolist()  # rows to and from each rank
+        outgoing_rows = self._tensor(rows)
+        incoming_rows = outgoing_rows.new_empty((sum(received), rows.shape[1]))
+        dist.all_to_all_single(incoming_rows, outgoing_rows, received, sent, group=self.group)
+        rows_leaving = sum(sent) - sent[self.rank]
+        self.bytes_sent += (self.size - 1) * outgoing_counts.element_size()
+        self.bytes_sent += rows_leaving * rows.shape[1] * rows.itemsize
+        return incoming_rows.cpu().numpy()
 
     @lost_ranks_named()
     def _reduce(self, array: np.ndarray, op: dist.ReduceOp) -> np.ndarray:
+        """Combine the ranks' arrays, all of one shape, entry by entry; `array` stays as it is."""
         if self.size == 1:
             return array
         tensor = self._tensor(array.copy())
@@ -189,6 +190,6 @@ class Collectives:
         return tensor.cpu().numpy()
 
     def _tensor(self, array: Sequence[int] | np.ndarray) -> torch.Tensor:
-        """Put the tensor where the group sends from: main memory, unless the group speaks NCCL only."""
+        """Put an array where the group sends from: main memory, unless the group speaks NCCL only."""
         tensor = torch.from_numpy(np.require(array, requirements=["C", "W"]))
         return tensor if "gloo" in dist.get_backend_config(self.group) else tensor.cuda()

@@ -43,6 +43,7 @@ def output_path(
     A path that begins with ~ is in the home folder, as it is where one reads.
 
     Args:
+        folder: whether it is a folder that is to be written.
         reads: what the caller reads, and so must not replace: a file of any of these, by whatever link. A folder that
             is replaced as a whole must not hold any of them.
         new: whether a file that is there is refused.
@@ -55,15 +56,17 @@ def output_path(
     path = at_home(path)
     _refuse_what_is_read(path, folder, reads)
     name = shown(os.fspath(path))
-    at = whole = Path(path).absolute()
-    while not os.path.lexists(at):
-        at = at.parent
-    error = _not_writable(name, at, at == whole, "folder" if folder else "file")
-    if error and not os.path.lexists(at):  # another run has just removed it
+    absolute = Path(path).absolute()
+    nearest = absolute  # the path, or the nearest folder above it, that exists
+    while not os.path.lexists(nearest):
+        nearest = nearest.parent
+    exists = nearest == absolute
+    error = _not_writable(name, nearest, exists, "folder" if folder else "file")
+    if error and not os.path.lexists(nearest):  # another run has just removed it
         return output_path(path, folder, reads, new)
     if error:
         raise error
-    if new and at == whole and not folder:
+    if new and exists and not folder:
         raise FileExistsError(f"{name} exists: choose another --out, or add --replace.")
     return Path(os.path.realpath(path))
 
@@ -89,9 +92,11 @@ def _not_writable(name: str, at: Path, exists: bool, wanted: str) -> OSError | N
 
 
 def _refuse_what_is_read(path: str | os.PathLike[str], folder: bool, reads: Iterable[Read]) -> None:
+    """Raise a FileExistsError if writing `path` would replace what is read; arguments are as of `output_path`."""
+    target = Path(os.path.realpath(path))
     for read in [Path(read) for read in reads if read]:
-        at, other = Path(os.path.realpath(path)), Path(os.path.realpath(at_home(read)))
-        if _same(at, other) or (folder and at in other.parents):
+        source = Path(os.path.realpath(at_home(read)))
+        if _same(target, source) or (folder and target in source.parents):
             would = f"{shown(os.fspath(path))} would replace {shown(str(read))}, which is read"
             raise FileExistsError(f"{would}: name another {'folder' if folder else 'file'}.")
 
@@ -121,7 +126,7 @@ def _says_where(path: str | os.PathLike[str], errors: Container[int] | None = No
 
 
 def make_folders(path: Path) -> None:
-    """Make a folder and those that it is in, however many: pathlib calls itself for each, and Python ends that."""
+    """Make a folder and those that it is in, however many: `Path.mkdir` would fail, since it calls itself for each."""
     missing = []
     while not os.path.lexists(path):
         missing.append(path)
@@ -160,13 +165,13 @@ def atomic_path(path: str | os.PathLike[str], new: bool = False) -> Iterator[Pat
 
 
 def _link(beside: Path, path: Path) -> None:
-    """Give a file its name, which renaming would take from another file."""
+    """Give the file `beside` the name `path`, unless another file has it: a plain renaming would replace that one."""
     exists = FileExistsError(f"{shown(os.fspath(path))} exists: name another file.")
     try:
         os.link(beside, path)
     except FileExistsError:
         raise exists from None
-    except OSError:  # some file systems have no links: there is a moment between the look and the renaming
+    except OSError:  # some file systems have no links; then a file that comes between look and renaming is replaced
         if path.exists():
             raise exists from None
         beside.replace(path)
@@ -214,6 +219,7 @@ def work_folder(out: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def _acquire(lock: FileLock, out: Path) -> None:
+    """Lock the folder `out`, and make it if need be; raise a BlockingIOError if another run has it for too long."""
     while not lock.is_locked:
         try:
             make_folders(out)
@@ -279,6 +285,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse(constant: str) -> None:
+    """Raise a ValueError for NaN, Infinity or -Infinity, which the standard of JSON does not know."""
     raise ValueError(f"{constant} is no number.")
 
 

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-_EXTRAS = {  # others: lab
+_EXTRAS = {  # the extra that brings a package; of all other packages it is lab
     "torch": "train", "transformers": "train", "accelerate": "train", "datasets": "hub", "lightbinpack": "bench",
     "trl": "test",
 }  # fmt: skip
@@ -22,7 +22,7 @@ except PackageNotFoundError:  # in a checkout that nobody installed
 
 
 class MissingExtraError(ModuleNotFoundError):
-    """A package is not installed that an extra of packlib brings."""
+    """An extra of packlib brings a package that is not installed."""
 
 
 @contextmanager
@@ -39,8 +39,8 @@ def needed_by(what: str) -> Iterator[None]:
         if isinstance(error, MissingExtraError) or package in ("", "packlib", "packbook"):
             raise
         extra = _EXTRAS.get(package, "lab")
-        said = f"{what} needs {package}, which is not installed: pip install 'packlib[{extra}]'."
-        raise MissingExtraError(said, name=error.name) from None
+        sentence = f"{what} needs {package}, which is not installed: pip install 'packlib[{extra}]'."
+        raise MissingExtraError(sentence, name=error.name) from None
 
 
 def checkout_path(*parts: str) -> Path:
@@ -60,11 +60,14 @@ def late(package: str, homes: Mapping[str, list[str]]) -> tuple[Callable[[str], 
     """Make `__getattr__` and `__dir__` of a package for names that load torch or Jupyter, each when it is used.
 
     Args:
-        homes: by module, the names that it has. A type checker reads them under `if TYPE_CHECKING`.
+        package: its name.
+        homes: by module, the names that it has; a module of the package may be such a name itself. A type checker reads
+            them under `if TYPE_CHECKING`.
     """
     home = {name: module for module, names in homes.items() for name in names}
 
     def load(name: str) -> Any:
+        """Import the module of a name; return what it has under that name, or itself if that is its own."""
         if name not in home:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         with needed_by(f"{package}.{name}"):
@@ -72,6 +75,7 @@ def late(package: str, homes: Mapping[str, list[str]]) -> tuple[Callable[[str], 
         return module if home[name] == f"{package}.{name}" else getattr(module, name)
 
     def names() -> list[str]:
+        """List what the package has already, and what it can load."""
         return sorted({*vars(sys.modules[package]), *home})
 
     return load, names

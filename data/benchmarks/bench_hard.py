@@ -80,9 +80,9 @@ def tight(lengths: list[int], top: int) -> LengthHistogram | None:
         exact = ExactProgram(best, [best.strategies])
         exact.generate()
         exact.center_prices()
-        exact.keep_solution()
-        packs = exact.worth / exact.pack_worth
-        slack, prices = math.ceil(packs - 1e-7) - packs, exact.prices / exact.pack_worth
+        exact.offer_rounded_down()
+        packs = exact.total_worth / exact.best_pack_worth
+        slack, prices = math.ceil(packs - 1e-7) - packs, exact.prices / exact.best_pack_worth
         if slack < SLACK:
             return best.histogram if best.num_packs > best.lower_bound else None
         fits = np.flatnonzero(prices <= slack)

@@ -38,7 +38,7 @@ class PackShare(Packs):
     bytes_sent: dict[str, int]
 
     def __post_init__(self) -> None:
-        if len(self):
+        if len(self):  # a share may be empty, which the check of `Packs` refuses
             super().__post_init__()
 
     def __repr__(self) -> str:
@@ -80,7 +80,7 @@ def pack_distributed(
             raise ValueError(f"Length {place} is over the maximum length {max_length}: truncate or drop it.")
         by_length, starts = order_by_length(lengths, max_length)
     ranks.check_same(max_length=max_length, method=method, max_sequences_per_pack=max_sequences_per_pack)
-    histograms = ranks.gather(np.diff(starts).astype(np.int64))
+    histograms = ranks.gather(np.diff(starts).astype(np.int64))  # shape (ranks, max_length + 1)
     bytes_of_histograms = ranks.bytes_sent
     with ranks.agree_on_errors():
         if ranks.rank == 0:  # other processors may round otherwise, and another plan would scramble the packs
@@ -98,26 +98,30 @@ def pack_distributed(
     position_type = np.int32 if samples_of_ranks.max() < 2**31 else np.int64
     received = ranks.exchange(positions.astype(position_type)[:, None], counts)[:, 0]
 
-    packs_of_strategies = deal(shared_plan, ranks.rank, ranks.size)
+    packs_of_strategies = deal(shared_plan, ranks.rank, ranks.size)  # of this rank
     offsets = np.concatenate([[0], np.cumsum(np.repeat(shared_plan.sizes, packs_of_strategies))])
     sample_ids = np.empty(offsets[-1], np.int32 if samples_of_ranks.sum() < 2**31 - 1 else np.int64)
     _fill(sample_ids, received, samples_of_ranks, places, packs_of_strategies, ranks.rank)
     strategies = np.split(shared_plan.items.astype(np.int32), shared_plan.offsets[1:-1])
-    dealt_strategies = zip(strategies, packs_of_strategies.tolist(), strict=True)
-    pack_lengths = np.concatenate([np.tile(items, packs) for items, packs in dealt_strategies])
+    strategies_and_packs = zip(strategies, packs_of_strategies.tolist(), strict=True)
+    pack_lengths = np.concatenate([np.tile(items, packs) for items, packs in strategies_and_packs])
     sent = {"histograms": bytes_of_histograms, "sample ids": ranks.bytes_sent - bytes_of_histograms}
     return PackShare(sample_ids, offsets, pack_lengths, max_length, shared_plan, ranks.rank, ranks.size, sent)
 
 
 @dataclass(frozen=True, eq=False)
 class _Places:
-    """Places of the ranks' samples in the packs of a plan. An item is one length of one strategy.
+    """Places of the ranks' samples in the packs of a plan.
+
+    An item is one place of a strategy: a strategy of the lengths 5, 5 and 2 has three. Samples of a length, in the
+    order of ranks, fill the items of that length one after the other, and the packs of an item from the first to the
+    last. So the samples of a rank fill, of each item, packs in a row.
 
     Attributes:
         plan: the plan of all packs.
         first_samples: samples of its length that the items before an item take; int64, shape (items,).
-        samples_before: samples of an item's length on the ranks before r; int64, shape (ranks + 1, items).
-        packs_before: packs of an item that the samples of the ranks before r fill; int64, shape (ranks + 1, items).
+        samples_before: row r: samples of an item's length on the ranks before r; int64, shape (ranks + 1, items).
+        packs_before: row r: packs of an item that the samples of the ranks before r fill; int64, same shape.
         first_packs: the first pack of the plan that has an item; int64, shape (items,).
     """
 
@@ -142,18 +146,25 @@ class _Places:
 def _outgoing(
     places: _Places, by_length: np.ndarray, starts: np.ndarray, rank: int, world_size: int
 ) -> tuple[np.ndarray, list[int]]:
-    """Return the positions of this rank's samples, in the order in which each rank gets them, and how many it gets.
+    """Choose which of this rank's samples go to which rank.
 
     Args:
-        by_length, starts: this rank's samples from short to long, and where those of each length begin.
+        by_length: the positions of this rank's samples, from short to long.
+        starts: where those of each length begin in `by_length`, and the end.
+
+    Returns:
+        The positions of this rank's samples, first those that rank 0 gets, in the order in which it fills its packs
+        with them, then those of rank 1, …; and how many each rank gets.
     """
     low = places.packs_before[rank]
     high = places.packs_before[rank + 1]
-    first_of_items = starts[places.plan.items] + places.first_samples + low - places.samples_before[rank]
+    # this rank fills packs `low` to `high` - 1 of each item; a run says with which samples, from which pack of the plan
+    own_samples_before = places.first_samples + low - places.samples_before[rank]  # of the same length
+    first_of_items = starts[places.plan.items] + own_samples_before
     runs = np.stack([first_of_items, places.first_packs + low, high - low], axis=1)
     pieces: list[list[np.ndarray]] = [[] for _ in range(world_size)]  # for each rank
     for first, pack, count in runs[low < high].tolist():
-        for i in range(min(world_size, count)):
+        for i in range(min(world_size, count)):  # every `world_size`th pack goes to the same rank
             pieces[(pack + i) % world_size].append(by_length[first + i : first + count : world_size])
     positions = np.concatenate([np.empty(0, by_length.dtype), *itertools.chain(*pieces)])
     return positions, [sum(map(len, pieces_of_rank)) for pieces_of_rank in pieces]
@@ -167,7 +178,7 @@ def _fill(
     packs_of_strategies: np.ndarray,
     rank: int,
 ) -> None:
-    """Write the sample ids of this rank's packs, one pack after the other.
+    """Write the sample ids of this rank's packs, one pack after the other, into `sample_ids`.
 
     Args:
         received: the samples by their positions on the ranks that sent them, rank after rank.
@@ -175,12 +186,15 @@ def _fill(
         packs_of_strategies: this rank's packs of each strategy.
     """
     plan, world_size = places.plan, len(samples_of_ranks)
-    ids_before_strategies = np.cumsum(packs_of_strategies * plan.sizes) - packs_of_strategies * plan.sizes
+    ids_of_strategies = packs_of_strategies * plan.sizes
+    ids_before_strategies = np.cumsum(ids_of_strategies) - ids_of_strategies
+    # for each item, where its sample stands in the first pack of its strategy, and the ids from a pack to the next
     first_places = np.repeat(ids_before_strategies - plan.offsets[:-1], plan.sizes) + np.arange(len(plan.items))
-    steps = np.repeat(plan.sizes, plan.sizes)  # from a pack to the next one of its strategy
-    # of an item's packs, every `world_size`th is this rank's
-    packs_before = -(((rank - places.first_packs) % world_size - places.packs_before) // world_size)
-    first_ids = np.cumsum(samples_of_ranks) - samples_of_ranks
+    steps = np.repeat(plan.sizes, plan.sizes)
+    # of an item's packs every `world_size`th is this rank's: count those among `places.packs_before`, rounded up
+    first_own_pack = (rank - places.first_packs) % world_size
+    packs_before = -((first_own_pack - places.packs_before) // world_size)
+    first_ids = np.cumsum(samples_of_ranks) - samples_of_ranks  # the id of each rank's first sample
     done = 0
     for sender, (low, high) in enumerate(itertools.pairwise(packs_before)):
         runs = np.stack([first_places + low * steps, steps, high - low], axis=1)
@@ -191,13 +205,14 @@ def _fill(
 
 
 def _first_samples(plan: PackingPlan) -> np.ndarray:
-    """Count, for each item of the plan, the samples of its length that the items before it take."""
-    order = np.argsort(plan.items, kind="stable")
+    """Count, for each item of the plan, the samples of its length that the items before it take; int64, (items,)."""
+    order = np.argsort(plan.items, kind="stable")  # items of equal length side by side
     lengths = plan.items[order]
     samples = np.repeat(plan.repeats, plan.sizes)[order]
     samples_before = np.cumsum(samples) - samples
     first_of_length = np.searchsorted(lengths, lengths)
-    return (samples_before - samples_before[first_of_length])[np.argsort(order)]
+    in_order = samples_before - samples_before[first_of_length]
+    return in_order[np.argsort(order)]  # back in the order of the items
 
 
 def deal(plan: PackingPlan, ranks: int | np.ndarray, world_size: int) -> np.ndarray:
@@ -217,6 +232,7 @@ def deal(plan: PackingPlan, ranks: int | np.ndarray, world_size: int) -> np.ndar
     whole_ranks = as_integers(ranks if isinstance(ranks, Iterable) else [ranks], "Rank")
     whole_number("ranks", whole_ranks.min(initial=0), 0)
     whole_number("ranks", whole_ranks.max(initial=0), 0, world_size - 1)
-    packs_up_to = np.cumsum(plan.repeats)  # each strategy
+    packs_up_to = np.cumsum(plan.repeats)  # the end of each strategy
+    # rank r has, of the first n packs, (n - r) / world_size, rounded up
     packs_of_ranks_up_to = np.subtract.outer(packs_up_to + world_size - 1, ranks) // world_size
     return np.diff(packs_of_ranks_up_to, axis=0, prepend=0)

@@ -83,6 +83,7 @@ def run_ranks(function: Callable, world_size: int | None, *args: Any, timeout: f
 
 
 def _pickled(function: Callable, args: tuple) -> bytes:
+    """Pickle a call; raise a TypeError that says what to do if the ranks could not read it."""
     name = getattr(function, "__qualname__", repr(function))
     if getattr(function, "__module__", "") == "__main__" and not hasattr(sys.modules["__main__"], "__file__"):
         raise TypeError(
@@ -98,6 +99,7 @@ def _pickled(function: Callable, args: tuple) -> bytes:
 
 
 def _run_this_rank(function: Callable, world_size: int | None, args: tuple, timeout: float) -> list:
+    """Call the function on this rank, which a launcher started; arguments, results and errors are as of `run_ranks`."""
     if not dist.is_initialized():
         _join(int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("LOCAL_WORLD_SIZE", 1)), timeout)
         # not sooner: a second group would find the addresses of the first in torchrun's store
@@ -113,6 +115,13 @@ def _run_this_rank(function: Callable, world_size: int | None, args: tuple, time
 
 
 def _join(local_rank: int, local_size: int, timeout: float, **rendezvous: Any) -> None:
+    """Join the process group, with a GPU for each rank of this machine if there are enough.
+
+    Args:
+        local_rank, local_size: of the ranks of this machine.
+        timeout: seconds that a collective may take.
+        rendezvous: where the ranks meet, as `init_process_group` takes it; by default as the launcher says.
+    """
     torch.set_num_threads(1)
     backend = "gloo"
     if dist.is_nccl_available() and torch.cuda.device_count() >= local_size:
@@ -122,7 +131,13 @@ def _join(local_rank: int, local_size: int, timeout: float, **rendezvous: Any) -
 
 
 def _rank_main(rank: int, world_size: int, folder: Path, call: bytes, deadline: float) -> None:
-    """Run a started rank: join the group, call the function, and report."""
+    """Run a started rank: join the group, call the function, and report.
+
+    Args:
+        folder: where the parent reads reports, output and stacks, as `await_reports` expects them.
+        call: what `_pickled` made.
+        deadline: when the parent's patience ends, by `time.monotonic`.
+    """
     os.setsid()  # a group of processes of its own, which ends with it
     threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
     for name, handle in (("stdout", 1), ("stderr", 2)):  # what C++ prints too
@@ -155,6 +170,7 @@ def _rank_main(rank: int, world_size: int, folder: Path, call: bytes, deadline: 
 
 
 def _end_with_parent(folder: Path) -> None:
+    """Wait until the parent has ended, then remove its folder and end this rank and all that it started."""
     if parent := multiprocessing.parent_process():
         parent.join()
     shutil.rmtree(folder, ignore_errors=True)

@@ -69,8 +69,9 @@ class DistributedCurriculumSampler(Sampler[int]):
             scores = difficulties(dataset, difficulty, share)
         if self._ranks.sum(np.array([scores.dtype.kind == "f"], np.int64)).any():
             scores = _ordered_bits(scores.astype(np.float64))
-        self._share, self._keys = share, scores
-        self.epoch = -1
+        self._share = share  # the samples that this rank scored
+        self._keys = scores  # int64, shape (len(share),)
+        self.epoch = -1  # none yet
         self.set_epoch(0)
 
     def set_epoch(self, epoch: int) -> None:
@@ -80,6 +81,7 @@ class DistributedCurriculumSampler(Sampler[int]):
         self._ranks.check_same(epoch=epoch)
         if epoch == self.epoch:
             return
+        # a row for each sample that this rank scored: its score, a draw that orders ties, and its id
         draws = np.random.PCG64([self.seed, epoch]).advance(self._share.start)  # as if one rank drew for all
         ties = (draws.random_raw(len(self._share)) >> 32).astype(np.int64)
         rows = np.stack([self._keys, ties, np.arange(self._share.start, self._share.stop)], axis=1)
@@ -87,23 +89,26 @@ class DistributedCurriculumSampler(Sampler[int]):
             rows = interleave(exact_sort(rows, self._ranks.group).rows, self._ranks.group)
         else:
             rows = sort_rows(interleave(rows, self._ranks.group))
-        missing = len(self) - len(rows)
-        self.order = np.pad(rows[: len(self), 2], (0, max(missing, 0)), "edge")
+        ids = rows[: len(self), 2]
+        missing = len(self) - len(ids)
+        self.order = np.pad(ids, (0, missing), "edge")  # a rank that is short repeats its last
         self.epoch = epoch
-        self._start = 0
-        self._done = 0
+        self._start = 0  # samples that the next pass leaves out
+        self._done = 0  # samples of this epoch that were handed out
 
     def __len__(self) -> int:
         size = self._ranks.size
         return self.num_samples // size if self.drop_last else -(-self.num_samples // size)
 
     def __iter__(self) -> Iterator[int]:
-        self._done, self._start = self._start, 0
+        self._done = self._start
+        self._start = 0  # the pass after this one is a whole one
         for sample in self.order[self._done :]:
             self._done += 1
             yield int(sample)
 
     def _setting(self) -> dict:
+        """Return what must be the same on all ranks, and in a saved state, by name."""
         return {name: getattr(self, name) for name in ("num_samples", "seed", "curriculum", "drop_last")}
 
     def state_dict(self, done: int | None = None) -> dict:

@@ -153,6 +153,7 @@ def _cut_points(columns: np.ndarray, bounds: np.ndarray, ranks: Collectives) -> 
     Returns:
         The number of this rank's rows before each cut; int64, shape (cuts,).
     """
+    # by cut, its window: local rows from `firsts` to before `ends`
     firsts = np.zeros_like(bounds)
     ends = np.full_like(bounds, columns.shape[1])
     for column in columns:
@@ -161,9 +162,10 @@ def _cut_points(columns: np.ndarray, bounds: np.ndarray, ranks: Collectives) -> 
         ends = firsts + _count(windows, values, "right")
         firsts = firsts + _count(windows, values, "left")
     # What is left ties in every column: the ranks take their ties one after the other.
-    ties = ranks.gather(ends - firsts)
-    ties_before_cuts = bounds - ranks.sum(firsts) - ties[: ranks.rank].sum(axis=0)
-    return firsts + ties_before_cuts.clip(0, ends - firsts)
+    ties = ranks.gather(ends - firsts)  # shape (ranks, cuts)
+    ties_before_cuts = bounds - ranks.sum(firsts)  # on all ranks
+    own_ties_before_cuts = ties_before_cuts - ties[: ranks.rank].sum(axis=0)
+    return firsts + own_ties_before_cuts.clip(0, ends - firsts)
 
 
 def _values_at_bounds(
@@ -208,6 +210,7 @@ def check_rows(ranks: Collectives, rows: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def _refuse_other_rows(rows: np.ndarray) -> None:
+    """Raise a TypeError or a ValueError unless these are whole numbers of shape (rows, columns)."""
     if not isinstance(rows, np.ndarray):
         raise TypeError(f"rows must be an array of whole numbers, not {shown(rows)}.")
     if rows.dtype.kind not in "iu" or not np.can_cast(rows.dtype, np.int64):

@@ -32,24 +32,25 @@ def await_reports(ranks: Sequence[BaseProcess], folder: Path, timeout: float, de
     Raises:
         RankError: about the rank that failed first, or that others wait for.
     """
+    # by rank: the moment of its failure, infinity for none, and its result or error
     reports: dict[int, tuple[float, Any]] = {}
     until = deadline
     while time.monotonic() < until and (missing := set(range(len(ranks))) - reports.keys()):
         wait([ranks[rank].sentinel for rank in missing], 0.02)
         for rank in missing:
-            ended = ranks[rank].exitcode  # asked before the report, which is written before the end
+            exit_code = ranks[rank].exitcode  # asked before the report, which is written before the end
             if (report := folder / f"report-{rank}").exists():
                 reports[rank] = pickle.loads(report.read_bytes())
-            elif ended is not None:
-                reports[rank] = 0.0, _death(rank, len(ranks), ended)
+            elif exit_code is not None:
+                reports[rank] = 0.0, _death(rank, len(ranks), exit_code)
         if any(moment < math.inf for moment, _ in reports.values()):
             until = min(until, time.monotonic() + GRACE)
     # A death comes before all that was raised: peers of a dead rank raise, but no rank dies of a peer's error.
-    in_time = sorted(reports.items(), key=lambda item: item[1][0])
-    failures: dict[int | None, RankError] = {rank: error for rank, (moment, error) in in_time if moment < math.inf}
+    by_moment = sorted(reports.items(), key=lambda item: item[1][0])
+    failures: dict[int | None, RankError] = {rank: error for rank, (moment, error) in by_moment if moment < math.inf}
     if failures:
         first = next(iter(failures.values()))
-        error = failures.get(first.rank, first)
+        error = failures.get(first.rank, first)  # it may be about another rank, whose own report says more
         returned = sorted(reports.keys() - failures.keys())
         waited = isinstance(error, LostRankError) or f"{LIBRARY}/distributed" in str(getattr(error, "__notes__", ""))
         if returned and waited:
@@ -62,14 +63,16 @@ def await_reports(ranks: Sequence[BaseProcess], folder: Path, timeout: float, de
 
 
 def _death(rank: int, world_size: int, exit_code: int) -> RankError:
-    left = f"left with exit code {exit_code}"
-    ended = f"was ended by {signal.Signals(-exit_code).name}" if exit_code < 0 else left
-    return RankError(f"Rank {rank} of {world_size} {ended} before it returned.", rank)
+    """Make the error of a rank that ended without a report; its exit code is below 0 if a signal ended it."""
+    end = f"left with exit code {exit_code}"
+    if exit_code < 0:
+        end = f"was ended by {signal.Signals(-exit_code).name}"
+    return RankError(f"Rank {rank} of {world_size} {end} before it returned.", rank)
 
 
 def _hanging(missing: set[int], world_size: int, folder: Path, timeout: float) -> RankError:
-    """Look where the ranks that are missing stand; one that does not wait for others is to blame."""
-    time.sleep(GRACE)  # until they have written it
+    """Make the error of ranks that did not report: about one that does not wait for others, if there is one."""
+    time.sleep(GRACE)  # until they have written where they are
     states, waiting = {}, set()
     for rank in missing:
         stack = folder / f"stack-{rank}"

@@ -33,25 +33,31 @@ def allowed_pairs(segment_ids: Tensor, causal: bool = False, rule: Callable | No
     """Make of (B, T) segment ids which query may look at which key; bool, shape (B, queries T, keys T).
 
     Args:
+        causal: whether a query sees no later key.
         rule: what else must hold, as transformers writes it: (pack, head, query, key) to bool, where query and
             key are positions in their own sequence. A sliding window is such a rule.
     """
     allowed = segment_ids[:, :, None] == segment_ids[:, None, :]
     if rule is not None:
-        positions = reset_positions(segment_ids)
-        packs = torch.arange(len(segment_ids), device=segment_ids.device)[:, None, None]
-        allowed = allowed & rule(packs, 0, positions[:, :, None], positions[:, None, :])
+        allowed = allowed & _allowed_by(rule, reset_positions(segment_ids))
     return allowed.tril() if causal else allowed
+
+
+def _allowed_by(rule: Callable, positions: Tensor) -> Tensor:
+    """Apply a rule, as of `allowed_pairs`, to all pairs of (B, T) positions; bool, shape (B, queries T, keys T)."""
+    packs = torch.arange(len(positions), device=positions.device)[:, None, None]
+    any_head = 0  # all heads have one mask
+    return rule(packs, any_head, positions[:, :, None], positions[:, None, :])
 
 
 def additive_mask(
     segment_ids: Tensor, causal: bool = False, dtype: torch.dtype = torch.float32, rule: Callable | None = None
 ) -> Tensor:
     """Make the mask that is added to the scores: 0 or the least number of `dtype`; shape (B, 1, T, T)."""
-    return added(allowed_pairs(segment_ids, causal, rule), dtype)
+    return as_additive(allowed_pairs(segment_ids, causal, rule), dtype)
 
 
-def added(allowed: Tensor, dtype: torch.dtype) -> Tensor:
+def as_additive(allowed: Tensor, dtype: torch.dtype) -> Tensor:
     """Turn allowed pairs, shape (B, T, T), into a mask that is added to the scores; shape (B, 1, T, T)."""
     mask = torch.zeros((), dtype=dtype, device=allowed.device)
     return mask.where(allowed, torch.finfo(dtype).min)[:, None]
@@ -71,10 +77,7 @@ def tree_pairs(seen_until: Tensor, position_ids: Tensor, rule: Callable | None =
     slots = torch.arange(seen_until.shape[1], device=seen_until.device)
     query = slots[:, None]
     allowed = (slots <= query) & (query < seen_until[:, None, :])
-    if rule is not None:
-        packs = torch.arange(len(seen_until), device=seen_until.device)[:, None, None]
-        allowed = allowed & rule(packs, 0, position_ids[:, :, None], position_ids[:, None, :])
-    return allowed
+    return allowed if rule is None else allowed & _allowed_by(rule, position_ids)
 
 
 def block_mask(segment_ids: Tensor, causal: bool = False) -> Any:
@@ -108,10 +111,18 @@ def tree_block_mask(seen_until: Tensor) -> Any:
 
 
 def cumulative_lengths(segment_ids: Tensor) -> tuple[Tensor, int]:
-    """Find where each segment begins among the B·T slots, with B·T at the end (int32), and the longest segment.
+    """Find where each segment begins among the B·T slots, and the slots of the longest segment.
 
     Variable-length kernels take this for a mask (`cu_seqlens`). The padding of each pack is a segment of its
     own.
+
+    >>> import torch
+    >>> from packlib.model.attention import cumulative_lengths
+    >>> cumulative_lengths(torch.tensor([[1, 1, 1, 2], [1, 1, 0, 0]]))
+    (tensor([0, 3, 4, 6, 8], dtype=torch.int32), 3)
+
+    Returns:
+        The first slot of each segment, with B·T at the end, int32, shape (segments + 1,); and a number of slots.
     """
     begins = segment_begins(segment_ids).flatten()
     bounds = torch.cat([begins, begins.new_ones(1)]).nonzero().flatten()
@@ -143,6 +154,7 @@ def choose_backend(
 
 
 def _device(device: torch.device | str) -> torch.device:
+    """Return the device of this name; raise a TypeError if there is none."""
     if isinstance(device, torch.device):
         return device
     try:
@@ -154,6 +166,7 @@ def _device(device: torch.device | str) -> torch.device:
 def _refusal(
     backend: BackendName, device: torch.device, dtype: torch.dtype, needs_gradient: bool, dropout: float
 ) -> str | None:
+    """Say why a backend cannot work here; None if it can. Arguments are as of `choose_backend`."""
     if backend in ("sdpa", "eager"):
         return None
     if dropout > 0:
@@ -173,6 +186,14 @@ def attention_arguments(segment_ids: Tensor, backend: BackendName, dtype: torch.
     """Make the keyword argument with which a layer of BERT attends within segments.
 
     The model's `config._attn_implementation` must be `BACKENDS[backend]`, which transformers knows from here on.
+
+    Args:
+        segment_ids: shape (B, T).
+        dtype: of a mask that is added to the scores.
+
+    Returns:
+        `attention_mask`: for "flex" a block mask, for "varlen" what `cumulative_lengths` returns, and else the mask
+        that is added to the scores, shape (B, 1, T, T).
     """
     one_of("backend", backend, BACKENDS)
     check_integers("segment_ids", segment_ids)
@@ -207,6 +228,7 @@ def register_backends() -> None:
 
 @cache
 def _compiled_flex_attention() -> Callable:
+    """Return FlexAttention compiled, once for the process."""
     return torch.compile(flex_attention, dynamic=False)
 
 
@@ -224,6 +246,7 @@ def _flex_attention(
 
 @cache
 def _varlen_attn() -> Any:
+    """Return torch's variable-length attention; None if this version of torch has none."""
     try:
         from torch.nn.attention.varlen import varlen_attn
     except ImportError:

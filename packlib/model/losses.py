@@ -22,7 +22,7 @@ from packlib.model.output import PackedOutput
 
 Reduction = Literal["token", "sequence", "pack"]
 REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
-Measure = Callable[[Tensor, Tensor], Tensor]  # of logits and labels, a number for each
+Measure = Callable[[Tensor, Tensor], Tensor]  # from logits (M, classes) and labels (M,) to a number for each, (M,)
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,18 @@ class Sums:
 
 
 def segment_sums(values: Tensor, groups: Tensor, num_groups: int) -> Tensor:
-    """Add up `values` by group: (M,) and (M,) to (num_groups,). Group `num_groups` is left out."""
+    """Add up `values` by group: (M,) and (M,) to (num_groups,). Values of the group `num_groups` are left out.
+
+    >>> import torch
+    >>> from packlib.model.losses import segment_sums
+    >>> segment_sums(torch.tensor([1.0, 2.0, 4.0, 8.0]), torch.tensor([0, 1, 0, 2]), num_groups=2)
+    tensor([5., 2.])
+    """
     return values.new_zeros(num_groups + 1).index_add(0, groups, values)[:num_groups]
 
 
 def sequence_of(positions: Tensor, batch: Mapping[str, Any]) -> Tensor:
-    """Find the sequence of the batch, from 0, that holds each of the `positions` among the B·T slots; shape (M,)."""
+    """Find which sequence of the batch, from 0, holds each of the `positions` among the B·T slots; shape (M,)."""
     return torch.searchsorted(batch["sequence_starts"], positions, right=True) - 1
 
 
@@ -67,7 +73,7 @@ def reduce_by(
     Args:
         values: shape (M,), zero where not counted.
         positions: shape (M,), where among the B·T slots each value belongs.
-        counted: bool, shape (M,).
+        counted: whether each value counts; bool, shape (M,).
         reduction: what has equal weight: "token", "sequence" or "pack".
 
     Returns:
@@ -137,6 +143,7 @@ def nsp_accuracy(output: PackedOutput, batch: Mapping[str, Any], reduction: Redu
 
 
 def _check(output: PackedOutput, batch: Mapping[str, Any], reduction: Reduction, *fields: str) -> None:
+    """Raise an error unless these are what a loss takes, and the batch has the `fields`."""
     instance("output", output, PackedOutput)
     instance("batch", batch, Mapping)  # type: ignore[type-abstract]
     one_of("reduction", reduction, REDUCTIONS)
@@ -146,6 +153,7 @@ def _check(output: PackedOutput, batch: Mapping[str, Any], reduction: Reduction,
 
 
 def _over_tokens(measure: Measure, output: PackedOutput, batch: Mapping[str, Any], reduction: Reduction) -> Sums:
+    """Average a measure of the predicted tokens."""
     _check(output, batch, reduction)
     if output.token_logits is None:  # the batch has no labels
         return Sums(torch.zeros((), device=batch["segment_ids"].device), batch["segment_ids"].new_zeros(()))
@@ -154,6 +162,7 @@ def _over_tokens(measure: Measure, output: PackedOutput, batch: Mapping[str, Any
 
 
 def _over_sequences(measure: Measure, output: PackedOutput, batch: Mapping[str, Any], reduction: Reduction) -> Sums:
+    """Average a measure of the next-sentence judgments, one for each sequence."""
     _check(output, batch, reduction, "sequence_starts", "sequence_labels")
     labels = batch["sequence_labels"]
     values = measure(output.nsp_logits, labels)
@@ -164,13 +173,13 @@ def per_sequence(output: PackedOutput, batch: Mapping[str, Any]) -> tuple[Tensor
     """Sum the token losses of each sequence, and count its predicted tokens.
 
     Returns:
-        Two tensors of shape (S,): divide them for the mean of each sequence.
+        The sums and the counts, both of shape (S,): divide them for the mean of each sequence.
     """
     _check(output, batch, "sequence", "sequence_starts")
     losses = cross_entropies(output.token_logits, output.token_labels)
     counted: Tensor = output.token_labels != IGNORED
     num_sequences = batch["sequence_starts"].shape[0]
     sequence_of_token = torch.where(counted, sequence_of(output.token_positions, batch), num_sequences)
-    summed = segment_sums(losses, sequence_of_token, num_sequences)
-    tokens = segment_sums(counted.long(), sequence_of_token, num_sequences)
-    return summed, tokens
+    loss_sums = segment_sums(losses, sequence_of_token, num_sequences)
+    num_tokens = segment_sums(counted.long(), sequence_of_token, num_sequences)
+    return loss_sums, num_tokens

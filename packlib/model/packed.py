@@ -100,8 +100,13 @@ class PackedBert(BertForPreTraining):
                 "loss. Use packlib.fit."
             )
         check_integers("segment_ids", segment_ids)
-        by_slot = {"input_ids": input_ids, "position_ids": position_ids, "token_type_ids": token_type_ids}
-        for name, values in (by_slot | {"labels": labels}).items():
+        by_slot = {
+            "input_ids": input_ids,
+            "position_ids": position_ids,
+            "token_type_ids": token_type_ids,
+            "labels": labels,
+        }
+        for name, values in by_slot.items():
             if values is not None:
                 check_integers(name, values, segment_ids.shape)
         if input_ids is not None and input_ids.device.type == "cpu" and not torch.compiler.is_compiling():
@@ -112,17 +117,18 @@ class PackedBert(BertForPreTraining):
 
     def heads(self, hidden: Tensor, batch: Mapping[str, Any]) -> PackedOutput:
         """Compute the outputs of the heads from the last hidden states of a batch, shape (B, T, d)."""
-        flat = hidden.flatten(0, 1)
+        states = hidden.flatten(0, 1)  # shape (B·T, d)
         output = PackedOutput(hidden=hidden)
         labels = batch.get("labels")
-        firsts = flat[batch["sequence_starts"].clamp(max=len(flat) - 1)]  # an empty place says B·T
-        output.pooled = self.bert.pooler(firsts[:, None])
+        # of an empty place among the sequences, which says B·T, the last slot: its outputs are not counted
+        first_states = states[batch["sequence_starts"].clamp(max=len(states) - 1)]
+        output.pooled = self.bert.pooler(first_states[:, None])
         output.nsp_logits = self.cls.seq_relationship(output.pooled)
         if labels is not None:
             output.token_positions = self._predicted(labels != IGNORED)
-            at = output.token_positions.clamp(min=0)
-            output.token_labels = torch.where(output.token_positions < 0, IGNORED, labels.flatten()[at])
-            output.token_logits = self.cls.predictions(flat[at])
+            slots = output.token_positions.clamp(min=0)  # of an empty place, which says -1, the first: without a label
+            output.token_labels = torch.where(output.token_positions < 0, IGNORED, labels.flatten()[slots])
+            output.token_logits = self.cls.predictions(states[slots])
             output.loss = token_loss(output, batch, self.reduction).mean
         if batch.get("sequence_labels") is not None:
             nsp = nsp_loss(output, batch, self.reduction).mean
@@ -154,12 +160,18 @@ class PackedBert(BertForPreTraining):
         return self.bert.encoder(states, **attention_arguments(segment_ids, backend, dtype=dtype)).last_hidden_state
 
     def _predicted(self, masked: Tensor) -> Tensor:
-        """Find the masked tokens among the B·T slots, -1 in empty places."""
+        """Find the masked tokens among the B·T slots, -1 in empty places; int64, shape (M,).
+
+        Args:
+            masked: whether each slot has a label; bool, shape (B, T).
+        """
         if self.max_predictions_per_pack is None:
             return masked.flatten().nonzero().flatten()
-        places, count = self.max_predictions_per_pack * masked.shape[0], masked.sum()
+        places = self.max_predictions_per_pack * masked.shape[0]
+        count = masked.sum()
         if masked.device.type == "cpu" and not torch.compiler.is_compiling() and count > places:
             raise ValueError(f"The batch has {count} masked tokens; there are places for {places}.")
         torch._assert_async(count <= places)  # on a GPU, or compiled, no token is lost silently either
-        first = (~masked).flatten().int().argsort(stable=True)[:places]  # the masked ones come first, in their order
-        return torch.where(torch.arange(len(first), device=first.device) < count, first, -1)
+        slots = (~masked).flatten().int().argsort(stable=True)[:places]  # the masked ones come first, in their order
+        is_masked = torch.arange(len(slots), device=slots.device) < count
+        return torch.where(is_masked, slots, -1)

@@ -23,7 +23,7 @@ def predict(
     window: int = 1024,
     batch_size: int = 16,
 ) -> Iterator[np.ndarray]:
-    """Read `texts` a window at a time, run each window in packs, and yield the next-sentence logits of each, in order.
+    """Read `texts` a window at a time, run each window in packs, and yield each text's next-sentence logits, in order.
 
     A wide window packs tighter, a narrow one answers sooner: a text waits for the rest of its window. With
     `window=1` every text runs alone; the answers are the same.
@@ -48,31 +48,31 @@ def predict(
     if not isinstance(texts, Iterable) or isinstance(texts, (str, bytes, Mapping)):
         raise TypeError(f"texts must be a list of texts or of pairs of texts, not {shown(texts)}.")
     was_training = model.training
-    done = 0
+    num_answered = 0
     stream = iter(texts)
     while chunk := list(islice(stream, window)):
-        pairs = [_pair(text, at) for at, text in enumerate(chunk, done)]
+        pairs = [_pair(text, number) for number, text in enumerate(chunk, num_answered)]
         first, second = zip(*pairs, strict=True)
         store = tokenize(tokenizer, first, second)
         if store.lengths.max() > max_length:
             at = int((store.lengths > max_length).argmax())
-            raise ValueError(f"Text {done + at} has {store.lengths[at]} tokens; the maximum is {max_length}.")
+            raise ValueError(f"Text {num_answered + at} has {store.lengths[at]} tokens; the maximum is {max_length}.")
         packs = pack_lengths(store.lengths, max_length, "lpfhp")
-        answers: dict[int, np.ndarray] = {}
+        answers: dict[int, np.ndarray] = {}  # by the index of a text in the window
         model.eval()
         try:
             for batch in pack_loader(store, packs, batch_size=batch_size, shuffle=False, ranks=1):
-                rows = model(**batch.to(model.device)).nsp_logits.cpu()
-                rows = rows if rows.dtype == torch.float64 else rows.float()
-                answers |= zip(batch.sample_ids.tolist(), rows.numpy(), strict=True)
+                logits = model(**batch.to(model.device)).nsp_logits.cpu()  # shape (sequences, 2)
+                logits = logits if logits.dtype == torch.float64 else logits.float()  # NumPy has no bfloat16
+                answers |= zip(batch.sample_ids.tolist(), logits.numpy(), strict=True)
         finally:
             model.train(was_training)
-        done += len(chunk)
+        num_answered += len(chunk)
         yield from (answers[sample] for sample in range(len(chunk)))
 
 
 def _pair(text: str | tuple[str, str], number: int) -> tuple[str, str]:
-    """Return a text with "" as its second one, or a pair as it is."""
+    """Return a text with "" as its second one, or a pair as it is; an error names it by its `number` in the stream."""
     if isinstance(text, str):
         return text, ""
     if not (isinstance(text, (tuple, list)) and len(text) == 2 and all(isinstance(one, str) for one in text)):

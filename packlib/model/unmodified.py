@@ -39,7 +39,7 @@ Form = Literal["auto", "padding_free", "dense"]
 _DENSE = ("sdpa", "eager")  # backends that take a mask of pairs
 _RULE = "packlib_rule"  # the name under which transformers hands us a layer's rule in place of a mask
 _STATEFUL_LAYERS = {"linear_attention", "conv", "hybrid", "hybrid_sliding"}
-_BY_ROW = {  # settings that compute something from a whole row
+_BY_ROW = {  # by family, the setting that computes something from a whole row
     "esm": "token_dropout", "falcon": "alibi", "qwen4_exp_text": "ple_layer_ids",
 }  # fmt: skip
 _ENCODERS = frozenset(  # families whose causal models look ahead all the same, unless is_decoder is True
@@ -169,9 +169,10 @@ def _uncompared(config: Any, compared_classes: list[str]) -> str:
 
 def _reason(kind: str, config: Any) -> str | None:
     """Say why no form would be exact with this configuration; None if some may be."""
-    family, row = config.model_type, table()[kind, config.model_type]
+    family = config.model_type
+    row = table()[kind, family]
     reasons = {row[column] for column in (*FORMS, "flash")}
-    if len(reasons) == 1 and "" not in reasons:
+    if len(reasons) == 1 and "" not in reasons:  # each form is inexact, for the same reason
         return reasons.pop()
     if not row["kernels"] and _STATEFUL_LAYERS & set(getattr(config, "layer_types", None) or ()):
         return STATE
@@ -207,6 +208,7 @@ class Handover:
 
     @classmethod
     def of(cls, model: PreTrainedModel, form: Form) -> "Handover":
+        """Choose the form for a model; arguments and errors are as of `for_transformers`."""
         one_of("form", form, get_args(Form))
         if not isinstance(model, PreTrainedModel) or isinstance(model, PackedBert):
             raise TypeError(
@@ -214,29 +216,33 @@ class Handover:
                 f"{', which takes a PackedBatch as it is' if isinstance(model, PackedBert) else ''}."
             )
         kind, backend = kind_of(model), model.config._attn_implementation
-        kernels = table()[kind, model.config.model_type]["kernels"]
-        balanced = getattr(model.config, "output_router_logits", False)
+        state_kernels = table()[kind, model.config.model_type]["kernels"]  # of layers that carry a state
+        balances_experts = getattr(model.config, "output_router_logits", False)
         if form == "auto":
-            form = "padding_free" if kernels or balanced or "flash" in backend else "dense"
-        if form == "dense" and balanced:
+            form = "padding_free" if state_kernels or balances_experts or "flash" in backend else "dense"
+        if form == "dense" and balances_experts:
             raise TypeError(
                 f"{type(model).__name__} cannot take packs in the form 'dense': output_router_logits=True computes a "
                 "balancing loss that takes no mask of pairs; choose padding_free."
             )
         if reason := _refusal(form, kind, model.config.model_type, backend):
             raise TypeError(f"{type(model).__name__} cannot take packs in the form {form!r}: {reason}.")
-        reads = inspect.signature(model.forward).parameters
-        more = ["**"] if any(p.kind is p.VAR_KEYWORD for p in reads.values()) else []
-        known = {name for name in reads if name != "token_type_ids" or hasattr(model.config, "type_vocab_size")}
-        if kernels:  # they begin their state anew where this changes
-            known.add("seq_idx")
-        return cls(form, kind, model.config, model.dtype, first_position(model), frozenset([*known, *more]))
+        parameters = inspect.signature(model.forward).parameters
+        reads = set(parameters)
+        if not hasattr(model.config, "type_vocab_size"):
+            reads.discard("token_type_ids")  # it takes them, but has no embeddings for them
+        if state_kernels:  # they begin their state anew where this changes
+            reads.add("seq_idx")
+        if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+            reads.add("**")
+        return cls(form, kind, model.config, model.dtype, first_position(model), frozenset(reads))
 
     def __call__(self, batch: PackedBatch) -> dict[str, Any]:
+        """Make the arguments for a batch, in this form."""
         return self.dense(batch) if self.form == "dense" else self.flat(flatten_packs(batch))
 
     def flat(self, batch: FlatBatch) -> dict[str, Any]:
-        """Make the arguments for sequences end to end."""
+        """Make the arguments for sequences end to end, in one row without padding."""
         lengths = batch.lengths[: len(batch.lengths) - batch.padding_sequences]
         self.check_lengths(int(lengths.max()), int(lengths.min()), int(lengths.max()))
         bounds, longest = batch.bounds.to(torch.int32), int(batch.lengths.max())
@@ -269,13 +275,18 @@ class Handover:
         return self._taken({name: value for name, value in arguments.items() if value is not None})
 
     def _taken(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Keep those of these arguments that the model takes."""
+        """Return those of these arguments that the model takes, and for a causal one `use_cache=False`."""
         if self.kind == "causal":
             arguments["use_cache"] = False
         return {name: value for name, value in arguments.items() if self.takes(name)}
 
     def check_lengths(self, slots: int, shortest: int, longest: int) -> None:
-        """Refuse sequences of these lengths, in so many slots, if the model would not place each as it does alone."""
+        """Refuse sequences of these lengths if the model would not place each as it does alone.
+
+        Args:
+            slots: those that get a position: of a row if dense, of the longest sequence if padding-free.
+            shortest, longest: the tokens of the shortest and of the longest sequence.
+        """
         positions = getattr(self.config, "max_position_embeddings", None) or 0
         space = positions - self.first_position if positions > 0 else math.inf
         if slots > space:
@@ -298,9 +309,9 @@ class Handover:
         return name in self.reads or (passed_on and "**" in self.reads)
 
     def _masked_labels(self, batch: PackedBatch | FlatBatch) -> Tensor | None:
-        """Return the labels of a masked model; those that a causal model predicts by default are refused."""
-        inner = batch.position_ids > 0
-        if batch.labels is not None and inner.any() and batch.labels[inner].equal(batch.input_ids[inner]):
+        """Return the labels of a masked model; refuse labels that are the tokens themselves, as for a causal one."""
+        is_later = batch.position_ids > 0  # the first token of a sequence has no label for a causal model
+        if batch.labels is not None and is_later.any() and batch.labels[is_later].equal(batch.input_ids[is_later]):
             raise ValueError("labels are those of a causal model; a masked one needs pack_dataset(labels=False).")
         return batch.labels
 
@@ -320,9 +331,10 @@ class Handover:
         states = torch.empty((*input_ids.shape, 1), dtype=self.dtype, device=input_ids.device)
         config = deepcopy(self.config)  # the model's own stays as it is
         config._attn_implementation = _RULE
-        arguments = config, states, None  # with a cache as the fourth, which has another name in each version
+        arguments = config, states, None  # no mask of padding; by place, since names differ between versions
         if self.kind == "causal":
-            rules = create_masks_for_generate(*arguments, None)
+            no_cache = None
+            rules = create_masks_for_generate(*arguments, no_cache)
         else:
             rules = {"full_attention": create_bidirectional_mask(*arguments)}
             if "sliding_attention" in (getattr(self.config, "layer_types", None) or ()):
@@ -332,11 +344,12 @@ class Handover:
         return masks if len(masks) > 1 else next(iter(masks.values()))
 
     def _mask(self, within: Callable[..., Tensor], rule: Any) -> Tensor:
+        """Make the mask of one kind of layer from transformers' rule for it; `within` is as of `masks`."""
         if rule is None:
             raise ValueError("The model makes its attention mask its own way, so its sequences cannot be kept apart.")
-        causal = rule is causal_mask_function
-        more = None if causal or rule is bidirectional_mask_function else rule
-        mask = within(causal, self.dtype, more)
+        is_causal = rule is causal_mask_function
+        is_plain = is_causal or rule is bidirectional_mask_function
+        mask = within(is_causal, self.dtype, None if is_plain else rule)
         # sdpa knows masks of bool, of whatever precision the model is
         return mask == 0 if self.config._attn_implementation == "sdpa" else mask
 
@@ -351,9 +364,9 @@ def _refusal(form: str, kind: str, family: str, backend: str) -> str | None:
 
 
 def first_position(model: PreTrainedModel) -> int:
-    """Return the position of a sequence's first token: RoBERTa and its kin begin after the place of padding."""
-    tables = (part for part in model.modules() if hasattr(part, "position_embeddings"))
-    return next((part.padding_idx + 1 for part in tables if hasattr(part, "padding_idx")), 0)
+    """Return the position of a sequence's first token: 0, but RoBERTa and its kin begin after the place of padding."""
+    embeddings = (part for part in model.modules() if hasattr(part, "position_embeddings"))
+    return next((part.padding_idx + 1 for part in embeddings if hasattr(part, "padding_idx")), 0)
 
 
 def long_rope_limit(config: Any) -> int | None:

@@ -9,7 +9,7 @@ from packlib.training.recipe import Recipe, check_factor
 
 How = Literal["accumulation", "batch", "betas", "linear_rate", "sqrt_rate"]
 HOWS: tuple[How, ...] = get_args(How)
-TOLERATED = 0.02  # of the sequences an update: so near, nothing else need change
+TOLERATED = 0.02  # relative error of the sequences per update: up to this, nothing else need change
 
 
 class Adjustment(NamedTuple):
@@ -53,8 +53,10 @@ def adjust(recipe: Recipe, packing_factor: float, how: How = "accumulation") -> 
     instance("recipe", recipe, Recipe)
     one_of("how", how, HOWS)
     check_factor(packing_factor, recipe.max_length)
-    if (before := recipe.packing_factor) != 1:
-        raise ValueError(f"The recipe is packed already, with factor {before:g}; adjust the one it came from.")
+    if recipe.packing_factor != 1:
+        raise ValueError(
+            f"The recipe is packed already, with factor {recipe.packing_factor:g}; adjust the one it came from."
+        )
     packed = replace(recipe, packing_factor=float(packing_factor))
     ways = {"accumulation": _divide_accumulation, "batch": _fit_batch, "betas": _raise_betas}
     if how in ways:
@@ -70,20 +72,28 @@ def adjust(recipe: Recipe, packing_factor: float, how: How = "accumulation") -> 
 
 
 def _fit_batch(before: Recipe, packed: Recipe) -> tuple[Recipe, list[str], float]:
-    """Return the least accumulation that comes near enough with some micro batch, or else the nearest of all pairs."""
+    """Choose micro batch and accumulation: the least accumulation that comes near enough, or else the nearest pair.
+
+    Args:
+        before: the recipe of padded rows.
+        packed: the same with the packing factor.
+
+    Returns:
+        The recipe, why, and its error, as in `Adjustment`; so do the other ways below.
+    """
     wanted = before.sequences_per_update
     old = before.micro_batch
     half = (old + 1) // 2
     packs = wanted / (packed.replicas * packed.packing_factor)  # of a replica in an update, not yet whole
     least_steps = max(1, math.floor(packs / old))
     most_steps = max(1, math.floor(packs / half)) + 1
-    tried = []
+    candidates = list[Recipe]()
     for steps in range(least_steps, most_steps + 1):
         micro_batch = min(max(round(packs / steps), half), old)
-        tried.append(replace(packed, micro_batch=micro_batch, gradient_accumulation_steps=steps))
-        if abs(_off(tried[-1], wanted)) <= TOLERATED:
+        candidates.append(replace(packed, micro_batch=micro_batch, gradient_accumulation_steps=steps))
+        if abs(_off(candidates[-1], wanted)) <= TOLERATED:
             break
-    after = min(tried, key=lambda recipe: abs(_off(recipe, wanted)))
+    after = min(candidates, key=lambda recipe: abs(_off(recipe, wanted)))
     error = _off(after, wanted)
     reason = (
         f"Micro batch {old:,} × accumulation {before.gradient_accumulation_steps:,} becomes {after.micro_batch:,} × "
@@ -110,11 +120,13 @@ def _off(recipe: Recipe, wanted: float) -> float:
 
 
 def _counted(r: Recipe, wanted: float) -> str:
+    """Say how many sequences an update has, and how far that is off the `wanted` ones."""
     off = f"{100 * _off(r, wanted):+.1f} %".replace("-", "−")
     return f"{r.sequences_per_update:,.1f} sequences an update, {off} against {wanted:,.0f} before"
 
 
 def _divide_accumulation(before: Recipe, packed: Recipe) -> tuple[Recipe, list[str], float]:
+    """Divide the accumulation by the packing factor, rounded up or down to what comes nearer."""
     wanted = before.sequences_per_update
     old = before.gradient_accumulation_steps
     exact = old / packed.packing_factor
@@ -145,6 +157,7 @@ _LAMB = (
 
 
 def _raise_betas(before: Recipe, packed: Recipe) -> tuple[Recipe, list[str], float]:
+    """Raise the betas to the power of the packing factor."""
     k = packed.packing_factor
     after = replace(packed, betas=tuple(beta**k for beta in before.betas))
     # an update's share of the moment is 1 − β^k; in k single updates the newest gradient alone had 1 − β
@@ -165,12 +178,13 @@ def _raise_betas(before: Recipe, packed: Recipe) -> tuple[Recipe, list[str], flo
 
 
 def _beyond(power: float) -> list[str]:
-    """Warn of betas to a power that is far from the source's 2."""
-    said = f"Krell et al. (2021) measured betas to the power of 2; {power:.4g} lies far beyond what that shows."
-    return [said] * (power > 3)
+    """Warn of betas to a power that is far from the source's 2; return no sentence if it is not."""
+    warning = f"Krell et al. (2021) measured betas to the power of 2; {power:.4g} lies far beyond what that shows."
+    return [warning] if power > 3 else []
 
 
 def _scale_rate(packed: Recipe, how: How) -> tuple[Recipe, list[str]]:
+    """Multiply the learning rate by the packing factor, or by its root; return the recipe, and why."""
     scale = packed.packing_factor if how == "linear_rate" else math.sqrt(packed.packing_factor)
     after = replace(packed, learning_rate=packed.learning_rate * scale)
     return after, [

@@ -46,11 +46,12 @@ class Lamb(torch.optim.Optimizer):
         super().__init__(params, {**defaults, "adapt": adapt})
 
     def add_param_group(self, group: dict[str, Any]) -> None:
-        given = {**self.defaults, **group}
+        """Check a group's values, its own or the defaults, and add it."""
+        values = {**self.defaults, **group}
         for name in ("lr", "eps", "weight_decay"):
-            number(name, given[name], at_least=0)
-        check_betas(given["betas"])
-        flag("adapt", given["adapt"])
+            number(name, values[name], at_least=0)
+        check_betas(values["betas"])
+        flag("adapt", values["adapt"])
         super().add_param_group(group)
 
     @torch.no_grad()
@@ -65,7 +66,9 @@ class Lamb(torch.optim.Optimizer):
         return loss
 
     def _step_group(self, group: dict[str, Any], layers: list[torch.Tensor]) -> None:
-        (beta1, beta2), gradients = group["betas"], [x.grad for x in layers]
+        """Change the layers of a group, all at once; m, v and u below are lists of tensors, one for each layer."""
+        beta1, beta2 = group["betas"]
+        gradients = [x.grad for x in layers]
         states = [self.state[x] for x in layers]
         for x, state in zip(layers, states, strict=True):
             if x.grad.is_sparse:
@@ -78,16 +81,17 @@ class Lamb(torch.optim.Optimizer):
         torch._foreach_mul_(v, beta2)
         torch._foreach_addcmul_(v, gradients, gradients, 1 - beta2)
 
-        root = torch._foreach_sqrt(v)
-        torch._foreach_div_(root, [math.sqrt(1 - beta2 ** state["step"]) for state in states])
+        # u = m̂ / (√v̂ + ε) + λ x
+        denominator = torch._foreach_sqrt(v)
+        torch._foreach_div_(denominator, [math.sqrt(1 - beta2 ** state["step"]) for state in states])
+        torch._foreach_add_(denominator, group["eps"])
         u = torch._foreach_div(m, [1 - beta1 ** state["step"] for state in states])
-        torch._foreach_add_(root, group["eps"])
-        u = torch._foreach_div(u, root)
+        u = torch._foreach_div(u, denominator)
         if group["weight_decay"]:
             torch._foreach_add_(u, layers, alpha=group["weight_decay"])
         if group["adapt"]:
             norms = zip(torch._foreach_norm(layers), torch._foreach_norm(u), strict=True)
-            ratios = [torch.where((x > 0) & (u > 0), x / u, 1.0) for x, u in norms]
+            ratios = [torch.where((norm_x > 0) & (norm_u > 0), norm_x / norm_u, 1.0) for norm_x, norm_u in norms]
             torch._foreach_mul_(u, ratios)
             for state, ratio in zip(states, ratios, strict=True):
                 state["trust_ratio"] = ratio

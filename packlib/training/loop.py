@@ -88,7 +88,16 @@ def fit(
 
 
 class Training:
-    """A model and what trains it by a recipe; the arguments are those of `fit`."""
+    """A model and what trains it by a recipe; the arguments are those of `fit`.
+
+    Attributes:
+        ranks: the processes that train together.
+        model, bare: the model, in `DistributedDataParallel` if there are several ranks, and without it.
+        objective, optimizer: those of `fit`, or their defaults.
+        schedule: sets the learning rate by the sequences so far.
+        stream: this rank's micro-batches of each update, without end.
+        total: sequences to train on.
+    """
 
     def __init__(
         self,
@@ -109,8 +118,8 @@ class Training:
         _check(loader, recipe, flag("even_updates", even_updates))
         self.ranks = Collectives()
         self.bare = model.module if isinstance(model, DistributedDataParallel) else model
-        on_several = self.ranks.size > 1 and model is self.bare
-        self.model = DistributedDataParallel(model) if on_several else model
+        needs_wrapper = self.ranks.size > 1 and model is self.bare
+        self.model = DistributedDataParallel(model) if needs_wrapper else model
         self.objective = default_objective(self.bare) if objective is None else objective
         self.optimizer = make_optimizer(self.bare, recipe) if optimizer is None else optimizer
         self.schedule = SequenceSchedule.for_recipe(self.optimizer, recipe)
@@ -136,12 +145,12 @@ class Training:
         """Make the update that follows those of `records`, and return its record."""
         before = records[-1] if records else {"sequences": 0, "tokens": 0, "seconds": 0.0}
         number, rate = len(records) + 1, self.schedule.get_last_lr()[0]
-        begin = time.perf_counter()
+        started = time.perf_counter()
         self.bare.train()
         counts, means, norm = _gradients(self.model, next(self.stream), self.objective, self.ranks, number)
         self.optimizer.step()
         self.schedule.step(counts["sequences"])
-        took = time.perf_counter() - begin
+        seconds = time.perf_counter() - started
         record = {
             "update": number,
             "sequences": before["sequences"] + counts["sequences"],
@@ -150,8 +159,8 @@ class Training:
             "learning_rate": rate,
             "gradient_norm": norm,
             **means,
-            "seconds": before["seconds"] + took,
-            "tokens_per_second": counts["tokens"] / took,
+            "seconds": before["seconds"] + seconds,
+            "tokens_per_second": counts["tokens"] / seconds,
         }
         return record | ((on_update(record) or {}) if on_update else {})
 
@@ -165,18 +174,33 @@ def show(bar: Any, record: dict[str, Any]) -> None:
 def _gradients(
     model: nn.Module, batches: list[PackedBatch], objective: Objective, ranks: Collectives, update: int
 ) -> tuple[dict[str, int], dict[str, float], float]:
-    """Leave the gradients of one update in the model; return its counts, its means and the gradients' norm."""
+    """Leave the gradients of one update in the model.
+
+    Args:
+        batches: this rank's micro-batches.
+        update: the number of the update, for errors.
+
+    Returns:
+        Over all ranks and by name: the counts of sequences, useful tokens and each loss's values; and the means of each
+        loss and measure, with the sum of the losses as "loss". Then the norm of the gradients.
+    """
     device, world = next(model.parameters()).device, ranks.size
     model.zero_grad()
-    counted = [{"sequences": b.num_sequences, "tokens": b.useful_tokens, **objective.counts(b)} for b in batches]
-    own_counts = np.array([[count[name] for name in counted[0]] for count in counted]).sum(0)
-    counts = dict(zip(counted[0], ranks.sum(own_counts).tolist(), strict=True))
-    losses = [name for name in counts if name not in ("sequences", "tokens")]
+    # the counts are needed before the first forward pass: each loss is divided by its count over the whole update
+    counts_of_batches = [
+        {"sequences": b.num_sequences, "tokens": b.useful_tokens, **objective.counts(b)} for b in batches
+    ]
+    names = list(counts_of_batches[0])
+    own_counts = np.array([[of_batch[name] for name in names] for of_batch in counts_of_batches]).sum(axis=0)
+    counts = dict(zip(names, ranks.sum(own_counts).tolist(), strict=True))
+    losses = [name for name in names if name not in ("sequences", "tokens")]
 
-    totals, own_losses = torch.zeros(()), list[Tensor]()
+    totals = torch.zeros(())  # the sum and the count of each measure; float64, shape (measures, 2) after a batch
+    own_losses = list[Tensor]()  # of this rank's micro-batches
     for i, batch in enumerate(batches):
         # the ranks add up their gradients once an update, at its last micro-batch
-        with model.no_sync() if world > 1 and i + 1 < len(batches) else nullcontext():
+        is_last = i + 1 == len(batches)
+        with nullcontext() if world == 1 or is_last else model.no_sync():
             sums = objective(model, batch.to(device, non_blocking=True))
             loss = sum(sums[name].total / max(counts[name], 1) for name in losses)
             (loss * world).backward()  # DistributedDataParallel takes the mean over the ranks
@@ -184,16 +208,16 @@ def _gradients(
         totals_and_counts = [torch.stack([s.total.detach().double(), s.count.double()]) for s in sums.values()]
         totals = totals + torch.stack(totals_and_counts)
     norm = float(nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None]))
-    over_all = dict(zip(sums, ranks.sum(totals.cpu().numpy()).tolist(), strict=True))
-    means = {name: total / count for name, (total, count) in over_all.items() if count}
+    over_all_ranks = dict(zip(sums, ranks.sum(totals.cpu().numpy()).tolist(), strict=True))
+    means = {name: total / count for name, (total, count) in over_all_ranks.items() if count}
     means = {"loss": sum(means.get(name, 0.0) for name in losses), **means}
     if not (math.isfinite(means["loss"]) and math.isfinite(norm)):
         raise _not_finite(means["loss"], norm, batches, own_losses, update)
     for name in losses:
-        if over_all[name][1] != counts[name]:
+        _, count = over_all_ranks[name]
+        if count != counts[name]:
             raise ValueError(
-                f"The objective counted {counts[name]} for {name} before the forward pass and "
-                f"{over_all[name][1]:.0f} after it."
+                f"The objective counted {counts[name]} for {name} before the forward pass and {count:.0f} after it."
             )
     return counts, means, norm
 
@@ -201,21 +225,33 @@ def _gradients(
 def _not_finite(
     loss: float, norm: float, batches: list[PackedBatch], own_losses: list[Tensor], update: int
 ) -> FloatingPointError:
+    """Make the error of an update whose loss or gradient norm is not finite: it names the first micro-batch at fault.
+
+    Args:
+        loss, norm: those of the update, over all ranks.
+        batches, own_losses: this rank's micro-batches, and the loss of each.
+        update: its number.
+    """
     fault = f"loss of update {update} is {loss} on another rank"
     if math.isfinite(loss):
         fault = f"gradient norm of update {update} is {norm}, though its loss is {loss:.4g}"
-    if bad := [i for i, own_loss in enumerate(own_losses) if not math.isfinite(own_loss)]:
-        ids = batches[bad[0]].sample_ids[: batches[bad[0]].num_sequences].tolist()
-        place = f"micro-batch {bad[0] + 1} of {len(batches)} (samples {listed(ids)})"
-        fault = f"loss of update {update} is {loss} in {place}"
+    for i, (batch, own_loss) in enumerate(zip(batches, own_losses, strict=True)):
+        if not math.isfinite(own_loss):
+            ids = batch.sample_ids[: batch.num_sequences].tolist()
+            place = f"micro-batch {i + 1} of {len(batches)} (samples {listed(ids)})"
+            fault = f"loss of update {update} is {loss} in {place}"
+            break
     return FloatingPointError(f"The {fault}; the weights are those of update {update - 1}.")
 
 
 def _check(loader: PackLoader, recipe: Recipe, even_updates: bool) -> None:
+    """Raise an error if loader and recipe do not go together; a loader that is a plain list cannot tell all."""
     ranks, sampler = Collectives(), getattr(loader, "batch_sampler", None)
-    wanted = recipe.micro_batch
-    if (size := getattr(sampler, "batch_size", wanted)) != wanted:
-        raise ValueError(f"The loader makes batches of {size} packs; the recipe's micro batch is {wanted}.")
+    size = getattr(sampler, "batch_size", recipe.micro_batch)
+    if size != recipe.micro_batch:
+        raise ValueError(
+            f"The loader makes batches of {size} packs; the recipe's micro batch is {recipe.micro_batch}."
+        )
     if recipe.replicas != ranks.size:
         raise ValueError(f"The recipe has {recipe.replicas} replicas, but {ranks.size} processes train.")
     packs = getattr(getattr(loader, "dataset", None), "packs", None)

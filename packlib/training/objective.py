@@ -50,16 +50,20 @@ class MaskedObjective:
 
     def sums(self, output: PackedOutput, batch: PackedBatch) -> dict[str, Sums]:
         """Compute each loss and measure under its name, from what the model returned for `batch`."""
-        of = output, batch, self.reduction
-        return {"mlm_loss": token_loss(*of), "mlm_accuracy": token_accuracy(*of)}
+        arguments = output, batch, self.reduction
+        return {"mlm_loss": token_loss(*arguments), "mlm_accuracy": token_accuracy(*arguments)}
 
     def __call__(self, model: nn.Module, batch: PackedBatch) -> dict[str, Sums]:
         return self.sums(packed_output(model, batch), batch)
 
     def _number(self, slots: Tensor, batch: PackedBatch) -> int:
-        """Count the tokens, sequences or packs that these `slots` are of."""
-        every = torch.ones_like(slots, dtype=torch.bool)
-        return int(reduce_by(every.double(), slots, every, batch, self.reduction).count)
+        """Count the tokens, sequences or packs, as the reduction says, that have one of these `slots`.
+
+        Args:
+            slots: positions among the B·T slots; int64, shape (M,).
+        """
+        all_count = torch.ones_like(slots, dtype=torch.bool)
+        return int(reduce_by(all_count.double(), slots, all_count, batch, self.reduction).count)
 
 
 class PretrainingObjective(MaskedObjective):
@@ -70,8 +74,9 @@ class PretrainingObjective(MaskedObjective):
         return {**super().counts(batch), "nsp_loss": self._number(starts, batch)}
 
     def sums(self, output: PackedOutput, batch: PackedBatch) -> dict[str, Sums]:
-        of = output, batch, self.reduction
-        return {**super().sums(output, batch), "nsp_loss": nsp_loss(*of), "nsp_accuracy": nsp_accuracy(*of)}
+        arguments = output, batch, self.reduction
+        of_tokens = super().sums(output, batch)
+        return {**of_tokens, "nsp_loss": nsp_loss(*arguments), "nsp_accuracy": nsp_accuracy(*arguments)}
 
 
 class CausalObjective(MaskedObjective):
@@ -81,12 +86,12 @@ class CausalObjective(MaskedObjective):
         return {"token_loss": self._number(_labeled(causal_labels(batch)), batch)}
 
     def sums(self, output: PackedOutput, batch: PackedBatch) -> dict[str, Sums]:
-        of = output, batch, self.reduction
-        return {"token_loss": token_loss(*of), "token_accuracy": token_accuracy(*of)}
+        arguments = output, batch, self.reduction
+        return {"token_loss": token_loss(*arguments), "token_accuracy": token_accuracy(*arguments)}
 
 
 def _labeled(labels: Tensor) -> Tensor:
-    """Return the slots that have a label."""
+    """Return the slots that have a label, among the B·T slots; int64, shape (M,)."""
     return (labels != IGNORED).flatten().nonzero().flatten()
 
 
@@ -125,7 +130,7 @@ def evaluate(model: nn.Module, batches: Iterable[PackedBatch], objective: Object
     model = model.module if isinstance(model, nn.parallel.DistributedDataParallel) else model
     objective = default_objective(model) if objective is None else objective
     device, was_training = next(model.parameters()).device, model.training
-    sums: dict[str, Tensor] = {}  # by name the total and the count
+    sums: dict[str, Tensor] = {}  # by name the total and the count; float64, shape (2,)
     model.eval()
     try:
         with torch.random.fork_rng(devices=[]):  # a loader draws seeds: the model's dropout must not see it

@@ -8,7 +8,7 @@ from torch.optim import Optimizer
 
 from packlib.arguments import instance, one_of, shown, whole_number
 
-HALVES = (torch.bfloat16, torch.float16)
+HALVES = (torch.bfloat16, torch.float16)  # the types of 16 bits
 Rounding = Literal["stochastic", "nearest", "master"]
 ROUNDINGS: tuple[Rounding, ...] = get_args(Rounding)
 
@@ -67,34 +67,40 @@ def round_weights(optimizer: Optimizer, rounding: Rounding = "stochastic", seed:
     instance("optimizer", optimizer, Optimizer)
     one_of("rounding", rounding, ROUNDINGS)
     seed = whole_number("seed", seed, 0)
-    kept: list[tuple[Tensor, Tensor, Tensor | None]] = []  # each parameter with its 16-bit weight and gradient
+    widened: list[tuple[Tensor, Tensor, Tensor | None]] = []  # each parameter with its 16-bit weight and gradient
 
     def widen(*_: object) -> None:
+        """Give each 16-bit parameter its weight and gradient in FP32."""
         for p in [p for group in optimizer.param_groups for p in group["params"] if p.dtype in HALVES]:
-            kept.append((p, p.data, p.grad))
-            gradient, p.grad = p.grad, None
+            gradient = p.grad
+            widened.append((p, p.data, gradient))
+            p.grad = None  # while the weight's type changes: a gradient must have the same
             p.data = optimizer.state.get(p, {}).get("master", p.data.float())
             p.grad = None if gradient is None else gradient.float()
 
-    def narrow(*_: object, rounded: bool = True) -> None:
-        first = optimizer.param_groups[0]
-        before = first.get("roundings", 0)
-        devices = {p.device for p, *_ in kept}
-        generators = {device: torch.Generator(device).manual_seed(seed + before) for device in devices}
-        for p, half, gradient in kept:
-            if rounded and p.grad is not None:
+    def narrow(*_: object, after_step: bool = True) -> None:
+        """Give each its 16-bit weight and gradient back; after a step the weight is the rounded FP32 one."""
+        first_group = optimizer.param_groups[0]  # what stands in a group is saved by `state_dict`
+        roundings = first_group.get("roundings", 0)
+        devices = {p.device for p, *_ in widened}
+        generators = {device: torch.Generator(device).manual_seed(seed + roundings) for device in devices}
+        for p, half_weight, half_gradient in widened:
+            if after_step and p.grad is not None:
                 if rounding == "master":
                     optimizer.state[p]["master"] = p.data
-                exact = rounding != "stochastic"
-                half.copy_(p.data if exact else stochastic_round(p.data, half.dtype, generators[p.device]))
-            p.grad, p.data = None, half
-            p.grad = gradient
-        kept.clear()
-        first["roundings"] = before + rounded
+                if rounding == "stochastic":
+                    half_weight.copy_(stochastic_round(p.data, half_weight.dtype, generators[p.device]))
+                else:
+                    half_weight.copy_(p.data)  # to nearest
+            p.grad = None
+            p.data = half_weight
+            p.grad = half_gradient
+        widened.clear()
+        first_group["roundings"] = roundings + after_step
 
     optimizer.register_step_pre_hook(widen)
     optimizer.register_step_post_hook(narrow)
     # loading casts the state to the type of the weights, which must not cut the moments to 16 bits
     optimizer.register_load_state_dict_pre_hook(widen)
-    optimizer.register_load_state_dict_post_hook(lambda *_: narrow(rounded=False))
+    optimizer.register_load_state_dict_post_hook(lambda *_: narrow(after_step=False))
     return optimizer

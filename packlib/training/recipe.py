@@ -159,6 +159,7 @@ class Recipe:
         return tuple(update * math.log(0.5) / math.log(beta) if beta else 0.0 for beta in self.betas)
 
     def _rows(self) -> dict[str, str]:
+        """Say what the recipe is made of, in words, by name; for people, as text or as a table."""
         batch = f"{self.micro_batch:,} × {self.gradient_accumulation_steps:,} × {self.replicas:,}"
         top = "" if self.max_length is None else f" of {self.max_length} tokens"
         return {

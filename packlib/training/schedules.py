@@ -66,5 +66,6 @@ class SequenceSchedule(LRScheduler):
         super().step()
 
     def get_lr(self) -> list[float]:
+        """Compute the learning rate of each group of parameters, as torch's schedulers are asked for it."""
         share = rate_at(self.sequences, self.total, self.warmup, self.decay, self.power)
         return [highest * share for highest in self.base_lrs]

@@ -11,8 +11,10 @@ from packlib.batches import PackedBatch, PackLoader
 
 def take_packs(batch: PackedBatch, start: int, stop: int) -> PackedBatch:
     """Take packs `start` to `stop` of a batch on the CPU; empty places of the per-sequence arrays are left out."""
-    pack = batch.sequence_starts // batch.max_length
-    is_taken = (pack >= start) & (pack < min(stop, batch.num_packs))
+    # the pack of each sequence; an empty place has a number after the last pack
+    pack_of = batch.sequence_starts // batch.max_length
+    is_taken = (pack_of >= start) & (pack_of < min(stop, batch.num_packs))
+    # a tensor has either a row for each pack or an entry for each sequence
     return PackedBatch({name: v[start:stop] if v.dim() == 2 else v[is_taken] for name, v in _tensors(batch).items()})
 
 
@@ -50,33 +52,42 @@ class UpdateStream:
         self.gradient_accumulation_steps = whole_number("gradient_accumulation_steps", gradient_accumulation_steps, 1)
         self._batches: Iterator[PackedBatch] = iter(())
         self._ahead = 0.0  # sequences handed out so far, less the target of as many updates
-        self._rest: PackedBatch | None = None
+        self._rest: PackedBatch | None = None  # the packs of the last batch that no update has taken
 
     def __iter__(self) -> "UpdateStream":
         return self
 
     def __next__(self) -> list[PackedBatch]:
+        """Return the micro-batches of the next update."""
         if self.target is None:
             return [self._next_batch() for _ in range(self.gradient_accumulation_steps)]
-        wanted = self.target - self._ahead
-        have = 0
-        rows = 0
+        wanted = self.target - self._ahead  # sequences of this update
+        sequences_taken = 0
+        packs_per_batch = 0
         parts = list[PackedBatch]()
-        while not parts or (self._rest is None and have < wanted):
+        # batch after batch is taken whole, until one leaves a remainder or there are enough sequences
+        while not parts or (self._rest is None and sequences_taken < wanted):
             batch = self._next_batch() if self._rest is None else self._rest
-            size, sequences = batch.num_packs, batch.segment_ids.amax(1)
-            ends = have + sequences.cumsum(0)
-            middles = 2 * ends - sequences  # twice the middle of each pack
-            take = max(int((middles < 2 * wanted).sum()), 0 if parts else 1)
-            self._rest = take_packs(batch, take, size) if take < size else None
-            if take:
-                parts.append(take_packs(batch, 0, take))
-                have, rows = int(ends[take - 1]), max(rows, size)
-        self._ahead += have - self.target
-        whole = join_packs(parts)
-        return [take_packs(whole, at, at + rows) for at in range(0, whole.num_packs, rows)]
+            num_packs = batch.num_packs
+            sequences = batch.segment_ids.amax(1)  # of each pack
+            # a pack is taken if that comes closer to what is wanted than to end before it: if its middle is below
+            ends = sequences_taken + sequences.cumsum(0)
+            twice_middles = 2 * ends - sequences
+            num_taken = int((twice_middles < 2 * wanted).sum())
+            if not parts:
+                num_taken = max(num_taken, 1)  # an update has a pack
+            self._rest = take_packs(batch, num_taken, num_packs) if num_taken < num_packs else None
+            if num_taken:
+                parts.append(take_packs(batch, 0, num_taken))
+                sequences_taken = int(ends[num_taken - 1])
+                packs_per_batch = max(packs_per_batch, num_packs)
+        self._ahead += sequences_taken - self.target
+        all_packs = join_packs(parts)
+        starts = range(0, all_packs.num_packs, packs_per_batch)
+        return [take_packs(all_packs, start, start + packs_per_batch) for start in starts]
 
     def _next_batch(self) -> PackedBatch:
+        """Return the loader's next batch; after its last one the loader begins again."""
         with torch.random.fork_rng(devices=[]):  # a loader draws seeds: the model's dropout must not see it
             batch = next(self._batches, None)
             if batch is None:

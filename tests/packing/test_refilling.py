@@ -30,7 +30,9 @@ def test_every_sequence_stays_in_a_pack_that_holds_it(depth):
         packs, squares = start.num_packs, 0
         for _ in range(30):
             saved = refilling.attempt()
-            free = [top - sum(pack) + refilling._place * ((depth or 0) - len(pack)) for pack in refilling.packs]
+            free = [
+                top - sum(pack) + refilling._slots_a_place * ((depth or 0) - len(pack)) for pack in refilling.packs
+            ]
             gone = (start.num_packs - len(refilling.packs)) * refilling._free_of(()) ** 2
             now = sum(n * n for n in free) + gone
             assert free == refilling._free and now >= squares and saved == (len(refilling.packs) < packs)

@@ -115,7 +115,7 @@ def test_a_list_of_some_packs_proves_nothing(monkeypatch):
     assert prove_exactly(exact) and not exact.done()
     bound = best.lower_bound
     list_packs(exact)
-    assert least[0] == exact.pack_worth - exact.spare(bound) < least[1] and len(least) == 2
+    assert least[0] == exact.best_pack_worth - exact.total_waste(bound) < least[1] and len(least) == 2
     assert best.lower_bound == bound
 
 
@@ -141,15 +141,15 @@ def test_a_search_that_gains_nothing_ends(monkeypatch):
 
 def test_the_integer_program_of_a_dive_looks_for_a_better_plan(monkeypatch):
     """With the packs that the dive has chosen already, whatever it finds has fewer packs than the best plan so far."""
-    asked, seen, improve = [], [], ExactProgram.improve
+    asked, seen, offer = [], [], ExactProgram.offer
 
     def checked(self, chosen, rest):
         if asked:
             seen.append(chosen.total() + asked.pop() < self.best.num_packs)
-        improve(self, chosen, rest)
+        offer(self, chosen, rest)
 
     monkeypatch.setattr("packlib.packing.search.dives.choose", lambda packs, left, most, *rest: asked.append(most))
-    monkeypatch.setattr(ExactProgram, "improve", checked)
+    monkeypatch.setattr(ExactProgram, "offer", checked)
     plan(full_packs(20, 1000, np.random.default_rng([0, 20])), method="optimal", rounds=60)
     assert seen and all(seen)
 

@@ -15,8 +15,8 @@ class Best:
     many packs, and its bound is at least as high.
 
     Attributes:
-        histogram, limit: what is packed, and the depth limit or None; they never change.
-        strategies, num_packs: the best plan; only `offer` changes them.
+        histogram, limit: the lengths to pack, and the depth limit or None; they never change.
+        strategies, num_packs: the best plan and its packs, at first one for each sequence; only `offer` changes them.
         lower_bound, proof: the best bound, and what proves it, None for sums; only `prove` changes them.
         deadline: how long the search may go on; every step asks it, and spends its rounds and steps.
     """
@@ -56,7 +56,12 @@ class Best:
             self.lower_bound, self.proof = bound, proof
 
     def report(self, stage: str, strategies: int) -> None:
-        """Call back after a round, with the strategies that are known; that may end the search."""
+        """Call the `progress` callback after a round; the search ends if it returns False.
+
+        Args:
+            stage: of `Progress`.
+            strategies: how many are known.
+        """
         if self._progress:
             now = Progress(stage, strategies, self.num_packs, self.lower_bound, self.deadline.seconds())
             if self._progress(now) is False:

@@ -21,37 +21,46 @@ from packlib.packing.search.knapsack import NOT_FOR_SALE, Multiset, solve_knapsa
 from packlib.packing.search.master import MasterProblem
 from packlib.packing.search.relaxed_knapsack import ALL_LONG, deepest
 
-_SLOTS = 1 << 12  # of a pack
+_SLOTS = 1 << 12  # of a pack, at most
 _STEPS_AN_ADDITION = 5  # of the knapsack, with what is made of its table
-_GAP = 1e-5  # of the linear program, when it is solved well enough
+_GAP = 1e-5  # between the linear program and its bound, when it is solved well enough
 
 
 def choose_breakpoints(counts: np.ndarray, slots: int, series: int, each: bool) -> np.ndarray:
-    """Choose where prices may bend, in slots of a pack, ascending; int64.
+    """Choose where prices may bend.
 
-    Lengths with as many sequences and tokens between them; lengths even in the logarithm; those that leave room for so
-    many of the shortest; and a step at each length above which a pack takes one fewer. Few lengths are all breakpoints,
-    or between two.
+    If the lengths are many, the breakpoints are of four kinds: lengths between which there are equal shares of the
+    sequences and tokens; lengths that are even in the logarithm; lengths that leave space for a whole number of the
+    shortest; and, for 2 to 8 copies, the longest length of which so many fit into a pack, and the next one. If they are
+    few, each is a breakpoint or lies between two.
 
     Args:
         counts: `counts[l]` sequences have length l; int64, shape (capacity + 1,).
-        series: about so many of the first kind.
-        each: whether there is a step, too, at each length above which there is room for one fewer of the shortest.
+        slots: of a pack.
+        series: about how many breakpoints there are of the first kind and of the third; of the second half as many.
+        each: whether, for the third kind, the next length is a breakpoint, too: with it one fewer of the shortest fits.
+
+    Returns:
+        Lengths in slots of a pack, ascending; int64.
     """
     lengths = np.flatnonzero(counts)
-    used = lengths * slots / (len(counts) - 1)
-    low, high = max(1, round(used[0])), min(math.ceil(used[-1]), slots)
-    if len(used) <= 2 * series:
-        breakpoints = np.concatenate([used, np.ceil(used)])
+    in_slots = lengths * slots / (len(counts) - 1)
+    low, high = max(1, round(in_slots[0])), min(math.ceil(in_slots[-1]), slots)
+    if len(lengths) <= 2 * series:
+        breakpoints = np.concatenate([in_slots, np.ceil(in_slots)])
     else:
         sequences, tokens = np.cumsum(counts[lengths]), np.cumsum(counts[lengths] * lengths)
-        upto = sequences / sequences[-1] + tokens / tokens[-1]
-        alike = used[np.searchsorted(upto, 2 * np.arange(1, series) / series)]
-        even = np.geomspace(low, high, series // 2)
+        shares = sequences / sequences[-1] + tokens / tokens[-1]  # of both, up to each length: from 0 to 2
+        equal_shares = in_slots[np.searchsorted(shares, 2 * np.arange(1, series) / series)]
         # powers differ in their last digits from one processor to another, and may be just below a whole number
-        beside = slots - low * np.floor(np.geomspace(1, slots // low, series) + 1e-6)
-        steps = slots // np.arange(2, 9)
-        breakpoints = np.concatenate([[low, high], alike, even + 1e-6, beside, beside + each, steps, steps + 1])
+        even = np.geomspace(low, high, series // 2) + 1e-6
+        copies_of_shortest = np.floor(np.geomspace(1, slots // low, series) + 1e-6)
+        beside_shortest = slots - low * copies_of_shortest
+        beside_fewer = beside_shortest + each
+        copies_fit = slots // np.arange(2, 9)
+        breakpoints = np.concatenate(
+            [[low, high], equal_shares, even, beside_shortest, beside_fewer, copies_fit, copies_fit + 1]
+        )
     return np.unique(np.clip(breakpoints.astype(np.int64), low, high))
 
 
@@ -59,117 +68,169 @@ class BreakpointProgram:
     """The linear program on the breakpoints.
 
     Args:
+        counts: `counts[l]` sequences have length l; int64, shape (capacity + 1,).
         series: see `choose_breakpoints`.
 
     Attributes:
-        unit: the tokens of a slot.
-        breakpoints: the lengths that are its rows, in slots, ascending; int64.
-        prices: of the breakpoints, those of the best bound so far; int64.
+        capacity, limit: the tokens of a pack, and the depth limit or None.
         depth: the most sequences that a pack can hold.
-        pack_of: the pack that each column stands for, in slots.
+        shortest: the shortest length, in tokens.
+        slots, unit: the slots of a pack, and the tokens of a slot, a fraction.
+        breakpoints: the lengths that are its rows, in slots, ascending; int64, shape (rows,).
+        counts: how many sequences each breakpoint stands for; int64, same shape.
+        prices: of the breakpoints, those of the best bound so far; int64, same shape.
+        master: the linear program. Its "lengths" are the indices of the breakpoints, so that a strategy is pairs of a
+            breakpoint's index and copies, which here may be fractions.
+        pack_of: the pack that each strategy of `master` stands for, as pairs of a length in slots and copies.
     """
 
     def __init__(self, counts: np.ndarray, max_sequences_per_pack: int | None, series: int) -> None:
         self.capacity, self.limit = len(counts) - 1, max_sequences_per_pack
         self.depth = deepest(counts > 0, max_sequences_per_pack)
         self.shortest = int(np.flatnonzero(counts)[0])
-        # a number of slots of which the shortest length takes nearly a whole number
-        most, part = min(self.capacity, _SLOTS), self.shortest / self.capacity
-        self.slots = min(range(most, most // 2, -1), key=lambda slots: abs(slots * part - max(1, round(slots * part))))
+        self.slots = self._choose_slots()
         self.unit = self.capacity / self.slots
         self.breakpoints = choose_breakpoints(counts, self.slots, series, self.depth <= ALL_LONG)
         self.prices = self.breakpoints * (PRICE_OF_A_PACK // self.slots)
         self.set_counts(counts)
         self.master = MasterProblem(np.ones_like(self.prices))
         self.pack_of: dict[Multiset, Multiset] = {}
-        copies = np.minimum(self.slots // self.breakpoints, self.depth)
-        self._add([((point, n),) for point, n in zip(self.breakpoints.tolist(), copies.tolist(), strict=True)])
+        # the first strategies: for each breakpoint, as many copies as fit
+        most_copies = np.minimum(self.slots // self.breakpoints, self.depth)
+        pairs = zip(self.breakpoints.tolist(), most_copies.tolist(), strict=True)
+        self._add([((size, copies),) for size, copies in pairs])
+
+    def _choose_slots(self) -> int:
+        """Choose a number of slots such that the shortest length takes nearly a whole number of them."""
+        most = min(self.capacity, _SLOTS)
+
+        def distance(slots: int) -> float:
+            """Return by how many slots the shortest length misses a whole number, 1 or more."""
+            shortest_in_slots = slots * (self.shortest / self.capacity)
+            return abs(shortest_in_slots - max(1, round(shortest_in_slots)))
+
+        return min(range(most, most // 2, -1), key=distance)
 
     def set_counts(self, counts: np.ndarray) -> None:
-        """Pack these sequences from now on."""
+        """Pack these sequences from now on; `counts` is as in the arguments of the class."""
         lengths = np.flatnonzero(counts)
-        self.counts = np.maximum(np.rint(self._parts(lengths / self.unit, counts[lengths])), 0).astype(np.int64)
+        at_breakpoints = self._at_breakpoints(lengths / self.unit, counts[lengths])
+        self.counts = np.maximum(np.rint(at_breakpoints), 0).astype(np.int64)
 
-    def _parts(self, lengths: np.ndarray, copies: np.ndarray) -> np.ndarray:
-        """Count the sequences that each breakpoint stands for; float64.
+    def _at_breakpoints(self, sizes: np.ndarray, copies: np.ndarray) -> np.ndarray:
+        """Replace sequences by parts of sequences at breakpoints, with the same sums of sequences and of tokens.
 
-        A length below the first breakpoint or above the last, by less than a slot, is extrapolated from the two nearest
-        breakpoints.
+        With breakpoints at 4 and 8 slots, a sequence of 5 counts as 3/4 of one at 4 and 1/4 of one at 8. A length below
+        the first breakpoint or above the last, by less than a slot, is extrapolated from the two nearest breakpoints.
+
+        Args:
+            sizes: lengths in slots, shape (n,).
+            copies: how many sequences have each of them; same shape.
+
+        Returns:
+            The sequences at each breakpoint; float64, shape (breakpoints,).
         """
-        size = len(self.breakpoints)
-        below = np.clip(np.searchsorted(self.breakpoints, lengths, side="right") - 1, 0, max(size - 2, 0))
-        after = np.minimum(below + 1, size - 1)
-        part = (lengths - self.breakpoints[below]) / np.maximum(self.breakpoints[after] - self.breakpoints[below], 1)
-        return np.bincount(below, copies * (1 - part), size) + np.bincount(after, copies * part, size)
+        n = len(self.breakpoints)
+        below = np.clip(np.searchsorted(self.breakpoints, sizes, side="right") - 1, 0, max(n - 2, 0))
+        above = np.minimum(below + 1, n - 1)
+        width = np.maximum(self.breakpoints[above] - self.breakpoints[below], 1)
+        share_above = (sizes - self.breakpoints[below]) / width
+        return np.bincount(below, copies * (1 - share_above), n) + np.bincount(above, copies * share_above, n)
 
     def generate(
         self, deadline: Deadline, report: Callable[[], None] | None = None, rounds: int | None = None
     ) -> bool:
-        """Add columns until the program nearly meets its bound, none helps, so many rounds are over, or the deadline.
+        """Add columns until the program is within a hundred-thousandth of its bound, or none helps.
 
         Args:
+            deadline: ends it, too; it counts the rounds and steps.
             report: is called after each round.
-            rounds: at most so many linear programs are solved; None for any number.
+            rounds: linear programs, after which it ends, too; None for any number.
 
         Returns:
-            Whether it came so far; False if the deadline was first.
+            False if the deadline ended it, else True.
         """
-        self._proven = 0.0
-        self._near = False
-        self._ended = False
+        proven = 0.0  # packs, a fraction
+        is_near_bound = False
+        rounds_are_over = False
 
         def solutions() -> Iterator[np.ndarray]:
+            nonlocal rounds_are_over
             for _ in range(rounds) if rounds else count():
                 if not deadline.solve(self.master, self.counts):
                     return
                 yield self.master.prices
                 if report:
                     report()
-            self._ended = True
+            rounds_are_over = True
 
-        def price(mixed: np.ndarray, own: np.ndarray) -> int | None:
+        def add_columns(prices: np.ndarray, solution_prices: np.ndarray) -> int | None:
+            nonlocal proven, is_near_bound
             layers = self.depth if self.limit else 1
             deadline.spend(_STEPS_AN_ADDITION * len(self.breakpoints) * self.slots * layers)
-            packs, value = self._price(mixed)
-            bound = exact_dot(self.counts, mixed) / value
-            if bound > self._proven:
-                self._proven, self.prices = bound, mixed
-            self._near = self.master.objective <= self._proven * (1 + _GAP)
-            return None if self._near else self._add(packs, own)
+            packs, best_pack_worth = self._best_packs(prices)
+            bound = exact_dot(self.counts, prices) / best_pack_worth
+            if bound > proven:
+                proven, self.prices = bound, prices
+            is_near_bound = self.master.objective <= proven * (1 + _GAP)
+            return None if is_near_bound else self._add(packs, solution_prices)
 
-        solved = generate_columns(solutions(), lambda: self.prices, price)
-        return solved or self._near or self._ended
+        none_helps = generate_columns(solutions(), lambda: self.prices, add_columns)
+        return none_helps or is_near_bound or rounds_are_over
 
-    def _price(self, prices: np.ndarray) -> tuple[list[Multiset], int]:
-        """Find the best packs with each breakpoint and with a length between each two, and what the best is worth."""
+    def _best_packs(self, prices: np.ndarray) -> tuple[list[Multiset], int]:
+        """Find packs that are worth most at these prices of the breakpoints, linear between them.
+
+        All sequences of a pack are at breakpoints, but for one, which may have any length.
+
+        Returns:
+            The best pack with a sequence at each breakpoint, and the best with one strictly between each two, as pairs
+            of a length in slots and copies; and what the best of all is worth.
+        """
         values = np.full(self.slots + 1, NOT_FOR_SALE)
         values[self.breakpoints] = prices
         knapsack = solve_knapsack(values, self.limit)
-        lengths = np.arange(self.breakpoints[0], self.breakpoints[-1] + 1, knapsack.unit)
-        worth = np.interp(lengths, self.breakpoints, prices).astype(np.int64)
-        worth += knapsack.beside[-1, -1 - lengths // knapsack.unit]
-        at = np.searchsorted(lengths, self.breakpoints)
-        between = [a + 1 + int(worth[a + 1 : b].argmax()) for a, b in pairwise(at.tolist()) if b > a + 1]
-        return knapsack.packs_with(lengths[np.union1d(at, between).astype(np.int64)]), int(worth.max())
+        sizes = np.arange(self.breakpoints[0], self.breakpoints[-1] + 1, knapsack.unit)  # of the one of any length
+        worth = np.interp(sizes, self.breakpoints, prices).astype(np.int64) + knapsack.best_beside(sizes)
+        at_breakpoints = np.searchsorted(sizes, self.breakpoints)  # indices in `sizes`
+        best_between = [
+            below + 1 + int(worth[below + 1 : above].argmax())
+            for below, above in pairwise(at_breakpoints.tolist())
+            if above > below + 1
+        ]
+        indices = np.union1d(at_breakpoints, best_between).astype(np.int64)
+        return knapsack.packs_with(sizes[indices]), int(worth.max())
 
     def _add(self, packs: list[Multiset], prices: np.ndarray | None = None) -> int:
-        """Add these packs as columns, if they are worth more than a pack costs; return how many were new."""
-        columns = []
-        for pack in packs:
-            parts = self._parts(*np.array(pack).T)
-            if prices is None or parts @ prices > PRICE_OF_A_PACK * (1 + 1e-7):
-                # fractional copies, where a strategy has whole ones
-                used = np.flatnonzero(parts)[::-1]
-                columns.append(cast(Multiset, tuple(zip(used.tolist(), parts[used].tolist(), strict=True))))
-                self.pack_of[columns[-1]] = pack
-        return self.master.add(columns)
+        """Add packs, in slots, as strategies; return how many were new.
 
-    def table(self) -> np.ndarray:
-        """Return prices of all lengths, exactly linear between the breakpoints, so that they have few bends; int64."""
-        breakpoints = np.append(0, np.rint(self.breakpoints * self.unit).astype(np.int64))
+        Args:
+            prices: of the breakpoints: only packs are added that are worth more than a pack costs. None adds all.
+        """
+        strategies = []
+        for pack in packs:
+            sizes, copies = np.array(pack).T
+            at_breakpoints = self._at_breakpoints(sizes, copies)
+            if prices is None or at_breakpoints @ prices > PRICE_OF_A_PACK * (1 + 1e-7):
+                rows = np.flatnonzero(at_breakpoints)[::-1]  # from long to short
+                # a Multiset, but for copies that may be fractions
+                strategy = cast(Multiset, tuple(zip(rows.tolist(), at_breakpoints[rows].tolist(), strict=True)))
+                strategies.append(strategy)
+                self.pack_of[strategy] = pack
+        return self.master.add(strategies)
+
+    def price_of_length(self) -> np.ndarray:
+        """Return prices of all lengths, exactly linear between the breakpoints, so that they have few bends.
+
+        Slopes are whole numbers, rounded down.
+
+        Returns:
+            int64, shape (capacity + 1,).
+        """
+        breakpoints = np.append(0, np.rint(self.breakpoints * self.unit).astype(np.int64))  # in tokens
         widths = np.diff(breakpoints)
         slopes = np.maximum(np.diff(self.prices, prepend=0), 0) // widths
-        widths[-1] += self.capacity - breakpoints[-1]
-        table = np.append(0, np.cumsum(np.repeat(slopes, widths)))
-        table[: self.shortest] = 0
-        return np.minimum(table, PRICE_OF_A_PACK)
+        widths[-1] += self.capacity - breakpoints[-1]  # the last slope goes on to the end
+        price_of_length = np.append(0, np.cumsum(np.repeat(slopes, widths)))
+        price_of_length[: self.shortest] = 0
+        return np.minimum(price_of_length, PRICE_OF_A_PACK)

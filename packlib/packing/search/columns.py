@@ -18,30 +18,32 @@ import numpy as np
 def generate_columns(
     solutions: Iterator[np.ndarray],
     center: Callable[[], np.ndarray],
-    price: Callable[[np.ndarray, np.ndarray], int | None],
-    shares: tuple[int, ...] = (8, 5, 2, 0),
+    add_columns: Callable[[np.ndarray, np.ndarray], int | None],
+    tenths: tuple[int, ...] = (8, 5, 2, 0),
 ) -> bool:
     """Solve a linear program again and again, each time with the columns that help, until none does.
 
     Args:
-        solutions: solves the program over the columns so far, and yields the prices of the solution; int64. It ends
-            where that is near enough, or the time is up.
-        center: returns the prices of the best bound so far; int64, of the same shape.
-        price: gets prices that are mixed of both, and those of the solution; it adds columns, and returns how many were
-            new, or None to end.
-        shares: tenths of the center in the prices that are tried, one after the other.
+        solutions: solves the program over the columns so far, and yields the prices of the solution, one for each row;
+            int64, shape (rows,). It ends where that is near enough, or the time is up.
+        center: returns the prices of the best bound so far; int64, same shape.
+        add_columns: is called with prices between center and solution, and with those of the solution. It looks for the
+            best columns at the first, adds those that help at the second, and returns how many were new. It may also
+            keep the first as the new center. It returns None to end.
+        tenths: of the center in the prices between, tried in this order until columns are added; the last is 0.
 
     Returns:
-        True if no column helps; False if `solutions` or `price` ended first.
+        True if no column helps; False if `solutions` or `add_columns` ended first.
     """
-    for own in solutions:
-        before = center()
-        for share in shares:
-            found = price((before * share + own * (10 - share)) // 10, own)
-            if found is None:
+    for solution_prices in solutions:
+        center_prices = center()
+        for tenths_of_center in tenths:
+            prices_between = (center_prices * tenths_of_center + solution_prices * (10 - tenths_of_center)) // 10
+            num_new = add_columns(prices_between, solution_prices)
+            if num_new is None:
                 return False
-            if found:
+            if num_new:
                 break
         else:
-            return True
+            return True  # none helps at the prices of the solution itself
     return False

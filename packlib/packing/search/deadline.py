@@ -26,7 +26,7 @@ class Deadline:
         self._rounds, self._steps = rounds, steps
 
     def seconds(self) -> float:
-        """Return the seconds since it was made."""
+        """Return the seconds since this deadline was made."""
         return time.perf_counter() - self.started
 
     def seconds_left(self) -> float:
@@ -52,30 +52,35 @@ class Deadline:
 
     @contextmanager
     def at_most(self, steps: float) -> Iterator[None]:
-        """Allow the block so many steps at most; what it leaves of all steps is there again after it."""
-        given, all_steps = min(steps, self._steps), self._steps
-        self._steps = given
+        """Allow a `with` block so many steps at most; after it, all others are there again."""
+        steps_before = self._steps
+        steps_of_block = min(steps, steps_before)
+        self._steps = steps_of_block
         try:
             yield
         finally:
-            self._steps += all_steps - given
+            self._steps += steps_before - steps_of_block
 
     def next_round(self) -> bool:
-        """Begin a round that solves no linear program; False if there is no round or time left for it."""
+        """Count a round that solves no linear program; return False if there is no round or time left for it."""
         begins = self.seconds_left() > 0
         self._rounds -= 1
         return begins
 
-    def solve(self, master: MasterProblem, counts: np.ndarray, kept: float = 0.0) -> bool:
-        """Solve the linear program for `counts`, which is a round; False if seconds, rounds or steps are used up first.
+    def solve(self, master: MasterProblem, counts: np.ndarray, reserve: float = 0.0) -> bool:
+        """Solve the linear program for `counts`, which is a round; return whether it was solved to the end.
+
+        It is not if seconds, rounds or steps are used up first.
 
         Args:
-            kept: seconds that must be left after it.
+            counts: as of `MasterProblem.solve`.
+            reserve: seconds that must be left after it.
         """
         if self._rounds <= 0 or self._steps <= 0:
             return False
-        an_iteration = _STEPS_AN_ITERATION + _STEPS_A_ROW * len(master.lengths)
-        solved = master.solve(counts, lambda: self.seconds_left() <= kept, self._steps / an_iteration)
-        self.spend(master.iterations * an_iteration)
+        steps_an_iteration = _STEPS_AN_ITERATION + _STEPS_A_ROW * len(master.lengths)
+        most_iterations = self._steps / steps_an_iteration
+        solved = master.solve(counts, lambda: self.seconds_left() <= reserve, most_iterations)
+        self.spend(master.iterations * steps_an_iteration)
         self._rounds -= 1
         return solved

@@ -25,86 +25,137 @@ from packlib.packing.search.columns import generate_columns
 from packlib.packing.search.knapsack import NOT_FOR_SALE, Knapsack, solve_knapsack
 from packlib.packing.search.master import MasterProblem
 
-_LEVELS = 512  # of a row
+_LEVELS = 512  # of a row, at most
 _SAMPLE = 256  # groups that the linear program looks at; its worths then hold for all
 _ROUNDS, _CLOSE = 100, 0.9995  # of the linear program at most; and the share of its optimum that is good enough
-_SHARES = 7, 4, 0  # tenths of the center in worths that are tried
-_SLACK = PRICE_OF_A_PACK >> 28  # a row must be worth so much more than it costs
+_TENTHS_OF_CENTER = 7, 4, 0  # in worths that are tried, see `generate_columns`
+_LEAST_GAIN = PRICE_OF_A_PACK >> 28  # a row must be worth so much more than it costs
 _AT_ONCE = 1024  # groups that are cut at once
 _PARTS = 256  # of a group, at most
 _WORK = 10**9  # additions of all cuts, after which the search for worths ends
-_NEVER = 1 << 61  # what is worth so much is not there
+_NEVER = 1 << 61  # the worth of parts that do not exist: above all worths, and two of them fit in 64 bits
 
 
 class _Groups:
-    """Groups in tokens: a row each for what their branches share, all of them, the shortest, and how many; int64."""
+    """Groups, and the levels at which parts of them are valued.
+
+    A part with t tokens, the shared ones among them, has the level t // unit. So a part of a level holds at most
+    `(level + 1) * unit - 1` tokens.
+
+    Attributes:
+        tokens: the arguments of `group_bound` as rows; int64, shape (4, groups).
+        shared, branches, shortest, num_branches: these rows; each int64, shape (groups,).
+        unit: the tokens of a level.
+        levels: the level of a part that fills a row; others are from 0 up to it.
+        steps: additions so far.
+    """
 
     def __init__(self, tokens: np.ndarray, max_length: int) -> None:
         self.tokens = tokens
+        self.shared, self.branches, self.shortest, self.num_branches = tokens
         self.max_length = max_length
-        self.steps = 0  # additions so far
+        self.steps = 0
         self.unit = -(-max_length // _LEVELS)
         self.levels = max_length // self.unit
 
     def some(self, which: slice | np.ndarray) -> "_Groups":
+        """Return some of the groups, by their indices."""
         return _Groups(self.tokens[:, which], self.max_length)
 
     def cheapest_cuts(self, worths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Find the cheapest cut of each group: its worth (groups,), and its parts by level (groups, levels + 1).
+        """Find the cheapest cut of each group.
+
+        The height of a part is its level plus 1. Parts of heights h, i, … hold at most the sum of `h * unit - 1`
+        tokens, and the shared tokens are in each of them. So k parts hold a group if their heights together are at
+        least `(branches + k * (shared + 1)) / unit`. Levels are added to the table from high to low: once the lowest
+        level that holds the shortest branch of a group has been added, the cheapest cut of that group is read off.
 
         Args:
-            worths: of a part, by its level; int64, shape (levels + 1,), ascending.
+            worths: what a part is worth, by its level; int64, shape (levels + 1,), ascending.
 
-        Parts at levels v, w, … hold at most the sum of `(v + 1) unit - 1` tokens, and the shared tokens are in each of
-        them. So it matters only how many parts there are and how high their levels are together. Levels are added one
-        after the other, from high to low. The cheapest cut of a group is read off once every level that holds its
-        shortest branch has been added.
+        Returns:
+            The worth of each group's cheapest cut, int64, shape (groups,); and how many parts of each level it has,
+            int64, shape (groups, levels + 1).
         """
-        shared, branches, shortest, _ = self.tokens
-        lowest = np.minimum((shared + shortest) // self.unit, self.levels)
-        parts = self._most_parts(worths, lowest)
-        number = np.arange(int(parts.max()) + 1)
-        needed = -(-(branches[:, None] + number * (shared[:, None] + 1)) // self.unit)
-        needed[number > parts[:, None]] = 0  # these are not looked at
+        num_groups = len(self.shared)
+        lowest = np.minimum((self.shared + self.shortest) // self.unit, self.levels)
+        most_parts = self._most_parts(worths, lowest)
+        number = np.arange(int(most_parts.max()) + 1)  # of parts
+        # the height that so many parts of each group must reach; int64, shape (groups, numbers)
+        needed = -(-(self.branches[:, None] + number * (self.shared[:, None] + 1)) // self.unit)
+        needed[number > most_parts[:, None]] = 0  # these are not looked at
         needed = np.minimum(needed, number * (self.levels + 1) + 1)  # more than that is out of reach
-        # by the number of parts, and the sum of their levels, each plus 1: the least worth, and a level of such parts
-        least = np.full((len(number), int(needed.max()) + 1), _NEVER)
-        least[0, 0], part = 0, np.zeros(least.shape, np.int64)
-        cost, found = np.empty(len(lowest), np.int64), np.zeros((len(lowest), self.levels + 1), np.int64)
-        self.steps += least.size * (self.levels + 1)
+        table = _CheapestParts(int(most_parts.max()), int(needed.max()))
+        cut_worth = np.empty(num_groups, np.int64)
+        parts = np.zeros((num_groups, self.levels + 1), np.int64)
+        self.steps += table.least.size * (self.levels + 1)
         for level in range(self.levels, int(lowest.min()) - 1, -1):
-            enough = -(-(least.shape[1] - 1) // (level + 1))  # so many parts of such levels hold any group
-            for k in number[1 : enough + 1].tolist():
-                worth = np.append(np.full(level + 1, least[k - 1, 0]), least[k - 1])[: least.shape[1]] + worths[level]
-                better = worth < least[k]
-                np.copyto(least[k], worth, where=better)
-                np.copyto(part[k], level, where=better)
+            table.add(level, worths[level])
             for group in np.flatnonzero(lowest == level).tolist():
-                by_number = least[number[1 : parts[group] + 1], needed[group, 1 : parts[group] + 1]]
-                best = int(by_number.argmin()) + 1
-                cost[group], total = by_number[best - 1], int(needed[group, best])
-                for k in range(best, 0, -1):
-                    one = int(part[k, total])
-                    found[group, one] += 1
-                    total = max(0, total - one - 1)
-        return cost, found
+                numbers = number[1 : most_parts[group] + 1]
+                worth_by_number = table.least[numbers, needed[group, numbers]]
+                best_number = int(worth_by_number.argmin()) + 1
+                cut_worth[group] = worth_by_number[best_number - 1]
+                for part_level in table.levels_of(best_number, int(needed[group, best_number])):
+                    parts[group, part_level] += 1
+        return cut_worth, parts
 
     def _most_parts(self, worths: np.ndarray, lowest: np.ndarray) -> np.ndarray:
-        """Count the most parts that a cheapest cut of each group has, if none is below its lowest level; int64.
+        """Count the most parts that a cheapest cut of each group can have; int64, shape (groups,).
 
-        There are no more than branches. Parts of the lowest level that hold everything are enough, and so are parts
-        that are worth as much as a whole cut into equal parts, unless parts of the lowest level are worth nothing.
+        It has at most one part for each branch, and at most as many as hold everything at the lowest level. Each of its
+        parts is worth at least a part of the lowest level, and all together at most the cheapest cut into equal parts.
+        The second worth divided by the first bounds their number too, unless the first is 0.
+
+        Args:
+            worths: as of `cheapest_cuts`.
+            lowest: the lowest level that a part of each group can have; int64, shape (groups,).
         """
-        shared, branches, _, most = self.tokens
-        parts = np.minimum(most, -(-branches // ((lowest + 1) * self.unit - 1 - shared)))
-        cheapest = np.full(len(parts), _NEVER)
+        branch_tokens = (lowest + 1) * self.unit - 1 - self.shared  # of a part of the lowest level
+        parts = np.minimum(self.num_branches, -(-self.branches // branch_tokens))
+        cheapest = np.full(len(parts), _NEVER)  # cut into equal parts
         for number in range(1, int(parts.max()) + 1):
-            level = -(-(branches + number * (shared + 1)) // (self.unit * number)) - 1
+            level = -(-(self.branches + number * (self.shared + 1)) // (self.unit * number)) - 1
             level = np.maximum(level, lowest)
-            fits = (level <= self.levels) & (number <= parts)
-            cheapest[fits] = np.minimum(cheapest[fits], number * worths[level[fits]])
-        as_much = np.maximum(1, cheapest // np.maximum(1, worths[lowest]))
-        return np.where(worths[lowest] > 0, np.minimum(parts, as_much), parts)
+            is_possible = (level <= self.levels) & (number <= parts)
+            worth = number * worths[level[is_possible]]
+            cheapest[is_possible] = np.minimum(cheapest[is_possible], worth)
+        affordable = np.maximum(1, cheapest // np.maximum(1, worths[lowest]))
+        return np.where(worths[lowest] > 0, np.minimum(parts, affordable), parts)
+
+
+class _CheapestParts:
+    """The least worth of k parts that together reach a height, by dynamic programming: a knapsack that must be filled.
+
+    Attributes:
+        least: `least[k, h]` is the least worth of k parts of the levels added so far whose heights (level plus 1) are
+            together at least h; int64, shape (most parts + 1, most height + 1).
+    """
+
+    def __init__(self, most_parts: int, most_height: int) -> None:
+        self.least = np.full((most_parts + 1, most_height + 1), _NEVER)
+        self.least[0, 0] = 0
+        self._level_of_one = np.zeros(self.least.shape, np.int64)  # the level of one of the k parts
+
+    def add(self, level: int, worth: int) -> None:
+        """Allow parts of a level, any number of them, each of this worth."""
+        height = level + 1
+        columns = self.least.shape[1]
+        enough = -(-(columns - 1) // height)  # so many parts of this level reach every height
+        for k in range(1, min(enough, len(self.least) - 1) + 1):
+            # one part of this level, and k - 1 others that reach the remaining height, or 0
+            worth_of_others = np.append(np.full(height, self.least[k - 1, 0]), self.least[k - 1])[:columns]
+            worth_of_all = worth_of_others + worth
+            is_less = worth_of_all < self.least[k]
+            np.copyto(self.least[k], worth_of_all, where=is_less)
+            np.copyto(self._level_of_one[k], level, where=is_less)
+
+    def levels_of(self, number: int, height: int) -> Iterator[int]:
+        """Yield the levels of the cheapest parts, `number` of them, that reach a height."""
+        for k in range(number, 0, -1):
+            level = int(self._level_of_one[k, height])
+            yield level
+            height = max(0, height - (level + 1))
 
 
 def group_bound(
@@ -122,66 +173,89 @@ def group_bound(
     if most.max() > _PARTS:
         return 0
     groups = _Groups(np.array([shared, branches, shortest, most]), max_length)
-    order = np.argsort(shared + branches, kind="stable")
-    number = min(len(order), _SAMPLE)
-    sample = groups.some(order[(np.arange(number) * len(order) + len(order) // 2) // number])
-    worths = _good_worths(sample)
-    total = 0
-    for first in range(0, len(order), _AT_ONCE):
-        total += sum(groups.some(slice(first, first + _AT_ONCE)).cheapest_cuts(worths)[0].tolist())
-    return -(-total // _best_row(worths).best)
+    by_tokens = np.argsort(shared + branches, kind="stable")
+    num_groups = len(by_tokens)
+    num_in_sample = min(num_groups, _SAMPLE)
+    spread_evenly = (np.arange(num_in_sample) * num_groups + num_groups // 2) // num_in_sample
+    worths = _good_worths(groups.some(by_tokens[spread_evenly]))
+    total_worth = 0
+    for first in range(0, num_groups, _AT_ONCE):
+        cut_worth, _ = groups.some(slice(first, first + _AT_ONCE)).cheapest_cuts(worths)
+        total_worth += sum(cut_worth.tolist())  # in Python's integers, which do not overflow
+    return -(-total_worth // _knapsack_of_rows(worths).best)  # minus a floor rounds up
 
 
-def _best_row(worths: np.ndarray) -> Knapsack:
+def _knapsack_of_rows(worths: np.ndarray) -> Knapsack:
+    """Find what rows are worth at most: a part of level v takes v of a row's `levels`, and level 0 is worth nothing."""
     return solve_knapsack(np.append(NOT_FOR_SALE, worths[1:]), None)
 
 
 def _good_worths(groups: _Groups) -> np.ndarray:
     """Find worths of the levels that prove many rows for these groups: the best that column generation comes to."""
     search = _Worths(groups)
-    generate_columns(search.solutions(), lambda: search.center, search.price, _SHARES)
+    generate_columns(search.solutions(), lambda: search.center, search.add_columns, _TENTHS_OF_CENTER)
     return search.center
 
 
 class _Worths:
-    """The linear program of rows and cuts, and the worths of levels that prove most so far, the center."""
+    """The search for worths of levels by column generation.
+
+    Attributes:
+        groups: those that the linear program cuts.
+        levels: all levels, from 0 up; int64.
+        center: the worths that prove most so far; int64, same shape.
+    """
 
     def __init__(self, groups: _Groups) -> None:
         self.groups, self.levels = groups, np.arange(groups.levels + 1)
         self.center = self.levels * (PRICE_OF_A_PACK // groups.levels)
         self._master = _Master(groups)
-        self._most = 0.0
-        self._any_row = True
+        self._proven = 0.0  # rows that the center proves, a fraction
+        self._is_first_round = True
 
     def solutions(self) -> Iterator[np.ndarray]:
         """Yield the worths to look between: at first the center alone, since the program has no rows yet."""
         yield self.center
-        self._any_row = False
+        self._is_first_round = False
+        no_sequences = np.zeros(self.groups.levels + 1, np.int64)  # only cuts take places
         for _ in range(_ROUNDS - 1):
             if self.groups.steps > _WORK:
                 return
-            self._master.solve(np.zeros(self.groups.levels + 1, np.int64))
-            if self._most > _CLOSE * self._master.objective:
+            self._master.solve(no_sequences)
+            if self._proven > _CLOSE * self._master.objective:
                 return
-            yield np.append(0, np.maximum.accumulate(self._master.prices[: self.groups.levels]))
+            prices_of_levels = self._master.prices[: self.groups.levels]  # from level 1 up; those of groups follow
+            yield np.append(0, np.maximum.accumulate(prices_of_levels))
 
-    def price(self, worths: np.ndarray, own: np.ndarray) -> int:
-        """Add the best rows that are worth more than they cost at the solution's own worths, and the cheapest cuts."""
-        knapsack, (cost, parts) = _best_row(worths), self.groups.cheapest_cuts(worths)
-        proven = float(cost.sum(dtype=float)) / max(knapsack.best, 1)
-        if proven > self._most:
-            self._most, self.center = proven, (worths * (PRICE_OF_A_PACK / knapsack.best)).astype(np.int64)
-        value = own.tolist()
+    def add_columns(self, worths: np.ndarray, solution_worths: np.ndarray) -> int:
+        """Add the best rows at `worths` that help at those of the solution, and the cheapest cuts at `worths`.
+
+        Returns:
+            How many rows and cuts were new.
+        """
+        knapsack = _knapsack_of_rows(worths)
+        cut_worth, parts = self.groups.cheapest_cuts(worths)
+        proven = float(cut_worth.sum(dtype=float)) / max(knapsack.best, 1)
+        if proven > self._proven:
+            self._proven = proven
+            self.center = (worths * (PRICE_OF_A_PACK / knapsack.best)).astype(np.int64)
+        worth_of = solution_worths.tolist()
         rows = [
             row
             for row in knapsack.packs_with(self.levels[1:])
-            if self._any_row or sum(value[level] * n for level, n in row) > PRICE_OF_A_PACK + _SLACK
+            if self._is_first_round
+            or sum(worth_of[level] * copies for level, copies in row) > PRICE_OF_A_PACK + _LEAST_GAIN
         ]
         return self._master.add(rows) + self._master.add_cuts(parts)
 
 
 class _Master(MasterProblem):
-    """The linear program over rows, as places of levels, and over cuts, which take places; each group is cut once."""
+    """The linear program over rows and cuts.
+
+    It has a row for each level from 1 up, and then one for each group. A row of the packing gives places at its levels,
+    as a strategy of `MasterProblem` does. A cut takes the places of its parts, and counts 1 for its group, which needs
+    1 in all.
+    """
 
     def __init__(self, groups: _Groups) -> None:
         super().__init__(np.append(0, np.ones(groups.levels, np.int64)))
@@ -191,15 +265,20 @@ class _Master(MasterProblem):
         self.cuts: set[tuple[int, bytes]] = set()
 
     def add_cuts(self, parts: np.ndarray) -> int:
-        """Add the ways to cut that are new, one for each group; return how many."""
+        """Add those cuts that are new, of one for each group; return how many were.
+
+        Args:
+            parts: how many parts of each level each cut has; int64, shape (groups, levels + 1).
+        """
         starts, rows, values = list[int](), list[int](), list[int]()
         for group, by_level in enumerate(parts):
             cut = group, by_level.tobytes()
             if cut not in self.cuts:
                 self.cuts.add(cut)
                 starts.append(len(rows))
-                levels = np.flatnonzero(by_level[1:])
-                rows += [*levels.tolist(), len(self.lengths) + group]
-                values += [*(-by_level[1:][levels]).tolist(), 1]
+                from_level_1 = by_level[1:]
+                level_rows = np.flatnonzero(from_level_1)
+                rows += [*level_rows.tolist(), len(self.lengths) + group]
+                values += [*(-from_level_1[level_rows]).tolist(), 1]
         self._add_columns(0.0, starts, rows, values)
         return len(starts)

@@ -17,27 +17,27 @@ from packlib.packing.search.bound import certified_bound
 from packlib.packing.search.breakpoint_program import BreakpointProgram
 from packlib.packing.search.packing_again import pack_again
 
-_BREAKPOINTS = (60, 120)  # of a first linear program, and of a second if the first does not come near
+_SERIES = (60, 120)  # breakpoints of a first linear program, and of a second if the first does not come near
 _NEAR = 2e-4  # of the bound: more breakpoints, which take longer, are for plans that do not come so near
 _STEPS_AGAIN = 5 * 10**9  # some ten seconds
 _SEQUENCES = 2_000_000  # that are packed one by one, at most
 
 
 def prove_long_rows(best: Best) -> None:
-    """Prove what prices of a few lengths prove under a depth limit, and offer a plan after their solution."""
-    pack_of: np.ndarray | None = None
-    for breakpoints in _BREAKPOINTS if best.limit else ():
+    """Keep the bound that prices of a few lengths prove under a depth limit, and offer a plan after their solution."""
+    pack_of: np.ndarray | None = None  # the plan so far, as of `pack_again`
+    for series in _SERIES if best.limit else ():
         if best.done() or best.num_packs <= (1 + _NEAR) * best.lower_bound:
             return
-        program = BreakpointProgram(best.histogram.counts, best.limit, breakpoints)
+        program = BreakpointProgram(best.histogram.counts, best.limit, series)
         solved = program.generate(best.deadline, report=partial(_report, best, program))
-        table = program.table()
-        bound = certified_bound(best.histogram.counts, table, best.limit)
+        price_of_length = program.price_of_length()
+        bound = certified_bound(best.histogram.counts, price_of_length, best.limit)
         if bound > best.lower_bound:
-            best.prove(bound, Prices(table))
+            best.prove(bound, Prices(price_of_length))
         if solved and not best.done() and best.histogram.num_sequences <= _SEQUENCES:
             with best.deadline.at_most(_STEPS_AGAIN):
-                pack_of = pack_again(program, best, table, pack_of)
+                pack_of = pack_again(program, best, price_of_length, pack_of)
 
 
 def _report(best: Best, program: BreakpointProgram) -> None:

@@ -19,10 +19,9 @@ from packlib.packing.search.leveling import fill_evenly
 from packlib.packing.search.sums import direct_bound
 
 _SCARCE = 1.05  # best fit stops once the mean length left is at most this times max_length / depth limit
-_NEAR = 1000  # the search ends within this part of the packs
+_NEAR = 1000  # the search ends within one in so many packs of the fewest that are enough
 _STEPS_A_LENGTH = 7500  # of a trial
-# how many more sequences find a pack if there is one pack more, for each that it may hold: a guess, until two trials
-# have measured it
+# With one more pack, 16 times as many sequences as it may hold find a pack: a guess, until two trials have measured it.
 _EFFECT = 16
 
 
@@ -48,8 +47,8 @@ def lpt_until(deadline: Deadline, histogram: LengthHistogram, max_sequences_per_
     if begun is None:
         return best
     seconds = time.thread_time() - started
-    found = _fewest_packs(deadline, histogram, max_sequences_per_pack, begun, number_of_packs(best), seconds)
-    return found or best
+    filled_evenly = _fewest_packs(deadline, histogram, max_sequences_per_pack, begun, number_of_packs(best), seconds)
+    return filled_evenly or best
 
 
 class _Begun(NamedTuple):
@@ -57,9 +56,10 @@ class _Begun(NamedTuple):
 
     Attributes:
         closed: the packs that take no more.
-        open_groups: the groups of equal packs that take more, after a group of empty packs, of which there are none.
-        space: of a pack of each group of `open_groups`; int64.
-        left: `left[l]` sequences of length l are in no pack yet; int64.
+        open_groups: the groups of equal packs that take more. The first is that of empty packs; it has 0 of them here,
+            and each trial says how many it opens.
+        space: the slots that a pack of each of `open_groups` has left; int64, shape (groups,).
+        left: `left[l]` sequences of length l are in no pack yet; int64, shape (max_length + 1,).
     """
 
     closed: list[EqualPacks]
@@ -72,19 +72,21 @@ def _best_fit(
     histogram: LengthHistogram, max_sequences_per_pack: int | None
 ) -> tuple[list[EqualPacks], _Begun | None]:
     """Make the plan of LPFHP, and keep its packs at the moment when places become scarce; None if they never do."""
-    top, limit = histogram.max_length, _most_sequences(histogram, max_sequences_per_pack)
-    tokens = histogram.num_tokens
-    sequences = histogram.num_sequences
+    max_length = histogram.max_length
+    limit = _most_sequences(histogram, max_sequences_per_pack)
+    tokens_left = histogram.num_tokens
+    sequences_left = histogram.num_sequences
     left = histogram.counts.copy()
     packs, begun = OpenPacks(limit), None
     for length, n in from_long_to_short(histogram):
-        if begun is None and tokens * limit <= _SCARCE * top * sequences:
-            opened = packs.still_open()
-            space = np.array([top] + [space for space, _ in opened])
-            begun = _Begun(list(packs.closed), [((), 0), *(group for _, group in opened)], space, left.copy())
-        best_fit(packs, length, n, top)
-        tokens -= n * length
-        sequences -= n
+        # the mean length left, tokens_left / sequences_left, against max_length / limit
+        if begun is None and tokens_left * limit <= _SCARCE * max_length * sequences_left:
+            still_open = packs.still_open()
+            space = np.array([max_length, *(space for space, _ in still_open)])
+            begun = _Begun(list(packs.closed), [((), 0), *(group for _, group in still_open)], space, left.copy())
+        best_fit(packs, length, n, max_length)
+        tokens_left -= n * length
+        sequences_left -= n
         left[length] = 0
     return packs.equal_packs(), begun
 
@@ -97,43 +99,50 @@ def _fewest_packs(
     enough: int,
     seconds: float,
 ) -> list[EqualPacks] | None:
-    """Search for the fewest packs that, filled evenly, hold everything; return them, or None if best fit has no more.
+    """Search for the fewest packs that hold everything if they are filled evenly.
 
-    The fewer sequences find no pack, the less does one more pack help: a line through two trials ends before the number
-    that is enough.
+    Each trial fills a number of packs and counts the sequences that are left out. A line through the last two trials
+    says which number to try next. The fewer sequences are left out, the less does one more pack help, so the line ends
+    before the number that is enough.
 
     Args:
         enough: packs of best fit.
-        seconds: that best fit took; a trial is not begun if the last took longer than there is time left.
+        seconds: seconds that best fit took; a trial begins only if there is more time left than the last one took.
+
+    Returns:
+        The packs, or None if no trial with fewer packs than best fit held everything.
     """
-    limit, lengths = _most_sequences(histogram, max_sequences_per_pack), int(np.count_nonzero(histogram.counts))
-    places = limit - np.array([len(group) for group, _ in begun.open_groups])
-    number = np.array([n for _, n in begun.open_groups])
-    opened = number_of_packs(begun.closed) + number_of_packs(begun.open_groups)
+    limit = _most_sequences(histogram, max_sequences_per_pack)
+    lengths = int(np.count_nonzero(histogram.counts))
+    places = limit - np.array([len(group) for group, _ in begun.open_groups])  # of a pack of each group
+    packs_of_group = np.array([n for _, n in begun.open_groups])
+    already_open = number_of_packs(begun.closed) + number_of_packs(begun.open_groups)
     bound = direct_bound(histogram.counts, max_sequences_per_pack)
-    too_few, near = max(bound, opened) - 1, max(1, bound // _NEAR)
+    near = max(1, bound // _NEAR)
+    too_few = max(bound, already_open) - 1  # packs; between these and `enough` is the number that is looked for
     left_out = 0  # sequences that find no pack in `too_few` packs
-    gain, measured = float(limit * _EFFECT), False  # how many fewer are left out for one more pack; whether trials say
-    tried, filled = too_few + 1, None
+    gain = float(limit * _EFFECT)  # how many fewer sequences are left out for one more pack
+    is_measured = False  # whether two trials say so
+    num_tried, best_trial = too_few + 1, None
     steps = 0  # of the next trial: those of the first are counted with LPFHP
     while enough - too_few > near and deadline.seconds_left() > seconds and deadline.allows(steps):
-        number[0] = tried - opened
+        packs_of_group[0] = num_tried - already_open  # empty ones
         started = time.thread_time()
-        trial = fill_evenly(begun.left, begun.space, places, number)
+        trial = fill_evenly(begun.left, begun.space, places, packs_of_group)
         seconds = time.thread_time() - started
         deadline.spend(steps)
         steps = trial_steps(lengths)
-        if trial.left:  # too few again
-            measured = left_out > trial.left
-            gain = (left_out - trial.left) / (tried - too_few) if measured else gain / 2
-            too_few, left_out = tried, trial.left
+        if trial.left_out:  # too few again
+            is_measured = left_out > trial.left_out
+            gain = (left_out - trial.left_out) / (num_tried - too_few) if is_measured else gain / 2
+            too_few, left_out = num_tried, trial.left_out
         else:
-            enough, filled = tried, trial
-            if measured:  # the line was right: a pack less would save little
+            enough, best_trial = num_tried, trial
+            if is_measured:  # the line was right: a pack less would save little
                 break
             gain *= 4
-        tried = min(too_few + math.ceil(left_out / gain) + near // 2, enough - 1)
-    return None if filled is None else begun.closed + filled.strategies(begun.open_groups)
+        num_tried = min(too_few + math.ceil(left_out / gain) + near // 2, enough - 1)
+    return None if best_trial is None else begun.closed + best_trial.strategies(begun.open_groups)
 
 
 def _most_sequences(histogram: LengthHistogram, max_sequences_per_pack: int | None) -> int:

@@ -39,7 +39,8 @@ from packlib.packing.search.starts import start
 _MOST_LENGTHS = 2100
 # Steps of exact prices where tables are large: about a second before refilling goes on, and twenty at the end.
 _FIRST_STEPS, _LAST_STEPS = 5 * 10**8, 10**10
-_DIVES, _FIRST_DIVES = 400, 12  # attempts at rounding; so many come before packs are listed
+_DIVES = 400  # attempts at rounding, at most
+_FIRST_DIVES = 12  # attempts that are always made; packs are listed after them
 # Rounds of refilling that save no pack: before exact prices, before prices of a few lengths, which cost less than
 # exact ones, and at the end. Twice as many at the end saved no pack of 64 settings, and took 1.8 times as long.
 _FIRST_PATIENCE = 5
@@ -76,18 +77,20 @@ def optimal(
         The strategies, and what proves the best bound: prices of a linear program, with a list of packs where that
         proves one more, or None if only sums prove as much (see `packlib.packing.proofs`).
     """
-    limit = math.inf if time_limit is None else number("time_limit", time_limit, at_least=0)
-    most = math.inf if rounds is None else whole_number("rounds", rounds, 0)
+    most_seconds = math.inf if time_limit is None else number("time_limit", time_limit, at_least=0)
+    most_rounds = math.inf if rounds is None else whole_number("rounds", rounds, 0)
     with shown(progress) as callback:
-        best = Best(histogram, max_sequences_per_pack, Deadline(limit, most, steps), callback)
+        best = Best(histogram, max_sequences_per_pack, Deadline(most_seconds, most_rounds, steps), callback)
         try:
             search(best, known)
         except KeyboardInterrupt as stop:
             if on_interrupt == "raise" or type(stop) is not KeyboardInterrupt:  # a command's own ends the command
                 raise
-            found = f"of {best.num_packs:,} packs; the proven minimum is {best.lower_bound:,}"
-            said = f"The search was interrupted: this is the best plan so far, {found}."
-            warnings.warn(said, RuntimeWarning, stacklevel=3)  # where `plan` was called
+            warning = (
+                f"The search was interrupted: this is the best plan so far, of {best.num_packs:,} packs; the proven "
+                f"minimum is {best.lower_bound:,}."
+            )
+            warnings.warn(warning, RuntimeWarning, stacklevel=3)  # where `plan` was called
         return best.strategies, best.proof
 
 
@@ -100,12 +103,12 @@ def search(best: Best, known: Mapping[str, list[EqualPacks]] | None = None) -> N
     counts, limit = best.histogram.counts, best.limit
     lengths = int(np.count_nonzero(counts))
     few_lengths = lengths <= FEW_LENGTHS
-    _, _, layers = exact_size(counts, limit)
     small_tables = not needs_relaxation(counts, limit, EXACT_STEPS if few_lengths else SMALL_STEPS)
     affordable_tables = lengths <= _MOST_LENGTHS and not needs_relaxation(counts, limit)
     # With few lengths in rows of many slots refilling has little to choose from. Without a depth limit that binds the
     # knapsack has one layer, which is soon filled.
-    exact_first = small_tables or (affordable_tables and few_lengths and layers == 1)
+    one_layer = exact_size(counts, limit).layers == 1
+    exact_first = small_tables or (affordable_tables and few_lengths and one_layer)
 
     plans = start(best, exact_first, known)
     if best.done():
@@ -131,15 +134,15 @@ def search(best: Best, known: Mapping[str, list[EqualPacks]] | None = None) -> N
 
 
 def prove_exactly(exact: ExactProgram) -> bool:
-    """Solve the linear program with exact prices, and prove what they prove; a second call goes on.
+    """Solve the linear program with exact prices, and keep the bound that they prove; a second call goes on.
 
-    Returns False if the deadline was first.
+    Returns False if the plan meets the bound already, or the deadline was first.
     """
     if exact.done() or not exact.generate():
         return False
     if not exact.done():
         exact.sharpen()
-    exact.keep_solution()
+    exact.offer_rounded_down()
     return True
 
 

@@ -13,10 +13,10 @@ class Progress:
     """The state of a search after a round; given to the `progress` callback of `optimal`."""
 
     stage: str  # "pricing", "rounding" or "refilling"
-    strategies: int
-    num_packs: int
+    strategies: int  # how many kinds of packs the linear program knows; while refilling, those of the best plan
+    num_packs: int  # of the best plan so far
     lower_bound: int
-    seconds: float
+    seconds: float  # since the search began
 
     def __str__(self) -> str:
         gap = self.num_packs / self.lower_bound - 1
@@ -25,7 +25,7 @@ class Progress:
         )
 
 
-Callback = Callable[[Progress], bool | None] | None  # the search stops where it returns False
+Callback = Callable[[Progress], bool | None] | None  # the search stops where it returns False; None to call nothing
 
 
 @contextmanager

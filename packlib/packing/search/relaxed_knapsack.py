@@ -24,21 +24,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from packlib.packing.search.knapsack import up_to
+from packlib.packing.search.knapsack import limited_table
 
-_LAYERS = 16  # a long sequence takes more than 1/17 of a pack: there are at most so many
-ALL_LONG = 64  # all sequences count as long where a pack holds no more than these
-_WORK = 200_000_000  # additions in a call
-_FINEST = 1 << 15  # cells of the grid
+_MOST_LONG = 16  # long sequences of a pack: each takes more than 1/17 of it
+ALL_LONG = 64  # where a pack holds at most so many sequences, a second bound takes all of them for long
+_WORK = 200_000_000  # additions in a call, at most
+_FINEST = 1 << 15  # cells of the grid, at most: a cell is some tokens
 
 
 class ConcaveHull(NamedTuple):
-    """The concave hull of the prices of short sequences, with the origin, in integers.
+    """The concave hull of the prices of short sequences, with the origin, in integers that only err upward.
 
     Attributes:
-        lengths: where it bends, ascending, the first is 0.
-        prices: at least what a sequence of that length costs.
-        slopes: what a token more costs behind each bend, falling; the last is 0.
+        lengths: where it bends, in tokens, ascending, the first is 0; int64, shape (bends,).
+        prices: its height there, at least the price of a sequence of that length; int64, same shape.
+        slopes: by how much it rises with each token after a bend, falling; the last is 0; int64, same shape.
     """
 
     lengths: np.ndarray
@@ -47,32 +47,40 @@ class ConcaveHull(NamedTuple):
 
     @classmethod
     def of(cls, lengths: np.ndarray, prices: np.ndarray) -> "ConcaveHull":
-        """Make the hull over these points (int64, ascending lengths from 1 up)."""
+        """Make the hull over these points; both int64, shape (n,), and lengths ascending from 1 up."""
         bends: list[tuple[int, int]] = [(0, 0)]
         for x, y in zip(lengths.tolist(), prices.tolist(), strict=True):
             if y <= bends[-1][1]:
                 continue  # the hull is flat or higher there
-            while len(bends) > 1 and _rises_no_faster(bends[-2], bends[-1], (x, y)):
+            while len(bends) > 1 and _is_below(bends[-2], bends[-1], (x, y)):
                 bends.pop()
             bends.append((x, y))
-        height = 0
+        # the heights that rounded slopes lead to
         heights = [0]
         slopes = []
         for (x0, y0), (x1, y1) in itertools.pairwise(bends):
-            slopes.append(-((y0 - y1) // (x1 - x0)))  # rounded up
-            height += slopes[-1] * (x1 - x0)
-            heights.append(height)
-        at = np.array([x for x, _ in bends], np.int64)
-        return cls(at, np.array(heights, np.int64), np.array([*slopes, 0], np.int64))
+            slope = -((y0 - y1) // (x1 - x0))  # rounded up
+            slopes.append(slope)
+            heights.append(heights[-1] + slope * (x1 - x0))
+        lengths_of_bends = [x for x, _ in bends]
+        return cls(np.array(lengths_of_bends, np.int64), np.array(heights, np.int64), np.array([*slopes, 0], np.int64))
 
     def worth(self, most: int, space: np.ndarray) -> np.ndarray:
-        """Return what up to so many short sequences are worth at most, with so much space in all; int64, as `space`."""
-        at = np.searchsorted(self.lengths * most, space, side="right") - 1
-        return most * self.prices[at] + self.slopes[at] * (space - most * self.lengths[at])
+        """Return what up to `most` short sequences are worth at most: `m h(R / m)` of the proof at the top of the file.
+
+        Args:
+            most: `m` of the proof.
+            space: `R` of the proof, tokens of all of them together; int64, any shape.
+
+        Returns:
+            int64, shape as `space`.
+        """
+        bend = np.searchsorted(self.lengths * most, space, side="right") - 1  # the last up to the mean length
+        return most * self.prices[bend] + self.slopes[bend] * (space - most * self.lengths[bend])
 
 
-def _rises_no_faster(a: tuple[int, int], b: tuple[int, int], c: tuple[int, int]) -> bool:
-    """Return whether b lies on or under the line from a to c."""
+def _is_below(a: tuple[int, int], b: tuple[int, int], c: tuple[int, int]) -> bool:
+    """Return whether the point b = (x, y) lies on or under the line from a to c."""
     return (b[1] - a[1]) * (c[0] - a[0]) <= (c[1] - a[1]) * (b[0] - a[0])
 
 
@@ -85,88 +93,125 @@ def relaxed_best(prices: np.ndarray, occurs: np.ndarray, max_sequences_per_pack:
         occurs: which lengths occur; bool, same shape.
         max_sequences_per_pack: the depth limit, or None.
     """
-    capacity, limit = len(prices) - 1, deepest(occurs, max_sequences_per_pack)
-    best = _relaxed_best(prices, occurs, limit, capacity // (_LAYERS + 1) + 1, min(limit, _LAYERS))
-    return min(best, _relaxed_best(prices, occurs, limit, 1, limit)) if limit <= ALL_LONG else best
+    capacity = len(prices) - 1
+    limit = deepest(occurs, max_sequences_per_pack)
+    first_long = capacity // (_MOST_LONG + 1) + 1
+    bound = _relaxed_best(prices, occurs, limit, first_long, min(limit, _MOST_LONG))
+    if limit <= ALL_LONG:
+        all_long_bound = _relaxed_best(prices, occurs, limit, first_long=1, most_long=limit)
+        bound = min(bound, all_long_bound)
+    return bound
 
 
 def deepest(occurs: np.ndarray, max_sequences_per_pack: int | None) -> int:
-    """Return the most sequences that a pack can hold."""
-    limit = (len(occurs) - 1) // int(np.flatnonzero(occurs)[0])
-    return min(limit, max_sequences_per_pack or limit)
+    """Return the most sequences that a pack can hold; arguments are as of `relaxed_best`."""
+    fit = (len(occurs) - 1) // int(np.flatnonzero(occurs)[0])
+    return min(fit, max_sequences_per_pack or fit)
 
 
-def _relaxed_best(prices: np.ndarray, occurs: np.ndarray, limit: int, first: int, layers: int) -> int:
-    """Bound the best pack; sequences of `first` tokens or more are long, of which it holds at most `layers`."""
-    capacity, used = len(prices) - 1, np.flatnonzero(occurs)
-    short, long = used[used < first], used[used >= first]
-    hull, bends = ConcaveHull.of(short, prices[short]), _bends(prices, max(first, int(used[0])))
-    cells = capacity // _finest_grid(capacity)
-    every = len(long) <= len(bends) or layers * len(hull.lengths) * cells > _WORK
-    grid, best_long = _best_on_grid(long if every else bends, prices, layers)
-    space = capacity - grid * np.arange(capacity // grid + 1)
-    best = max(int((row + hull.worth(limit - k, space)).max()) for k, row in enumerate(best_long))
-    if every:
+def _relaxed_best(prices: np.ndarray, occurs: np.ndarray, limit: int, first_long: int, most_long: int) -> int:
+    """Bound the value of the best pack from above, with these sequences as the long ones.
+
+    Args:
+        prices, occurs: as of `relaxed_best`.
+        limit: the most sequences that a pack can hold.
+        first_long: sequences of at least so many tokens are long.
+        most_long: the most long sequences that a pack can hold.
+    """
+    capacity = len(prices) - 1
+    lengths = np.flatnonzero(occurs)
+    short, long = lengths[lengths < first_long], lengths[lengths >= first_long]
+    hull = ConcaveHull.of(short, prices[short])
+    bends = _bends(prices, max(first_long, int(lengths[0])))
+    # bends in place of all long lengths: not if there are no fewer, nor if `_best_with_any` takes too many additions
+    finest_cells = capacity // _finest_cell(capacity)
+    takes_all_long = len(long) <= len(bends) or most_long * len(hull.lengths) * finest_cells > _WORK
+    cell, best_long = _best_on_grid(long if takes_all_long else bends, prices, most_long)
+    space_beside = capacity - cell * np.arange(capacity // cell + 1)  # tokens that each number of cells leaves
+    best = max(int((row + hull.worth(limit - k, space_beside)).max()) for k, row in enumerate(best_long))
+    if takes_all_long:
         return best
-    highest = np.maximum.accumulate(np.where(np.arange(capacity + 1) < first, 0, prices))
-    return max(best, _best_with_any(best_long, hull, space, highest, first, limit))
+    price_of_long = np.where(np.arange(capacity + 1) < first_long, 0, prices)
+    best_price_up_to = np.maximum.accumulate(price_of_long)
+    return max(best, _best_with_any(best_long, hull, space_beside, best_price_up_to, first_long, limit))
 
 
 def _bends(prices: np.ndarray, shortest: int) -> np.ndarray:
-    """Return the lengths at which prices bend, from the shortest that counts to the longest, ascending; int64."""
-    slower = np.flatnonzero(np.diff(prices[shortest:], 2) < 0) + shortest + 1
-    return np.unique(np.concatenate([[shortest], slower, [len(prices) - 1]]))
+    """Return the lengths after which prices rise more slowly, with `shortest` and the longest; ascending, int64."""
+    rises_more_slowly = np.diff(prices[shortest:], 2) < 0  # the first entry is about the length shortest + 1
+    bends = np.flatnonzero(rises_more_slowly) + shortest + 1
+    return np.unique(np.concatenate([[shortest], bends, [len(prices) - 1]]))
 
 
-def _finest_grid(capacity: int) -> int:
+def _finest_cell(capacity: int) -> int:
+    """Return the fewest tokens of a cell with which a pack has at most as many cells as are allowed."""
     return -(-capacity // _FINEST)
 
 
-def _best_on_grid(lengths: np.ndarray, prices: np.ndarray, layers: int) -> tuple[int, np.ndarray]:
+def _best_on_grid(lengths: np.ndarray, prices: np.ndarray, most_long: int) -> tuple[int, np.ndarray]:
     """Solve the knapsack over these long sequences, their lengths rounded down to the finest grid that is affordable.
 
     Returns:
-        The tokens of a cell of the grid, and the best values as of `up_to`.
+        The tokens of a cell; and the best value of at most k long sequences (rows) in c cells (columns), as of
+        `limited_table`; int64, shape (most_long + 1, cells + 1).
     """
     capacity = len(prices) - 1
-    grid = _finest_grid(capacity)
-    while _cost(lengths // grid, capacity // grid, layers) > _WORK:
-        grid *= 2
-    weights, values = _one_per_weight(lengths // grid, prices[lengths])
-    return grid, up_to(layers, weights, values, capacity // grid)
+    cell = _finest_cell(capacity)
+    while _additions(lengths // cell, capacity // cell, most_long) > _WORK:
+        cell *= 2
+    sizes, values = _best_of_each_size(lengths // cell, prices[lengths])
+    return cell, limited_table(most_long, sizes, values, capacity // cell)
 
 
 def _best_with_any(
-    best_long: np.ndarray, hull: ConcaveHull, space: np.ndarray, highest: np.ndarray, first: int, limit: int
+    best_long: np.ndarray,
+    hull: ConcaveHull,
+    space_beside: np.ndarray,
+    best_price_up_to: np.ndarray,
+    first_long: int,
+    limit: int,
 ) -> int:
     """Return the best value of long sequences at bends, one of any length, and short ones at a bend of their hull.
 
     Args:
-        best_long: the best values of so many long sequences at bends, in so many cells.
-        space: what so many cells leave of a pack, in tokens.
-        highest: the price of the best long sequence of up to so many tokens.
-        first: the tokens from which on a sequence is long.
-        limit: the most sequences that a pack can hold.
+        best_long: `best_long[k, c]` is the best value of at most k long sequences at bends, in c cells.
+        space_beside: `space_beside[c]` tokens of a pack are left beside c cells.
+        best_price_up_to: `best_price_up_to[n]` is the highest price of a long sequence of at most n tokens.
+        first_long, limit: as of `_relaxed_best`.
     """
     best = 0
-    for k, row in enumerate(best_long[:-1]):
-        places = limit - k - 1
-        for length, price in zip(hull.lengths.tolist(), hull.prices.tolist(), strict=True):
-            left = space - places * length
-            left = left[left >= first]
-            if len(left):
-                best = max(best, int((row[: len(left)] + highest[left]).max()) + places * price)
+    for k, row in enumerate(best_long[:-1]):  # with one more long sequence, of any length
+        num_short = limit - k - 1
+        for mean_length, price in zip(hull.lengths.tolist(), hull.prices.tolist(), strict=True):
+            space_for_any = space_beside - num_short * mean_length  # falls as cells are taken
+            space_for_any = space_for_any[space_for_any >= first_long]
+            cells_that_leave_it = len(space_for_any)
+            if cells_that_leave_it:
+                value = row[:cells_that_leave_it] + best_price_up_to[space_for_any]
+                best = max(best, int(value.max()) + num_short * price)
     return best
 
 
-def _one_per_weight(weights: np.ndarray, prices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the highest price of each weight (ascending weights), without those that a lighter one beats."""
-    kept, starts = np.unique(weights, return_index=True)
+def _best_of_each_size(sizes: np.ndarray, prices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the highest price of each size, without the sizes for which a smaller one costs as much.
+
+    Args:
+        sizes: in cells, ascending, with repeats; int64, shape (n,).
+        prices: those of the lengths with these sizes; int64, same shape.
+
+    Returns:
+        The sizes, ascending, and the prices, ascending; int64.
+    """
+    different_sizes, starts = np.unique(sizes, return_index=True)
     best = np.maximum.reduceat(prices, starts) if len(prices) else prices
-    better = best > np.concatenate([[-1], np.maximum.accumulate(best)[:-1]])[: len(best)]
-    return kept[better], best[better]
+    best_up_to = np.maximum.accumulate(best)
+    best_of_smaller = np.concatenate([[-1], best_up_to[:-1]])[: len(best)]  # cut if there are no sizes
+    is_better = best > best_of_smaller
+    return different_sizes[is_better], best[is_better]
 
 
-def _cost(weights: np.ndarray, cells: int, layers: int) -> int:
-    weights = np.unique(weights)
-    return sum(int(np.searchsorted(weights, cells // k, side="right")) for k in range(1, layers + 1)) * cells
+def _additions(sizes: np.ndarray, cells: int, most_long: int) -> int:
+    """Count the additions of `limited_table`, in which k sequences have a shortest one of at most cells // k."""
+    sizes = np.unique(sizes)
+    lengths_added = [int(np.searchsorted(sizes, cells // k, side="right")) for k in range(1, most_long + 1)]
+    return sum(lengths_added) * cells

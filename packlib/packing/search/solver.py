@@ -9,9 +9,9 @@ from typing import Any
 
 
 def silent_highs() -> Any:
-    """Make a solver that prints nothing, not even its name.
+    """Make a solver (`highspy.Highs`) of one thread that prints nothing, not even its name.
 
-    HiGHS 1.16 and later print their name while they are made, when they hear what to call back.
+    HiGHS 1.16 and later print their name in their constructor, when that calls `enableCallbacks`.
     """
     import highspy  # here, since it takes a while to import
 
@@ -35,10 +35,10 @@ def run(highs: Any, is_over: Callable[[], bool]) -> str:
     def ask(event: Any) -> None:
         event.interrupt(is_over())  # False, too: HiGHS remembers what the last solution was told
 
-    asked = highs.cbSimplexInterrupt, highs.cbIpmInterrupt, highs.cbMipInterrupt
-    for callback in asked:
+    callbacks = highs.cbSimplexInterrupt, highs.cbIpmInterrupt, highs.cbMipInterrupt
+    for callback in callbacks:
         callback.subscribe(ask)
     highs.run()
-    for callback in asked:
+    for callback in callbacks:
         callback.unsubscribe(ask)
     return highs.modelStatusToString(highs.getModelStatus())

@@ -20,11 +20,14 @@ def best_sums(
 ) -> tuple[int, Literal["tokens", "sequences"], int]:
     """Choose the sums that prove most: three kinds, for every length below which they can leave sequences out.
 
-    Take a length `short` up to half a pack. A sequence longer than max_length - short costs a pack, for no sequence of
-    `short` tokens or more fits beside it. A sequence under `short` costs nothing. The first kind lets all others pay by
-    the token; the second, where there is a depth limit, lets each pay the same. In the third, each sequence of more
-    than half a pack costs a pack. Without a depth limit this is the bound L2 of Martello and Toth (Discrete Applied
-    Mathematics 28, 1990).
+    Take a length `shortest` up to half a pack, and count only the sequences of at least so many tokens. Of these, each
+    that is longer than max_length - shortest is alone in its pack. The others need
+
+    - by the first kind, as many packs as their tokens fill,
+    - by the second, where there is a depth limit, as many as their number fills.
+
+    By the third kind only the sequences of more than half a pack count: each is alone. The first and the third together
+    are the bound L2 of Martello and Toth (Discrete Applied Mathematics 28, 1990).
 
     Args:
         counts, max_sequences_per_pack: as in `certified_bound`.
@@ -34,18 +37,27 @@ def best_sums(
         that are as good, tokens come before sequences, and a lower `shortest` before a higher one.
     """
     unit = common_divisor(np.flatnonzero(counts))
-    counts = counts[::unit]  # a pack fills a multiple of it
-    top = len(counts) - 1
+    counts = counts[::unit]  # from here on lengths count in units: they are multiples of it, and so is what packs fill
+    capacity = len(counts) - 1
     # at index l: how many sequences have a length of at least l, and their tokens, which fit in 64 bits
-    sequences, tokens = (np.cumsum(n[::-1])[::-1] for n in (counts, counts * np.arange(top + 1)))
-    short = np.arange(1, top // 2 + 1)
-    alone = sequences[top - short + 1]
-    by_tokens = alone - (tokens[top - short + 1] - tokens[short]) // top  # minus a floor rounds up
-    over_half = sequences[top // 2 + 1]
-    found: list[tuple[np.ndarray, Literal["tokens", "sequences"]]] = [(np.append(by_tokens, over_half), "tokens")]
+    sequences = _sums_from_each(counts)
+    tokens = _sums_from_each(counts * np.arange(capacity + 1))
+    shortest = np.arange(1, capacity // 2 + 1)  # each array below has an entry for each of them
+    alone = sequences[capacity - shortest + 1]
+    tokens_of_others = tokens[shortest] - tokens[capacity - shortest + 1]
+    by_tokens = alone - (-tokens_of_others // capacity)  # minus a floor rounds up
+    over_half = sequences[capacity // 2 + 1]  # the third kind, with the next `shortest`
+    bounds_of: dict[Literal["tokens", "sequences"], np.ndarray] = {"tokens": np.append(by_tokens, over_half)}
     if max_sequences_per_pack is not None:
         depth = min(max_sequences_per_pack, int(sequences[0]))  # a limit need not fit in 64 bits
-        found.append((alone - (alone - sequences[short]) // depth, "sequences"))
-    bounds, shared_by = max(found, key=lambda one: int(one[0].max(initial=0)))
-    # lengths are multiples of the unit, so this leaves out just the same ones
+        others = sequences[shortest] - alone
+        bounds_of["sequences"] = alone - (-others // depth)
+    shared_by = max(bounds_of, key=lambda kind: int(bounds_of[kind].max(initial=0)))
+    bounds = bounds_of[shared_by]
+    # of the multiples of the unit, those that are not below index * unit + 1 are just those from (index + 1) * unit on
     return int(bounds.max()), shared_by, int(bounds.argmax()) * unit + 1
+
+
+def _sums_from_each(values: np.ndarray) -> np.ndarray:
+    """Return for each index the sum of the values from it to the end; int64, same shape."""
+    return np.cumsum(values[::-1])[::-1]

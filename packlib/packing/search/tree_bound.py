@@ -45,45 +45,50 @@ def forced_copies(trees: Trees, max_length: int) -> Copies:
         max_length: slots of a row.
     """
     parents, slots = trees.parents.tolist(), trees.slots.tolist()
-    room = list[int]()  # below a node, in a row that holds it
-    for parent, own in zip(parents, slots, strict=True):
-        room.append((max_length if parent == ROOT else room[parent]) - own)
-    rows, below = [1] * len(parents), [0] * len(parents)
-    for node in range(len(parents) - 1, -1, -1):
+    space_below = list[int]()  # by node: slots for what is below it, in a row that holds it: T - D at the top
+    for parent, own_slots in zip(parents, slots, strict=True):
+        space = max_length if parent == ROOT else space_below[parent]
+        space_below.append(space - own_slots)
+    rows = [1] * len(parents)
+    below = [0] * len(parents)
+    for node in reversed(range(len(parents))):  # children come after their parents
         if below[node]:
-            rows[node] = -(-below[node] // room[node])
+            rows[node] = -(-below[node] // space_below[node])
         if parents[node] != ROOT:
             below[parents[node]] += slots[node] * rows[node] + below[node]
     return Copies(np.array(rows), np.array(below))
 
 
 def tree_bound(trees: Trees, max_length: int, by_worth: bool = True) -> int:
-    """Return a number of rows that no packing of these trees is below.
+    """Compute the number of rows that these trees need at least.
 
     Args:
         trees, max_length: as for `forced_copies`.
         by_worth: whether to look for worths of parts, too, which takes seconds for hundreds of trees.
     """
     copies, slots = forced_copies(trees, max_length), trees.slots
-    forced = -(-int(slots @ copies.rows) // max_length)
+    by_copies = -(-int(slots @ copies.rows) // max_length)
     if not by_worth:
-        return forced
+        return by_copies
+    # each tree as a group; below, arrays of one entry for each root. A root without children is a branch itself.
     roots = trees.roots
-    alone = copies.below[roots] == 0
-    shared = np.where(alone, 0, slots[roots])
-    below = np.where(alone, slots[roots], copies.below[roots])
-    ends = np.append(roots[1:], len(slots))
+    is_alone = copies.below[roots] == 0
+    shared = np.where(is_alone, 0, slots[roots])
+    branches = np.where(is_alone, slots[roots], copies.below[roots])
+    ends = np.append(roots[1:], len(slots))  # the nodes of a tree are from its root to before the next
     leaves = np.unique(trees.leaves)
-    first, last = np.searchsorted(leaves, roots), np.searchsorted(leaves, ends)
-    paths = _through(trees)
-    shortest = np.array([paths[leaves[a:b]].min() for a, b in zip(first, last, strict=True)]) - shared
-    return max(forced, group_bound(shared, below, shortest, last - first, max_length))
+    first_leaf, end_of_leaves = np.searchsorted(leaves, roots), np.searchsorted(leaves, ends)
+    path_slots = _path_slots(trees)
+    leaves_of_trees = [leaves[first:end] for first, end in zip(first_leaf, end_of_leaves, strict=True)]
+    shortest = np.array([path_slots[leaves_of_tree].min() for leaves_of_tree in leaves_of_trees]) - shared
+    num_branches = end_of_leaves - first_leaf
+    return max(by_copies, group_bound(shared, branches, shortest, num_branches, max_length))
 
 
-def _through(trees: Trees) -> np.ndarray:
+def _path_slots(trees: Trees) -> np.ndarray:
     """Count the slots from the root through each node, as a row that holds it has them; int64, shape (nodes,)."""
-    through = trees.slots.copy()
+    path_slots = trees.slots.copy()
     for node, parent in enumerate(trees.parents.tolist()):
         if parent != ROOT:
-            through[node] += through[parent]
-    return through
+            path_slots[node] += path_slots[parent]
+    return path_slots

@@ -29,7 +29,7 @@ from transformers import PreTrainedModel
 from packlib.arguments import instance, shown, sized, whole_number
 from packlib.batches import IGNORED
 from packlib.lengths.counting import as_int64
-from packlib.model.attention import added, tree_pairs
+from packlib.model.attention import as_additive, tree_pairs
 from packlib.model.unmodified import Handover
 from packlib.packing import TreeRows
 from packlib.packing.trees import ROOT
@@ -349,7 +349,7 @@ class TreeCollator:
         _announce(len(rows), width)
 
         def within(_: bool, dtype: torch.dtype, rule: Any) -> Tensor:
-            return added(tree_pairs(columns["seen_until"], columns["position_ids"], rule), dtype)
+            return as_additive(tree_pairs(columns["seen_until"], columns["position_ids"], rule), dtype)
 
         inputs = {name: columns[name] for name in ("input_ids", "labels")} | {
             "position_ids": columns["position_ids"] + self._handover.first_position,
