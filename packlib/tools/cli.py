@@ -459,9 +459,9 @@ def _pack_chat_trees(data: tuple[Path, ...], out: Path, top: int, script: bool, 
 
 def _say_left_out(data: Sequence[Path]) -> None:
     """Say which files of folders are not read, where they may hold data."""
-    from packlib.tools.rows.row_sources import left_out
+    from packlib.tools.rows.row_sources import left_out_files
 
-    if files := left_out(data):
+    if files := left_out_files(data):
         names = listed([file.name for file in files[:3]]) + ", …" * (len(files) > 3)
         print(
             f"packlib: {len(files)} other file{'s' * (len(files) > 1)} in the folder will not be read: {names}.",

@@ -69,7 +69,7 @@ def counted(histogram):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_of_tokens_are_counted_in_any_files(tmp_path, monkeypatch, kind):
-    monkeypatch.setattr(row_sources, "_ROWS", 50)
+    monkeypatch.setattr(row_sources, "_ROWS_AT_ONCE", 50)
     path, said = KINDS[kind](tmp_path), []
     data = uncut(path, progress=said.append)
     assert counted(data.whole) == COUNTED and data.max_length == max(COUNTED)
@@ -128,7 +128,7 @@ def chats(with_columns):
     "columns", [["labels"], ["completion_mask", "assistant_masks"], ["labels", "completion_mask"]]
 )
 def test_tokens_that_are_trained_on_are_counted(tmp_path, monkeypatch, name, columns):
-    monkeypatch.setattr(row_sources, "_ROWS", 50)
+    monkeypatch.setattr(row_sources, "_ROWS_AT_ONCE", 50)
     rows, trained = chats(columns)
     masks = {mask: "loss" for mask in columns if mask != "labels"}
     advice = advise(written(tmp_path / name, rows), 128, masks=masks, batch_size=16)
