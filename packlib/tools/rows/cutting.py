@@ -34,7 +34,7 @@ class Pieces(NamedTuple):
         return Pieces(self.sequences[is_chosen], self.starts[is_chosen], self.sizes[is_chosen])
 
 
-def uncut(rows: BatchRows) -> Pieces:
+def uncut_pieces(rows: BatchRows) -> Pieces:
     """Return each sequence as one piece."""
     return Pieces(np.arange(len(rows.lengths)), rows.starts, rows.lengths)
 
@@ -46,7 +46,7 @@ def pieces_by_rule(rows: BatchRows, max_length: float) -> dict[CutRule, Pieces]:
         max_length: a whole number, or infinity.
     """
     if not (rows.lengths > max_length).any():
-        return dict.fromkeys(CUTS, uncut(rows))
+        return dict.fromkeys(CUTS, uncut_pieces(rows))
     pieces = {}
     for rule, cut in CUTS.items():
         sequences, tokens_before, sizes = cut(rows.lengths, int(max_length))

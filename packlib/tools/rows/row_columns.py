@@ -28,7 +28,7 @@ from packlib.tools.rows.column_values import (
     refuse_rows_without_tokens,
     with_one_kind_of_text,
 )
-from packlib.tools.rows.cutting import Pieces, columns_of, pieces_by_rule, uncut
+from packlib.tools.rows.cutting import Pieces, columns_of, pieces_by_rule, uncut_pieces
 from packlib.tools.rows.loss_masks import MaskWord, unknown_column
 from packlib.tools.rows.mask_columns import MaskReader, Trained
 from packlib.tools.rows.row_borders import BORDERS, taken_apart
@@ -200,7 +200,7 @@ class ColumnReader:
         if labeled is not None and "labels" in columns:
             self._data_has_label |= labeled.any()
 
-        packed = uncut(rows)
+        packed = uncut_pieces(rows)
         label_counts = _label_counts(packed, labeled)
         self.books.labeled = labeled is not None
         self.books.data.add(rows.lengths, label_counts)
