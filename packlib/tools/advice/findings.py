@@ -48,8 +48,8 @@ class Findings:
         labels: which tokens of the uncut sequences are trained on; None where nothing says it.
         max_length: slots of a row today.
         overlong: the rule for sequences that are longer than a row.
-        asked: whether the caller chose that rule.
-        kept: whether `max_length` is kept, whatever other row lengths save.
+        chose_rule: whether the caller chose that rule.
+        keeps_length: whether `max_length` is kept, whatever other row lengths save.
         histogram: the lengths cut to the row length that is advised.
         row_lengths: packs, slots and work of each row length that was tried, ascending.
         form: how the model learns where sequences end: by their bounds, or by a dense mask.
@@ -58,7 +58,7 @@ class Findings:
         limit: the caller's depth limit; None without one.
         today: the batches of one pass today.
         habits: the batches of one pass by other habits.
-        assumed: whether the batch size is an assumption.
+        assumes_batch_size: whether the batch size of today is an assumption.
         update: micro batch and accumulation before and after; None if today's are not known.
         recipe: the recipe of today; None if it is not known.
         epochs: passes over the data, where no recipe says it.
@@ -76,8 +76,8 @@ class Findings:
     labels: Labels | None
     max_length: int
     overlong: CutRule
-    asked: bool
-    kept: bool
+    chose_rule: bool
+    keeps_length: bool
     histogram: LengthHistogram
     row_lengths: tuple[RowLength, ...]
     form: Form
@@ -86,7 +86,7 @@ class Findings:
     limit: int | None
     today: Today
     habits: tuple[Today, ...]
-    assumed: bool
+    assumes_batch_size: bool
     update: PackedUpdate | None
     recipe: Recipe | None
     epochs: int
@@ -246,7 +246,7 @@ class Findings:
 
     def best_row(self, form: Form) -> RowLength:
         """Return the best rows with a form of attention: with the advised form, the advised rows."""
-        if self.kept or form == self.form:
+        if self.keeps_length or form == self.form:
             return self.chosen
         return choose(self.row_lengths, self.max_length, form)
 

@@ -120,7 +120,7 @@ def _for_tokens(findings: Findings, rows: LengthHistogram) -> str:
 
 def _assumed(findings: Findings) -> str:
     """Say that the batch size is an assumption, if it is."""
-    return " (32 is an assumption; --batch-size says yours)" if findings.assumed else ""
+    return " (32 is an assumption; --batch-size says yours)" if findings.assumes_batch_size else ""
 
 
 def _other_habit(findings: Findings) -> str:
@@ -294,7 +294,7 @@ def _longer_sequences(findings: Findings) -> Decision:
             choice = f"{_losses(findings, lost)} are lost: {cure}"
         else:
             verb = {"truncate": "Truncate", "drop": "Drop"}[rule]
-            as_asked = ", as you asked" if findings.asked else ""
+            as_asked = ", as you asked" if findings.chose_rule else ""
             choice = f"{verb} them{as_asked}: {_losses(findings, lost)} are lost"
         choice = choice[0].upper() + choice[1:]
         reason += _emptied(lost)
@@ -416,7 +416,7 @@ def _row_length(findings: Findings) -> Decision:
         )
         if now.tokens_cut > row.tokens_cut:
             reason += _cut_now(findings)
-    elif findings.kept and best is not now:
+    elif findings.keeps_length and best is not now:
         reason = "You asked to keep them (--keep-max-length)."
         if findings.second:
             second = f"{findings.second.budget:,} {findings.second.column}"

@@ -31,6 +31,7 @@ class Amounts:
         self.without_label += int(np.count_nonzero(label_counts == 0))
 
     def __iadd__(self, other: "Amounts") -> "Amounts":
+        """Add other amounts to these."""
         for name, value in asdict(other).items():
             setattr(self, name, getattr(self, name) + value)
         return self

@@ -296,15 +296,18 @@ class PackingOptions:
             object.__setattr__(self, name, value)
 
     def _check_layout(self) -> None:
+        """Check the layout: NeMo's needs labels."""
         one_of("layout", self.layout, LAYOUTS)
         if self.layout == "nemo" and self.labels is False:
             raise ValueError("labels must be made for the layout of NeMo, whose loss_mask says what is trained on.")
 
     def _check_window(self) -> None:
+        """Check that a window, which packs in order, has neither method nor plan."""
         if self.window is not None and (self.method != "auto" or self.plan is not None):
             raise ValueError("method and plan must be left out with a window, which packs in order.")
 
     def _check_second_budget(self) -> None:
+        """Check a second budget, and that the other options fit it."""
         if self.second_budget is None:
             return
         column, budget = column_and_budget(self.second_budget)
@@ -321,6 +324,7 @@ class PackingOptions:
         object.__setattr__(self, "second_budget", (column, budget))
 
     def _check_plan(self) -> None:
+        """Check that a plan is one, and that the other options leave its choices to it."""
         if self.plan is None:
             return
         if not isinstance(self.plan, PackingPlan):
@@ -446,7 +450,7 @@ class PackingOptions:
             return make_plan(histogram, method=self.method, max_sequences_per_pack=depth)
         with progress_bar(progress=progress, desc="planning", unit=" rounds", delay=1) as rounds:
 
-            def show(progress_now: Any) -> None:
+            def show(progress_now: Any) -> None:  # after each round of the search
                 rounds.set_postfix(packs=progress_now.num_packs, at_least=progress_now.lower_bound, refresh=False)
                 rounds.update()
 

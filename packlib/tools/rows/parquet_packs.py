@@ -265,6 +265,7 @@ def write_record(out: Path, options: Mapping[str, Any], finished: bool) -> None:
 
 
 def _is_finished(out: Path) -> bool:
+    """Return True if the record of a folder says that all of its files are there."""
     return read_json(out / RECORD, "record of a packing").get("finished") is True
 
 
@@ -341,10 +342,12 @@ def _refuse_changed(out: Path, names: Sequence[str]) -> None:
 
 
 def _digest_of_plan(chosen_plan: PackingPlan | PairPacks) -> str:
+    """Return a digest of a plan, or of packs: which sequences are in each."""
     if isinstance(chosen_plan, PackingPlan):
         return _digest(chosen_plan.to_json())
     return _digest(json.dumps([chosen_plan.sample_ids.tolist(), chosen_plan.offsets.tolist()]))
 
 
 def _digest(text: str) -> str:
+    """Return the SHA-256 of a text."""
     return hashlib.sha256(text.encode()).hexdigest()

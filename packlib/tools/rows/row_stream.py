@@ -95,6 +95,7 @@ class PackedStream(IterableDataset):
         self._next_start = _FROM_THE_START  # the state from which the next pass goes on
 
     def __iter__(self) -> Iterator[dict[str, list[Any]]]:
+        """Yield the packs of a pass, each as a row."""
         return self._evenly() if self.even else self._stream()
 
     def _evenly(self) -> Iterator[dict[str, list[Any]]]:

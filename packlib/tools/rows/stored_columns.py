@@ -172,4 +172,5 @@ class StoredColumns:
 
 
 def _digest(values: np.ndarray) -> str:
+    """Return the SHA-256 of an array's bytes."""
     return hashlib.sha256(values.data).hexdigest()

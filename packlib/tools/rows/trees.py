@@ -114,10 +114,13 @@ class _Layout:
         self._nodes = rows.nodes(row_number)  # in the order of a walk: a parent before its children
         self._sequences = rows[row_number].tolist()
         self._tokens = [self._checked_tokens(sequence, sequences[sequence]) for sequence in self._sequences]
-        self._is_labeled = [
-            self._checked_labels(sequence, tokens, None if labels is None else labels[sequence])
-            for sequence, tokens in zip(self._sequences, self._tokens, strict=True)
-        ]
+        if labels is None:
+            self._is_labeled = [np.arange(len(tokens)) > 0 for tokens in self._tokens]
+        else:
+            self._is_labeled = [
+                self._checked_labels(sequence, tokens, labels[sequence])
+                for sequence, tokens in zip(self._sequences, self._tokens, strict=True)
+            ]
 
         self._parents = {node: int(self._trees.parents[node]) for node in self._nodes}
         self._children: dict[int, list[int]] = {node: [] for node in self._nodes}
@@ -208,10 +211,12 @@ class _Layout:
             )
         return token_array
 
-    def _checked_labels(self, sequence: int, tokens: np.ndarray, labels: Iterable[int] | None) -> np.ndarray:
-        """Mark the tokens of a sequence that have a label; bool. The first has none, since nothing predicts it."""
-        if labels is None:
-            return np.arange(len(tokens)) > 0
+    def _checked_labels(self, sequence: int, tokens: np.ndarray, labels: Iterable[int]) -> np.ndarray:
+        """Mark the tokens of a sequence that have a label; bool. The first has none, since nothing predicts it.
+
+        Raises:
+            TypeError, ValueError: naming the sequence and the position of a label that is neither the token nor -100.
+        """
         label_array = as_int64(labels, "Label", f"position {{}} of sequence {sequence}".format)
         if len(label_array) != len(tokens):
             raise ValueError(f"Sequence {sequence} must have {len(tokens)} labels, not {len(label_array)}.")
@@ -385,6 +390,7 @@ class TreeCollator:
             )
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> TreeBatch:
+        """Return the batch of rows that `lay_trees` has yielded, or that were read from its files; at least one."""
         if not len(rows):
             raise ValueError("A batch needs at least one row; this one has none.")
         width = max(len(row["input_ids"]) for row in rows)
