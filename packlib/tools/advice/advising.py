@@ -15,13 +15,13 @@ from packlib.lengths.overlong import CUT_RULES, CutRule
 from packlib.packing import Method
 from packlib.tools.advice.advice import Advice
 from packlib.tools.advice.data import Data, read_uncut
-from packlib.tools.advice.depths import beside, finished, smallest_depth, try_depths, with_plan
-from packlib.tools.advice.memory import MOST_DEVICES, fitting, memory_size, model_shape
+from packlib.tools.advice.depths import final_plan, greedy_plans, smallest_depth, try_depths, with_plan
+from packlib.tools.advice.memory import MOST_DEVICES, memory_size, model_shape, rows_that_fit
 from packlib.tools.advice.micro_batch import Batch, fit_update
 from packlib.tools.advice.row_lengths import FORMS, Form, choose, count_row, form_of, try_lengths
 from packlib.tools.advice.second_need import second_need
 from packlib.tools.advice.today import BESIDE, TODAY, Habit, batches_today
-from packlib.tools.advice.upstream import find_pile, weigh
+from packlib.tools.advice.upstream import compare_with_source, find_pile
 from packlib.tools.rows.loss_masks import MaskWord
 from packlib.training.recipe import Recipe
 from packlib.work import Work
@@ -142,15 +142,19 @@ def advise(
     needs_depths = limit is not None or (shape is not None and shape.once)
     depths = try_depths(histogram, plans_by_length[row_length]) if needs_depths else ()
     depth = limit if limit or not depths else smallest_depth(depths)
-    best_plan, other_plans = finished(plans_by_length[row_length], histogram, depth, method)
+    best_plan, other_plans = final_plan(plans_by_length[row_length], histogram, depth, method)
     depths = with_plan(depths, best_plan)
     if depth == limit:  # the table of row lengths then has the packs of the plan that is advised
         advised_row = count_row(whole, histogram, rule, work, causal, best_plan.num_packs)
         lengths_tried = tuple(advised_row if row.max_length == row_length else row for row in lengths_tried)
 
+    upstream = None
+    if uncut_source is not None:
+        pile_length, _ = find_pile(whole)
+        upstream = compare_with_source(whole, uncut_source, row_length, depth, pile_length)
     fit = None
     if shape is not None and device_memory is not None:
-        fit = fitting(shape, row_length, device_memory, batch_now.replicas)
+        fit = rows_that_fit(shape, row_length, device_memory, batch_now.replicas)
     update = None
     if recipe or batch_size is not None or accumulation is not None:
         packs_that_fit = fit.rows if fit else int(batches.slots_a_batch // row_length)
@@ -163,7 +167,7 @@ def advise(
         )
     return Advice(
         whole=whole,
-        upstream=None if uncut_source is None else weigh(whole, uncut_source, row_length, depth, find_pile(whole)[0]),
+        upstream=upstream,
         labels=data.labels,
         max_length=length_today,
         overlong=rule,
@@ -172,7 +176,7 @@ def advise(
         histogram=histogram,
         row_lengths=lengths_tried,
         form=form,
-        plans=(best_plan, *beside(best_plan, other_plans)),
+        plans=(best_plan, *greedy_plans(best_plan, other_plans)),
         depths=depths,
         limit=limit,
         today=batches,

@@ -257,7 +257,7 @@ def _like_masks(batch: pa.RecordBatch | None, tokens: str) -> list[str]:
     They have a whole number or a truth value for each token of these rows.
 
     Args:
-        tokens: the column of tokens, or of lengths; with lengths there is no such column.
+        tokens: the column of tokens; if it has lengths instead, none is returned.
     """
     if batch is None or not is_list(batch.schema.field(tokens).type):
         return []

@@ -61,7 +61,7 @@ def quick_plan(
     return min(plans, key=lambda made_plan: made_plan.num_packs)
 
 
-def finished(
+def final_plan(
     quick: PackingPlan, histogram: LengthHistogram, depth: int | None, method: Method
 ) -> tuple[PackingPlan, list[PackingPlan]]:
     """Return the plan that `best_plan` makes, without making `quick` again.
@@ -82,7 +82,7 @@ def finished(
     return best, others
 
 
-def beside(chosen: PackingPlan, others: list[PackingPlan]) -> list[PackingPlan]:
+def greedy_plans(chosen: PackingPlan, others: list[PackingPlan]) -> list[PackingPlan]:
     """Return the plans of the greedy methods that did not make `chosen`, with its depth limit, the best one first.
 
     Args:

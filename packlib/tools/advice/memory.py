@@ -287,7 +287,7 @@ def memory_size(text: str) -> float:
     return float(match[1]) * _UNITS[match[2].upper()]
 
 
-def fitting(shape: ModelShape, max_length: int, room: float, devices: int) -> Fit:
+def rows_that_fit(shape: ModelShape, max_length: int, room: float, devices: int) -> Fit:
     """Return the most rows that fit into a device's memory, and if they need recomputation or more devices.
 
     Recomputation is tried first, then twice as many devices, and so on.
@@ -305,5 +305,5 @@ def fitting(shape: ModelShape, max_length: int, room: float, devices: int) -> Fi
             if one_row.total <= usable:
                 return Fit(int((usable - one_row.states) // one_row.activations), shards, recompute, room)
         shards *= 2
-    longest = int(usable // shape.memory(1, 1, recompute=True).activations)  # tokens, each in a row of one
-    return Fit(0, devices, True, room, longest)
+    activations_of_token = shape.memory(1, 1, recompute=True).activations
+    return Fit(0, devices, True, room, longest=int(usable // activations_of_token))

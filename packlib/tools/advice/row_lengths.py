@@ -134,7 +134,7 @@ def try_lengths(
     depth = max_sequences_per_pack
     plans: dict[int, PackingPlan] = {}
 
-    def tried(row_length: int, planned: bool) -> RowLength:
+    def packed(row_length: int, planned: bool) -> RowLength:
         """Pack rows of this length: with a plan that is kept in `plans`, or by LPFHP alone, which is faster."""
         rows = whole.with_max_length(row_length, overlong)
         lengths = rounded_up(rows) if method == "auto" else rows
@@ -145,10 +145,10 @@ def try_lengths(
             packs = number_of_packs(lpfhp(lengths, depth))
         return count_row(whole, rows, overlong, work, causal, packs, rounded=lengths is not rows)
 
-    rows_by_length = {max_length: tried(max_length, planned=True)}
+    rows_by_length = {max_length: packed(max_length, planned=True)}
     for row_length in _other_lengths(whole, max_length, min(MAX_LENGTH, max(longest or MAX_LENGTH, max_length))):
         if overlong != "drop" or whole.counts[: row_length + 1].any():  # or else all sequences would be dropped
-            rows_by_length[row_length] = tried(row_length, planned=False)
+            rows_by_length[row_length] = packed(row_length, planned=False)
     rows_by_length = dict(sorted(rows_by_length.items()))
     while True:  # a better plan for one length may change which lengths are best
         rows = tuple(rows_by_length.values())
@@ -156,7 +156,7 @@ def try_lengths(
         if not best_without_plan:
             return rows, plans
         row_length = min(best_without_plan)
-        rows_by_length[row_length] = tried(row_length, planned=True)
+        rows_by_length[row_length] = packed(row_length, planned=True)
 
 
 def _other_lengths(whole: LengthHistogram, max_length: int, longest_row: int) -> list[int]:

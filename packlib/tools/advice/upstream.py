@@ -62,15 +62,15 @@ def find_pile(whole: LengthHistogram) -> tuple[int, int]:
     return pile
 
 
-def weigh(
+def compare_with_source(
     whole: LengthHistogram, source: LengthHistogram, max_length: int, depth: int | None, piled_up: int = 0
 ) -> Upstream:
     """Compare the lengths of a data set with those from before it was cut.
 
-    >>> from packlib.tools.advice.upstream import weigh
+    >>> from packlib.tools.advice.upstream import compare_with_source
     >>> from packlib.lengths import LengthHistogram
     >>> data, source = (LengthHistogram.from_lengths(lengths) for lengths in ([3, 8, 8], [3, 8, 12]))
-    >>> found = weigh(data, source, max_length=8, depth=None)
+    >>> found = compare_with_source(data, source, max_length=8, depth=None)
     >>> found.overlong, found.left, found.lost, found.packs
     (1, 0, 4, 3)
 

@@ -14,9 +14,9 @@ from packlib.tools.loaders.batch_sequences import BatchReader
 from packlib.tools.loaders.handed_out import Epoch, Reference, of_one_rank, of_source
 from packlib.tools.loaders.loader_check import LoaderCheck
 from packlib.tools.loaders.passes import Caller
-from packlib.tools.loaders.questions import another_order, equal_steps, once, same_labels, same_steps, whole
+from packlib.tools.loaders.questions import another_order, equal_steps, once, same_labels, same_steps, same_tokens
 from packlib.tools.loaders.sequence_names import SequenceNames
-from packlib.tools.loaders.stops import Rest, Stopped, asked, failed, from_the_end, goes_on, next_epoch, stops_of
+from packlib.tools.loaders.stops import Rest, Stopped, failed, finding_of, from_the_end, goes_on, next_epoch, stops_of
 from packlib.tools.rows.row_sources import batches, opened
 
 _MOST_STEPS = 10_000  # of a pass, by default
@@ -98,9 +98,9 @@ def check_loader(
     caller = Caller(make, reader, names, most_steps, time_limit)
     alone = None  # epochs of one rank, which has the sequences of all
     if source is None:
-        caller.most = most_steps * ranks
+        caller.most_steps = most_steps * ranks
         alone = _run(caller, 1)
-        caller.most = most_steps
+        caller.most_steps = most_steps
     epochs = alone if alone is not None and ranks == 1 else _run(caller, ranks)
     if not any(rank_pass.steps for rank_pass in epochs[0].passes):
         raise ValueError(f"make(0, {ranks}, 0) returned a loader that hands out nothing, nor do the other ranks.")
@@ -115,7 +115,7 @@ def check_loader(
 
     findings = [
         once(epochs, reference, names, repeats, lambda: later_epochs()[0]),
-        whole(epochs, reference, names),
+        same_tokens(epochs, reference, names),
         same_labels(epochs, reference, names, right_labels),
         equal_steps(epochs),
         another_order(epochs, shuffled, later_epochs),
@@ -177,7 +177,7 @@ def _after_stops(
     if unsaved:
         return [Finding(question, NOT_ASKED, f"There is no state: {unsaved}.") for question in _STOPS], on_others, {}
 
-    asking = _StopQuestions(
+    questions = _StopQuestions(
         Stopped(caller, ranks, saved),
         stops=[
             [stop for stop in stops if all(stop in rank_pass.states for rank_pass in epoch.passes)]
@@ -188,21 +188,21 @@ def _after_stops(
         shuffled=shuffled,
     )
     findings = [
-        asked("stop", lambda: asking.stop_in(0, "stop")),
-        asked("later stop", lambda: asking.stop_in(1, "later stop")),
+        finding_of("stop", lambda: questions.stop_in(0, "stop")),
+        finding_of("later stop", lambda: questions.stop_in(1, "later stop")),
     ]
     if any(finding.verdict == FAILED for finding in findings):
         why = "The rest after one stop is wrong already."
         findings += [Finding(question, NOT_ASKED, why) for question in _STOPS[2:]]
     else:
         findings += [
-            asked("second stop", asking.second_stop),
-            asked("epoch after a stop", asking.epoch_after_stop),
-            asked("stop at the end", asking.stop_at_end),
+            finding_of("second stop", questions.second_stop),
+            finding_of("epoch after a stop", questions.epoch_after_stop),
+            finding_of("stop at the end", questions.stop_at_end),
         ]
-    if asking.stops[0]:
-        on_others = {count: asking.resumed_on(count, finding) for count, finding in on_others.items()}
-    seen = {name: reference.seen([*rest.before, *rest.got], names) for name, rest in asking.last_rests.items()}
+    if questions.stops[0]:
+        on_others = {count: questions.resumed_on(count, finding) for count, finding in on_others.items()}
+    seen = {name: reference.seen([*rest.before, *rest.got], names) for name, rest in questions.last_rests.items()}
     return findings, on_others, seen
 
 
@@ -300,7 +300,7 @@ class _StopQuestions:
             resumed = f"A run of {ranks} ranks that goes on with {count} is handed out the rest and nothing else."
             return replace(finding, evidence=f"{without_stop.evidence} {resumed}")
 
-        return asked(without_stop.question, ask)
+        return finding_of(without_stop.question, ask)
 
 
 def _on_other_ranks(caller: Caller, ranks: int, reference: Reference, names: SequenceNames, repeats: bool) -> Finding:

@@ -62,7 +62,7 @@ class Caller:
 
     Args:
         make: `make(rank, ranks, epoch, state=None)`, or `make(epoch, state=None)`.
-        most: steps of a pass at most.
+        most_steps: the most steps of a pass.
         time_limit: seconds that a call of `make` or the next batch may take.
     """
 
@@ -71,12 +71,12 @@ class Caller:
     tell: Callable[..., None] = staticmethod(lambda doing, seconds=0.0: None)
 
     def __init__(
-        self, make: Callable[..., Any], reader: BatchReader, names: SequenceNames, most: int, time_limit: float
+        self, make: Callable[..., Any], reader: BatchReader, names: SequenceNames, most_steps: int, time_limit: float
     ) -> None:
         self.make = make
         self.reader = reader
         self.names = names
-        self.most = most
+        self.most_steps = most_steps
         self.time_limit = time_limit
         self._has_looked = False
         self._other_processes = set(multiprocessing.active_children())  # that no loader of ours has started
@@ -165,7 +165,7 @@ class Caller:
         unsaved = ""
         ended = False
         blank = set[int]()
-        while done + len(steps) < self.most:
+        while done + len(steps) < self.most_steps:
             batch = self._next(batches, call, done + len(steps))
             if batch is _NO_BATCH:
                 ended = True

@@ -290,7 +290,7 @@ def _never(missing: Counter, reference: Reference, names: SequenceNames) -> str:
     return f"{count} {'is' if missing.total() == 1 else 'are'} left out: {names.named(list(missing))}"
 
 
-def whole(epochs: Sequence[Epoch], reference: Reference, names: SequenceNames) -> Finding:
+def same_tokens(epochs: Sequence[Epoch], reference: Reference, names: SequenceNames) -> Finding:
     """Ask whether each sequence has the tokens that the source has."""
     if not reference.from_source:
         return Finding("tokens", NOT_ASKED, "Whether sequences are whole takes a source: --source.")

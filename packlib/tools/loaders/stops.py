@@ -279,7 +279,7 @@ class Stopped:
         return self.saved[epoch].passes[rank % self.ranks].states[stop]
 
 
-def asked(question: str, ask: Callable[[], Finding]) -> Finding:
+def finding_of(question: str, ask: Callable[[], Finding]) -> Finding:
     """Return the finding of `ask`, or a failure if the loader raises an error or hangs, as with a state."""
     try:
         return ask()

@@ -33,7 +33,7 @@ from packlib.installed import __version__
 from packlib.packing import PackingPlan, PairPacks
 from packlib.tools.rows.packed_rows import PackingOptions, read_sequences
 from packlib.tools.rows.row_columns import ColumnReader
-from packlib.tools.rows.row_sources import opened, part
+from packlib.tools.rows.row_sources import opened, part_of_process
 from packlib.tools.rows.stored_columns import Spool, StoredColumns
 
 if TYPE_CHECKING:
@@ -283,7 +283,7 @@ def _read_together(
     with ranks.agree_on_errors():
         folder = work / str(ranks.rank)
         folder.mkdir()
-        own_part, begin = part(dataset, ranks.rank, ranks.size)
+        own_part, begin = part_of_process(dataset, ranks.rank, ranks.size)
         try:
             spool = read_sequences(own_part, folder, reader, progress, shared=True)
         except (TypeError, ValueError) as error:

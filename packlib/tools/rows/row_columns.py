@@ -99,8 +99,8 @@ class ColumnReader:
         self.books = Books()
         self.leave_out = {name: False for name, word in self._named.items() if word == "drop"}
         self._known = KnownColumns()  # the columns of the data set, before tokens are made of texts
-        self._read_names = set[str]()  # the columns once tokens are made: a tokenizer adds some
-        self._unread_parts = set[str]()  # of messages
+        self._read_names = set[str]()  # the columns once tokens are made, among them those that a tokenizer adds
+        self._unread_fields = set[str]()  # of messages: those that the chat template does not name
         self._masks = MaskReader(self._named)
         self._data_has_label = False  # whether a token has a label in a column 'labels' of the data set
 
@@ -148,7 +148,7 @@ class ColumnReader:
         """Return a batch with `input_ids`, made of texts or chats if there is a tokenizer."""
         names = batch.schema.names
         if self._tokenizer is not None:
-            batch, sources_became = tokenized(batch, self._tokenizer, self._labels, self.rows, self._unread_parts)
+            batch, sources_became = tokenized(batch, self._tokenizer, self._labels, self.rows, self._unread_fields)
             # the sources first, and with the words about the newest batch: it may have parts that others have not
             self.became = sources_became | self.became | sources_became
         elif "input_ids" not in names:

@@ -230,7 +230,7 @@ def _is_data(path: Path) -> bool:
     return format_of(path) is not None and path.suffix.lower() != ".json"
 
 
-def part(dataset: Any, number: int, num_parts: int) -> tuple[Any, str]:
+def part_of_process(dataset: Any, number: int, num_parts: int) -> tuple[Any, str]:
     """Return the part of what `opened` returned that process `number` of `num_parts` reads: some files, or some rows.
 
     Returns:

@@ -97,17 +97,21 @@ def with_labels(columns: Columns, starts: np.ndarray, labels: bool) -> Columns:
         starts: the index of the first token of each sequence.
         labels: whether labels are made.
     """
-    labeled_columns = {name: column for name, column in columns.items() if name != TRAINED}
-    if TRAINED in columns or (labels and "labels" not in columns):
-        new_labels = columns["labels" if "labels" in columns else "input_ids"].values.to_numpy().copy()
-        if "labels" not in columns:
-            new_labels[starts] = IGNORED
-        elif new_labels.dtype.kind == "u":  # unsigned numbers cannot hold -100
+    has_labels, has_masks = "labels" in columns, TRAINED in columns
+    if not has_masks and (has_labels or not labels):
+        return dict(columns)
+    if has_labels:
+        new_labels = columns["labels"].values.to_numpy().copy()
+        if new_labels.dtype.kind == "u":  # unsigned numbers cannot hold -100
             new_labels = new_labels.astype(np.int64)
-        if TRAINED in columns:
-            new_labels[~columns[TRAINED].values.to_numpy(zero_copy_only=False)] = IGNORED
-        labeled_columns["labels"] = ColumnValues(pa.array(new_labels), by_token=True)
-    return labeled_columns
+    else:
+        new_labels = columns["input_ids"].values.to_numpy().copy()
+        new_labels[starts] = IGNORED
+    if has_masks:
+        is_trained = columns[TRAINED].values.to_numpy(zero_copy_only=False)
+        new_labels[~is_trained] = IGNORED
+    other_columns = {name: column for name, column in columns.items() if name != TRAINED}
+    return other_columns | {"labels": ColumnValues(pa.array(new_labels), by_token=True)}
 
 
 def nemo_columns(columns: Columns, ends: np.ndarray) -> Columns:

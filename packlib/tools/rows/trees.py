@@ -154,7 +154,7 @@ class _Layout:
         end = begin + int(self._trees.tokens[node])
         self._node_ends[node] = end
 
-        has_head = parent != ROOT and self._is_branching(parent)
+        has_head = parent != ROOT and self._is_branching(parent)  # its first slot has the parent's last token
         first_position = begin - 1 if has_head else begin
         end_position = end - 1 if self._is_branching(node) else end
         first_slot = len(self._columns["input_ids"])
@@ -400,7 +400,7 @@ class TreeCollator:
         self._handover.check_lengths(width, int(path_lengths.min()), int(path_lengths.max()))
         _announce(len(rows), width)
 
-        def within(_causal: bool, dtype: torch.dtype, rule: Any) -> Tensor:  # as Handover.masks calls it
+        def within(_: bool, dtype: torch.dtype, rule: Any) -> Tensor:
             return added(tree_pairs(columns["seen_until"], columns["position_ids"], rule), dtype)
 
         inputs = {name: columns[name] for name in ("input_ids", "labels")} | {
