@@ -601,7 +601,7 @@ _OF_LOADERS: dict[
 
 
 def _of_loaders(command: Any) -> Any:
-    """Add the options of a check of a loader to a command, the last one first: click lists a later one before it."""
+    """Add the options of a check of a loader to a command; click lists options in the reverse order of adding."""
     for name, click_arguments in reversed(_OF_LOADERS.items()):
         command = click.option(name, **click_arguments)(command)
     return command

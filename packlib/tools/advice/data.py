@@ -133,6 +133,9 @@ def _begins_with_a_number(path: Path) -> bool:
 class _Rows:
     """Reads the rows of files: the lengths of sequences, and what other columns say about these.
 
+    Args:
+        path, column, masks, tokenizer, second_budget: as in `read_uncut`.
+
     Attributes:
         labels: which tokens are trained on, in the rows that `lengths` has yielded; None without labels and masks.
     """

@@ -85,7 +85,7 @@ class PackedUpdate:
 
     @property
     def exact(self) -> bool:
-        """True if an update has the same number of sequences as before, within 2 %."""
+        """True if an update has the same number of sequences as today's, within 2 %."""
         return abs(self.off) <= TOLERATED
 
 

@@ -600,7 +600,7 @@ def _passes(findings: Findings) -> str:
 
 
 def _before_the_split(findings: Findings, recipe: Recipe) -> str:
-    """Say how many sequences a recipe has if it counts them before they are split, if any are split."""
+    """Say what a recipe's total is if it counts sequences before the split, where some are split."""
     if not _pieces(findings):
         return ""
     pieces, whole = findings.histogram.num_sequences, findings.whole.num_sequences

@@ -238,7 +238,7 @@ class _StopQuestions:
             rests.append(self.stopped.rest(epoch, stop))
             if rests[-1].got != rests[-1].expected:
                 first_stop = self.stops[epoch][0]
-                if not any(rests[-1].got) and stop > first_stop:  # an earlier stop may tell more
+                if not any(rests[-1].got) and stop > first_stop:  # nothing came: an earlier stop may tell more
                     rests = [self.stopped.rest(epoch, first_stop), *rests]
                 break
         if rests:

@@ -30,7 +30,7 @@ class SequencesInRows:
 
     @cached_property
     def rows(self) -> np.ndarray:
-        """The row of each sequence, counted over the batch; shape (sequences,)."""
+        """The row of each sequence, by its index in the batch; int64, shape (sequences,)."""
         return np.repeat(np.arange(len(self.counts)), self.counts)
 
 

@@ -111,7 +111,7 @@ class PackedStream(IterableDataset):
             yield cast(dict[str, list[Any]], pack)
 
     def _stream(self) -> Iterator[dict[str, list[Any]]]:
-        """Yield the packs of a pass, after those that were handed out before the state that was loaded."""
+        """Yield the packs of a pass; after a loaded state, those behind the last one that was handed out."""
         start = self._next_start
         self._next_start = _FROM_THE_START
         source = copy.copy(self.dataset)
@@ -127,7 +127,7 @@ class PackedStream(IterableDataset):
         self.books = reader.books
         while first_row := list(islice(rows, 1)):  # empty at the end of the source
             rows_until_empty = chain(first_row, islice(rows, self.empty_every - 1))
-            for number, pack in enumerate(self._packs(rows_until_empty, reader), start=1):
+            for number, pack in enumerate(self._packs(rows_until_empty, reader), start=1):  # all again, to skip some
                 self._state = {"source": source_state, "packs": number}
                 if number > num_handed_out:
                     yield pack

@@ -14,7 +14,7 @@ def column_and_budget(second_budget: Any) -> tuple[str, int]:
     """Check a second budget, such as `("patches", 125)`; return the name of its column, and the budget.
 
     Raises:
-        TypeError, ValueError: if it is not the name of a column with a whole number.
+        TypeError, ValueError: unless it is the name of a column and a whole number from 1 up.
     """
     if (
         not isinstance(second_budget, (tuple, list))

@@ -89,7 +89,7 @@ def _unread_fields(columns: list[list], template: str) -> set[str]:
     """Return the fields of messages, such as thoughts or calls of tools, that a template does not name.
 
     Args:
-        columns: each with a chat for each row. Only fields that are not empty in all messages are returned.
+        columns: each with a chat for each row. A field that is empty in all messages is left out.
     """
     chats = [chat for column in columns for chat in column if isinstance(chat, list)]
     messages = [message for chat in chats for message in chat if isinstance(message, dict)]
@@ -141,7 +141,7 @@ def _refuse_several_sources(sources: list[str]) -> None:
 
 
 def _refuse_columns_beside(source: str, names: list[str]) -> None:
-    """Raise a ValueError if a column beside the source says what becomes of it, and packs cannot honor that."""
+    """Raise a ValueError if another column changes what the source means, and packs cannot honor that."""
     if source == "completion" and "label" in names:
         raise ValueError(
             "The column 'label' beside prompt and completion says which answers are good (KTO), and all of them would "

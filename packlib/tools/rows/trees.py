@@ -174,7 +174,7 @@ class _Layout:
                 self._add_labels(index, begin - 1, begin, slot=first_slot)
 
     def _is_branching(self, node: int) -> bool:
-        """Return True if the last token of a node is at the heads of its children, and not at the node's own end."""
+        """Return True if a node has several children in the row: its last token is then at their heads instead."""
         return len(self._children[node]) > 1
 
     def _add_labels(self, index: int, begin: int, end: int, slot: int) -> None:
